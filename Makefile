@@ -25,7 +25,7 @@ RABBITMQ_TESTS = $(wildcard $(addprefix tests/client/test_,outbox_kills.py inbox
 
 # And those of a file whose other tests are quick enough.
 FAULT_CASES = tests/cluster/test_bank_books.py::test_a_cent_that_moved_from_one_operation_to_another_is_found_by_the_reconciliation \
-	tests/simulation/rings/test_schedules.py::test_every_rule_holds_in_every_schedule_of_more_faults \
+	tests/simulation/replica_sets/test_schedules.py::test_every_rule_holds_in_every_schedule_of_more_faults \
 	tests/cluster/test_formation.py::test_founding_that_is_killed_at_any_step_loses_nothing \
 	tests/cluster/test_formation.py::test_joining_that_is_killed_at_any_step_leaves_a_node_alone_or_a_member
 SPARK_CASES = $(foreach page,spark pipeline,\

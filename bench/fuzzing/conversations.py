@@ -9,6 +9,7 @@ Not here: spoiling them (`mutations`).
 import random
 from decimal import Decimal
 
+from warren.wire.field_tables import Table, Timestamp
 from warren.wire.frames import BODY, HEADER, METHOD
 from warren.wire.methods import (
     BasicAck,
@@ -46,7 +47,6 @@ from warren.wire.methods import (
     encode_method,
 )
 from warren.wire.properties import Properties, encode_header_payload
-from warren.wire.values import Table, Timestamp
 
 Frame = tuple[int, bytes]
 Conversation = list[Frame]

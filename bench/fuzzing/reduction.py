@@ -11,8 +11,8 @@ import time
 
 from bench.fuzzing.world import History
 from warren.broker.broker import Broker
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
-from warren.model.settings import BrokerSettings
+from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, Event
+from warren.broker.model.settings import BrokerSettings
 
 PATIENCE_S = 60.0
 LATER_MS = 40_000
@@ -150,6 +150,6 @@ def frames_in(data: bytes) -> list[bytes]:
 
 def _connection(event: Event) -> int:
     with contextlib.suppress(AttributeError):
-        assert isinstance(event, (BytesReceived, ConnectionOpened, ConnectionLost))
+        assert isinstance(event, (BytesReceived, ConnectionOpened, ConnectionDropped))
         return event.connection_id
     return 0

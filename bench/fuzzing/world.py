@@ -19,10 +19,17 @@ from bench.fuzzing.conversations import corpus, handshake
 from bench.fuzzing.mutations import framed
 from bench.fuzzing.replies import Replies
 from warren.broker.broker import Broker
-from warren.model.effects import CloseConnection, Effect, Note, PauseReading, SendBytes
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event, WritesPaused, WritesResumed
-from warren.model.settings import BrokerSettings
-from warren.session.connection import Connection
+from warren.broker.model.effects import CloseConnection, Effect, Note, PauseReading, SendBytes
+from warren.broker.model.events import (
+    BytesReceived,
+    ConnectionDropped,
+    ConnectionOpened,
+    Event,
+    WritesPaused,
+    WritesResumed,
+)
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.sessions.connection import Connection
 from warren.wire.methods import (
     BasicAck,
     BasicConsume,
@@ -157,7 +164,7 @@ class World:
 
     def _lose(self, attacker: Attacker, events: list[Event]) -> None:
         del self._attackers[attacker.connection_id]
-        events.append(ConnectionLost(attacker.connection_id, "reset"))
+        events.append(ConnectionDropped(attacker.connection_id, "reset"))
         code = attacker.replies.close_code
         self.closes[code] = self.closes.get(code, 0) + 1
 
@@ -228,7 +235,7 @@ class World:
         stream = b"".join([encode_method(1, method) for method in methods])
         stream += b"".join([encode_method(1, ExchangeDelete(name)) for name in names])
         opening = b"".join([*handshake(0), encode_method(1, ChannelOpen())])
-        self._handle([_accepted(JANITOR), BytesReceived(JANITOR, opening + stream), ConnectionLost(JANITOR)])
+        self._handle([_accepted(JANITOR), BytesReceived(JANITOR, opening + stream), ConnectionDropped(JANITOR)])
 
     def _check_baseline(self) -> None:
         turn, vhost = self.broker.turn, self.broker.vhosts["/"]

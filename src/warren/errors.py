@@ -13,8 +13,9 @@
     ├── PeerFault          another node: it sent what no node sends; the link to it is dropped
     └── InvariantBroken    us: a machine found itself in a state its theory forbids
 
-Protocol faults are raised anywhere below the session and caught in one place, the door in `session.input`, where the
-channel's and the connection's part ways. Expected trouble (a lost link, a full buffer) is an event, not an exception.
+Protocol faults are raised anywhere below the session and caught in one place, the door in `broker.sessions.input`,
+where the channel's and the connection's part ways. Expected trouble (a lost link, a full buffer) is an event, not an
+exception.
 
 Not here: which method caused a fault (the session knows when it catches one).
 """

@@ -13,7 +13,7 @@ import pytest
 
 from tests.admin.calling import Heard
 from tests.admin.three_nodes import MESSAGES, NOBODY, OneNode, Trio, eventually, make_user
-from warren.node.peers.asking import ANSWER_PATIENCE_S
+from warren.node.peers.requests import ANSWER_PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("told")
 

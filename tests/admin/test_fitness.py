@@ -11,7 +11,7 @@ from tests.admin.calling import Api, connected
 from tests.admin.three_nodes import Trio, eventually
 from tests.support.haproxy import HAProxy
 from tests.support.node_process import NodeProcess
-from warren.cli.cluster.etcd_members import end_members
+from warren.cli.cluster.node_processes import end_members
 
 FITNESS = "warren/fitness"
 DRAINING = "nodes/hare@here/draining"

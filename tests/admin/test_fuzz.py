@@ -22,10 +22,9 @@ from schemathesis.specs.openapi.checks import (
 from tests.admin.calling import Api, connected
 from tests.support.node_process import NodeProcess
 from warren.admin.api import router_of
+from warren.admin.context import AdminContext
 from warren.admin.http.router import METHODS
-from warren.admin.openapi.bodies import BODIES, WITHOUT_BODY
-from warren.admin.openapi.description import description
-from warren.admin.station import Station
+from warren.admin.openapi import BODIES, WITHOUT_BODY, description
 
 EXAMPLES = 5
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -54,7 +53,7 @@ THERE = {
 
 NOT_TO_BE_TOUCHED = {"/", "guest", "fuzzer"}
 
-document = description(router_of(cast(Station, None)))
+document = description(router_of(cast(AdminContext, None)))
 schema = schemathesis.openapi.from_dict(document)
 operations: list[APIOperation[Any, Any, Any, Any]] = [
     found.ok()

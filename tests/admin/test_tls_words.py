@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.admin.views.tls_words import suite_words
+from warren.admin.rabbitmq_json import suite_words
 
 
 @pytest.mark.parametrize(

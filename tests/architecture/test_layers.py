@@ -10,8 +10,7 @@ ALLOWED_OF_WARREN = {
     "client": {"client", "wire", "errors"},
     "spark": {"spark", "client", "wire", "errors"},
     "pipeline": {"pipeline", "spark", "client", "wire", "errors"},
-    "bridges": {"bridges", "client", "policy", "model", "wire", "errors"},
-    "ha": {"ha", "errors"},
+    "bridges": {"bridges", "client", "broker", "wire", "errors"},
 }
 # What is pure beside the layers: a part of a package whose rest is not.
 PURE_PARTS = {"client/machine"}

@@ -4,15 +4,13 @@ import asyncio
 import io
 from itertools import count
 
-from warren.admin.desk import Desk
+from warren.admin.command_queue import CommandQueue
 from warren.broker.broker import Broker
-from warren.model.commands import Command
-from warren.model.settings import BrokerSettings
-from warren.node.bridging.host import NodeHost
-from warren.node.clock import Clock
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
-from warren.node.turns import Turns
+from warren.broker.model.events import Command
+from warren.broker.model.settings import BrokerSettings
+from warren.node.bridge_host import NodeBridgeHost
+from warren.node.logs import Log, LogLevels
+from warren.node.turn_loop import Clock, TurnLoop
 
 
 class InnerNode:
@@ -24,10 +22,10 @@ class InnerNode:
         self.log_text = io.StringIO()
         self.exit_codes: list[int] = []
         log = Log(LogLevels({}), stream=self.log_text)
-        self.turns = Turns(self.core, loop, Clock(), log, self.exit_codes.append)
-        self._desk = Desk(loop, self.turns.add)
+        self.turns = TurnLoop(self.core, loop, Clock(), log, self.exit_codes.append)
+        self._desk = CommandQueue(loop, self.turns.add)
         self.turns.attach(self._desk.orders())
-        self.host = NodeHost(self.core, self.turns, self._desk, log, count(1).__next__)
+        self.host = NodeBridgeHost(self.core, self.turns, self._desk, log, count(1).__next__)
 
     async def order(self, command: Command) -> object:
         return await self._desk.carry_out(command)

@@ -5,11 +5,11 @@ Not here: a node that is a host (`test_node_host`).
 
 from collections.abc import Callable
 
-from warren.bridges.bridge import Life
-from warren.bridges.carrying.tally import Tally
-from warren.bridges.host import Federated, LocalBinding
+from warren.bridges.bridge import BridgeRun
+from warren.bridges.host import FederatedObject, LocalBinding
+from warren.bridges.settlement import BridgeStats
+from warren.broker.policies.parameters import Parameter
 from warren.client.connection import Connection
-from warren.policy.parameters import Parameter
 
 
 class KeptLog:
@@ -50,7 +50,7 @@ class LoneHost:
     def global_parameter(self, name: str) -> object:
         return None
 
-    def federated(self) -> list[Federated]:
+    def federated(self) -> list[FederatedObject]:
         return []
 
     def bindings_of(self, vhost: str, exchange: str) -> list[LocalBinding]:
@@ -77,5 +77,5 @@ class LoneHost:
             callback()
 
 
-def life_of(host: LoneHost) -> Life:
-    return Life(host, {"kind": "test", "name": "test"}, Tally(), lambda facts: None)
+def life_of(host: LoneHost) -> BridgeRun:
+    return BridgeRun(host, {"kind": "test", "name": "test"}, BridgeStats(), lambda facts: None)

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from warren.bridges.bridge import Bridge, Life
-from warren.bridges.carrying.carrier import carry
-from warren.bridges.carrying.terms import Outgoing, Terms, properties_as_they_came
-from warren.bridges.connecting import reach
-from warren.bridges.host import Host
+from warren.bridges.bridge import Bridge, BridgeRun
+from warren.bridges.connections import connect_first
+from warren.bridges.host import BridgeHost
+from warren.bridges.transfer import transfer
+from warren.bridges.transfer_options import RewrittenMessage, TransferOptions, raw_properties
 from warren.client import Delivery
 
 RETIRED: list[str] = []
@@ -23,7 +23,7 @@ class Relay(Bridge):
     source: str
     destination_url: str
     destination: str
-    terms: Terms = field(default_factory=Terms)
+    terms: TransferOptions = field(default_factory=TransferOptions)
     delay_s: float = 0.05
 
     @property
@@ -37,16 +37,16 @@ class Relay(Bridge):
     def describe(self) -> Mapping[str, object]:
         return {"kind": "relay", "name": self.name}
 
-    async def live(self, life: Life) -> None:
-        source = await reach(life.host, [self.source_url], "/", self.name)
+    async def live(self, life: BridgeRun) -> None:
+        source = await connect_first(life.host, [self.source_url], "/", self.name)
         async with source.connection:
-            destination = await reach(life.host, [self.destination_url], "/", self.name)
+            destination = await connect_first(life.host, [self.destination_url], "/", self.name)
             async with destination.connection:
                 life.is_up(source=source.uri, destination=destination.uri)
-                await carry(source.connection, self.source, destination.connection, self._rewrite, self.terms, life)
+                await transfer(source.connection, self.source, destination.connection, self._rewrite, self.terms, life)
 
-    async def retire(self, host: Host, wanted: Collection[Bridge]) -> None:
+    async def retire(self, host: BridgeHost, wanted: Collection[Bridge]) -> None:
         RETIRED.append(self.name)
 
-    def _rewrite(self, delivery: Delivery) -> Outgoing:
-        return Outgoing("", self.destination, properties_as_they_came(delivery), delivery.body)
+    def _rewrite(self, delivery: Delivery) -> RewrittenMessage:
+        return RewrittenMessage("", self.destination, raw_properties(delivery), delivery.body)

@@ -12,8 +12,8 @@ from tests.bridges.relay import Relay
 from tests.bridges.test_carrying import fill, run
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
-from warren.bridges.carrying.terms import Terms
-from warren.bridges.keeper import Keeper
+from warren.bridges.supervisor import BridgeWorker
+from warren.bridges.transfer_options import TransferOptions
 from warren.client import Channel, Delivery, connect
 from warren.client.testing import FaultProxy
 
@@ -44,15 +44,17 @@ async def carried_badly(source_url: str, destination_url: str, unique: Unique, f
         await filling.declare_queue(names[0], durable=True)
         await taking.declare_queue(names[1], durable=True)
         await fill(filling, names[0], COUNT)
-        relay = Relay("r", near.url + "?heartbeat=1", names[0], far.url + "?heartbeat=1", names[1], Terms(prefetch=200))
-        keeper = Keeper(host, relay, lambda keeper: None)
+        relay = Relay(
+            "r", near.url + "?heartbeat=1", names[0], far.url + "?heartbeat=1", names[1], TransferOptions(prefetch=200)
+        )
+        keeper = BridgeWorker(host, relay, lambda keeper: None)
         keeper.start()
         breaking = asyncio.ensure_future(faults(near, far, keeper))
         taken = await collect(taking, names[1], COUNT)
         await breaking
         near.restore()
         far.restore()
-        while (await filling.declare_queue(names[0], durable=True)).messages or keeper.tally.confirmed < COUNT:
+        while (await filling.declare_queue(names[0], durable=True)).messages or keeper.stats.confirmed < COUNT:
             await asyncio.sleep(0.02)
         await keeper.stop()
         await filling.delete_queue(names[0])
@@ -69,37 +71,37 @@ async def carried_badly(source_url: str, destination_url: str, unique: Unique, f
     assert all(any(word in reason for word in LOSSES) for reason in reasons), reasons
 
 
-Faults = Callable[[FaultProxy, FaultProxy, Keeper], "asyncio.Future[None]"]
+Faults = Callable[[FaultProxy, FaultProxy, BridgeWorker], "asyncio.Future[None]"]
 
 
-async def cuts_of_the_destination(near: FaultProxy, far: FaultProxy, keeper: Keeper) -> None:
+async def cuts_of_the_destination(near: FaultProxy, far: FaultProxy, keeper: BridgeWorker) -> None:
     for goal in (200, 1500, 3000, 4500):
-        while keeper.tally.published < goal:
+        while keeper.stats.published < goal:
             await asyncio.sleep(0.001)
         far.cut()
 
 
-async def cuts_of_the_source(near: FaultProxy, far: FaultProxy, keeper: Keeper) -> None:
+async def cuts_of_the_source(near: FaultProxy, far: FaultProxy, keeper: BridgeWorker) -> None:
     for goal in (200, 1500, 3000, 4500):
-        while keeper.tally.published < goal:
+        while keeper.stats.published < goal:
             await asyncio.sleep(0.001)
         near.cut()
 
 
-async def a_source_that_hears_nothing(near: FaultProxy, far: FaultProxy, keeper: Keeper) -> None:
+async def a_source_that_hears_nothing(near: FaultProxy, far: FaultProxy, keeper: BridgeWorker) -> None:
     """Its acks are lost, and all it has delivered is carried again."""
-    while keeper.tally.confirmed < 1000:
+    while keeper.stats.confirmed < 1000:
         await asyncio.sleep(0.001)
     near.stall("to_broker")
-    seen = keeper.tally.confirmed
-    while keeper.tally.confirmed == seen and keeper.state == "running":
+    seen = keeper.stats.confirmed
+    while keeper.stats.confirmed == seen and keeper.state == "running":
         await asyncio.sleep(0.001)
     near.cut()
     near.restore()
 
 
-async def a_destination_whose_confirms_are_lost(near: FaultProxy, far: FaultProxy, keeper: Keeper) -> None:
-    while keeper.tally.published < 1000:
+async def a_destination_whose_confirms_are_lost(near: FaultProxy, far: FaultProxy, keeper: BridgeWorker) -> None:
+    while keeper.stats.published < 1000:
         await asyncio.sleep(0.001)
     far.stall("to_client")
     # heartbeats tell that nobody answers
@@ -108,11 +110,11 @@ async def a_destination_whose_confirms_are_lost(near: FaultProxy, far: FaultProx
     far.restore()
 
 
-async def delays_and_cuts(near: FaultProxy, far: FaultProxy, keeper: Keeper) -> None:
+async def delays_and_cuts(near: FaultProxy, far: FaultProxy, keeper: BridgeWorker) -> None:
     near.delay(0.02)
     far.delay(0.03)
     for at, goal in enumerate((500, 2000, 3500)):
-        while keeper.tally.published < goal:
+        while keeper.stats.published < goal:
             await asyncio.sleep(0.001)
         (near if at % 2 else far).cut()
 
@@ -151,8 +153,8 @@ def test_an_end_that_nobody_answers_at_is_said_and_tried_again(near: NodeProcess
             filling = await here.channel(confirms=True)
             await filling.declare_queue(source)
             far.cut(refuse=True)
-            relay = Relay("r", url_of(near), source, far.url, source + "-2", Terms(limit=1))
-            keeper = Keeper(host, relay, lambda keeper: None)
+            relay = Relay("r", url_of(near), source, far.url, source + "-2", TransferOptions(limit=1))
+            keeper = BridgeWorker(host, relay, lambda keeper: None)
             keeper.start()
             while keeper.lives < 3:
                 await asyncio.sleep(0.01)

@@ -10,10 +10,9 @@ from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost, life_of
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
-from warren.bridges.bridge import Life
-from warren.bridges.carrying.carrier import carry
-from warren.bridges.carrying.tap import Tap
-from warren.bridges.carrying.terms import AckMode, Outgoing, Rewrite, Terms, properties_as_they_came
+from warren.bridges.bridge import BridgeRun
+from warren.bridges.transfer import ConsumptionGate, transfer
+from warren.bridges.transfer_options import AckMode, Rewrite, RewrittenMessage, TransferOptions, raw_properties
 from warren.client import Channel, ChannelClosed, ClientError, ConsumerCancelled, Delivery, Message, Properties, connect
 
 Unique = Callable[[str], str]
@@ -30,8 +29,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def to_queue(name: str) -> Rewrite:
-    def rewrite(delivery: Delivery) -> Outgoing:
-        return Outgoing("", name, properties_as_they_came(delivery), delivery.body)
+    def rewrite(delivery: Delivery) -> RewrittenMessage:
+        return RewrittenMessage("", name, raw_properties(delivery), delivery.body)
 
     return rewrite
 
@@ -54,8 +53,8 @@ async def take(channel: Channel, queue: str, count: int) -> list[Delivery]:
 
 
 async def shovel(
-    source: str, destination: str, unique: Unique, terms: Terms, count: int
-) -> tuple[list[Delivery], Life]:
+    source: str, destination: str, unique: Unique, terms: TransferOptions, count: int
+) -> tuple[list[Delivery], BridgeRun]:
     """What arrives when as many as `terms` allow of so many are carried; and how many are left."""
     life = life_of(LoneHost())
     async with await connect(source) as here, await connect(destination) as there:
@@ -65,7 +64,7 @@ async def shovel(
         await taking.declare_queue(goal, durable=True)
         await fill(filling, from_queue, count)
         assert terms.limit is not None
-        await carry(here, from_queue, there, to_queue(goal), terms, life)
+        await transfer(here, from_queue, there, to_queue(goal), terms, life)
         arrived = await take(taking, goal, terms.limit)
         left = (await filling.declare_queue(from_queue, durable=True)).messages
         assert left == count - terms.limit
@@ -78,18 +77,18 @@ async def shovel(
 def test_a_number_of_messages_is_carried_in_order_and_no_more(
     near: NodeProcess, far: NodeProcess, unique: Unique, ack_mode: AckMode
 ) -> None:
-    terms = Terms(ack_mode=ack_mode, prefetch=100, limit=2500)
+    terms = TransferOptions(ack_mode=ack_mode, prefetch=100, limit=2500)
     arrived, life = run(shovel(url_of(near), url_of(far), unique, terms, 3000))
 
     assert [delivery.body for delivery in arrived] == [b"%d" % at for at in range(2500)]
     assert arrived[7].properties.message_id == "m7"
     assert arrived[7].properties.delivery_mode == 2
-    assert life.tally.published == 2500
-    assert life.tally.uncertain == 0
+    assert life.stats.published == 2500
+    assert life.stats.uncertain == 0
 
 
 def test_a_bridge_leads_from_rabbitmq_to_warren_and_back(near: NodeProcess, rabbitmq: RabbitMQ, unique: Unique) -> None:
-    terms = Terms(limit=5000)
+    terms = TransferOptions(limit=5000)
     arrived, _ = run(shovel(rabbitmq.url, url_of(near), unique, terms, 5000))
     assert [delivery.body for delivery in arrived] == [b"%d" % at for at in range(5000)]
 
@@ -109,13 +108,13 @@ def test_what_a_rewrite_does_not_want_is_acked_and_goes_nowhere(
             await taking.declare_queue(goal)
             await fill(filling, source, 100)
 
-            def odd_ones(delivery: Delivery) -> Outgoing | None:
+            def odd_ones(delivery: Delivery) -> RewrittenMessage | None:
                 return to_queue(goal)(delivery) if int(delivery.body) % 2 else None
 
-            await carry(here, source, there, odd_ones, Terms(limit=50), life)
+            await transfer(here, source, there, odd_ones, TransferOptions(limit=50), life)
             arrived = [delivery.body for delivery in await take(taking, goal, 50)]
             left = (await filling.declare_queue(source)).messages
-            return arrived, left, life.tally.dropped
+            return arrived, left, life.stats.dropped
 
     arrived, left, dropped = run(scenario())
     assert arrived == [b"%d" % at for at in range(1, 100, 2)]
@@ -126,7 +125,7 @@ def test_what_a_rewrite_does_not_want_is_acked_and_goes_nowhere(
 def test_what_a_full_queue_refuses_stays_at_the_source_and_comes_later(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
-    async def scenario() -> tuple[set[bytes], Life]:
+    async def scenario() -> tuple[set[bytes], BridgeRun]:
         life = life_of(LoneHost())
         async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
             source, goal = unique("source"), unique("destination")
@@ -135,10 +134,10 @@ def test_what_a_full_queue_refuses_stays_at_the_source_and_comes_later(
             await taking.declare_queue(goal, arguments={"x-max-length": 10, "x-overflow": "reject-publish"})
             await fill(filling, source, 30)
             carrying = asyncio.ensure_future(
-                carry(here, source, there, to_queue(goal), Terms(limit=30, prefetch=30), life)
+                transfer(here, source, there, to_queue(goal), TransferOptions(limit=30, prefetch=30), life)
             )
             # all it has no room for: who takes sooner makes room for some that are still on their way
-            while life.tally.refused < 20:
+            while life.stats.refused < 20:
                 await asyncio.sleep(0.01)
             arrived = await take(taking, goal, 30)
             await carrying
@@ -146,7 +145,7 @@ def test_what_a_full_queue_refuses_stays_at_the_source_and_comes_later(
 
     arrived, life = run(scenario())
     assert arrived == {b"%d" % at for at in range(30)}
-    assert life.tally.confirmed == 30
+    assert life.stats.confirmed == 30
 
 
 def test_what_no_queue_takes_ends_the_life_and_stays_at_the_source(
@@ -160,7 +159,7 @@ def test_what_no_queue_takes_ends_the_life_and_stays_at_the_source(
             await filling.declare_queue(source)
             await fill(filling, source, 5)
             with pytest.raises(ClientError) as raised:
-                await carry(here, source, there, to_queue("nowhere"), Terms(mandatory=True), life)
+                await transfer(here, source, there, to_queue("nowhere"), TransferOptions(mandatory=True), life)
             left = (await filling.declare_queue(source)).messages
             return str(raised.value), left
 
@@ -178,9 +177,9 @@ def test_an_exchange_that_is_missing_ends_the_life_in_the_brokers_words(
             filling = await here.channel(confirms=True)
             await filling.declare_queue(source)
             await fill(filling, source, 1)
-            rewrite = lambda delivery: Outgoing("missing", "", b"\0\0", delivery.body)  # noqa: E731
+            rewrite = lambda delivery: RewrittenMessage("missing", "", b"\0\0", delivery.body)  # noqa: E731
             with pytest.raises(ChannelClosed, match="NOT_FOUND - no exchange 'missing'"):
-                await carry(here, source, there, rewrite, Terms(), life_of(LoneHost()))
+                await transfer(here, source, there, rewrite, TransferOptions(), life_of(LoneHost()))
             assert (await filling.declare_queue(source)).messages == 1
 
     run(scenario())
@@ -194,7 +193,9 @@ def test_a_source_queue_that_is_deleted_ends_the_life_and_is_named(
             source = unique("source")
             deleting = await here.channel(confirms=True)
             await deleting.declare_queue(source)
-            carrying = asyncio.ensure_future(carry(here, source, there, to_queue("goal"), Terms(), life_of(LoneHost())))
+            carrying = asyncio.ensure_future(
+                transfer(here, source, there, to_queue("goal"), TransferOptions(), life_of(LoneHost()))
+            )
             while not (await deleting.declare_queue(source)).consumers:
                 await asyncio.sleep(0.01)
             await deleting.delete_queue(source)
@@ -215,7 +216,7 @@ def test_without_acks_everything_is_carried_while_nothing_is_lost(
             await taking.declare_queue(goal)
             await fill(filling, source, 3000)
             carrying = asyncio.ensure_future(
-                carry(here, source, there, to_queue(goal), Terms(ack_mode="no-ack"), life_of(LoneHost()))
+                transfer(here, source, there, to_queue(goal), TransferOptions(ack_mode="no-ack"), life_of(LoneHost()))
             )
             arrived = [delivery.body for delivery in await take(taking, goal, 3000)]
             carrying.cancel()
@@ -229,13 +230,15 @@ def test_a_tap_that_is_shut_lets_nothing_through_until_it_is_opened(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
     async def scenario() -> None:
-        life, tap = life_of(LoneHost()), Tap()
+        life, tap = life_of(LoneHost()), ConsumptionGate()
         async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
             source, goal = unique("source"), unique("destination")
             filling, taking = await here.channel(confirms=True), await there.channel()
             await filling.declare_queue(source)
             await taking.declare_queue(goal)
-            carrying = asyncio.ensure_future(carry(here, source, there, to_queue(goal), Terms(limit=20), life, tap))
+            carrying = asyncio.ensure_future(
+                transfer(here, source, there, to_queue(goal), TransferOptions(limit=20), life, tap)
+            )
             await fill(filling, source, 10)
             await take(taking, goal, 10)
             tap.turn(False)
@@ -260,8 +263,10 @@ def test_one_that_is_stopped_leaves_nothing_in_doubt(near: NodeProcess, far: Nod
             await filling.declare_queue(source)
             await taking.declare_queue(goal)
             await fill(filling, source, 20_000)
-            carrying = asyncio.ensure_future(carry(here, source, there, to_queue(goal), Terms(prefetch=500), life))
-            while life.tally.published < 3000:
+            carrying = asyncio.ensure_future(
+                transfer(here, source, there, to_queue(goal), TransferOptions(prefetch=500), life)
+            )
+            while life.stats.published < 3000:
                 await asyncio.sleep(0.001)
             carrying.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -11,9 +11,9 @@ from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost, life_of
 from tests.bridges.test_carrying import fill, run, to_queue
 from tests.support.node_process import NodeProcess
-from warren.bridges.bridge import Life
-from warren.bridges.carrying.carrier import carry
-from warren.bridges.carrying.terms import Terms
+from warren.bridges.bridge import BridgeRun
+from warren.bridges.transfer import transfer
+from warren.bridges.transfer_options import TransferOptions
 from warren.client import Channel, ConnectionLost, connect
 from warren.client.testing import FaultProxy
 
@@ -25,7 +25,7 @@ class Way:
     """A carry under way between two proxies, and channels to the brokers behind them."""
 
     host: LoneHost
-    life: Life
+    life: BridgeRun
     carrying: "asyncio.Task[None]"
     near: FaultProxy
     far: FaultProxy
@@ -42,7 +42,7 @@ class Way:
 
 
 @asynccontextmanager
-async def under_way(near: NodeProcess, far: NodeProcess, unique: Unique, terms: Terms) -> AsyncIterator[Way]:
+async def under_way(near: NodeProcess, far: NodeProcess, unique: Unique, terms: TransferOptions) -> AsyncIterator[Way]:
     host = LoneHost()
     life = life_of(host)
     source, goal = unique("source"), unique("destination")
@@ -56,7 +56,7 @@ async def under_way(near: NodeProcess, far: NodeProcess, unique: Unique, terms: 
         await filling.declare_queue(source)
         await taking.declare_queue(goal)
         taken, given = await connect(near_proxy.url), await connect(far_proxy.url)
-        carrying = asyncio.get_running_loop().create_task(carry(taken, source, given, to_queue(goal), terms, life))
+        carrying = asyncio.get_running_loop().create_task(transfer(taken, source, given, to_queue(goal), terms, life))
         while not (await filling.declare_queue(source)).consumers:
             await asyncio.sleep(0.001)
         yield Way(host, life, carrying, near_proxy, far_proxy, filling, taking, source, goal)
@@ -74,11 +74,11 @@ def test_one_that_is_told_twice_to_end_names_what_is_in_doubt_all_the_same(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
     async def scenario() -> None:
-        async with under_way(near, far, unique, Terms()) as way:
+        async with under_way(near, far, unique, TransferOptions()) as way:
             # confirms do not come
             way.far.stall("to_client")
             await fill(way.filling, way.source, 20)
-            while way.life.tally.published < 20:
+            while way.life.stats.published < 20:
                 await asyncio.sleep(0.001)
             way.carrying.cancel()
             for _ in range(20):
@@ -88,7 +88,7 @@ def test_one_that_is_told_twice_to_end_names_what_is_in_doubt_all_the_same(
             with pytest.raises(asyncio.CancelledError):
                 await way.carrying
             assert way.host.log.doubted_ids() == {f"m{at}" for at in range(20)}
-            assert way.life.tally.uncertain == 20
+            assert way.life.stats.uncertain == 20
 
     run(scenario())
 
@@ -97,16 +97,16 @@ def test_one_that_is_told_to_end_waits_seconds_for_its_last_confirms(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
     async def scenario() -> None:
-        async with under_way(near, far, unique, Terms()) as way:
+        async with under_way(near, far, unique, TransferOptions()) as way:
             way.far.stall("to_client")
             await fill(way.filling, way.source, 20)
-            while way.life.tally.published < 20:
+            while way.life.stats.published < 20:
                 await asyncio.sleep(0.001)
             way.carrying.cancel()
             asyncio.get_running_loop().call_later(2.5, way.far.restore)
             with pytest.raises(asyncio.CancelledError):
                 await way.carrying
-            assert way.life.tally.confirmed == 20
+            assert way.life.stats.confirmed == 20
             assert way.host.log.of("bridge.doubted") == []
             assert (await way.filling.declare_queue(way.source)).messages == 0
 
@@ -117,20 +117,20 @@ def test_nothing_is_published_that_a_lost_source_will_deliver_again(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
     async def scenario() -> None:
-        async with under_way(near, far, unique, Terms()) as way:
+        async with under_way(near, far, unique, TransferOptions()) as way:
             way.far.stall("to_broker")
             # more than the socket takes
             body = bytes(1 << 20)
             for _ in range(200):
                 await way.filling.send(body, routing_key=way.source)
             await way.filling.wait_for_confirms()
-            while way.life.tally.published < 1:
+            while way.life.stats.published < 1:
                 await asyncio.sleep(0.001)
             way.near.cut()
             # although nobody reads from it, and the destination takes no more
             with pytest.raises(ConnectionLost):
                 async with asyncio.timeout(10):
                     await way.carrying
-            assert way.life.tally.published < 200
+            assert way.life.stats.published < 200
 
     run(scenario())

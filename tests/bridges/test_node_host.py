@@ -7,15 +7,15 @@ import pytest
 from tests.bridges.inner_node import InnerNode
 from tests.bridges.lone_host import LoneHost, life_of
 from tests.bridges.test_carrying import fill, run, take, to_queue
-from warren.bridges.carrying.carrier import carry
-from warren.bridges.carrying.terms import Terms
-from warren.bridges.parameters import components
-from warren.broker.watching.sums import is_client
+from warren.bridges.admin import bridge_components
+from warren.bridges.transfer import transfer
+from warren.bridges.transfer_options import TransferOptions
+from warren.broker.commands.requests import SetParameter, SetPolicy
+from warren.broker.model.events import StopRequested
+from warren.broker.policies.policies import Policy
+from warren.broker.sessions.firehose import connection_name
+from warren.broker.snapshots import is_client
 from warren.client import ChannelClosed, ConnectionClosed, LoginRefused, Message, Properties
-from warren.model.events import StopRequested
-from warren.policy.commands import SetParameter, SetPolicy
-from warren.policy.policy import Policy
-from warren.session.firehose import name_of
 
 
 def test_the_node_itself_may_do_everything_and_speak_for_anybody() -> None:
@@ -27,7 +27,7 @@ def test_the_node_itself_may_do_everything_and_speak_for_anybody() -> None:
             await channel.publish(Message(b"hello", Properties(user_id="somebody")), routing_key="q")
             [own] = node.core.connections.values()
             assert is_client(own), "operators see it"
-            assert name_of(own).startswith("<inner@test.")
+            assert connection_name(own).startswith("<inner@test.")
             delivery = await channel.get("q", no_ack=True)
             assert delivery is not None
             assert (delivery.body, delivery.properties.user_id) == (b"hello", "somebody")
@@ -61,7 +61,7 @@ def test_messages_are_carried_between_two_brokers_in_one_process() -> None:
         await filling.declare_queue("source")
         await taking.declare_queue("goal")
         await fill(filling, "source", 10_000)
-        await carry(here, "source", there, to_queue("goal"), Terms(limit=10_000), life_of(LoneHost()))
+        await transfer(here, "source", there, to_queue("goal"), TransferOptions(limit=10_000), life_of(LoneHost()))
         arrived = await take(taking, "goal", 10_000)
         assert [each.body for each in arrived] == [b"%d" % at for at in range(10_000)]
         await here.close()
@@ -142,7 +142,7 @@ def test_a_queue_wants_more_while_a_consumer_of_its_own_waits() -> None:
 def test_a_definition_that_changed_since_it_was_looked_at_is_not_forgotten() -> None:
     async def scenario() -> None:
         node = InnerNode()
-        node.core.parameters.components.update(components())
+        node.core.parameters.components.update(bridge_components())
         shovel = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
         await node.order(SetParameter("/", "shovel", "one", shovel))
         [seen] = node.host.parameters("shovel")

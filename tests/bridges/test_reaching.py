@@ -6,7 +6,7 @@ from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost
 from tests.bridges.test_carrying import run
 from tests.support.node_process import NodeProcess
-from warren.bridges.connecting import Reached, connect, reach
+from warren.bridges.connections import ReachedBroker, connect_first, connect_uri
 
 Unique = Callable[[str], str]
 
@@ -15,11 +15,11 @@ def test_of_two_uris_that_differ_in_their_login_alone_the_one_that_led_there_is_
     right = url_of(near)
     wrong = right.replace("guest:guest", "guest:wrong")
 
-    async def scenario() -> Reached:
+    async def scenario() -> ReachedBroker:
         host = LoneHost()
-        reached = await reach(host, [wrong, right], "/", "test")
+        reached = await connect_first(host, [wrong, right], "/", "test")
         # whoever has to connect once more does it in the same way
-        async with reached.connection, await connect(host, reached.whole_uri, "/", "test"):
+        async with reached.connection, await connect_uri(host, reached.whole_uri, "/", "test"):
             return reached
 
     reached = run(scenario())

@@ -11,10 +11,10 @@ from tests.bridges.relay import Relay
 from tests.bridges.test_carrying import fill, run, take
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
-from warren.bridges.bridge import Life
-from warren.bridges.carrying.caution import Caution, MessageRefused
-from warren.bridges.carrying.terms import Outgoing, properties_of
-from warren.bridges.keeper import Keeper
+from warren.bridges.bridge import BridgeRun
+from warren.bridges.settlement import MessageRefused, PoisonMessageGuard
+from warren.bridges.supervisor import BridgeWorker
+from warren.bridges.transfer_options import RewrittenMessage, transfer_properties
 from warren.client import (
     Channel,
     ChannelClosed,
@@ -34,24 +34,24 @@ Unique = Callable[[str], str]
 class Poisoning(Relay):
     """To the destination one message comes as if from another user, which every broker refuses."""
 
-    def _rewrite(self, delivery: Delivery) -> Outgoing:
+    def _rewrite(self, delivery: Delivery) -> RewrittenMessage:
         outgoing = super()._rewrite(delivery)
         if delivery.body != b"bad":
             return outgoing
-        return outgoing._replace(properties=properties_of(Properties(message_id="bad", user_id="somebody else")))
+        return outgoing._replace(properties=transfer_properties(Properties(message_id="bad", user_id="somebody else")))
 
 
 @dataclass(frozen=True)
 class Stubborn(Relay):
     """Is refused in each of its lives, of which there are a few."""
 
-    async def live(self, life: Life) -> None:
-        life.tally.refused += 1
-        if life.tally.refused == 5:
+    async def live(self, life: BridgeRun) -> None:
+        life.stats.refused += 1
+        if life.stats.refused == 5:
             raise ConnectionLost("the line is cut")
-        if life.tally.refused == 7:
+        if life.stats.refused == 7:
             await asyncio.Event().wait()
-        raise MessageRefused(f"refused {life.tally.refused}")
+        raise MessageRefused(f"refused {life.stats.refused}")
 
 
 async def poisoned(source_url: str, destination_url: str, unique: Unique) -> None:
@@ -64,7 +64,7 @@ async def poisoned(source_url: str, destination_url: str, unique: Unique) -> Non
         await fill(filling, source, 300)
         await filling.publish(Message(b"bad", Properties(message_id="bad")), routing_key=source)
         await filling.publish(Message(b"behind", Properties(message_id="behind")), routing_key=source)
-        keeper = Keeper(host, Poisoning("r", source_url, source, destination_url, goal), lambda keeper: None)
+        keeper = BridgeWorker(host, Poisoning("r", source_url, source, destination_url, goal), lambda keeper: None)
         keeper.start()
         while not keeper.reason.startswith("the destination refuses message 'bad', published to") or keeper.lives < 6:
             await asyncio.sleep(0.005)
@@ -95,7 +95,7 @@ async def everything(taking: Channel, goal: str, host: LoneHost) -> list[Deliver
 async def keeper_goes_on(
     host: LoneHost, source_url: str, destination_url: str, source: str, goal: str, taking: Channel
 ) -> None:
-    keeper = Keeper(host, Poisoning("r", source_url, source, destination_url, goal), lambda keeper: None)
+    keeper = BridgeWorker(host, Poisoning("r", source_url, source, destination_url, goal), lambda keeper: None)
     keeper.start()
     assert [delivery.body for delivery in await take(taking, goal, 1)] == [b"behind"]
     await keeper.stop()
@@ -114,7 +114,7 @@ def test_the_same_holds_if_rabbitmq_refuses(near: NodeProcess, rabbitmq: RabbitM
 def test_the_delay_grows_while_a_message_is_refused_and_not_otherwise() -> None:
     async def scenario() -> list[object]:
         host = LoneHost()
-        keeper = Keeper(host, Stubborn("r", "", "", "", "", delay_s=0.001), lambda keeper: None)
+        keeper = BridgeWorker(host, Stubborn("r", "", "", "", "", delay_s=0.001), lambda keeper: None)
         keeper.start()
         while keeper.lives < 7:
             await asyncio.sleep(0.001)
@@ -129,22 +129,22 @@ def delivery_of(message_id: str) -> Delivery:
 
 
 def test_as_many_as_were_on_their_way_are_suspect_until_they_are_decided() -> None:
-    caution = Caution()
+    poison_guard = PoisonMessageGuard()
     closed = ChannelClosed("closed", 406, "PRECONDITION_FAILED", "basic.publish")
-    assert caution.closed(closed, [delivery_of("a"), delivery_of("b"), delivery_of("c")]) is closed
-    caution.decided(1)
-    assert caution.suspects == 2
-    found = caution.closed(closed, [delivery_of("b")])
+    assert poison_guard.closed(closed, [delivery_of("a"), delivery_of("b"), delivery_of("c")]) is closed
+    poison_guard.decided(1)
+    assert poison_guard.suspects == 2
+    found = poison_guard.closed(closed, [delivery_of("b")])
     assert isinstance(found, MessageRefused)
     assert "message 'b'" in str(found)
-    assert caution.suspects == 2
-    caution.decided(5)
-    assert caution.suspects == 0
-    assert "which has no message id" in str(caution.closed(closed, [delivery_of("")]))
+    assert poison_guard.suspects == 2
+    poison_guard.decided(5)
+    assert poison_guard.suspects == 0
+    assert "which has no message id" in str(poison_guard.closed(closed, [delivery_of("")]))
 
 
 def test_nobody_is_suspect_because_a_line_is_lost() -> None:
-    caution = Caution()
+    poison_guard = PoisonMessageGuard()
     for error in (ConnectionLost("lost"), ConnectionClosed("it stops", 320, "CONNECTION_FORCED")):
-        assert caution.closed(error, [delivery_of("a")]) is error
-    assert caution.suspects == 0
+        assert poison_guard.closed(error, [delivery_of("a")]) is error
+    assert poison_guard.suspects == 0

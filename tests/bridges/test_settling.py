@@ -6,12 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bridges.lone_host import KeptLog
-from warren.bridges.carrying.settling import PAUSE_S, Settling
-from warren.bridges.carrying.tally import Tally
-from warren.bridges.carrying.terms import Outgoing
-from warren.bridges.carrying.uncertain import LateAcks, message_ids, tell
+from warren.bridges.settlement import PAUSE_S, BridgeStats, RecentAcks, SourceAcks, log_possible_duplicates, message_ids
+from warren.bridges.transfer_options import RewrittenMessage
 from warren.client import ConfirmRange, Delivery, Properties, ReturnedMessage
-from warren.client.machine.confirms import ConfirmLedger
+from warren.client.machine.publishes import ConfirmLedger
 from warren.wire.properties import encode_header_payload
 
 
@@ -42,14 +40,16 @@ class ToldSource:
 
 class Scene:
     def __init__(self, prefetch: int = 100) -> None:
-        self.source, self.tally = ToldSource(), Tally()
+        self.source, self.stats = ToldSource(), BridgeStats()
         self.later: list[tuple[float, Callable[[], None]]] = []
-        self.late = LateAcks(prefetch)
-        self.settling = Settling(self.source, self.tally, self.late, lambda wait, call: self.later.append((wait, call)))
+        self.late = RecentAcks(prefetch)
+        self.settling = SourceAcks(
+            self.source, self.stats, self.late, lambda wait, call: self.later.append((wait, call))
+        )
 
     def publish(self, *tags: int, mandatory: bool = False) -> None:
         self.late.delivered(tags[-1])
-        made = [(self.source.delivered(tag), Outgoing("", "q", b"\0\0", b"%d" % tag)) for tag in tags]
+        made = [(self.source.delivered(tag), RewrittenMessage("", "q", b"\0\0", b"%d" % tag)) for tag in tags]
         self.settling.published(made, mandatory)
 
     def confirm(self, first: int, last: int, acked: bool = True) -> None:
@@ -62,7 +62,7 @@ def test_a_run_from_the_oldest_on_is_acked_by_one_word() -> None:
     scene.confirm(1, 3)
     scene.confirm(4, 5)
     assert scene.source.told == ["ack 3+", "ack 5+"]
-    assert scene.tally.confirmed == 5
+    assert scene.stats.confirmed == 5
 
 
 def test_what_is_confirmed_out_of_turn_is_acked_singly() -> None:
@@ -102,7 +102,7 @@ def test_one_that_came_back_is_refused_although_it_is_confirmed() -> None:
     assert scene.source.told == ["ack 1", "ack 3"]
     scene.later[0][1]()
     assert scene.source.told[-1] == "nack 2"
-    assert (scene.tally.confirmed, scene.tally.refused) == (2, 1)
+    assert (scene.stats.confirmed, scene.stats.refused) == (2, 1)
 
 
 def test_what_is_in_doubt_is_what_was_not_decided_and_what_the_source_may_not_have_heard_of() -> None:
@@ -160,7 +160,7 @@ def test_a_source_that_answers_has_heard_everything_and_a_second_consumer_has_a_
 def test_every_message_in_doubt_is_named_however_many_there_are() -> None:
     log = KeptLog()
     headers = [encode_header_payload(Properties(message_id=f"m{at}"), 1) for at in range(65_535)]
-    tell(log, {"name": "test"}, headers)
+    log_possible_duplicates(log, {"name": "test"}, headers)
     assert len(log.doubted_ids()) == 65_535
 
 
@@ -192,4 +192,4 @@ def test_whatever_a_destination_says_every_delivery_is_settled_once_and_rightly(
     assert [each.delivery_tag for each in scene.settling.undecided()] == scene.source.open
     refused = {int(line.split()[1]) for line in scene.source.told if line.startswith("nack")}
     assert refused == {number for number, acked in decided.items() if not acked}
-    assert scene.tally.confirmed == sum(decided.values())
+    assert scene.stats.confirmed == sum(decided.values())

@@ -8,9 +8,9 @@ import pytest
 
 from tests.bridges.lone_host import LoneHost
 from tests.bridges.test_carrying import run
-from warren.bridges.bridge import Bridge, Life
-from warren.bridges.host import Host
-from warren.bridges.supervisor import Supervisor
+from warren.bridges.bridge import Bridge, BridgeRun
+from warren.bridges.host import BridgeHost
+from warren.bridges.supervisor import BridgeSupervisor
 from warren.client import UriError
 
 
@@ -54,7 +54,7 @@ class Written(Bridge):
     def describe(self) -> Mapping[str, object]:
         return {"name": self.name}
 
-    async def live(self, life: Life) -> None:
+    async def live(self, life: BridgeRun) -> None:
         self.diary.lines.append(f"{self.name}.{self.version} begins")
         self.diary.running += 1
         assert self.diary.running == 1, "two of them at once"
@@ -71,7 +71,7 @@ class Written(Bridge):
             self.diary.running -= 1
             self.diary.lines.append(f"{self.name}.{self.version} ends")
 
-    async def retire(self, host: Host, wanted: Collection[Bridge]) -> None:
+    async def retire(self, host: BridgeHost, wanted: Collection[Bridge]) -> None:
         self.diary.lines.append(f"{self.name}.{self.version} retires")
         self.diary.wanted_at_the_end = [bridge.key for bridge in wanted]
 
@@ -84,7 +84,7 @@ class Wishes:
         self.is_broken = False
         self.asked = 0
 
-    def wanted(self, host: Host) -> list[Bridge]:
+    def wanted(self, host: BridgeHost) -> list[Bridge]:
         self.asked += 1
         if self.is_broken:
             raise KeyError("broken")
@@ -94,7 +94,7 @@ class Wishes:
 class Stage:
     def __init__(self, *bridges: Bridge) -> None:
         self.host, self.wishes = LoneHost(), Wishes(*bridges)
-        self.supervisor = Supervisor(self.host, [self.wishes])
+        self.supervisor = BridgeSupervisor(self.host, [self.wishes])
         self.supervisor.start()
 
     async def want(self, *bridges: Bridge) -> None:
@@ -301,7 +301,7 @@ def test_however_often_it_is_told_to_begin_anew_at_once_one_of_it_lives_and_can_
 
 
 def test_whoever_tells_one_to_begin_anew_that_takes_long_to_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warren.bridges.keeper.RESTART_ANSWER_S", 0.01)
+    monkeypatch.setattr("warren.bridges.supervisor.RESTART_ANSWER_S", 0.01)
 
     async def scenario() -> None:
         diary = Diary()

@@ -9,15 +9,15 @@ from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost, life_of
 from tests.bridges.test_carrying import fill, run, take, to_queue
 from tests.support.node_process import NodeProcess
-from warren.bridges.carrying.carrier import carry
-from warren.bridges.carrying.caution import MessageRefused
-from warren.bridges.carrying.terms import AckMode, Rewrite, Terms
-from warren.bridges.shovels.definition import shovel_of
-from warren.bridges.shovels.rewriting import SHOVELLED, rewriting
+from warren.bridges.settlement import MessageRefused
+from warren.bridges.shovel_definition import parse_shovel
+from warren.bridges.shovels import SHOVELLED, shovel_rewrite
+from warren.bridges.transfer import transfer
+from warren.bridges.transfer_options import AckMode, Rewrite, TransferOptions
+from warren.broker.policies.parameters import Parameter
 from warren.client import Channel, Message, Properties, connect
-from warren.policy.parameters import Parameter
+from warren.wire.field_tables import Table
 from warren.wire.field_types import DEPTH_MAX
-from warren.wire.values import Table
 
 Unique = Callable[[str], str]
 COUNT = 20
@@ -35,8 +35,8 @@ def deep() -> Table:
 
 def telling_the_way(goal: str) -> Rewrite:
     value = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp://", "dest-queue": goal}
-    definition = shovel_of(Parameter("/", "shovel", "s", {**value, "dest-add-forward-headers": True}))
-    return rewriting(definition, "cluster", "amqp://", "amqp://")
+    definition = parse_shovel(Parameter("/", "shovel", "s", {**value, "dest-add-forward-headers": True}))
+    return shovel_rewrite(definition, "cluster", "amqp://", "amqp://")
 
 
 async def fill_with_one_bad(channel: Channel, queue: str, headers: Table) -> None:
@@ -64,9 +64,9 @@ async def stopped_by(
         for _ in range(2):
             life = life_of(LoneHost())
             with pytest.raises(MessageRefused) as refused:
-                await carry(here, source, there, rewrite(goal), Terms(ack_mode=mode), life)
+                await transfer(here, source, there, rewrite(goal), TransferOptions(ack_mode=mode), life)
             reasons.append(str(refused.value))
-            assert life.tally.uncertain == 0
+            assert life.stats.uncertain == 0
         arrived = await take(taking, goal, COUNT)
         assert [each.body for each in arrived] == [b"%d" % at for at in range(COUNT)]
         left = await take(filling, source, 2)
@@ -104,8 +104,8 @@ def test_without_acks_it_is_lost_alone_and_that_is_told(near: NodeProcess, far: 
             filling, taking = await here.channel(confirms=True), await there.channel()
             await taking.declare_queue(goal)
             await fill_with_one_bad(filling, source, LONG)
-            terms = Terms(ack_mode="no-ack")
-            carrying = asyncio.ensure_future(carry(here, source, there, to_queue(goal), terms, life_of(host)))
+            terms = TransferOptions(ack_mode="no-ack")
+            carrying = asyncio.ensure_future(transfer(here, source, there, to_queue(goal), terms, life_of(host)))
             arrived = await take(taking, goal, COUNT + 1)
             carrying.cancel()
             await asyncio.gather(carrying, return_exceptions=True)

@@ -6,18 +6,23 @@ Not here: looking at them (`test_reports`).
 from collections.abc import Callable
 from decimal import Decimal
 
-from warren.pipeline.reconcile import page as reconciling
-from warren.pipeline.report import page as reporting
-from warren.pipeline.report.findings import Findings, Percentiles, Place, QueueTotals
+from warren.pipeline.reconcile import summary as reconciling
+from warren.pipeline.report import job as reporting
+from warren.pipeline.report.findings import LatencyPercentiles, QueueTraffic, ReportFindings, TrafficEntity
 from warren.pipeline.report.flows import DAY_S, HOUR_S, QUEUE_KINDS
-from warren.pipeline.report.forecast import Day
+from warren.pipeline.report.forecast import DailyTotals
 from warren.pipeline.report.outlook import Limits
 
 HOSTILE = "</script><img src=x onerror=alert(1)><b>bold</b> & \"'%{x} var(--ink)"
 LONG = "q" * 255
 FIRST_S = 1_793_491_200  # 2026-11-01
 DAYS = 10
-QUEUES = [Place("/", "orders"), Place("/", HOSTILE), Place("shop", LONG), Place("shop", "2026-01-01")]
+QUEUES = [
+    TrafficEntity("/", "orders"),
+    TrafficEntity("/", HOSTILE),
+    TrafficEntity("shop", LONG),
+    TrafficEntity("shop", "2026-01-01"),
+]
 STEPS = range(FIRST_S, FIRST_S + DAYS * DAY_S, HOUR_S)
 
 
@@ -25,29 +30,30 @@ def course(of: Callable[[int], int]) -> dict[int, int]:
     return {step: of(number) for number, step in enumerate(STEPS)}
 
 
-def taken(place: int, number: int) -> Percentiles:
-    return Percentiles(100, place + number % 24, 2 * place + number % 24, 5 * place + number % 24, 400)
+def taken(place: int, number: int) -> LatencyPercentiles:
+    return LatencyPercentiles(100, place + number % 24, 2 * place + number % 24, 5 * place + number % 24, 400)
 
 
-def full_findings() -> Findings:
+def full_findings() -> ReportFindings:
     days = [
-        Day(FIRST_S // DAY_S + at, 24_000 + 500 * at + 90 * (at % 3), 10**9 + 10**7 * at, 1500) for at in range(DAYS)
+        DailyTotals(FIRST_S // DAY_S + at, 24_000 + 500 * at + 90 * (at % 3), 10**9 + 10**7 * at, 1500)
+        for at in range(DAYS)
     ]
     totals = {("exchange", "published"): (245_000, 10**10)} | {
         ("queue", kind): (240_000, 10**10) for kind in QUEUE_KINDS
     }
     counts = dict.fromkeys(QUEUE_KINDS, 60000)
     everyone = {place: taken(at, 5) for at, place in enumerate(QUEUES)}
-    return Findings(
+    return ReportFindings(
         first_s=FIRST_S,
         last_s=FIRST_S + DAYS * DAY_S - 1,
         events=1_000_000,
         step_s=HOUR_S,
         vhosts=2,
         totals=totals,
-        published={Place("/", ""): course(lambda number: number % 24), None: course(lambda number: 3)},
+        published={TrafficEntity("/", ""): course(lambda number: number % 24), None: course(lambda number: 3)},
         delivered={place: course(lambda number, at=at: at + number % 12) for at, place in enumerate(QUEUES)},
-        queues=tuple(QueueTotals(place, counts, 10**9, 1000) for place in QUEUES),
+        queues=tuple(QueueTraffic(place, counts, 10**9, 1000) for place in QUEUES),
         queue_count=1000,
         latency={"delivery": everyone, "ack": everyone, "confirm": {}},
         latency_queues={"delivery": 4, "ack": 60},
@@ -61,27 +67,27 @@ def full_findings() -> Findings:
     )
 
 
-def brief_findings() -> Findings:
+def brief_findings() -> ReportFindings:
     """One message, published and never delivered."""
-    queue = Place("/", "orders")
+    queue = TrafficEntity("/", "orders")
     counts = dict.fromkeys(QUEUE_KINDS, 0) | {"arrived": 1}
-    return Findings(
+    return ReportFindings(
         first_s=FIRST_S,
         last_s=FIRST_S,
         events=1,
         step_s=1,
         vhosts=1,
         totals={("exchange", "published"): (1, 5), ("queue", "arrived"): (1, 5)},
-        published={Place("/", ""): {FIRST_S: 1}},
+        published={TrafficEntity("/", ""): {FIRST_S: 1}},
         delivered={},
-        queues=(QueueTotals(queue, counts, 5, 1),),
+        queues=(QueueTraffic(queue, counts, 5, 1),),
         queue_count=1,
         latency={"delivery": {}, "ack": {}, "confirm": {}},
         latency_queues={},
         latency_course={},
         latency_map={},
         apart=0,
-        days=(Day(FIRST_S // DAY_S, 1, 5, 1),),
+        days=(DailyTotals(FIRST_S // DAY_S, 1, 5, 1),),
         waiting=((queue, 1),),
         waiting_queues=1,
         backlog={queue: {FIRST_S: 1}},
@@ -89,11 +95,11 @@ def brief_findings() -> Findings:
 
 
 def full_report() -> str:
-    return reporting.page(full_findings(), Limits(disk_bytes=10**12, rate=5))
+    return reporting.render_page(full_findings(), Limits(disk_bytes=10**12, rate=5))
 
 
 def brief_report() -> str:
-    return reporting.page(brief_findings(), Limits())
+    return reporting.render_page(brief_findings(), Limits())
 
 
 def reconciliation() -> str:
@@ -112,7 +118,7 @@ def reconciliation() -> str:
     rows = tuple((f"order-{number}", HOSTILE, Decimal("1.25"), None) for number in range(100))
     lists = [reconciling.DifferenceList("missing", ("Key", "Record", "orders", "payments"), rows, 40_000)]
     facts = (("Day", "2026-11-15"), ("Key", "order_id"))
-    return reconciling.page(
+    return reconciling.render_page(
         reconciling.Reconciliation("Orders and payments", facts, tuple(ledgers), tuple(statuses), tuple(lists))
     )
 

@@ -11,11 +11,11 @@ from sqlalchemy import Engine, select, update
 
 from tests.client.relayed_rows import AT_ONCE, add, drain, rows
 from tests.unit.client.outbox.scripted import ScriptedTransport
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
 from warren.client.receipts import Alert, Chased, Chaser, ChasingSettings
 from warren.client.tables import OUTBOX, database_time
+from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 FEW = ChasingSettings(resends=2, compensations=3)
 

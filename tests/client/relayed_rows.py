@@ -12,8 +12,8 @@ from sqlalchemy import Engine, select, update
 
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CallTimeout, ClientError, PublishFailed
-from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
+from warren.client.machine.publishes import ConfirmRange
 from warren.client.outbox import Outbox, Relay, RelaySettings
 from warren.client.tables import OUTBOX
 from warren.client.transport import Outgoing

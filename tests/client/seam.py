@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from warren.client import Message, Properties
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Subscription, Transport
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 PATIENCE_S = 20.0
 QUIET_S = 0.2

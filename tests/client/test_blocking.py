@@ -23,7 +23,7 @@ from warren.client import (
     blocking,
 )
 from warren.client.blocking import connect
-from warren.client.loop_thread import LoopThread, Waited
+from warren.client.loop_thread import LoopFuture, LoopThread
 from warren.wire.frames import content_frames
 from warren.wire.methods import BasicPublish, encode_method
 from warren.wire.properties import encode_header_payload
@@ -255,7 +255,7 @@ def test_a_call_that_a_signal_interrupts_is_cancelled(url: str, queue: str) -> N
 
 
 def is_waiting(thread: int) -> bool:
-    return sys._current_frames()[thread].f_code is Waited.wait.__code__
+    return sys._current_frames()[thread].f_code is LoopFuture.wait.__code__
 
 
 def test_a_publish_that_cannot_go_at_once_goes_when_there_is_room(url: str, queue: str) -> None:
@@ -274,7 +274,7 @@ def test_a_publish_that_cannot_go_at_once_goes_when_there_is_room(url: str, queu
 def test_a_publish_is_confirmed_behind_deliveries_that_nobody_takes(
     url: str, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.client.link.INBOX_BYTES_MAX", 200_000)
+    monkeypatch.setattr("warren.client.protocol.UNREAD_BYTES_MAX", 200_000)
     with connect(url) as connection, connect(url) as other:
         publisher = other.channel(confirms=True)
         publisher.declare_queue(queue)
@@ -282,15 +282,15 @@ def test_a_publish_is_confirmed_behind_deliveries_that_nobody_takes(
         publisher.wait_for_confirms()
         channel = connection.channel(confirms=True)
         consumer = channel.consume(queue, no_ack=True)
-        link = channel._inner._link
+        protocol = channel._inner._protocol
 
         async def until_full() -> None:
-            while link._reads:
-                await link.changed()
+            while protocol._reads:
+                await protocol.changed()
 
         connection._thread.run(until_full())
         channel.publish(b"y", routing_key=queue)
-        assert link.wanting.count == 0
+        assert protocol.read_demand.count == 0
         count = 0
         while count < 3001:
             count += len(consumer.batch(10.0))

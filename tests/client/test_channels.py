@@ -332,7 +332,7 @@ def test_many_tasks_share_a_connection_each_with_its_channel(url: str, queue: st
 def test_a_reader_of_more_than_it_takes_costs_a_bounded_amount_and_calls_still_work(
     url: str, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.client.link.INBOX_BYTES_MAX", 200_000)
+    monkeypatch.setattr("warren.client.protocol.UNREAD_BYTES_MAX", 200_000)
 
     async def talk() -> None:
         async with await connect(url) as publishing, await connect(url) as connection:
@@ -342,8 +342,8 @@ def test_a_reader_of_more_than_it_takes_costs_a_bounded_amount_and_calls_still_w
             await publisher.send_many([b"x" * 10_000] * 3000, routing_key=queue)
             await publisher.wait_for_confirms()
             consumer = await channel.consume(queue, no_ack=True)
-            while connection._link._reads:
-                await connection._link.changed()
+            while connection._protocol._reads:
+                await connection._protocol.changed()
             assert len(consumer._inbox) < 3000
             assert (await channel.declare_queue(queue, passive=True)).name == queue
             count = 0

@@ -20,7 +20,7 @@ from tests.support.postgres import Postgres
 from tests.unit.client.listening.messages import HandMade
 from warren.client import CannotConvert, Properties, TablesRefused
 from warren.client.inbox import Inbox
-from warren.client.inbox.pruning import prune_step
+from warren.client.inbox.inbox import prune_step
 from warren.client.tables import INBOX, create_tables, database_time
 from warren.client.transport import Incoming
 

@@ -11,13 +11,13 @@ from tests.client.awaited_rows import Came, relay
 from tests.client.relayed_rows import rows, statuses
 from warren.client.errors import CannotConvert
 from warren.client.inbox import Inbox, Refused
-from warren.client.inbox.digest import digest_of
-from warren.client.machine.publishing import Message
+from warren.client.inbox.rows import digest_of
+from warren.client.machine.publishes import Message
 from warren.client.outbox import Outbox
-from warren.client.outbox.stored_properties import stored_properties
+from warren.client.outbox.outbox import stored_properties
 from warren.client.tables import INBOX
+from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 TAKEN = r"'7' is the id of another message, which came to 'bank' before.*send this one under an id of its own"
 

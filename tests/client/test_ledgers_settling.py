@@ -10,11 +10,17 @@ from sqlalchemy import Engine, create_engine, insert, select, text
 from tests.support.ports import free_port
 from warren.client import Message, Properties
 from warren.client.errors import CannotConnect
-from warren.client.ledgers import settling
-from warren.client.ledgers.reading import outbox_rows
-from warren.client.ledgers.settling import Action, Finding, Step, preview, settle
+from warren.client.ledgers import corrections
+from warren.client.ledgers.corrections import (
+    CorrectionAction,
+    CorrectionStep,
+    ReconciliationFinding,
+    apply_corrections,
+    preview_corrections,
+)
+from warren.client.ledgers.database import outbox_rows
 from warren.client.outbox import Outbox
-from warren.client.outbox.stored_properties import stored_properties
+from warren.client.outbox.outbox import stored_properties
 from warren.client.receipts import compensating_id
 from warren.client.tables import OUTBOX, database_time
 
@@ -22,9 +28,13 @@ Rows = dict[str, tuple[str, str, str | None]]
 DAY_S = 86_400.0
 
 
-def finding(business_id: str, action: Action = "resend", is_unexpected: bool = False, route: str = "") -> Finding:
+def finding(
+    business_id: str, action: CorrectionAction = "resend", is_unexpected: bool = False, route: str = ""
+) -> ReconciliationFinding:
     headers = {"action": action, "key": business_id}
-    return Finding(business_id, action, is_unexpected, f"{business_id}-digest-1", b"{}", headers, routing_key=route)
+    return ReconciliationFinding(
+        business_id, action, is_unexpected, f"{business_id}-digest-1", b"{}", headers, routing_key=route
+    )
 
 
 def rows(engine: Engine) -> Rows:
@@ -49,12 +59,12 @@ def outbox(database: Engine) -> Engine:
     return database
 
 
-def steps(engine: Engine, findings: Iterable[Finding]) -> dict[str, str]:
+def steps(engine: Engine, findings: Iterable[ReconciliationFinding]) -> dict[str, str]:
     """What is done about each; a preview of it says the same, and changes nothing."""
     chosen, before = list(findings), rows(engine)
-    shown = preview(engine, chosen)
+    shown = preview_corrections(engine, chosen)
     assert rows(engine) == before
-    assert settle(engine, chosen) == shown
+    assert apply_corrections(engine, chosen) == shown
     return {each.business_id: str(step) for each, step in zip(chosen, shown, strict=True)}
 
 
@@ -90,7 +100,7 @@ def test_what_is_unexpected_is_taken_back_by_its_one_reversal(outbox: Engine) ->
 
 
 def test_the_reversal_goes_where_its_message_went_and_says_what_it_settles(outbox: Engine) -> None:
-    settle(outbox, [finding("refused", "reverse", is_unexpected=True)])
+    apply_corrections(outbox, [finding("refused", "reverse", is_unexpected=True)])
     with outbox.connect() as connection:
         row = connection.execute(select(OUTBOX).where(OUTBOX.c.business_id == "refused/reverse")).one()
     assert (row.exchange, row.routing_key, row.body, row.wants_receipt) == ("BANK", "deposits", b"10", True)
@@ -102,9 +112,9 @@ def test_the_same_findings_again_make_no_second_row(outbox: Engine) -> None:
     wanted = [finding("done"), finding("refused", "reverse", is_unexpected=True)]
     strange = finding("strange", "reverse", is_unexpected=True, route="corrections")
     wanted += [replace(strange, at=datetime.now(UTC)), finding("sent", "correct")]
-    settle(outbox, wanted)
+    apply_corrections(outbox, wanted)
     after = rows(outbox)
-    settle(outbox, wanted)
+    apply_corrections(outbox, wanted)
     assert rows(outbox) == after
     assert after["strange-digest-1"] == ("correction", "pending", None)
 
@@ -121,23 +131,26 @@ def test_what_the_outbox_has_not_is_a_message_more_with_its_own_body(outbox: Eng
 
 def test_a_batch_is_settled_wholly_or_not_at_all(outbox: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The third of four cannot be added; batches are of two."""
-    monkeypatch.setattr(settling, "BATCH", 2)
+    monkeypatch.setattr(corrections, "BATCH", 2)
     with outbox.begin() as connection:
         Outbox(routing_key="corrections").add(connection, b"another", business_id="wrong-digest-1")
     before = rows(outbox)
     wanted = [finding("sent"), finding("done"), finding("failed"), finding("wrong", "correct", route="corrections")]
     with pytest.raises(ValueError, match="has another message with business id 'wrong-digest-1'"):
-        settle(outbox, wanted)
+        apply_corrections(outbox, wanted)
     assert rows(outbox) == before | dict.fromkeys(("sent", "done"), ("message", "pending", None))
 
 
 def test_many_findings_are_settled(database: Engine) -> None:
-    count = 3 * settling.BATCH + 1
+    count = 3 * corrections.BATCH + 1
     with database.begin() as connection:
         values = [{"business_id": f"d{number}", "body": b"", "status": "sent"} for number in range(count)]
         connection.execute(insert(OUTBOX), values)
         connection.execute(OUTBOX.update().values(created_at=database_time()))
-    assert settle(database, (finding(f"d{number}") for number in range(count))) == [Step.RESENT] * count
+    assert (
+        apply_corrections(database, (finding(f"d{number}") for number in range(count)))
+        == [CorrectionStep.RESENT] * count
+    )
     with database.connect() as connection:
         pending = connection.execute(text("SELECT count(*) FROM warren_outbox WHERE status = 'pending'")).scalar_one()
     assert pending == count
@@ -151,7 +164,7 @@ def test_what_the_receiver_may_have_forgotten_is_not_sent_again(outbox: Engine, 
             connection.execute(written.values(status=status, created_at=database_time(-days * DAY_S)))
         assert steps(outbox, [finding(status)]) == {status: step}
         assert rows(outbox)[status][1] == ("pending" if step == "resent" else status)
-    assert settle(outbox, [finding(status)], keep=timedelta(days=10)) == [Step.RESENT]
+    assert apply_corrections(outbox, [finding(status)], keep=timedelta(days=10)) == [CorrectionStep.RESENT]
 
 
 def test_a_row_of_which_nobody_knows_when_it_was_written_is_too_old(outbox: Engine) -> None:
@@ -222,5 +235,5 @@ def test_a_correction_that_went_out_with_another_body_is_not_sent_again_in_its_o
 def test_a_database_that_is_not_there_is_told_without_its_password() -> None:
     engine = create_engine(f"postgresql+psycopg://warren:secret@127.0.0.1:{free_port()}/postgres")
     with pytest.raises(CannotConnect, match="cannot connect to") as found:
-        settle(engine, [finding("a")])
+        apply_corrections(engine, [finding("a")])
     assert "secret" not in str(found.value)

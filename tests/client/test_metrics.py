@@ -20,7 +20,7 @@ from warren.client.listening import Arrival, Listener, RejectAndDontRequeue, Ret
 from warren.client.outbox import Relay, RelaySettings
 from warren.client.receipts import Chaser, Receipts
 from warren.client.tables import create_tables
-from warren.client.tables.places import place_of
+from warren.client.tables.connections import database_name
 from warren.client.telemetry import observe
 from warren.client.testing import MemoryBroker
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout
@@ -75,7 +75,7 @@ def test_two_databases_are_told_apart(database: Engine, observed: Observed, tmp_
         for point in rows.data.data_points
         if (point.attributes or {})["warren.status"] == "pending"
     }
-    assert pending == {place_of(database): 0, str(tmp_path / "other.db"): 1}
+    assert pending == {database_name(database): 0, str(tmp_path / "other.db"): 1}
     other.dispose()
 
 

@@ -18,7 +18,7 @@ from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 from warren.client import CannotConnect, ConnectionClosed, Message, Properties, Timestamp, recovering
 from warren.client.outbox import Outbox, Relay, RelaySettings
-from warren.client.outbox.shelf import looking, rows_that_may_go
+from warren.client.outbox.table import select_publishable, select_time_without_sort
 from warren.client.tables import OUTBOX, create_tables
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
 
@@ -271,8 +271,8 @@ def test_a_batch_of_a_large_backlog_is_read_by_its_index(postgres: Engine) -> No
         pending = rows_of.format(what="'pending '", status="'pending'", sent="NULL", count=20_000)
         transaction.execute(text(fill + pending))
     with postgres.connect() as connection:
-        connection.execute(looking("postgresql"))
-        statement = rows_that_may_go(datetime.now(UTC), 100).compile(postgres, compile_kwargs={"literal_binds": True})
+        connection.execute(select_time_without_sort("postgresql"))
+        statement = select_publishable(datetime.now(UTC), 100).compile(postgres, compile_kwargs={"literal_binds": True})
         plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}").scalars())
     assert "using warren_outbox_pending" in plan
     assert "warren_outbox_held" in plan

@@ -24,10 +24,10 @@ from tests.client.relayed_rows import (
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CallTimeout, CannotConnect, SettingsError, TablesRefused
 from warren.client.outbox import Relay, RelaySettings
-from warren.client.outbox.shelf import LEASE, Shelf
+from warren.client.outbox.table import LEASE, OutboxTable
 from warren.client.tables import LEASES, OUTBOX, database_time
-from warren.client.tables.claiming import Claim
-from warren.wire.values import Timestamp
+from warren.client.tables.leases import LeaseHolder
+from warren.wire.field_tables import Timestamp
 
 
 def test_rows_are_published_and_marked_after_the_confirm(database: Engine) -> None:
@@ -224,7 +224,7 @@ def test_a_receipt_that_is_faster_than_the_mark_stays(database: Engine) -> None:
     assert statuses(database) == {"one": "done"}
 
 
-def stolen(engine: Engine, thief: Claim) -> Callable[[], Awaitable[None]]:
+def stolen(engine: Engine, thief: LeaseHolder) -> Callable[[], Awaitable[None]]:
     async def steal() -> None:
         with engine.begin() as transaction:
             transaction.execute(update(LEASES).values(expires_at=database_time(-1)))
@@ -236,7 +236,7 @@ def stolen(engine: Engine, thief: Claim) -> Callable[[], Awaitable[None]]:
 def test_a_relay_that_lost_its_lease_in_mid_batch_marks_nothing(database: Engine) -> None:
     add(database, "one", "two", "refused")
     before = rows(database)
-    thief = Claim(database, LEASE, 10)
+    thief = LeaseHolder(database, LEASE, 10)
     transport = ScriptedTransport(refusing("refused"))
     transport.meanwhile = stolen(database, thief)
     assert drain(database, transport) == 0
@@ -268,8 +268,8 @@ def test_what_is_through_with_and_old_is_thrown_away(database: Engine) -> None:
     age(database, "without receipt", status="sent")
     age(database, "done lately", status="done", done_at=database_time())
     change(database, "young", status="sent", sent_at=database_time())
-    claim = Claim(database, LEASE, 10)
-    shelf = Shelf(database, claim, RelaySettings(keep_s=50))
+    claim = LeaseHolder(database, LEASE, 10)
+    shelf = OutboxTable(database, claim, RelaySettings(keep_s=50))
     assert shelf.clean() == 0
     assert claim.take()
     assert shelf.clean() == 3
@@ -308,7 +308,7 @@ def test_a_relay_that_is_stopped_finishes_what_is_in_hand_and_lets_go(database: 
 
     asyncio.run(main())
     assert statuses(database) == {"one": "sent"}
-    assert Claim(database, LEASE, 10).take()
+    assert LeaseHolder(database, LEASE, 10).take()
 
 
 def test_a_second_relay_takes_over_from_one_that_stops(database: Engine) -> None:

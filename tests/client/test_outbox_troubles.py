@@ -22,9 +22,9 @@ from tests.client.relayed_rows import (
 from tests.unit.client.outbox.scripted import Answering, ScriptedTransport
 from warren.client.errors import ClientError, ConnectionClosed, LoginRefused
 from warren.client.outbox import Outbox, Relay, RelaySettings
-from warren.client.outbox.shelf import BACKOFF_S_MAX, LEASE
+from warren.client.outbox.table import BACKOFF_S_MAX, LEASE
 from warren.client.tables import database_time
-from warren.client.tables.claiming import Claim
+from warren.client.tables.leases import LeaseHolder
 from warren.client.testing import MemoryBroker, MemoryTransport
 
 MIB = 1 << 20
@@ -127,7 +127,7 @@ def check_that_it_ended(database: Engine, caplog: pytest.LogCaptureFixture) -> N
     assert rows(database)["one"].attempt == 0
     [said] = [record for record in caplog.records if record.message == "relay.transport_ended"]
     assert said.levelno == logging.ERROR
-    assert Claim(database, LEASE, 10).take()
+    assert LeaseHolder(database, LEASE, 10).take()
 
 
 def test_a_relay_whose_login_is_refused_ends_and_lets_go_of_the_lease(

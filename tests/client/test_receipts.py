@@ -13,7 +13,7 @@ from tests.client.awaited_rows import Came, be_late, chase, chase_and_relay, rel
 from tests.client.relayed_rows import add, change, drain, rows, statuses
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CannotConvert
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
 from warren.client.outbox import Outbox
 from warren.client.receipts import ChasingSettings, Marked, Receipts, receipt_for
 from warren.client.tables import Executor, database_time

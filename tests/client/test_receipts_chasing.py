@@ -8,27 +8,18 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, update
 
-from tests.client.awaited_rows import (
-    FEW,
-    be_late,
-    chase,
-    chase_and_relay,
-    relay,
-    seconds_until_due,
-    send,
-    sent_ids,
-)
+from tests.client.awaited_rows import FEW, be_late, chase, chase_and_relay, relay, seconds_until_due, send, sent_ids
 from tests.client.relayed_rows import DEADLINE_S, add, change, drain_until, refusing, rows, statuses, until
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client import Message, Properties
 from warren.client.errors import CannotConnect, SettingsError, TablesRefused
 from warren.client.outbox import Outbox
-from warren.client.outbox.stored_properties import stored_properties
+from warren.client.outbox.outbox import stored_properties
 from warren.client.receipts import Alert, Chaser, ChasingSettings, Receipts, compensate, compensating_id
-from warren.client.receipts.overdue import LEASE, Overdue
+from warren.client.receipts.chaser import LEASE, OverdueRows
 from warren.client.tables import LEASES, OUTBOX, database_time
-from warren.client.tables.claiming import Claim
-from warren.wire.values import Timestamp
+from warren.client.tables.leases import LeaseHolder
+from warren.wire.field_tables import Timestamp
 
 
 def test_what_is_not_overdue_is_left_alone(database: Engine) -> None:
@@ -232,9 +223,9 @@ def test_what_on_alert_raises_does_no_harm(database: Engine, caplog: pytest.LogC
 def test_a_chaser_that_died_before_it_marked_an_alert_has_its_successor_raise_it(database: Engine) -> None:
     send(database, "one")
     be_late(database)
-    claim = Claim(database, LEASE, 10)
+    claim = LeaseHolder(database, LEASE, 10)
     claim.take()
-    overdue = Overdue(claim, ChasingSettings(resends=0))
+    overdue = OverdueRows(claim, ChasingSettings(resends=0))
     overdue.chase()
     told = overdue.alerts()
     claim.release()
@@ -246,7 +237,7 @@ def test_a_chaser_that_died_before_it_marked_an_alert_has_its_successor_raise_it
     assert len(alerts) == 1
 
 
-def stolen(engine: Engine, by: Claim) -> None:
+def stolen(engine: Engine, by: LeaseHolder) -> None:
     with engine.begin() as connection:
         connection.execute(update(LEASES).values(expires_at=database_time(-1)))
     assert by.take()
@@ -256,8 +247,8 @@ def test_a_chaser_that_lost_its_lease_writes_nothing(database: Engine) -> None:
     send(database, "late", "other", compensation="reverse")
     change(database, "other", status="failed")
     be_late(database)
-    claim, thief = Claim(database, LEASE, 10), Claim(database, LEASE, 10)
-    overdue = Overdue(claim, FEW)
+    claim, thief = LeaseHolder(database, LEASE, 10), LeaseHolder(database, LEASE, 10)
+    overdue = OverdueRows(claim, FEW)
     assert claim.take()
     stolen(database, thief)
     before = rows(database)
@@ -271,7 +262,7 @@ def test_a_chaser_that_lost_its_lease_writes_nothing(database: Engine) -> None:
 def test_of_two_chasers_one_is_active(database: Engine) -> None:
     send(database, "one")
     be_late(database)
-    first = Claim(database, LEASE, 10)
+    first = LeaseHolder(database, LEASE, 10)
     assert first.take()
     assert chase(database).rows == 0
     first.release()

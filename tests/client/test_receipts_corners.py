@@ -14,13 +14,13 @@ from tests.client.relayed_rows import AT_ONCE, add, change, drain, drain_until, 
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CannotConvert, SettingsError
 from warren.client.inbox import Inbox, Refused, Subject, subject_of
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
 from warren.client.outbox import Outbox, RelaySettings
-from warren.client.outbox.stored_properties import stored_properties
+from warren.client.outbox.outbox import stored_properties
 from warren.client.receipts import Alert, ChasingSettings, Receipts, compensate
 from warren.client.tables import INBOX, Executor, database_time
+from warren.wire.field_tables import Table, Timestamp
 from warren.wire.properties import Properties
-from warren.wire.values import Table, Timestamp
 
 NO_RESENDS = ChasingSettings(resends=0, compensations=1)
 DAY = timedelta(days=1)

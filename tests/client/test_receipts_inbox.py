@@ -13,13 +13,13 @@ from tests.client.relayed_rows import rows, statuses
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CannotConvert
 from warren.client.inbox import Inbox, Refused
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
 from warren.client.outbox import Outbox
-from warren.client.outbox.stored_properties import stored_properties
+from warren.client.outbox.outbox import stored_properties
 from warren.client.receipts import compensating_id
 from warren.client.tables import INBOX
+from warren.wire.field_tables import Table, Timestamp
 from warren.wire.properties import Properties
-from warren.wire.values import Table, Timestamp
 
 RECEIPT = "order-1/receipt/kitchen"
 

@@ -4,7 +4,7 @@ from sqlalchemy import Engine
 
 from tests.client.awaited_rows import be_late, chase, relay, send
 from tests.client.relayed_rows import rows, statuses
-from warren.client.ledgers.reading import outbox_rows
+from warren.client.ledgers.database import outbox_rows
 from warren.client.outbox import Outbox
 from warren.client.receipts import ChasingSettings, Receipts
 

@@ -20,15 +20,9 @@ from warren.client import (
     connect,
     recovering,
 )
-from warren.client.connecting import Dialer
+from warren.client.connection import Dialer
 from warren.client.testing import FaultProxy
-from warren.client.transport import (
-    BindingLayout,
-    ExchangeLayout,
-    Layout,
-    Outgoing,
-    QueueLayout,
-)
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
 
 ON_EITHER_BROKER = True
 

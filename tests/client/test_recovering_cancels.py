@@ -14,7 +14,7 @@ from tests.client.recovery import numbered, only, taken, until
 from warren.client import connect, recovering
 from warren.client.listening import Puller
 from warren.client.recovering import Notice
-from warren.client.recovering.subscription import KeptSubscription
+from warren.client.recovering.subscription import RecoveringSubscription
 from warren.client.recovering.transport import RecoveringTransport
 from warren.client.testing import FaultProxy
 from warren.client.transport import Layout, QueueLayout
@@ -76,7 +76,7 @@ def test_what_comes_for_a_reader_that_gives_up_goes_back(url: str, proxy: FaultP
     run(talk())
 
 
-def has_come(subscription: KeptSubscription) -> bool:
+def has_come(subscription: RecoveringSubscription) -> bool:
     consumer = subscription._consumer
     return bool(subscription._pending) or (consumer is not None and bool(consumer._inbox))
 
@@ -92,7 +92,7 @@ def test_what_a_stream_gives_while_its_reader_goes_is_left_there_and_the_connect
             stream = QueueLayout(queue, arguments={"x-queue-type": "stream"})
             await transport.declare(Layout(queues=(stream,)))
             subscription = await transport.subscribe(queue, arguments={"x-stream-offset": "first"})
-            assert isinstance(subscription, KeptSubscription)
+            assert isinstance(subscription, RecoveringSubscription)
             reading = asyncio.create_task(subscription.batch(None if waits else 0.0))
             await asyncio.sleep(0)
             proxy.stall("to_broker")

@@ -10,16 +10,10 @@ import pytest
 
 from tests.client.conftest import run
 from tests.client.recovery import contents, kinds, numbered, only, taken, to, until
-from warren.client import (
-    ConnectionClosed,
-    Message,
-    recovering,
-)
-from warren.client.bulks import Bulk
+from warren.client import ConnectionClosed, Message, recovering
+from warren.client.publisher import PublishBulk
 from warren.client.testing import FaultProxy
-from warren.client.transport import (
-    Outgoing,
-)
+from warren.client.transport import Outgoing
 
 ON_EITHER_BROKER = True
 
@@ -93,8 +87,8 @@ def test_a_close_amid_a_long_publish_tells_what_was_never_written(url: str, queu
         publish = asyncio.ensure_future(transport.publish(to(queue, *[b"x" * 1024] * 3000)))
         while not (bulks := sent_bulks(transport)):
             await asyncio.sleep(0)
-        link = transport._publishing._connection._link  # type: ignore[union-attr]
-        link.blocked_reason = "low on memory"
+        protocol = transport._publishing._connection._protocol  # type: ignore[union-attr]
+        protocol.blocked_reason = "low on memory"
         await until(lambda: not bulks[0].undecided())
         await transport.close(0.5)
         outcomes = kinds(await publish)
@@ -106,7 +100,7 @@ def test_a_close_amid_a_long_publish_tells_what_was_never_written(url: str, queu
     run(talk())
 
 
-def sent_bulks(transport: recovering.RecoveringTransport) -> list[Bulk]:
+def sent_bulks(transport: recovering.RecoveringTransport) -> list[PublishBulk]:
     return [part.bulk for call in transport._sender._row for part in call._parts if part.bulk.sent]
 
 

@@ -9,7 +9,7 @@ from tests.client.conftest import run
 from tests.client.recovery import contents, only, to, until
 from warren.client import ChannelClosed, blocking, connect, recovering
 from warren.client.listening import Requester
-from warren.client.recovering.fetching import DESKS_MAX
+from warren.client.recovering.incoming import FETCH_CHANNELS_MAX
 from warren.client.testing import FaultProxy, MemoryBroker
 from warren.client.transport import BindingLayout, Layout, QueueLayout, Transport
 from warren.errors import NOT_FOUND
@@ -110,10 +110,10 @@ def test_of_many_who_ask_for_the_same_each_gets_a_message_of_its_own(
 def test_looking_into_ever_other_queues_does_not_use_up_the_channels(
     at: str, names: Callable[[int], list[str]]
 ) -> None:
-    queues = names(DESKS_MAX + 20)
+    queues = names(FETCH_CHANNELS_MAX + 20)
 
     async def talk() -> None:
-        async with await recovering.open(at.partition("?")[0] + f"?channel_max={DESKS_MAX + 8}") as transport:
+        async with await recovering.open(at.partition("?")[0] + f"?channel_max={FETCH_CHANNELS_MAX + 8}") as transport:
             await transport.declare(Layout(queues=tuple(QueueLayout(queue) for queue in queues)))
             await transport.publish([to(queue, queue.encode())[0] for queue in queues])
             first = await transport.get(queues[0])
@@ -189,9 +189,9 @@ def test_a_name_that_cannot_be_asked_for_leaves_no_channel_behind(url: str) -> N
         async with await recovering.open(url) as transport:
             with pytest.raises(ValueError, match="255"):
                 await transport.get("q" * 256)
-            [desk] = transport._fetching._desks.values()
-            desk.retire()
-            await until(lambda: not desk.channel.is_open)
+            [delivery_channel] = transport._fetching._delivery_channels.values()
+            delivery_channel.retire()
+            await until(lambda: not delivery_channel.channel.is_open)
 
     run(talk())
 

@@ -221,7 +221,7 @@ def test_a_login_that_is_refused_for_a_while_is_tried_again(start: Start) -> Non
 def test_a_login_that_is_refused_when_it_comes_back_is_final_in_the_end_and_told_to_everyone(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.client.recovering.line.LOGIN_PATIENCE_S", 1.0)
+    monkeypatch.setattr("warren.client.recovering.connection.LOGIN_PATIENCE_S", 1.0)
     node = start()
     url = url_of(node.amqp).replace("guest:guest", "app:old")
     notices: list[recovering.Notice] = []

@@ -11,24 +11,10 @@ import pytest
 
 from tests.client.conftest import run
 from tests.client.recovery import contents, first_seen, kinds, numbered, only, to
-from warren.client import (
-    CannotConvert,
-    ChannelClosed,
-    ClientError,
-    Message,
-    Properties,
-    PublishFailed,
-    recovering,
-)
-from warren.client.publishing import Publisher
+from warren.client import CannotConvert, ChannelClosed, ClientError, Message, Properties, PublishFailed, recovering
+from warren.client.publisher import ChannelPublisher
 from warren.client.recovering import RecoveringTransport
-from warren.client.transport import (
-    BindingLayout,
-    ExchangeLayout,
-    Layout,
-    Outgoing,
-    QueueLayout,
-)
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
 
 ON_EITHER_BROKER = True
 
@@ -183,8 +169,8 @@ def test_an_error_that_nobody_foresaw_ends_every_call_and_is_logged(
             await transport.declare(only(queue))
             # the writer has nothing to do when this is confirmed
             assert await transport.publish(to(queue, b"first")) == [None]
-            monkeypatch.setattr(Publisher, "is_free", at_once)
-            monkeypatch.setattr(Publisher, "send_bulk_at_once" if at_once else "send_bulk", fails)
+            monkeypatch.setattr(ChannelPublisher, "is_free", at_once)
+            monkeypatch.setattr(ChannelPublisher, "send_bulk_at_once" if at_once else "send_bulk", fails)
             calls = [asyncio.ensure_future(transport.publish(to(queue, b"x"))) for _ in range(3)]
             for outcomes in await asyncio.gather(*calls):
                 assert kinds(outcomes) == [("ClientError", "not_sent")]

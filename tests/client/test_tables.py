@@ -22,8 +22,7 @@ from warren.client.tables import (
     renew_lease,
     take_lease,
 )
-from warren.client.tables.steps import inbox_to_2, inbox_to_3
-from warren.client.tables.versions import PARTS, Part, bring_up
+from warren.client.tables.schema import TABLE_GROUPS, TableGroup, inbox_to_2, inbox_to_3, migrate_tables
 
 Schema = dict[str, list[str]]
 
@@ -97,7 +96,7 @@ def with_one_row(engine: Engine) -> None:
 
 def test_tables_of_an_older_version_are_brought_up_step_by_step(database: Engine) -> None:
     with_one_row(database)
-    bring_up(database, [Part("inbox", (INBOX,), (inbox_to_2, inbox_to_3, add_note, name_note))])
+    migrate_tables(database, [TableGroup("inbox", (INBOX,), (inbox_to_2, inbox_to_3, add_note, name_note))])
     assert versions_of(database)["inbox"] == 5
     with database.connect() as connection:
         assert connection.execute(text("SELECT note FROM warren_inbox")).scalar_one() == "of till"
@@ -107,7 +106,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was(database: Engine) -> None
     with_one_row(database)
     before = schema_of(database)
     with pytest.raises(Exception, match="nowhere"):
-        bring_up(database, [Part("inbox", (INBOX,), (inbox_to_2, inbox_to_3, add_note, fail))])
+        migrate_tables(database, [TableGroup("inbox", (INBOX,), (inbox_to_2, inbox_to_3, add_note, fail))])
     assert schema_of(database) == before
     assert versions_of(database)["inbox"] == 3
 
@@ -129,7 +128,7 @@ def test_tables_that_are_missing_or_older_are_told_before_they_are_used(empty_da
 
 
 def test_every_table_belongs_to_a_part() -> None:
-    listed = [table.name for part in PARTS for table in part.tables] + [VERSIONS.name]
+    listed = [table.name for part in TABLE_GROUPS for table in part.tables] + [VERSIONS.name]
     assert sorted(listed) == sorted(OUTBOX.metadata.tables)
 
 

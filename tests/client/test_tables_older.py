@@ -13,7 +13,7 @@ from tests.client.relayed_rows import DEADLINE_S, add, drain, rows, statuses
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CannotConvert, TablesRefused
 from warren.client.inbox import Inbox
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
 from warren.client.outbox import Outbox
 from warren.client.tables import INBOX, check_tables, create_tables
 from warren.wire.properties import Properties

@@ -10,7 +10,7 @@ from warren.client import ChannelClosed, Message, Properties, PublishFailed
 from warren.client.listening import Arrival, Listener
 from warren.client.telemetry import in_span
 from warren.client.testing import MemoryBroker
-from warren.client.testing.subscriptions import MemoryIncoming
+from warren.client.testing.transport import MemoryIncoming
 from warren.client.transport import Layout, Outgoing, QueueLayout
 from warren.errors import FRAME_ERROR, ConnectionFault
 

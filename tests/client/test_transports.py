@@ -13,7 +13,7 @@ from tests.client.conftest import run
 from tests.client.seam import Brokers, bodies, bodies_in, fetched, taken, to, with_queue
 from warren.client import CannotConvert, ChannelClosed, Message, Properties, PublishFailed
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 # publishing
 

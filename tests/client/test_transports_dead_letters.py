@@ -18,7 +18,7 @@ from tests.client.seam import (
 )
 from warren.client import PublishFailed
 from warren.client.transport import BindingLayout, ExchangeLayout, Incoming, Layout, QueueLayout
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 TTL_S = 0.15
 

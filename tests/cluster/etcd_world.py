@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.support.ports import free_port
+from warren.broker.metadata.store import Snapshot
 from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.member import EtcdMember
-from warren.node.etcd.program import MemberSettings
-from warren.node.etcd.protobuf import Message
+from warren.node.etcd.messages import ProtobufMessage
+from warren.node.etcd.program import EtcdMemberSettings
 from warren.node.etcd.store import EtcdStore
-from warren.node.etcd.watching import Changed, Replaced
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
+from warren.node.etcd.watch import MetadataChanged, MetadataReplaced
+from warren.node.logs import Log, LogLevels
 from warren.node.tls import TlsFiles
-from warren.store.metadata import Snapshot
 
 SCENARIO_S = 120.0
 DEADLINE_S = 60.0
@@ -46,7 +45,7 @@ def quiet_log() -> Log:
 
 
 def member_of(directory: Path, name: str, log: Log | None = None, **settings: Any) -> EtcdMember:
-    return EtcdMember(MemberSettings(str(directory), name, "test", **settings), log or quiet_log())
+    return EtcdMember(EtcdMemberSettings(str(directory), name, "test", **settings), log or quiet_log())
 
 
 async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
@@ -68,9 +67,9 @@ async def connected(*endpoints: str, **address: Any) -> AsyncIterator[EtcdConnec
         await connection.close()
 
 
-async def carry_out(connection: EtcdConnection, method: str, request: bytes) -> Message:
+async def carry_out(connection: EtcdConnection, method: str, request: bytes) -> ProtobufMessage:
     """Have something done that must not be done twice: whoever is asked has just answered, and may take its time."""
-    await connection.ask(messages.RANGE, messages.range_of(b"a"), DEADLINE_S)
+    await connection.ask(messages.RANGE, messages.range_request(b"a"), DEADLINE_S)
     return await connection.call(method, request, DEADLINE_S)
 
 
@@ -90,14 +89,14 @@ class Watcher:
     """Gathers what a watch tells, from its making on."""
 
     def __init__(self, store: EtcdStore, after: int) -> None:
-        self.told: list[Changed | Replaced] = []
+        self.told: list[MetadataChanged | MetadataReplaced] = []
         self._task = asyncio.create_task(self._gather(store, after))
 
     def revisions(self) -> list[int]:
         return [item.revision for item in self.told]
 
     def keys(self) -> list[str]:
-        return [change.key for item in self.told if isinstance(item, Changed) for change in item.changes]
+        return [change.key for item in self.told if isinstance(item, MetadataChanged) for change in item.changes]
 
     async def until_told(self, revision: int) -> None:
         await until(lambda: bool(self.told) and self.told[-1].revision >= revision)

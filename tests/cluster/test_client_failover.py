@@ -16,7 +16,7 @@ from warren.client import ConsumerCancelled, Message, Properties, recovering
 from warren.client.listening import Arrival, Listener, Retries
 from warren.client.recovering import ConnectionDown, Notice, SubscriptionDown, SubscriptionUp
 from warren.client.transport import Layout, Outgoing, QueueLayout, Transport
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 pytestmark = pytest.mark.timeout(240)
 

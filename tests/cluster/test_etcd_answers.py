@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from tests.cluster.etcd_world import LossyProxy, Members, play, store_at, until
+from warren.broker.metadata.store import COMMITTED, FAILED, OUTDATED, UNKNOWN, object_id
 from warren.node.etcd import messages
-from warren.node.etcd.connection import NoAnswer
-from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN
-from warren.store.naming import name_of
+from warren.node.etcd.connection import EtcdUnavailable
 
 
 def test_a_commit_whose_answer_is_lost_is_told_to_be_agreed_with_its_revision(single: Members) -> None:
@@ -20,9 +19,9 @@ def test_a_commit_whose_answer_is_lost_is_told_to_be_agreed_with_its_revision(si
             await store.commit([("warm", 0)], [("warm", b"")])
             proxy.loses_answers = True
             decision = await store.commit([("a", 0)], [("a", b"1")])
-            assert decision.outcome == AGREED
+            assert decision.outcome == COMMITTED
             _, entries = await store.snapshot()
-            assert entries["a"] == (name_of(decision.revision, "a"), decision.revision, b"1")
+            assert entries["a"] == (object_id(decision.revision, "a"), decision.revision, b"1")
 
     play(scenario())
 
@@ -37,7 +36,7 @@ def test_an_outdated_commit_whose_answer_is_lost_is_told_to_be_outdated(single: 
             proxy.loses_answers = True
             decision = await store.commit([("a", 0)], [("a", b"2")])
             assert decision.outcome == OUTDATED
-            assert (await store.snapshot())[1]["a"] == (name_of(first.revision, "a"), first.revision, b"1")
+            assert (await store.snapshot())[1]["a"] == (object_id(first.revision, "a"), first.revision, b"1")
 
     play(scenario())
 
@@ -57,9 +56,9 @@ def test_a_commit_that_arrives_late_does_not_come_about_twice_or_after_it_was_to
             await until(lambda: any(b"the late one" in data for _writer, data in proxy.kept))
             on_its_way = list(proxy.kept)
             decision = await committing
-            assert decision.outcome == AGREED
+            assert decision.outcome == COMMITTED
             gone = await store.commit([("a", decision.revision)], [("a", None)])
-            assert gone.outcome == AGREED
+            assert gone.outcome == COMMITTED
             # without the cancellation that followed it
             proxy.kept = on_its_way
             answered_bytes = proxy.answered_bytes
@@ -81,8 +80,8 @@ def test_a_store_that_cannot_be_reached_fails_with_a_reason(single: Members) -> 
             decision = await store.commit([("a", 0)], [("a", b"1")], patience_s=1.0)
             assert decision.outcome == FAILED
             assert "does not answer in time" in decision.reason
-            with pytest.raises(NoAnswer):
-                await store._connection.ask(messages.RANGE, messages.range_of(b"x"), 1.0)
+            with pytest.raises(EtcdUnavailable):
+                await store._connection.ask(messages.RANGE, messages.range_request(b"x"), 1.0)
 
     play(scenario())
 
@@ -101,6 +100,6 @@ def test_a_commit_under_way_when_the_store_goes_is_unknown(single: Members) -> N
             # it did come about, and the store is as good as ever
             entries = (await store.snapshot())[1]
             assert entries["a"][2] == b"2"
-            assert (await store.commit([("a", entries["a"][1])], [("a", b"3")])).outcome == AGREED
+            assert (await store.commit([("a", entries["a"][1])], [("a", b"3")])).outcome == COMMITTED
 
     play(scenario())

@@ -3,10 +3,9 @@
 import asyncio
 
 from tests.cluster.etcd_world import DEADLINE_S, Members, Watcher, play, store_at, until
+from warren.broker.metadata.store import COMMITTED, FAILED, UNKNOWN, CommitResult, object_id
 from warren.node.etcd.store import EtcdStore
-from warren.node.etcd.watching import Changed
-from warren.store.metadata import AGREED, FAILED, UNKNOWN, Decision
-from warren.store.naming import name_of
+from warren.node.etcd.watch import MetadataChanged
 
 PATIENCE_S = 40.0
 """A commit waits for another leader, which a busy machine takes its time to choose."""
@@ -15,7 +14,7 @@ LEASE_S = 10
 """So long that whoever has to renew it may be late by seconds."""
 
 
-async def commit_in_a_row(store: EtcdStore, name: str, count: int) -> dict[str, Decision]:
+async def commit_in_a_row(store: EtcdStore, name: str, count: int) -> dict[str, CommitResult]:
     """New keys one after the other, and what was told of each."""
     told = {}
     for number in range(count):
@@ -24,13 +23,13 @@ async def commit_in_a_row(store: EtcdStore, name: str, count: int) -> dict[str, 
     return told
 
 
-async def check_truth(store: EtcdStore, told: dict[str, Decision]) -> None:
+async def check_truth(store: EtcdStore, told: dict[str, CommitResult]) -> None:
     """What was agreed is there with its revision, what failed is not."""
     _, entries = await store.snapshot()
     for key, decision in told.items():
-        assert decision.outcome in (AGREED, FAILED), decision
-        if decision.outcome == AGREED:
-            assert entries[key][:2] == (name_of(decision.revision, key), decision.revision)
+        assert decision.outcome in (COMMITTED, FAILED), decision
+        if decision.outcome == COMMITTED:
+            assert entries[key][:2] == (object_id(decision.revision, key), decision.revision)
         else:
             assert key not in entries
 
@@ -50,7 +49,7 @@ def test_commits_and_watches_go_on_when_the_leader_is_killed(trio: Members) -> N
             await until(lambda: len(watcher.told) > 20)
             trio.kill(leader)
             told = {key: decision for row in rows for key, decision in (await row).items()}
-            assert all(decision.outcome == AGREED for decision in told.values())
+            assert all(decision.outcome == COMMITTED for decision in told.values())
             await watcher.until_told(max(decision.revision for decision in told.values()))
             await watcher.end()
             assert watcher.revisions() == sorted(decision.revision for decision in told.values())
@@ -73,7 +72,7 @@ def test_commits_under_way_while_the_leader_is_stopped_are_told_truthfully(trio:
             told = {key: decision for row in rows for key, decision in (await row).items()}
             trio.go_on(leader)
             await check_truth(store, told)
-            assert sum(decision.outcome == AGREED for decision in told.values()) > 0.9 * len(told)
+            assert sum(decision.outcome == COMMITTED for decision in told.values()) > 0.9 * len(told)
             # nor does the member that went on carry out anything afterwards
             late = await commit_in_a_row(store, "late", 20)
             await check_truth(store, told | late)
@@ -115,10 +114,10 @@ def test_without_a_majority_nothing_is_agreed_and_with_it_everything_goes_on(tri
             await trio.revive(1, 2)
             _, entries = await store.snapshot()
             again = await store.commit([("a", entries["a"][1])], [("a", b"3")], patience_s=PATIENCE_S)
-            assert again.outcome == AGREED
+            assert again.outcome == COMMITTED
             await watcher.until_told(again.revision)
             await watcher.end()
-            assert all(isinstance(item, Changed) for item in watcher.told)
+            assert all(isinstance(item, MetadataChanged) for item in watcher.told)
             assert await store.current() == again.revision
 
     play(scenario())
@@ -133,7 +132,7 @@ def test_a_member_that_was_away_serves_what_happened_meanwhile(trio: Members) ->
             await trio.revive(2)
         async with store_at(trio.endpoints()[2], cluster=cluster) as through_it:
             await check_truth(through_it, told)
-            assert all(decision.outcome == AGREED for decision in told.values())
+            assert all(decision.outcome == COMMITTED for decision in told.values())
 
     play(scenario())
 
@@ -152,7 +151,7 @@ def test_a_held_key_stays_while_the_leader_changes(trio: Members) -> None:
             last = await store.commit([("c", 0)], [("c", b"")], patience_s=PATIENCE_S)
             await watcher.until_told(last.revision)
             assert watcher.keys() == ["alive/a", "b", "c"]
-            assert ended.outcome == AGREED
+            assert ended.outcome == COMMITTED
             await holding.release()
             await watcher.end()
 

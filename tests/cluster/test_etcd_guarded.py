@@ -8,15 +8,14 @@ import pytest
 
 from tests.cluster.etcd_world import DEADLINE_S, Members, Watcher, carry_out, connected, play, store_at, until
 from tests.node.certificate_files import Authority
+from warren.broker.metadata.store import COMMITTED, FAILED, CommitResult
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages
-from warren.node.etcd.connection import Declined, EtcdAddress, EtcdConnection, NoAnswer
-from warren.node.etcd.holding import Holding
-from warren.node.etcd.keys import KeySpace
-from warren.node.etcd.protobuf import message, number, octets, text
+from warren.node.etcd.connection import EtcdAddress, EtcdConnection, EtcdDeclined, EtcdUnavailable
+from warren.node.etcd.keys import KeySpace, LeasedKey
+from warren.node.etcd.messages import encode_bytes, encode_message, encode_number, encode_text
 from warren.node.etcd.store import EtcdStore
 from warren.node.tls import TlsFiles
-from warren.store.metadata import AGREED, FAILED, Decision
 
 QUOTA_BYTES = 2 * 1024 * 1024
 READ_AND_WRITE = 2
@@ -43,16 +42,19 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, files: TlsFiles) -> Iterat
 
 
 async def demand_passwords(endpoint: str, files: TlsFiles) -> None:
-    own_keys = octets(2, b"/warren/") + octets(3, messages.end_of(b"/warren/"))
+    own_keys = encode_bytes(2, b"/warren/") + encode_bytes(3, messages.prefix_end(b"/warren/"))
     steps = [
-        ("RoleAdd", text(1, "root")),
-        ("RoleAdd", text(1, "broker")),
-        ("RoleGrantPermission", text(1, "broker") + message(2, number(1, READ_AND_WRITE) + own_keys)),
-        ("UserAdd", text(1, "root") + text(2, "top secret")),
-        ("UserGrantRole", text(1, "root") + text(2, "root")),
-        ("UserAdd", text(1, "warren") + text(2, "open sesame")),
-        ("UserGrantRole", text(1, "warren") + text(2, "broker")),
-        ("UserAdd", text(1, "stranger") + text(2, "friend")),
+        ("RoleAdd", encode_text(1, "root")),
+        ("RoleAdd", encode_text(1, "broker")),
+        (
+            "RoleGrantPermission",
+            encode_text(1, "broker") + encode_message(2, encode_number(1, READ_AND_WRITE) + own_keys),
+        ),
+        ("UserAdd", encode_text(1, "root") + encode_text(2, "top secret")),
+        ("UserGrantRole", encode_text(1, "root") + encode_text(2, "root")),
+        ("UserAdd", encode_text(1, "warren") + encode_text(2, "open sesame")),
+        ("UserGrantRole", encode_text(1, "warren") + encode_text(2, "broker")),
+        ("UserAdd", encode_text(1, "stranger") + encode_text(2, "friend")),
         ("AuthEnable", b""),
     ]
     async with connected(endpoint, tls=files) as connection:
@@ -78,7 +80,7 @@ def test_a_store_behind_certificates_and_a_password_is_as_good_as_any(guarded: M
         # a token that is not taken any more is replaced
         connection._token = "stale.1"
         decision = await store.commit([("b", 0)], [("b", b"")])
-        assert decision.outcome == AGREED
+        assert decision.outcome == COMMITTED
         await watcher.until_told(decision.revision)
         await watcher.end()
         await holding.release()
@@ -109,7 +111,7 @@ def test_a_user_without_permission_is_told_so(guarded: Members, files: TlsFiles)
 def test_a_key_that_cannot_be_held_says_why(guarded: Members, files: TlsFiles) -> None:
     async def scenario() -> None:
         async with connected(*guarded.endpoints(), **as_user("stranger", "friend", files)) as connection:
-            holding = Holding(connection, KeySpace("guarded"), "alive/a", b"", 60)
+            holding = LeasedKey(connection, KeySpace("guarded"), "alive/a", b"", 60)
             await until(lambda: "does not let this user do that" in holding._trouble)
             with pytest.raises(ConnectionError, match="does not let this user do that"):
                 await holding.held(0.01)
@@ -123,8 +125,8 @@ def test_whoever_has_no_certificate_or_trusts_another_authority_gets_no_answer(
 ) -> None:
     async def refused(tls: TlsFiles | None) -> None:
         async with connected(*guarded.endpoints(), tls=tls) as connection:
-            with pytest.raises(NoAnswer):
-                await connection.ask(messages.RANGE, messages.range_of(b"a"), 1.0)
+            with pytest.raises(EtcdUnavailable):
+                await connection.ask(messages.RANGE, messages.range_request(b"a"), 1.0)
 
     async def scenario() -> None:
         await refused(None)
@@ -148,16 +150,16 @@ def test_a_store_that_is_full_says_so_and_takes_changes_again_when_room_was_made
         member = members.member(0)
         async with store_at(*members.endpoints(), cluster="full") as store:
             assert not await member.make_room()
-            at, decision = 0, Decision(AGREED, 0)
+            at, decision = 0, CommitResult(COMMITTED, 0)
             for _ in range(400):
                 decision = await store.commit([("big", at)], [("big", bytes(100_000))])
-                if decision.outcome != AGREED:
+                if decision.outcome != COMMITTED:
                     break
                 at = decision.revision
-            assert decision == Decision(FAILED, 0, "the metadata store is full: its quota is reached")
+            assert decision == CommitResult(FAILED, 0, "the metadata store is full: its quota is reached")
             assert (await store.snapshot())[1]["big"][1] == at
             assert await member.make_room()
-            assert (await store.commit([("big", at)], [("big", b"small")])).outcome == AGREED
+            assert (await store.commit([("big", at)], [("big", b"small")])).outcome == COMMITTED
         await member.close()
 
     try:
@@ -169,8 +171,8 @@ def test_a_store_that_is_full_says_so_and_takes_changes_again_when_room_was_made
 def test_an_etcd_that_knows_no_passwords_declines_them(single: Members) -> None:
     async def scenario() -> None:
         async with connected(*single.endpoints(), user="warren", password="x") as connection:
-            with pytest.raises(Declined, match="authentication is not enabled"):
-                await connection.ask(messages.RANGE, messages.range_of(b"a"))
+            with pytest.raises(EtcdDeclined, match="authentication is not enabled"):
+                await connection.ask(messages.RANGE, messages.range_request(b"a"))
 
     play(scenario())
 
@@ -181,10 +183,10 @@ def test_an_address_that_leads_to_another_etcd_is_noticed(single: Members, tmp_p
 
     async def scenario() -> None:
         async with connected(*single.endpoints()) as connection:
-            await connection.ask(messages.RANGE, messages.range_of(b"a"), DEADLINE_S)
+            await connection.ask(messages.RANGE, messages.range_request(b"a"), DEADLINE_S)
             connection.use(others.endpoints())
             with pytest.raises(StoreError, match="belongs to another etcd cluster"):
-                await connection.ask(messages.RANGE, messages.range_of(b"a"), DEADLINE_S)
+                await connection.ask(messages.RANGE, messages.range_request(b"a"), DEADLINE_S)
 
     try:
         play(scenario())

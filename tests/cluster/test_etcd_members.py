@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.etcd_world import Members, connected, member_of, play, store_at, until
+from warren.broker.metadata.store import object_id
 from warren.errors import ConfigError, StoreError
-from warren.node.etcd import program, quorum
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
-from warren.store.naming import name_of
+from warren.node.etcd import member as quorum
+from warren.node.etcd import program
+from warren.node.logs import Log, LogLevels
 
 # Founds a member, tells its pid, and waits to be killed.
 FOUNDER = """
@@ -90,19 +90,19 @@ def test_a_member_that_lost_its_data_joins_as_another(trio: Members) -> None:
         cluster = trio.cluster()
         async with store_at(*trio.endpoints()[:2], cluster=cluster) as store:
             await store.commit([("a", 0)], [("a", b"1")])
-            before = {found.name: found.id for found in await quorum.members(store._connection)}
+            before = {found.name: found.id for found in await quorum.list_members(store._connection)}
             trio.kill(2)
             shutil.rmtree(trio.directory(2))
             member = trio.member(2)
             assert not member.has_data
             await member.join(trio.endpoints_of(0, 1))
-            after = {found.name: found.id for found in await quorum.members(store._connection)}
+            after = {found.name: found.id for found in await quorum.list_members(store._connection)}
             assert {name: before[name] for name in ("warren@0", "warren@1")} == {
                 name: after[name] for name in ("warren@0", "warren@1")
             }
             assert len(after) == 3
             assert after["warren@2"] != before["warren@2"]
-            assert not any(found.learner for found in await quorum.members(store._connection))
+            assert not any(found.learner for found in await quorum.list_members(store._connection))
         async with store_at(member.endpoint, cluster=cluster) as through_it:
             assert (await through_it.snapshot())[1]["a"][2] == b"1"
         await member.close()
@@ -117,7 +117,7 @@ def test_joining_may_be_interrupted_before_the_first_start(pair: Members) -> Non
         async with connected(first) as connection:
             await quorum.add_learner(connection, "warren@1", second.peer_url)
             await second.join([first])
-            listed = await quorum.members(connection)
+            listed = await quorum.list_members(connection)
         assert sorted(found.name for found in listed) == ["warren@0", "warren@1"]
         assert not any(found.learner for found in listed)
         await second.close()
@@ -148,13 +148,13 @@ def test_a_member_that_the_others_removed_is_given_up(pair: Members) -> None:
         first, second = pair.endpoints()[0], pair.member(1)
         await second.join([first])
         async with connected(first) as connection:
-            assert await quorum.remove(connection, "warren@1")
-            assert not await quorum.remove(connection, "warren@1")
+            assert await quorum.remove_member(connection, "warren@1")
+            assert not await quorum.remove_member(connection, "warren@1")
             await until(lambda: bool(second.trouble))
             assert second.trouble == "the other members of etcd have removed this node's member"
             with pytest.raises(StoreError, match="removed"):
                 await second.ready()
-            assert [found.name for found in await quorum.members(connection)] == ["warren@0"]
+            assert [found.name for found in await quorum.list_members(connection)] == ["warren@0"]
         await second.stop()
 
     play(scenario())
@@ -168,7 +168,7 @@ def test_a_member_that_leaves_takes_its_data_with_it(pair: Members) -> None:
         assert not second.has_data
         assert second.pid == 0
         async with connected(first) as connection:
-            assert [found.name for found in await quorum.members(connection)] == ["warren@0"]
+            assert [found.name for found in await quorum.list_members(connection)] == ["warren@0"]
 
     play(scenario())
 
@@ -185,7 +185,7 @@ def test_a_join_that_is_abandoned_leaves_the_first_member_alone_and_able(pair: M
         assert again._process.find() == 0
         async with store_at(first, cluster=pair.cluster()) as store:
             assert (await store.commit([("a", 0)], [("a", b"")])).outcome == "agreed"
-            assert [found.name for found in await quorum.members(store._connection)] == ["warren@0"]
+            assert [found.name for found in await quorum.list_members(store._connection)] == ["warren@0"]
 
     play(scenario())
 
@@ -202,7 +202,7 @@ def test_a_member_whose_others_are_lost_goes_on_alone_with_its_data(pair: Member
         await first.resume_alone()
         assert [found.name for found in await first.members()] == ["warren@0"]
         async with store_at(first.endpoint, cluster=cluster) as store:
-            assert (await store.snapshot())[1]["a"] == (name_of(before.revision, "a"), before.revision, b"1")
+            assert (await store.snapshot())[1]["a"] == (object_id(before.revision, "a"), before.revision, b"1")
             assert (await store.commit([("a", before.revision)], [("a", b"2")])).outcome == "agreed"
         # it joins others again, and is no less for having been alone when it is started again
         os.kill(first.pid, signal.SIGKILL)
@@ -256,7 +256,7 @@ def test_nobody_founds_or_joins_over_data_that_is_there(pair: Members) -> None:
 def test_a_member_that_cannot_start_says_why(tmp_path: Path) -> None:
     pretender = tmp_path / "pretender"
     pretender.write_text(
-        f"#!/bin/sh\n[ $1 = --version ] && exec {program.find('')} --version\necho no luck >&2\nexit 1\n"
+        f"#!/bin/sh\n[ $1 = --version ] && exec {program.find_binary('')} --version\necho no luck >&2\nexit 1\n"
     )
     pretender.chmod(0o700)
 

@@ -5,14 +5,12 @@ import asyncio
 import pytest
 
 from tests.cluster.etcd_world import Members, connected, play, store_at
+from warren.broker.metadata.store import COMMITTED, Snapshot, object_id
 from warren.errors import StoreError
 from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
-from warren.node.etcd.moving import new_proof
-from warren.node.etcd.protobuf import Message
-from warren.node.etcd.store import EtcdStore
-from warren.store.metadata import AGREED, Snapshot
-from warren.store.naming import name_of
+from warren.node.etcd.messages import ProtobufMessage
+from warren.node.etcd.store import EtcdStore, new_migration_id
 
 LONE_REVISION = 5000
 LONE: Snapshot = {f"queues/%2F/{number}": (4000 + number, b"value %d" % number) for number in range(200)}
@@ -25,7 +23,7 @@ class FailingConnection(EtcdConnection):
         super().__init__(address)
         self.changes = changes
 
-    async def call(self, method: str, request: bytes, deadline_s: float = 2.0, endpoint: str = "") -> Message:
+    async def call(self, method: str, request: bytes, deadline_s: float = 2.0, endpoint: str = "") -> ProtobufMessage:
         answer = await super().call(method, request, deadline_s, endpoint)
         if method == messages.TXN:
             self.changes -= 1
@@ -50,7 +48,7 @@ def test_what_a_lone_node_had_keeps_its_names_and_later_revisions_are_above_all_
         async with store_at(*single.endpoints(), cluster=cluster) as store:
             _, entries = await store.snapshot()
             assert entries[kept] == (4007, changed.revision, b"changed")
-            assert entries[gone] == (name_of(again.revision, gone), again.revision, b"again")
+            assert entries[gone] == (object_id(again.revision, gone), again.revision, b"again")
             assert entries[gone][0] > deleted.revision
 
     play(scenario())
@@ -116,7 +114,7 @@ def test_what_was_moved_in_is_taken_back_by_whoever_knows_its_proof_until_there_
     single: Members,
 ) -> None:
     async def scenario() -> None:
-        cluster, own, others = single.cluster(), new_proof(), new_proof()
+        cluster, own, others = single.cluster(), new_migration_id(), new_migration_id()
         async with connected(*single.endpoints()) as connection:
             store = EtcdStore(connection, cluster, "warren@test")
             await store.move_in(10, {"nodes/a": (1, b"")}, own)
@@ -125,7 +123,7 @@ def test_what_was_moved_in_is_taken_back_by_whoever_knows_its_proof_until_there_
             await store.take_back(own)
             assert not await store.begun()
             await store.move_in(10, {"nodes/a": (1, b""), "queues/%2F/q": (2, b"")}, own)
-            assert (await store.commit([("nodes/b", 0)], [("nodes/b", b"")])).outcome == AGREED
+            assert (await store.commit([("nodes/b", 0)], [("nodes/b", b"")])).outcome == COMMITTED
             await store.take_back(own)
             assert list((await store.snapshot())[1]) == ["nodes/a", "nodes/b", "queues/%2F/q"]
 

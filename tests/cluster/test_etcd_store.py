@@ -5,16 +5,15 @@ import asyncio
 import pytest
 
 from tests.cluster.etcd_world import Members, Watcher, carry_out, connected, play, store_at, until
+from warren.broker.metadata.store import COMMITTED, OUTDATED, CommitResult, object_id
+from warren.broker.model.journal import MetadataChange
 from warren.errors import InvariantBroken, StoreError
-from warren.model.journal import Change
 from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
-from warren.node.etcd.keys import Numbering
-from warren.node.etcd.protobuf import Message
+from warren.node.etcd.keys import RevisionMap
+from warren.node.etcd.messages import ProtobufMessage
 from warren.node.etcd.store import EtcdStore
-from warren.node.etcd.watching import Changed, Replaced
-from warren.store.metadata import AGREED, OUTDATED, Decision
-from warren.store.naming import name_of
+from warren.node.etcd.watch import MetadataChanged, MetadataReplaced
 
 LEASE_S = 6
 """Long enough for whoever has to renew it to be late by seconds."""
@@ -29,7 +28,7 @@ class PatientConnection(EtcdConnection):
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
-    async def call(self, method: str, request: bytes, deadline_s: float = 2.0, endpoint: str = "") -> Message:
+    async def call(self, method: str, request: bytes, deadline_s: float = 2.0, endpoint: str = "") -> ProtobufMessage:
         answer = await super().call(method, request, deadline_s, endpoint)
         self.has_answer.set()
         await self.may_go_on.wait()
@@ -52,13 +51,13 @@ def test_a_watch_tells_each_commit_whole_and_in_order_and_of_no_other_cluster(si
             await watcher.until_told(second.revision)
             await watcher.end()
             first_told, second_told = watcher.told
-            assert isinstance(first_told, Changed)
+            assert isinstance(first_told, MetadataChanged)
             assert first_told.revision == first.revision
             assert sorted(first_told.changes, key=lambda change: change.key) == [
-                Change(first.revision, "a", b"2"),
-                Change(first.revision, "b", b"1"),
+                MetadataChange(first.revision, "a", b"2"),
+                MetadataChange(first.revision, "b", b"1"),
             ]
-            assert second_told == Changed(second.revision, [Change(second.revision, "a", None)])
+            assert second_told == MetadataChanged(second.revision, [MetadataChange(second.revision, "a", None)])
 
     play(scenario())
 
@@ -72,16 +71,16 @@ def test_a_watch_whose_place_is_forgotten_gets_everything_anew_and_goes_on(singl
             start, _ = await store.snapshot()
             first = await store.commit([("a", 0)], [("a", b"1")])
             second = await store.commit([("a", first.revision)], [("a", b"2")])
-            await carry_out(raw, messages.COMPACT, messages.compaction(Numbering().of_etcd(second.revision)))
+            await carry_out(raw, messages.COMPACT, messages.compaction(RevisionMap().of_etcd(second.revision)))
             watcher = Watcher(store, start)
             await watcher.until_told(second.revision)
             third = await store.commit([("b", 0)], [("b", b"3")])
             await watcher.until_told(third.revision)
             await watcher.end()
             replaced, changed = watcher.told
-            assert isinstance(replaced, Replaced)
-            assert replaced.snapshot == {"a": (name_of(first.revision, "a"), second.revision, b"2")}
-            assert changed == Changed(third.revision, [Change(third.revision, "b", b"3")])
+            assert isinstance(replaced, MetadataReplaced)
+            assert replaced.snapshot == {"a": (object_id(first.revision, "a"), second.revision, b"2")}
+            assert changed == MetadataChanged(third.revision, [MetadataChange(third.revision, "b", b"3")])
 
     play(scenario())
 
@@ -130,7 +129,7 @@ def test_a_store_that_was_made_anew_is_not_taken_for_the_old_one(single: Members
         cluster = single.cluster()
         async with store_at(*single.endpoints(), cluster=cluster) as store, connected(*single.endpoints()) as raw:
             prefix = f"/warren/{cluster}/".encode()
-            wiping = messages.deleting(prefix, messages.end_of(prefix))
+            wiping = messages.delete_operation(prefix, messages.prefix_end(prefix))
             await carry_out(raw, messages.TXN, messages.txn([], [wiping], []))
             with pytest.raises(StoreError, match="made anew"):
                 await store.current()
@@ -156,7 +155,9 @@ def test_a_held_key_goes_when_its_holder_is_silent_and_at_once_when_it_is_releas
             await released.release()
             await until(lambda: len(watcher.told) == 4)
             await watcher.end()
-            values = [change.value for item in watcher.told if isinstance(item, Changed) for change in item.changes]
+            values = [
+                change.value for item in watcher.told if isinstance(item, MetadataChanged) for change in item.changes
+            ]
             assert values == [b"1", None, b"7", None]
 
     play(scenario())
@@ -180,10 +181,12 @@ def test_a_held_key_that_somebody_deleted_is_put_again(single: Members) -> None:
             await holding.held()
             _, entries = await store.snapshot()
             deleted = await store.commit([("alive/a", entries["alive/a"][1])], [("alive/a", None)])
-            assert deleted.outcome == AGREED
+            assert deleted.outcome == COMMITTED
             await until(lambda: len(watcher.told) == 3)
             await watcher.end()
-            values = [change.value for item in watcher.told if isinstance(item, Changed) for change in item.changes]
+            values = [
+                change.value for item in watcher.told if isinstance(item, MetadataChanged) for change in item.changes
+            ]
             assert values == [b"1", None, b"1"]
             await holding.release()
             assert (await store.snapshot())[1] == {}
@@ -236,17 +239,17 @@ def test_many_commits_at_once_each_end_truthfully(single: Members) -> None:
     async def scenario() -> None:
         async with store_at(*single.endpoints(), cluster=single.cluster()) as store:
 
-            async def rivals(key: str) -> list[Decision]:
+            async def rivals(key: str) -> list[CommitResult]:
                 return await asyncio.gather(*[store.commit([(key, 0)], [(key, b"%d" % at)]) for at in range(8)])
 
             rounds = await asyncio.gather(*[rivals(f"key{number}") for number in range(8)])
             _, entries = await store.snapshot()
             for number, decisions in enumerate(rounds):
-                agreed = [(at, told) for at, told in enumerate(decisions) if told.outcome == AGREED]
+                agreed = [(at, told) for at, told in enumerate(decisions) if told.outcome == COMMITTED]
                 assert len(agreed) == 1
                 at, told = agreed[0]
-                assert entries[f"key{number}"] == (name_of(told.revision, f"key{number}"), told.revision, b"%d" % at)
-                assert all(told.outcome in (AGREED, OUTDATED) for told in decisions)
+                assert entries[f"key{number}"] == (object_id(told.revision, f"key{number}"), told.revision, b"%d" % at)
+                assert all(told.outcome in (COMMITTED, OUTDATED) for told in decisions)
 
     play(scenario())
 

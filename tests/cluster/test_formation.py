@@ -13,20 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.etcd_world import Members, play
-from tests.cluster.member_nodes import (
-    MemberNodes,
-    declare,
-    etcd_pid,
-    eventually,
-    joining,
-    queues_of,
-    ready_in,
-)
+from tests.cluster.member_nodes import MemberNodes, declare, etcd_pid, eventually, joining, queues_of, ready_in
 from tests.cluster.test_etcd_guarded import demand_passwords
 from tests.node.certificate_files import Authority
 from tests.support.node_process import NodeProcess
 from tests.support.ports import peer_port
-from warren.node.disk.names import CLUSTER, UNFINISHED_SUFFIX
+from warren.node.disk.file_names import CLUSTER, UNFINISHED_SUFFIX
 from warren.node.tls import TlsFiles
 
 Step = Callable[[NodeProcess], bool]

@@ -12,7 +12,7 @@ from tests.cluster.deadly_store import DeadlyStore
 from tests.cluster.etcd_world import Members
 from tests.cluster.member_nodes import MemberNodes, declare, ended, eventually, joining, ready_in
 from tests.support.node_process import NodeProcess
-from warren.node.disk.names import CLUSTER, FOUNDING, UNFINISHED_SUFFIX
+from warren.node.disk.file_names import CLUSTER, FOUNDING, UNFINISHED_SUFFIX
 
 STEPS_MAX = 30
 

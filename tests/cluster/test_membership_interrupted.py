@@ -26,7 +26,7 @@ from tests.cluster.member_nodes import (
 )
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
-from warren.node.disk.names import CLUSTER, ETCD
+from warren.node.disk.file_names import CLUSTER, ETCD
 
 CAT, DOG, EEL = "cat@localhost", "dog@localhost", "eel@localhost"
 STEPS_MAX = 30

@@ -9,24 +9,31 @@ from typing import Protocol
 import pytest
 
 from tests.cluster.etcd_world import Members, play, store_at
-from warren.model.effects import Propose
-from warren.model.events import SharedSnapshot
-from warren.node.sqlite_store import SqliteStore
-from warren.sim.metadata_store import PretendStore
-from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, WantedChanges
-from warren.store.naming import name_of, place_of
+from warren.broker.metadata.store import (
+    COMMITTED,
+    OUTDATED,
+    CommitResult,
+    Compares,
+    RequestedChanges,
+    id_slot,
+    object_id,
+)
+from warren.broker.model.effects import ProposeTransaction
+from warren.broker.model.events import MetadataSnapshot
+from warren.node.disk.sqlite_store import SqliteStore
+from warren.sim.cluster.metadata_store import SimulatedMetadataStore
 
 
 class Store(Protocol):
-    async def snapshot(self) -> tuple[int, SharedSnapshot]: ...
+    async def snapshot(self) -> tuple[int, MetadataSnapshot]: ...
 
     async def commit(
         self,
         compares: Compares,
-        changes: WantedChanges,
+        changes: RequestedChanges,
         touched: Sequence[str] = (),
         unchanged_under: Sequence[tuple[str, int]] = (),
-    ) -> Decision: ...
+    ) -> CommitResult: ...
 
 
 class LoneStore:
@@ -35,7 +42,7 @@ class LoneStore:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
-    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+    async def snapshot(self) -> tuple[int, MetadataSnapshot]:
         modified = self._store.modifications()
         revision, found = self._store.snapshot()
         return revision, {key: (created, modified[key], value) for key, (created, value) in found.items()}
@@ -43,10 +50,10 @@ class LoneStore:
     async def commit(
         self,
         compares: Compares,
-        changes: WantedChanges,
+        changes: RequestedChanges,
         touched: Sequence[str] = (),
         unchanged_under: Sequence[tuple[str, int]] = (),
-    ) -> Decision:
+    ) -> CommitResult:
         return self._store.commit(compares, changes, touched, unchanged_under)
 
 
@@ -63,19 +70,19 @@ class SimulatedStore:
     """The store of the simulator, called as the real one is."""
 
     def __init__(self) -> None:
-        self._store = PretendStore(StillClock(), lambda: 0)
+        self._store = SimulatedMetadataStore(StillClock(), lambda: 0)
 
-    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+    async def snapshot(self) -> tuple[int, MetadataSnapshot]:
         return self._store.snapshot()
 
     async def commit(
         self,
         compares: Compares,
-        changes: WantedChanges,
+        changes: RequestedChanges,
         touched: Sequence[str] = (),
         unchanged_under: Sequence[tuple[str, int]] = (),
-    ) -> Decision:
-        return self._store.commit(Propose(0, compares, changes, list(touched), list(unchanged_under)))
+    ) -> CommitResult:
+        return self._store.commit(ProposeTransaction(0, compares, changes, list(touched), list(unchanged_under)))
 
 
 Opening = Callable[[], AbstractAsyncContextManager[Store]]
@@ -106,16 +113,16 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
 
 async def put(store: Store, key: str, value: bytes, at: int = 0) -> int:
     decision = await store.commit([(key, at)], [(key, value)])
-    assert decision.outcome == AGREED
+    assert decision.outcome == COMMITTED
     return decision.revision
 
 
 def name(store: Store, revision: int, key: str) -> int:
     """What a thing is known by that was made with this revision: a lone node numbers changes one by one."""
-    return revision if isinstance(store, LoneStore) else name_of(revision, key)
+    return revision if isinstance(store, LoneStore) else object_id(revision, key)
 
 
-async def found(store: Store) -> SharedSnapshot:
+async def found(store: Store) -> MetadataSnapshot:
     return (await store.snapshot())[1]
 
 
@@ -176,7 +183,7 @@ def test_a_key_that_is_touched_keeps_all_but_its_modification(opening: Opening) 
             made = await put(store, "a", b"1")
             created = name(store, made, "a")
             decision = await store.commit([("a", made), ("b", 0), ("c", 0)], [("b", b"2")], ["a", "c"])
-            assert decision.outcome == AGREED
+            assert decision.outcome == COMMITTED
             entries = await found(store)
             assert set(entries) == {"a", "b"}
             assert entries["a"][0] == created
@@ -185,7 +192,7 @@ def test_a_key_that_is_touched_keeps_all_but_its_modification(opening: Opening) 
             assert (await store.commit([("a", made)], [("a", None)])).outcome == OUTDATED
             # only touched
             again = await store.commit([("a", entries["a"][1])], [], ["a"])
-            assert again.outcome == AGREED
+            assert again.outcome == COMMITTED
             assert (await found(store))["a"] == (created, again.revision, b"1")
 
     play(scenario())
@@ -200,15 +207,15 @@ def test_a_commit_relies_on_everything_under_a_beginning(opening: Opening) -> No
             async def tried(prefix: str, at: int) -> str:
                 return (await store.commit([("x", 0)], [], [], [(prefix, at)])).outcome
 
-            assert await tried("queues/a/", known) == AGREED
+            assert await tried("queues/a/", known) == COMMITTED
             assert await tried("queues/a/", known - 1) == OUTDATED
             assert await tried("queues/", known) == OUTDATED
-            assert await tried("queues/", elsewhere) == AGREED
-            assert await tried("nothing/", 0) == AGREED
+            assert await tried("queues/", elsewhere) == COMMITTED
+            assert await tried("nothing/", 0) == COMMITTED
             came = await put(store, "queues/a/2", b"")
             assert await tried("queues/a/", known) == OUTDATED
-            assert await tried("queues/a/", came) == AGREED
-            assert await tried("queues/b/", elsewhere) == AGREED
+            assert await tried("queues/a/", came) == COMMITTED
+            assert await tried("queues/b/", elsewhere) == COMMITTED
 
     play(scenario())
 
@@ -218,7 +225,7 @@ def test_a_key_that_was_deleted_and_put_again_is_another_one(opening: Opening) -
         async with opening() as store:
             first = await put(store, "a", b"1")
             deleted = await store.commit([("a", first)], [("a", None)])
-            assert deleted.outcome == AGREED
+            assert deleted.outcome == COMMITTED
             assert await found(store) == {}
             second = await put(store, "a", b"1")
             assert first < deleted.revision < second
@@ -235,12 +242,12 @@ def test_all_changes_of_a_commit_come_about_or_none(opening: Opening) -> None:
             a = await put(store, "a", b"1")
             b = await put(store, "b", b"1")
             stale: Compares = [("a", a), ("b", a), ("c", 0)]
-            changes: WantedChanges = [("a", b"2"), ("b", None), ("c", b"1")]
+            changes: RequestedChanges = [("a", b"2"), ("b", None), ("c", b"1")]
             assert (await store.commit(stale, changes)).outcome == OUTDATED
             names = (name(store, a, "a"), name(store, b, "b"))
             assert await found(store) == {"a": (names[0], a, b"1"), "b": (names[1], b, b"1")}
             decision = await store.commit([("a", a), ("b", b), ("c", 0)], changes)
-            assert decision.outcome == AGREED
+            assert decision.outcome == COMMITTED
             entries = await found(store)
             assert {key: value for key, (_, _, value) in entries.items()} == {"a": b"2", "c": b"1"}
             assert entries["a"][0] == names[0]
@@ -251,7 +258,7 @@ def test_all_changes_of_a_commit_come_about_or_none(opening: Opening) -> None:
 
 def test_what_one_commit_makes_has_names_above_all_before_it_and_each_its_own(opening: Opening) -> None:
     keys = [f"queues/%2F/{number}" for number in range(60)]
-    places = {place_of(key) for key in keys}
+    places = {id_slot(key) for key in keys}
 
     async def scenario() -> None:
         async with opening() as store:
@@ -278,7 +285,7 @@ def test_a_commit_relies_on_keys_that_it_does_not_change(opening: Opening) -> No
             await put(store, "vhosts/%2F", b"", vhost)
             assert (await store.commit(relied, [("queues/%2F/b", b"")])).outcome == OUTDATED
             missing: Compares = [("queues/%2F/a", queue), ("queues/%2F/c", 0), ("nothing", 0)]
-            assert (await store.commit(missing, [("queues/%2F/c", b"")])).outcome == AGREED
+            assert (await store.commit(missing, [("queues/%2F/c", b"")])).outcome == COMMITTED
             assert set(await found(store)) == {"vhosts/%2F", "queues/%2F/a", "queues/%2F/c"}
 
     play(scenario())
@@ -287,7 +294,7 @@ def test_a_commit_relies_on_keys_that_it_does_not_change(opening: Opening) -> No
 def test_deleting_what_is_missing_is_agreed(opening: Opening) -> None:
     async def scenario() -> None:
         async with opening() as store:
-            assert (await store.commit([("a", 0)], [("a", None)])).outcome == AGREED
+            assert (await store.commit([("a", 0)], [("a", None)])).outcome == COMMITTED
             assert await found(store) == {}
 
     play(scenario())
@@ -309,7 +316,7 @@ def test_any_row_of_commits_does_what_a_plain_dictionary_does(opening: Opening, 
     dice = random.Random(seed)
 
     async def scenario() -> None:
-        model: SharedSnapshot = {}
+        model: MetadataSnapshot = {}
         last = 0
         async with opening() as store:
             for step in range(80):
@@ -319,11 +326,11 @@ def test_any_row_of_commits_does_what_a_plain_dictionary_does(opening: Opening, 
                 if stale:
                     key, revision = compares[-1]
                     compares[-1] = (key, revision + 1)
-                changes: WantedChanges = [
+                changes: RequestedChanges = [
                     (key, b"%d" % step if dice.random() < 0.7 else None) for key in chosen[: dice.randint(1, 3)]
                 ]
                 decision = await store.commit(compares, changes)
-                assert decision.outcome == (OUTDATED if stale else AGREED)
+                assert decision.outcome == (OUTDATED if stale else COMMITTED)
                 if stale:
                     continue
                 assert decision.revision > last
@@ -335,7 +342,7 @@ def test_any_row_of_commits_does_what_a_plain_dictionary_does(opening: Opening, 
     play(scenario())
 
 
-def apply_to(model: SharedSnapshot, store: Store, changes: WantedChanges, entries: SharedSnapshot) -> None:
+def apply_to(model: MetadataSnapshot, store: Store, changes: RequestedChanges, entries: MetadataSnapshot) -> None:
     """What the changes do; a revision that the store chose is taken from it, if it is above all before."""
     newest = max([modified for _, modified, _ in model.values()], default=0)
     for key, value in changes:

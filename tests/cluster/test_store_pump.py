@@ -10,18 +10,16 @@ import pytest
 from tests.cluster.etcd_world import DEADLINE_S, Members, carry_out, connected, play, until
 from tests.cluster.test_etcd_guarded import as_user, demand_passwords
 from tests.node.certificate_files import Authority
+from warren.broker.model.effects import Effect, ProposeTransaction
+from warren.broker.model.events import DefinitionsChanged, DefinitionsCurrent, Event, TransactionDecided
 from warren.errors import StoreError
-from warren.model.effects import Effect, Propose
-from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, Event
-from warren.node.clock import Clock
-from warren.node.cluster.store_pump import StorePump
+from warren.node.cluster.metadata_store import MetadataPump
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
-from warren.node.etcd.protobuf import text
+from warren.node.etcd.messages import encode_text
 from warren.node.etcd.store import EtcdStore
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
+from warren.node.logs import Log, LogLevels
 from warren.node.tls import TlsFiles
-from warren.node.turns import Turns
+from warren.node.turn_loop import Clock, TurnLoop
 
 PASSWORD = "open sesame"
 FROZEN_S = 0.5
@@ -78,12 +76,12 @@ class Pumped:
         self.said = io.StringIO()
         self.failures: list[StoreError] = []
         self.log = Log(LogLevels({}), stream=self.said)
-        turns = Turns(self.core, asyncio.get_running_loop(), Clock(), self.log, lambda code: None)
-        self.pump = StorePump(store, turns, self.log, self.failures.append)
+        turns = TurnLoop(self.core, asyncio.get_running_loop(), Clock(), self.log, lambda code: None)
+        self.pump = MetadataPump(store, turns, self.log, self.failures.append)
         turns.attach(self.pump.orders())
 
     def propose(self, key: str) -> None:
-        self.pump.orders()[Propose](Propose(1, [(key, 0)], [(key, b"")], [], []))
+        self.pump.orders()[ProposeTransaction](ProposeTransaction(1, [(key, 0)], [(key, b"")], [], []))
 
     async def hear_current(self) -> None:
         """Once more."""
@@ -122,7 +120,7 @@ async def pumped(guarded: Members, files: TlsFiles, cluster: str) -> AsyncIterat
 
 async def change_password(guarded: Members, files: TlsFiles, password: str) -> None:
     async with connected(guarded.endpoints()[0], **as_user("root", "top secret", files)) as connection:
-        request = text(1, "warren") + text(2, password)
+        request = encode_text(1, "warren") + encode_text(2, password)
         await carry_out(connection, "/etcdserverpb.Auth/UserChangePassword", request)
 
 
@@ -135,8 +133,8 @@ def test_a_store_that_declines_is_not_heard_of_until_it_accepts_this_node_again(
             await until(lambda: node.log_says("event=store.declined"))
             silent_since = len(node.core.currents())
             node.propose("vhosts/refused")
-            await until(lambda: any(isinstance(event, Decided) for _at_ms, event in node.core.heard))
-            decided = next(event for _at_ms, event in node.core.heard if isinstance(event, Decided))
+            await until(lambda: any(isinstance(event, TransactionDecided) for _at_ms, event in node.core.heard))
+            decided = next(event for _at_ms, event in node.core.heard if isinstance(event, TransactionDecided))
             sentence = "the metadata store does not know this user and password"
             assert (decided.outcome, decided.reason) == ("failed", sentence)
             assert len(node.core.currents()) == silent_since

@@ -15,7 +15,7 @@ import pytest
 from tests.docs.pages import Block, Page, pages, starts_cluster
 from tests.docs.test_examples import check_blocks
 from tests.support.ports import cluster_ports
-from warren.cli.cluster.layout import DEFAULTS
+from warren.cli.cluster.local_cluster import DEFAULTS
 
 DEADLINE_S = 120.0
 CLUSTER = "$ warren cluster "

@@ -3,15 +3,15 @@
 from dataclasses import fields
 
 from tests.docs.pages import DOCS, codes, read_page
-from warren.ha.deployment import FRONT_KINDS, Balancer, HaproxySettings, KeepalivedSettings
-from warren.ha.document import parse
+from warren.cli.ha.deployment import FRONT_KINDS, Balancer, HaproxySettings, KeepalivedSettings
+from warren.cli.ha.deployment_file import parse_deployment
 
 PAGE = read_page(DOCS / "frontdoor.md")
 
 
 def test_the_deployment_of_the_page_can_be_used() -> None:
     [block] = PAGE.blocks_in("toml")
-    told = parse(block.text, "the page")
+    told = parse_deployment(block.text, "the page")
     assert [node.name for node in told.nodes] == ["warren@n1", "warren@n2", "warren@n3"]
 
 

@@ -4,7 +4,7 @@ import typer
 
 from tests.docs.pages import DOCS, codes, read_page
 from warren.cli.main import app
-from warren.cli.migrate import guide
+from warren.cli.migrate import move
 
 PAGE = read_page(DOCS / "migrating.md")
 
@@ -21,4 +21,4 @@ def test_the_table_of_options_is_that_of_the_command() -> None:
 
 def test_the_table_of_orders_has_every_order() -> None:
     rows = PAGE.rows("order", "choose it when", "order of messages", "who waits")
-    assert {f"--first {order}" for order in guide.ORDERS} <= {code for row in rows for code in codes(row[0])}
+    assert {f"--first {order}" for order in move.ORDERS} <= {code for row in rows for code in codes(row[0])}

@@ -3,8 +3,8 @@
 import re
 
 from tests.docs.pages import DOCS, codes, read_page
-from warren.policy.keys import CHECKS, KNOWN_KEYS, OPERATOR_KEYS, definition_refusal
-from warren.policy.validation import APPLY_TO
+from warren.broker.policies.keys import CHECKS, KNOWN_KEYS, OPERATOR_KEYS, definition_refusal
+from warren.broker.policies.validation import APPLY_TO
 
 PAGE = read_page(DOCS / "policies.md")
 NUMBERS = ("0 or more", "1 or more")

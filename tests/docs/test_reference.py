@@ -9,14 +9,11 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page, codes, pages, read_page
 from warren.admin.api import router_of
-from warren.admin.station import Station
-from warren.node.config.file import parse
-from warren.node.config.keys import ACTING, WITHOUT_EFFECT
-from warren.node.config.settings import Flags, NodeSettings, read_settings
-from warren.queue.arguments import CLASSIC_ARGUMENTS, OVERFLOWS, QUORUM_ARGUMENTS
-from warren.queue.stream_arguments import STREAM_ARGUMENTS
-from warren.routing.headers import MATCH_KINDS
-from warren.routing.types import EXCHANGE_TYPES
+from warren.admin.context import AdminContext
+from warren.broker.queues.arguments import CLASSIC_ARGUMENTS, OVERFLOWS, QUORUM_ARGUMENTS, STREAM_ARGUMENTS
+from warren.broker.routing.exchange_types import EXCHANGE_TYPES, MATCH_KINDS
+from warren.node.config.keys import IGNORED_KEYS, SUPPORTED_KEYS
+from warren.node.config.settings import NodeFlags, NodeSettings, parse_settings, read_settings
 
 ALL_PAGES = pages()
 LOGGED = re.compile(
@@ -55,18 +52,18 @@ def facts(settings: NodeSettings) -> dict[str, object]:
 def settings_with(directory: Path, text: str) -> NodeSettings:
     config = directory / "warren.conf"
     config.write_text(text)
-    return read_settings(Flags(config=str(config)), {})
+    return read_settings(NodeFlags(config=str(config)), {})
 
 
 def test_the_table_of_configuration_keys_is_that_of_the_code() -> None:
     documented = first_codes(manual("operating.md").rows("key", "default", "meaning"))
-    assert sorted(documented) == sorted(ACTING)
+    assert sorted(documented) == sorted(SUPPORTED_KEYS)
 
 
 def test_the_keys_said_to_have_no_effect_are_those_of_the_code() -> None:
     rows = manual("operating.md").rows("about", "accepted, without effect")
     documented = [name for row in rows for name in codes(row[1])]
-    assert sorted(documented) == sorted(WITHOUT_EFFECT)
+    assert sorted(documented) == sorted(IGNORED_KEYS)
 
 
 @pytest.mark.parametrize("line", default_lines())
@@ -82,13 +79,13 @@ def test_most_defaults_are_values_that_can_be_written_down() -> None:
     "text", [pytest.param(b.text, id=f"{p.name}:{b.line}") for p in ALL_PAGES for b in p.blocks_in("ini")]
 )
 def test_a_configuration_in_the_documentation_is_understood_and_has_effect(text: str, tmp_path: Path) -> None:
-    assert parse(text, "example")
+    assert parse_settings(text, "example")
     assert settings_with(tmp_path, text).without_effect == []
 
 
 def test_the_table_of_flags_is_that_of_the_command() -> None:
     documented = first_codes(manual("operating.md").rows("flag", "variable", "default", "meaning"))
-    known = [f"--{item.name}" for item in dataclasses.fields(Flags)]
+    known = [f"--{item.name}" for item in dataclasses.fields(NodeFlags)]
     assert sorted(flag.split()[0] for flag in documented) == sorted(known)
 
 
@@ -104,7 +101,7 @@ def test_the_table_of_log_events_is_that_of_the_code() -> None:
 
 
 def test_the_table_of_paths_is_that_of_the_api() -> None:
-    resources = router_of(cast(Station, None)).resources
+    resources = router_of(cast(AdminContext, None)).resources
     known = {path: resource.methods() for path, resource in resources.items() if path.startswith("/api/")}
     documented = {
         f"/api{codes(path)[0]}": methods.split(", ")

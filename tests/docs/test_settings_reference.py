@@ -9,9 +9,9 @@ from warren.cli.client.commands import app
 from warren.client.converters import CONVERTERS
 from warren.client.errors import SettingsError
 from warren.client.settings import SettingsBuilder, TemplateSettings, lint
-from warren.client.settings.checking import settings_of
 from warren.client.settings.files import properties_settings, toml_settings
-from warren.client.settings.section import Source
+from warren.client.settings.section import SettingsSource
+from warren.client.settings.settings import checked_settings
 from warren.client.template import Overrides
 
 PAGE = read_page(DOCS / "template.md")
@@ -25,7 +25,7 @@ def known_keys(section: str) -> list[str]:
     stranger: dict[str, object] = {**NEEDED.get(section, {}), "stranger": 1}
     tree = {section: [stranger] if section in NEEDED else stranger}
     with pytest.raises(SettingsError, match="stranger is not known") as refused:
-        settings_of(tree, Source())
+        checked_settings(tree, SettingsSource())
     (allowed,) = re.findall(r"allowed here are (.*?)(?:;|$)", str(refused.value))
     dots = "[]." if section in NEEDED else "."
     return [f"{section}{dots}{name}" for name in allowed.split(", ")]

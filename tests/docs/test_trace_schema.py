@@ -5,7 +5,7 @@ import re
 
 from tests.docs.pages import DOCS, codes, read_page
 from tests.unit.admin.tracing.copies import RECORDED_COPIES
-from warren.admin.tracing.json_format import SCHEMA_VERSION, document_of
+from warren.admin.tracing.formats import SCHEMA_VERSION, document_of
 from warren.admin.tracing.records import record_of
 
 PAGE = read_page(DOCS / "tracing.md")

@@ -16,24 +16,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from warren.broker.model.effects import AppendRecords, Effect
+from warren.broker.model.events import Event, FlushCompleted
 from warren.cli.main import run
-from warren.model.effects import Effect, Store
-from warren.model.events import Event, Stored
 from warren.node.config import settings as node_settings
 from warren.node.disk import disk
-from warren.node.disk.shortcut import TurnsPort
+from warren.node.disk.disk import TurnLoopPort
 
 
 class WithoutReports:
     """A node's turns that hear nothing of what is stored."""
 
-    def __init__(self, turns: TurnsPort) -> None:
+    def __init__(self, turns: TurnLoopPort) -> None:
         self.loop = turns.loop
         self.due = turns.due
         self._add = turns.add
 
     def add(self, event: Event) -> None:
-        if type(event) is not Stored:
+        if type(event) is not FlushCompleted:
             self._add(event)
 
     add_now = add
@@ -45,7 +45,7 @@ class HastyDisk(disk.Disk):
     __slots__ = ("_late", "_turns")
     haste_s = 0.0
 
-    def start(self, turns: TurnsPort, failed: Callable[[Exception], None]) -> None:
+    def start(self, turns: TurnLoopPort, failed: Callable[[Exception], None]) -> None:
         self._turns = turns
         self._late: deque[tuple[float, Callable[[], object]]] = deque()
         super().start(WithoutReports(turns), failed)
@@ -58,8 +58,8 @@ class HastyDisk(disk.Disk):
         def postpone(effect: Effect) -> None:
             on_the_loop = partial(self._turns.loop.call_soon_threadsafe, order, effect)
             self._late.append((time.monotonic() + self.haste_s, on_the_loop))
-            if isinstance(effect, Store):
-                self._turns.add(Stored(effect.batch_no, effect.batch_no))
+            if isinstance(effect, AppendRecords):
+                self._turns.add(FlushCompleted(effect.batch_no, effect.batch_no))
 
         return postpone
 
@@ -81,9 +81,9 @@ def main() -> int:
 
     node_settings.read_settings = read_altered
     if HastyDisk.haste_s > 0:
-        from warren.node import serving
+        from warren.node import service
 
-        serving.Disk = HastyDisk  # type: ignore[misc]
+        service.Disk = HastyDisk  # type: ignore[misc]
     return run(sys.argv[3:])
 
 

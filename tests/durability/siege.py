@@ -21,16 +21,7 @@ from pathlib import Path
 
 from tests.durability.books import ACKED, REJECTED, Books, Token
 from tests.durability.visiting import exists, visit
-from tests.durability.workers import (
-    DEADLINE_S,
-    Builder,
-    Buildings,
-    Consumer,
-    Mover,
-    PairPublisher,
-    Publisher,
-    Worker,
-)
+from tests.durability.workers import DEADLINE_S, Builder, Buildings, Consumer, Mover, PairPublisher, Publisher, Worker
 from tests.support.amqp_client import Channel, Connection
 from tests.support.node_process import NodeProcess
 

@@ -9,16 +9,7 @@ from typing import Any
 
 import pika
 
-from tests.durability.visiting import (
-    PERSISTENT,
-    bodies,
-    declare,
-    exists,
-    routed,
-    store,
-    taken,
-    visit,
-)
+from tests.durability.visiting import PERSISTENT, bodies, declare, exists, routed, store, taken, visit
 from tests.support.amqp_client import Connection
 from tests.support.node_process import NodeProcess
 

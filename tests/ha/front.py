@@ -23,8 +23,8 @@ from typing import Any
 from tests.support.debian import environment, program
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_port
-from warren.ha.deployment import Balancer, BrokerNode, Deployment, HaproxySettings, KeepalivedSettings
-from warren.ha.document import write
+from warren.cli.ha.deployment import Balancer, BrokerNode, Deployment, HaproxySettings, KeepalivedSettings
+from warren.cli.ha.deployment_file import deployment_text
 
 VIRTUAL = "127.0.0.10"
 DIRECT = "127.0.0.77"
@@ -62,7 +62,7 @@ class Front:
         folder = self._folder
         self.deployment = self._deployment()
         self.file = folder / "deployment.toml"
-        self.file.write_text(write(self.deployment))
+        self.file.write_text(deployment_text(self.deployment))
         rendered = warren("ha", "render", str(self.file), "--out", str(folder / "rendered"))
         assert rendered.returncode == 0, rendered
         self.script = folder / "rendered/lb1/etc/keepalived/warren-check"

@@ -17,10 +17,10 @@ from tests.support.balancer import BalancerMachine
 from tests.support.machine import need
 from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
 from tests.support.node_process import NodeProcess
+from warren.cli.ha.deployment import Balancer, BrokerNode, Deployment, HaproxySettings, KeepalivedSettings
+from warren.cli.ha.deployment_file import deployment_text
+from warren.cli.ha.node_files import node_config
 from warren.client import ClientError, blocking
-from warren.ha.deployment import Balancer, BrokerNode, Deployment, HaproxySettings, KeepalivedSettings
-from warren.ha.document import write
-from warren.ha.node_settings import node_config
 
 VIRTUAL = "10.77.0.100"
 PORTS = {"amqp": 5672, "http": 15672, "peer": 25672}
@@ -36,7 +36,7 @@ class FrontDoor:
         self.world = world
         self.deployment = self._described(folder, kinds)
         self.file = folder / "deployment.toml"
-        self.file.write_text(write(self.deployment))
+        self.file.write_text(deployment_text(self.deployment))
         rendered = folder / "rendered"
         done = warren("ha", "render", str(self.file), "--out", str(rendered))
         assert done.returncode == 0, done

@@ -13,7 +13,7 @@ import pytest
 
 from tests.ha.front import Front, front, warren
 from tests.support.ports import free_port
-from warren.ha.document import write
+from warren.cli.ha.deployment_file import deployment_text
 
 NOT_LB2 = "wrong    127.0.0.12 should be lb2 and says that it is lb1: it has the haproxy.cfg of another machine"
 
@@ -79,7 +79,7 @@ def test_a_node_that_drains_is_told_with_the_reason(made: Front) -> None:
 
 def test_a_node_that_wants_headers_which_nobody_sends_is_told(made: Front, tmp_path: Path) -> None:
     file = tmp_path / "plain.toml"
-    file.write_text(write(replace(made.deployment, proxy_protocol=False)))
+    file.write_text(deployment_text(replace(made.deployment, proxy_protocol=False)))
     _, lines = checked(file)
     assert any("wants a PROXY header, and the balancers of this deployment send none" in line for line in lines)
 
@@ -106,7 +106,7 @@ def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: P
         port = mute.getsockname()[1]
         for where, sentence in ((port, "(no answer within 4 s)"), (free_port(), "(connection refused)")):
             nodes = tuple(replace(node, ports={**node.ports, "amqp": where}) for node in made.deployment.nodes)
-            file.write_text(write(replace(made.deployment, nodes=nodes)))
+            file.write_text(deployment_text(replace(made.deployment, nodes=nodes)))
             code, lines = checked(file)
             told = f"says that it serves, and does not answer AMQP clients at 127.0.0.1:{where} {sentence}"
             assert code == 1
@@ -116,7 +116,7 @@ def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: P
 def test_nothing_at_all_is_told_within_seconds(tmp_path: Path, made: Front) -> None:
     file = tmp_path / "nowhere.toml"
     nodes = tuple(replace(node, ports={"amqp": 9, "http": 11}) for node in made.deployment.nodes)
-    file.write_text(write(replace(made.deployment, ports={"amqp": 9, "http": 10}, nodes=nodes)))
+    file.write_text(deployment_text(replace(made.deployment, ports={"amqp": 9, "http": 10}, nodes=nodes)))
     code, lines = checked(file, "--user", "guest", "--password", "guest")
     assert code == 1
     assert any(

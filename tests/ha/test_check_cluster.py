@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.ha.front import warren
 from tests.support.operator import Operator
 from tests.support.ports import free_port
+from warren.cli.ha.deployment import Balancer, BrokerNode, Deployment
+from warren.cli.ha.deployment_file import deployment_text
 from warren.client import blocking
-from warren.ha.deployment import Balancer, BrokerNode, Deployment
-from warren.ha.document import write
 
 KINDS = {"n1": "disc", "n2": "ram", "n3": "ram"}
 ONLY_DISC = "warning  n1@localhost is the only disc node: while it is away nothing can be declared, bound or deleted"
@@ -48,9 +48,9 @@ def test_the_classic_plan_is_warned_of(tmp_path: Path) -> None:
         with blocking.connect(f"amqp://guest:guest@127.0.0.1:{disc['amqp']}/") as connection:
             for name in ("orders", "audit"):
                 connection.channel().declare_queue(name, durable=True)
-        file.write_text(write(told))
+        file.write_text(deployment_text(told))
         lines = warren("ha", "check", str(file), "--user", "guest", "--password", "guest").stdout.splitlines()
-        file.write_text(write(replace(told, nodes=told.nodes[:2])))
+        file.write_text(deployment_text(replace(told, nodes=told.nodes[:2])))
         fewer = warren("ha", "check", str(file), "--user", "guest", "--password", "guest").stdout.splitlines()
     finally:
         warren("cluster", "down", "--data", str(cluster))

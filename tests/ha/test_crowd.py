@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.support.node_process import NodeProcess
-from warren.admin.http.settings import LinkLimits
+from warren.admin.http.settings import HttpLimits
+from warren.cli.ha.deployment import FITNESS_PATH
 from warren.cli.ha.probes import LOCAL_HEADER
-from warren.ha.deployment import FITNESS_PATH
 
 BALANCER, STRANGER = "127.0.0.11", "127.0.0.13"
 CONFIGURATION = f"management.proxy_protocol = true\nproxy_protocol.from.1 = {BALANCER}\n"
@@ -35,7 +35,7 @@ def take_up(address: tuple[str, int], host: str, count: int, idle: ExitStack) ->
 def test_idle_connections_do_not_make_a_node_look_unfit(tmp_path: Path) -> None:
     node = NodeProcess(tmp_path / "n1", "--name", "warren@n1", configuration=CONFIGURATION)
     address = node.addresses["http"]
-    share = LinkLimits().connections_max // 2
+    share = HttpLimits().connections_max // 2
     try:
         with ExitStack() as idle:
             for host in ("127.0.0.77", "127.0.0.78"):

@@ -10,9 +10,9 @@ import pytest
 from tests.support.debian import environment, program
 from tests.support.machine import need
 from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
-from tests.unit.ha.deployments import NODE_PORTS
-from warren.ha.deployment import Balancer, BrokerNode, Deployment
-from warren.ha.plan import rules_of
+from tests.unit.cli.ha.deployments import NODE_PORTS
+from warren.cli.ha.deployment import Balancer, BrokerNode, Deployment
+from warren.cli.ha.port_plan import rules_of
 
 SSH = 22
 

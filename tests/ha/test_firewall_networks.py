@@ -8,9 +8,9 @@ import pytest
 from tests.support.debian import environment, program
 from tests.support.machine import need
 from tests.support.namespaces import NamespaceWorld, obstacle
-from tests.unit.ha.deployments import FILE
-from warren.ha.document import parse
-from warren.ha.plan import rules_of
+from tests.unit.cli.ha.deployments import FILE
+from warren.cli.ha.deployment_file import parse_deployment
+from warren.cli.ha.port_plan import rules_of
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def world() -> Iterator[NamespaceWorld]:
     ],
 )
 def test_networks_may_overlap_and_be_given_in_any_way(world: NamespaceWorld, networks: str) -> None:
-    told = parse(f"clients = {networks}\noperators = {networks}\n{FILE}", "ours.toml")
+    told = parse_deployment(f"clients = {networks}\noperators = {networks}\n{FILE}", "ours.toml")
     for machine in ("lb1", "warren@n1"):
         done = subprocess.run(
             world.command("lb1", program("nft"), "-f", "-"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.ha.front import VIRTUAL, Front, warren
+from warren.cli.ha.deployment import Deployment
 from warren.client import ClientError, blocking
-from warren.ha.deployment import Deployment
 
 CLIENTS_MAX = 3
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.ha.front import warren
-from tests.unit.ha.deployments import FILE, deployment
-from warren.cli.ha.names import looked_up
+from tests.unit.cli.ha.deployments import FILE, deployment
+from warren.cli.ha.deployment import Balancer
+from warren.cli.ha.deployment_file import parse_deployment
+from warren.cli.ha.port_plan import rules_of
+from warren.cli.ha.source import with_addresses
 from warren.errors import WarrenError
-from warren.ha.deployment import Balancer
-from warren.ha.document import parse
-from warren.ha.plan import rules_of
 
-BY_NAME = parse(FILE.replace('"10.0.0.22"', '"n2.example.com"'), "ours.toml")
+BY_NAME = parse_deployment(FILE.replace('"10.0.0.22"', '"n2.example.com"'), "ours.toml")
 
 
 def found_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def found_at(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_are_looked_up_for_the_firewall(monkeypatch: pytest.MonkeyPatch) -> None:
     found_at("10.0.0.22", monkeypatch)
-    assert "ip saddr { 10.0.0.22, 10.0.0.23 } tcp dport 25672 accept" in rules_of(looked_up(BY_NAME), "warren@n1")
+    assert "ip saddr { 10.0.0.22, 10.0.0.23 } tcp dport 25672 accept" in rules_of(with_addresses(BY_NAME), "warren@n1")
 
 
 def test_a_name_of_this_machine_alone_is_useless_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,13 +33,13 @@ def test_a_name_of_this_machine_alone_is_useless_to_others(monkeypatch: pytest.M
     with pytest.raises(
         WarrenError, match=r"node warren@n2 is at n2\.example\.com, which is 127\.0\.1\.1 on this machine"
     ):
-        looked_up(BY_NAME)
+        with_addresses(BY_NAME)
 
 
 def test_where_everything_is_on_one_machine_its_names_are_good() -> None:
     balancers = tuple(Balancer(f"lb{number}", f"127.0.0.1{number}", "eth0") for number in (1, 2))
-    told = parse(FILE.replace('"10.0.0.22"', '"localhost"'), "ours.toml").nodes[1:2]
-    [found] = looked_up(deployment(virtual_address="127.0.0.10", prefix=8, balancers=balancers, nodes=told)).nodes
+    told = parse_deployment(FILE.replace('"10.0.0.22"', '"localhost"'), "ours.toml").nodes[1:2]
+    [found] = with_addresses(deployment(virtual_address="127.0.0.10", prefix=8, balancers=balancers, nodes=told)).nodes
     assert found.address == "127.0.0.1"
 
 

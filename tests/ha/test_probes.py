@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.ports import free_port
-from warren.cli.ha.probes import ask_fitness, greet
+from warren.cli.ha.probes import probe_amqp, probe_fitness
 
 
 @contextmanager
@@ -43,16 +43,16 @@ def told(body: bytes) -> bytes:
 )
 def test_an_answer_that_no_node_would_give_has_no_standing(body: bytes) -> None:
     with saying(told(body)) as port:
-        found = ask_fitness("127.0.0.1", port)
+        found = probe_fitness("127.0.0.1", port)
     assert (found.status, found.standing, found.refusal) == (200, "", "")
 
 
 def test_a_name_that_is_none_is_not_reached() -> None:
     host = f"{'n' * 64}.example.com"
-    assert ask_fitness(host, 15672).refusal
-    assert greet(host, 5672).refusal
+    assert probe_fitness(host, 15672).refusal
+    assert probe_amqp(host, 5672).refusal
 
 
 def test_a_port_that_is_not_there_is_not_reached() -> None:
-    found = ask_fitness("127.0.0.1", free_port())
+    found = probe_fitness("127.0.0.1", free_port())
     assert (found.refusal, found.unreached) == ("connection refused", True)

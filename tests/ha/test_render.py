@@ -8,11 +8,11 @@ import pytest
 from tests.ha.front import warren
 from tests.support.debian import environment, program
 from tests.support.node_process import NodeProcess
-from tests.unit.ha.deployments import FILE, deployment
-from warren.cli.ha import programs
+from tests.unit.cli.ha.deployments import FILE, deployment
+from warren.cli.ha import bundle
+from warren.cli.ha.deployment import KeepalivedSettings
+from warren.cli.ha.deployment_file import parse_deployment
 from warren.errors import ConfigError, WarrenError
-from warren.ha.deployment import KeepalivedSettings
-from warren.ha.document import parse
 
 WRITTEN = {
     "deployment.toml",
@@ -55,7 +55,7 @@ def test_everything_is_written_where_it_belongs_on_each_machine(tmp_path: Path) 
     assert done.stdout.splitlines()[-1] == "HAProxy and Keepalived have nothing against it."
     assert (tmp_path / "out/lb1/etc/keepalived/warren-check").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "out/lb1/etc/keepalived/keepalived.conf").stat().st_mode & 0o777 == 0o644
-    assert parse((tmp_path / "out/deployment.toml").read_text(), "out") == parse(FILE, "ours")
+    assert parse_deployment((tmp_path / "out/deployment.toml").read_text(), "out") == parse_deployment(FILE, "ours")
 
 
 def test_the_files_as_they_are_written_please_the_programs(tmp_path: Path) -> None:
@@ -117,20 +117,20 @@ def test_a_refusal_leaves_what_was_rendered_before(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_rendering_is_told_by_the_program_itself(with_programs: None) -> None:
     """Ours would have refused these before."""
     with pytest.raises(WarrenError, match=r"Keepalived refuses the configuration of lb1.*router"):
-        programs.checked(deployment(keepalived=KeepalivedSettings(router_id=300)))
+        bundle.check_configurations(deployment(keepalived=KeepalivedSettings(router_id=300)))
     with pytest.raises(WarrenError, match=r"HAProxy refuses the configuration of lb1.*\[haproxy.cfg:\d+\].*70000"):
-        programs.checked(deployment(ports={"amqp": 70000}))
+        bundle.check_configurations(deployment(ports={"amqp": 70000}))
 
 
 def test_a_missing_program_is_named_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_programs: None
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(programs, "_PLACES", ())
+    monkeypatch.setattr(bundle, "_PLACES", ())
     with pytest.raises(
         ConfigError, match=r"no haproxy on this machine .*: install Debian's package haproxy, or give --unch"
     ):
-        programs.checked(deployment())
+        bundle.check_configurations(deployment())
 
 
 def test_a_user_that_is_not_here_is_said_not_to_have_been_checked(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_running_cluster_describes_itself(tmp_path: Path) -> None:
         refused = warren("ha", "render", "--from", url, *doors, "--out", str(tmp_path / "no"), "--password", "wrong")
     finally:
         node.stop()
-    told = parse((tmp_path / "out/deployment.toml").read_text(), "out")
+    told = parse_deployment((tmp_path / "out/deployment.toml").read_text(), "out")
     assert [each.interface for each in told.balancers] == ["eth0", "bond0"]
     [found] = told.nodes
     assert (found.name, found.address) == ("warren@n1", "127.0.0.1")

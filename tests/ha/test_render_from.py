@@ -12,11 +12,10 @@ import pytest
 
 from tests.ha.front import warren
 from tests.support.debian import environment
-from tests.unit.ha.deployments import FILE, deployment
-from warren.cli.ha import programs
-from warren.cli.ha.writing import write_all
+from tests.unit.cli.ha.deployments import FILE, deployment
+from warren.cli.ha import bundle
+from warren.cli.ha.bundle import RenderedFile, write_all
 from warren.errors import ConfigError, WarrenError
-from warren.ha.bundle import RenderedFile
 
 DOORS = ("--virtual", "127.0.0.10/8", "--balancer", "lb1=127.0.0.11", "--balancer", "lb2=127.0.0.12")
 
@@ -83,7 +82,7 @@ def test_a_user_without_a_name_is_told_that_keepalived_would_check_nothing(monke
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     with pytest.raises(ConfigError, match=r"Keepalived checks nothing for a user without a name.*or give --unchecked"):
-        programs.checked(deployment())
+        bundle.check_configurations(deployment())
 
 
 def test_a_deployment_in_the_folder_keeps_its_comments(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from tests.support.debian import environment
-from tests.unit.ha.deployments import deployment, node
-from warren.cli.ha import programs
-from warren.ha.deployment import FRONT_KINDS, USUAL_PORTS, Balancer, BrokerNode, Deployment, problem
+from tests.unit.cli.ha.deployments import deployment, node
+from warren.cli.ha import bundle
+from warren.cli.ha.deployment import FRONT_KINDS, USUAL_PORTS, Balancer, BrokerNode, Deployment, problem
 
 PORTS = {kind: USUAL_PORTS[kind] for kind in FRONT_KINDS}
 
@@ -25,7 +25,7 @@ def chosen(*kinds: str) -> dict[str, int]:
 
 def assert_fine(told: Deployment) -> None:
     assert problem(told) is None
-    programs.checked(told)
+    bundle.check_configurations(told)
 
 
 MIXTURES = [

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.machine import need
 from tests.support.systemd_machine import SystemdMachine, obstacle
-from warren.ha.deployment import BrokerNode
-from warren.ha.units import CONFIGURATION, DATA, service_files, service_of
+from warren.cli.ha.deployment import BrokerNode
+from warren.cli.ha.node_files import CONFIGURATION, DATA, service_files, service_of
 
 WARREN = str(Path(sys.executable).with_name("warren"))
 MEMBER = f"--data-dir={DATA}/etcd/data"

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from warren.cli.ha.writing import write_all
+from warren.cli.ha.bundle import RenderedFile, write_all
 from warren.errors import WarrenError
-from warren.ha.bundle import RenderedFile
 
 FILES = [RenderedFile("a/one", "new one"), RenderedFile("b/c/two", "new two"), RenderedFile("three", "new three")]
 

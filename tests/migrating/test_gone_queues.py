@@ -2,7 +2,7 @@
 
 from tests.bridges.federation.broker_api import until
 from tests.migrating.moving import Moving, everything_in
-from warren.migrating.shovels import MARK
+from warren.cli.migrate.queues import MARK
 
 FIRST, REST = 10, 500
 

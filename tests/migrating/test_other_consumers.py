@@ -4,9 +4,8 @@ import pytest
 
 from tests.bridges.federation.broker_api import until
 from tests.migrating.moving import Moving
-from warren.cli.migrate.rabbitmq import RabbitMQ
-from warren.migrating.queues import QueueName
-from warren.migrating.shovels import MARK
+from warren.cli.migrate.brokers import RabbitMQ
+from warren.cli.migrate.queues import MARK, QueueName
 
 MANY, TAKEN = 100, 10
 

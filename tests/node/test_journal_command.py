@@ -14,11 +14,11 @@ import pika
 import pytest
 
 from tests.support.node_process import NodeProcess
+from warren.broker.model.journal import MetadataChange
 from warren.cli.main import run
-from warren.model.journal import Change
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
 from warren.node.disk.offline import OfflineDirectory
-from warren.node.sqlite_store import SqliteStore
+from warren.node.disk.sqlite_store import SqliteStore
 
 Captured = pytest.CaptureFixture[str]
 FREE_PORTS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
@@ -265,7 +265,7 @@ def make_member(directory: Path, *unknown: str) -> Path:
     metadata = SqliteStore(str(directory / "metadata.db"))
     revision, values = metadata.snapshot()
     gone = [key for key in values if key.startswith("queues/") and key.endswith(unknown)] if unknown else []
-    metadata.apply([Change(revision + 1 + at, key, None) for at, key in enumerate(gone)])
+    metadata.apply([MetadataChange(revision + 1 + at, key, None) for at, key in enumerate(gone)])
     metadata.close()
     identity = directory / "journal" / "identity"
     identity.write_bytes(b"17\n")

@@ -14,9 +14,9 @@ import pytest
 
 from tests.durability.visiting import DEADLINE_S, declare, store
 from tests.support.node_process import NodeProcess
+from warren.broker.streams.chunk import ChunkHead
+from warren.broker.streams.tail import CHUNK_BYTES
 from warren.cli.main import run
-from warren.stream.chunk import ChunkHead
-from warren.stream.tail import CHUNK_BYTES
 
 Captured = pytest.CaptureFixture[str]
 ARGUMENTS = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 2_000_000}

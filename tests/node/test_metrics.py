@@ -18,7 +18,7 @@ from tests.node.conftest import Serve
 from tests.node.serving import COMMAND, DEADLINE_S, Serving
 from tests.node.test_http import LOGIN, asked, plain
 from tests.support.ports import free_port
-from warren.admin.metrics.resource import SCRAPES_MAX
+from warren.admin.metrics.scrape import SCRAPES_MAX
 
 INTERVAL_S = 0.5
 

@@ -17,9 +17,9 @@ IDLE_BYTES_MAX = 76 * 1024 * 1024
 
 FAILING_CORE = """
 import sys
-from warren.model.events import BytesReceived
+from warren.broker.model.events import BytesReceived
 from warren.node.config.settings import Flags, read_settings
-from warren.node.serving import serve
+from warren.node.service import serve
 
 class Failing:
     def handle(self, events, now_ms):

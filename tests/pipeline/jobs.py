@@ -34,7 +34,7 @@ from warren.pipeline.reconcile.describing import two_paths
 from warren.pipeline.trace import job as trace_job
 from warren.pipeline.trace import lake
 from warren.pipeline.trace.sources import FileSource
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 TRACED = 600

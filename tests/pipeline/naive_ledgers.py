@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from warren.pipeline.reconcile.settings import Settings
-from warren.pipeline.reconcile.statuses import status_of
+from warren.pipeline.reconcile.comparison import status_of
+from warren.pipeline.reconcile.settings import ReconcileSettings
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Verdict:
     late: tuple[str, ...]
 
 
-def verdicts(entries: list[Entry], settings: Settings) -> dict[str | None, Verdict]:
+def verdicts(entries: list[Entry], settings: ReconcileSettings) -> dict[str | None, Verdict]:
     """Of every key of the day."""
     found = {}
     for key in {entry.key for entry in entries}:
@@ -46,17 +46,17 @@ def verdicts(entries: list[Entry], settings: Settings) -> dict[str | None, Verdi
     return found
 
 
-def is_seen(entry: Entry, settings: Settings) -> bool:
+def is_seen(entry: Entry, settings: ReconcileSettings) -> bool:
     day = settings.business_day
     return day is None or entry.at is None or entry.at < day.closes
 
 
-def is_past(entry: Entry, settings: Settings) -> bool:
+def is_past(entry: Entry, settings: ReconcileSettings) -> bool:
     day = settings.business_day
     return day is not None and entry.at is not None and entry.at < day.begins
 
 
-def is_plain(entries: list[Entry], settings: Settings) -> bool:
+def is_plain(entries: list[Entry], settings: ReconcileSettings) -> bool:
     """Whether every ledger has one of these, all of them of the day and alike, so that nobody asks what was before."""
     day = settings.business_day
     whole = all(entry.readable and (day is None or entry.at is None or entry.at < day.ends) for entry in entries)
@@ -64,7 +64,7 @@ def is_plain(entries: list[Entry], settings: Settings) -> bool:
     return sorted(entry.ledger for entry in entries) == list(range(len(settings.ledgers))) and whole and alike
 
 
-def belongs(seen: list[Entry], settings: Settings) -> bool:
+def belongs(seen: list[Entry], settings: ReconcileSettings) -> bool:
     """Whether the key is one of the day."""
     day = settings.business_day
     if day is None:
@@ -78,13 +78,13 @@ def belongs(seen: list[Entry], settings: Settings) -> bool:
     return anchor < day.begins and fresh
 
 
-def _anchor(seen: list[Entry], settings: Settings) -> datetime | None:
+def _anchor(seen: list[Entry], settings: ReconcileSettings) -> datetime | None:
     of_authority = [entry for entry in seen if entry.ledger == settings.authority_index]
     times = [entry.at for entry in of_authority or seen if entry.at is not None]
     return min(times) if times else None
 
 
-def _verdict(seen: list[Entry], settings: Settings) -> Verdict:
+def _verdict(seen: list[Entry], settings: ReconcileSettings) -> Verdict:
     of = {name: [entry for entry in seen if entry.ledger == number] for number, name in enumerate(settings.names)}
     values = {name: {(entry.amount, entry.currency) for entry in rows} for name, rows in of.items()}
     missing = tuple(name for name, rows in of.items() if not rows)
@@ -104,7 +104,7 @@ def _verdict(seen: list[Entry], settings: Settings) -> Verdict:
     return Verdict(status, missing, differing, duplicated, late)
 
 
-def _differing(of: dict[str, list[Entry]], settings: Settings) -> list[str]:
+def _differing(of: dict[str, list[Entry]], settings: ReconcileSettings) -> list[str]:
     """By the least row of each, where a ledger has several."""
     rows = {name: min(entries, key=_order) for name, entries in of.items() if entries}
     if settings.authority not in rows:
@@ -126,13 +126,13 @@ def _order(entry: Entry) -> tuple[object, ...]:
     )
 
 
-def _tolerated(mine: Decimal | None, right: Decimal | None, settings: Settings) -> bool:
+def _tolerated(mine: Decimal | None, right: Decimal | None, settings: ReconcileSettings) -> bool:
     if mine is None or right is None:
         return mine is right
     return abs(mine - right) <= max(settings.tolerance, settings.relative * abs(right))
 
 
-def _is_late(rows: list[Entry], anchor: datetime | None, settings: Settings) -> bool:
+def _is_late(rows: list[Entry], anchor: datetime | None, settings: ReconcileSettings) -> bool:
     day = settings.business_day
     times = [entry.at for entry in rows if entry.at is not None]
     if day is None or not times:

@@ -17,8 +17,8 @@ from warren.cli.pipeline.audit import told
 from warren.client import Message, Properties, blocking
 from warren.pipeline import tables
 from warren.pipeline.audit import counters
-from warren.pipeline.audit.job import KIND, VERSION, Outcome, Settings, run
-from warren.pipeline.audit.judging import Taken
+from warren.pipeline.audit.checks import CountersInterval
+from warren.pipeline.audit.job import KIND, VERSION, AuditOutcome, Settings, run
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.trace import job as trace_job
@@ -87,22 +87,22 @@ def settings(
     asked_at = datetime.now(UTC)
     host, port = node.addresses["http"]
     said = counters.from_broker(f"http://{host}:{port}", "guest", "guest")
-    taken = Taken(asked_at, datetime.now(UTC))
+    taken = CountersInterval(asked_at, datetime.now(UTC))
     lake = Folder(str(tmp_path_factory.mktemp("audit") / "lake"))
     trace_job.run(spark, trace_job.Settings(lake.uri, stream=StreamSource(url, "trace", declare=True)))
     return Settings(lake, said, lake.child("audit"), taken)
 
 
 @pytest.fixture(scope="module")
-def outcome(spark: SparkSession, settings: Settings) -> Outcome:
+def outcome(spark: SparkSession, settings: Settings) -> AuditOutcome:
     return run(spark, settings)
 
 
-def _figures(outcome: Outcome, *names: str) -> dict[str, tuple[object, ...]]:
+def _figures(outcome: AuditOutcome, *names: str) -> dict[str, tuple[object, ...]]:
     return {row["queue"]: tuple(row[name] for name in names) for row in outcome.queues}
 
 
-def test_planted_losses_are_found_and_nothing_else(outcome: Outcome) -> None:
+def test_planted_losses_are_found_and_nothing_else(outcome: AuditOutcome) -> None:
     assert _figures(outcome, "lost", "duplicated", "out_of_order") == {
         "well": (0, 0, 0),
         "purged": (HELD, 0, 0),
@@ -114,13 +114,13 @@ def test_planted_losses_are_found_and_nothing_else(outcome: Outcome) -> None:
     assert not outcome.is_well
 
 
-def test_the_lost_messages_are_named(outcome: Outcome) -> None:
+def test_the_lost_messages_are_named(outcome: AuditOutcome) -> None:
     [purged] = [row for row in outcome.queues if row["queue"] == "purged"]
     named = [each["message_key"] for each in purged["findings"]]
     assert named == [f"id:purged {number}" for number in range(MESSAGES - HELD, MESSAGES)]
 
 
-def test_what_the_trace_saw_is_what_the_broker_counted(outcome: Outcome) -> None:
+def test_what_the_trace_saw_is_what_the_broker_counted(outcome: AuditOutcome) -> None:
     seen = _figures(outcome, "published", "delivered", "acked", "in_queue")
     assert seen["well"] == (MESSAGES, MESSAGES, MESSAGES, 0)
     assert seen["waiting"] == (MESSAGES, MESSAGES - HELD, MESSAGES - HELD, HELD)
@@ -129,12 +129,12 @@ def test_what_the_trace_saw_is_what_the_broker_counted(outcome: Outcome) -> None
     assert counted["well"] == (MESSAGES, MESSAGES, MESSAGES)
 
 
-def test_what_was_published_before_the_trace_began_is_told_apart(outcome: Outcome) -> None:
+def test_what_was_published_before_the_trace_began_is_told_apart(outcome: AuditOutcome) -> None:
     early = _figures(outcome, "published", "untraced", "note")["early"]
     assert early == (0, MESSAGES, f"the trace lacks {MESSAGES} publishes that the broker counted")
 
 
-def test_the_outcome_is_told_as_a_table(outcome: Outcome) -> None:
+def test_the_outcome_is_told_as_a_table(outcome: AuditOutcome) -> None:
     text = told(outcome).splitlines()
     titles = "vhost queue published confirmed delivered acked in queue lost duplicated out of order excused"
     assert " ".join(text[0].split()) == titles
@@ -143,14 +143,14 @@ def test_the_outcome_is_told_as_a_table(outcome: Outcome) -> None:
     assert text[-1] == f"6 queues: {HELD} lost, 0 duplicated, 0 out of order, 0 excused"
 
 
-def test_the_table_is_what_was_told(spark: SparkSession, settings: Settings, outcome: Outcome) -> None:
+def test_the_table_is_what_was_told(spark: SparkSession, settings: Settings, outcome: AuditOutcome) -> None:
     rows, facts = tables.read(spark, settings.out, KIND, VERSION)
     assert tuple(rows.collect()) == outcome.queues
     assert facts["unroutable"] == outcome.unroutable == 1
 
 
 def test_an_audit_of_some_queues_says_of_them_what_the_whole_one_does(
-    spark: SparkSession, settings: Settings, outcome: Outcome, tmp_path: Path
+    spark: SparkSession, settings: Settings, outcome: AuditOutcome, tmp_path: Path
 ) -> None:
     found = run(spark, replace(settings, queues=("well", "graves"), out=Folder(str(tmp_path / "audit"))))
     assert found.queues == tuple(row for row in outcome.queues if row["queue"] in ("graves", "well"))

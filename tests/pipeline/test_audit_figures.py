@@ -11,9 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from tests.pipeline.stories import Story, after
 from warren.pipeline.audit import counters
-from warren.pipeline.audit.figures import figures, unroutable
-from warren.pipeline.audit.findings import findings
-from warren.pipeline.audit.judging import Taken, judged
+from warren.pipeline.audit.checks import CountersInterval, check_passages, findings, queue_stats, unroutable
 from warren.pipeline.trace.passages import passages
 
 FAULTS = ("lost", "duplicated", "out_of_order")
@@ -169,9 +167,9 @@ def audited(spark: SparkSession, expected: dict[str, Mapping[str, Any]]) -> tupl
     for tell in STORIES:
         tell(story)
     story.published("kept for ever", "kept")
-    ways = judged(passages(story.frame(spark)), taken(len(story.rows))).persist()
+    ways = check_passages(passages(story.frame(spark)), taken(len(story.rows))).persist()
     counted = counters.frame(spark, counters.parsed(_counters(list(expected)), "the test").queues)
-    rows = findings(ways, figures(ways, counted), 10).collect()
+    rows = findings(ways, queue_stats(ways, counted), 10).collect()
     nowhere = unroutable(ways, counted).collect()[0]["publishes"]
     ways.unpersist()
     return {row["queue"]: row for row in rows}, nowhere
@@ -205,8 +203,8 @@ def test_what_was_published_after_the_counters_were_taken_is_not_missed(spark: S
     story.published("too late", "orders")
     counted = counters.frame(spark, counters.parsed([{"vhost": "/", "name": "orders", "messages": 0}], "").queues)
     ways = passages(story.frame(spark))
-    assert figures(judged(ways, taken(0)), counted).collect()[0]["lost"] == 1
-    assert figures(judged(ways, None), counted).collect()[0]["lost"] == 2
+    assert queue_stats(check_passages(ways, taken(0)), counted).collect()[0]["lost"] == 1
+    assert queue_stats(check_passages(ways, None), counted).collect()[0]["lost"] == 2
 
 
 def test_what_waited_then_and_was_delivered_since_hides_no_loss(spark: SparkSession) -> None:
@@ -219,7 +217,7 @@ def test_what_waited_then_and_was_delivered_since_hides_no_loss(spark: SparkSess
     waiting = [{"vhost": "/", "name": "orders", "messages": 1}]
     counted = counters.frame(spark, counters.parsed(waiting, "").queues)
     ways = passages(story.frame(spark))
-    (row,) = figures(judged(ways, Taken(after(2), after(3))), counted).collect()
+    (row,) = queue_stats(check_passages(ways, CountersInterval(after(2), after(3))), counted).collect()
     assert (row["lost"], row["in_queue"], row["note"]) == (1, 1, "")
 
 
@@ -230,9 +228,9 @@ def test_those_that_wait_are_taken_for_those_that_nobody_confirmed(spark: SparkS
     story.confirmed("a", "orders")
     waiting = [{"vhost": "/", "name": "orders", "messages": 1}]
     counted = counters.frame(spark, counters.parsed(waiting, "").queues)
-    (row,) = figures(judged(passages(story.frame(spark)), taken(5)), counted).collect()
+    (row,) = queue_stats(check_passages(passages(story.frame(spark)), taken(5)), counted).collect()
     assert (row["lost"], row["excused"]) == (1, 0)
 
 
-def taken(number: int) -> Taken:
-    return Taken(after(number), after(number))
+def taken(number: int) -> CountersInterval:
+    return CountersInterval(after(number), after(number))

@@ -29,7 +29,7 @@ from warren.pipeline.reconcile.job import KIND, VERSION
 from warren.pipeline.trace import job as trace_job
 from warren.pipeline.trace import lake as trace_lake
 from warren.pipeline.trace.sources import FileSource
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 JOB_DEADLINE_S = 120.0
 NOBODY = "amqp://guest:guest@127.0.0.1:1/%2F"

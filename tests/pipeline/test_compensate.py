@@ -9,11 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from warren.client import Delivery, blocking
-from warren.pipeline import publishing, tables
+from warren.pipeline import publication, tables
 from warren.pipeline.compensate import attempts, job
-from warren.pipeline.compensate.actions import chosen_actions
-from warren.pipeline.compensate.planning import exhausted, planned, wanted
-from warren.pipeline.compensate.settings import CompensateSettings
+from warren.pipeline.compensate.attempts import exhausted_keys, plan_messages, wanted_actions
+from warren.pipeline.compensate.settings import CompensateSettings, chosen_actions
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.reconcile.job import KIND, VERSION
@@ -73,7 +72,7 @@ def frame(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
 
 
 def found_actions(result: DataFrame, *said: str) -> dict[tuple[str, str], str]:
-    found = wanted(result, LEDGERS, "orders", chosen_actions(said)).collect()
+    found = wanted_actions(result, LEDGERS, "orders", chosen_actions(said)).collect()
     assert len({(each["key"], each["ledger"]) for each in found}) == len(found)
     return {(each["key"], each["ledger"]): each["action"] for each in found}
 
@@ -98,9 +97,9 @@ def test_nothing_is_booked_that_the_authority_has_not(spark: SparkSession) -> No
 
 
 def test_bodies_have_the_ledgers_records_as_they_were_written(spark: SparkSession) -> None:
-    found = wanted(frame(spark, FOUND), LEDGERS, "orders", chosen_actions(()))
+    found = wanted_actions(frame(spark, FOUND), LEDGERS, "orders", chosen_actions(()))
     empty = spark.createDataFrame([], attempts.SCHEMA)
-    rows = planned(found, empty, 3, DAY, "fix.{ledger}.{action}").collect()
+    rows = plan_messages(found, empty, 3, DAY, "fix.{ledger}.{action}").collect()
     bodies = {(each["key"], each["ledger"]): each["body"] for each in rows}
     assert bodies["lost", "bank"] == record("lost", "10.00")
     assert bodies["wrong", "bank"] == (
@@ -118,16 +117,16 @@ def test_bodies_have_the_ledgers_records_as_they_were_written(spark: SparkSessio
 
 
 def test_a_key_is_tried_so_often_and_no_more(spark: SparkSession) -> None:
-    found = wanted(frame(spark, FOUND), LEDGERS, "orders", chosen_actions(()))
+    found = wanted_actions(frame(spark, FOUND), LEDGERS, "orders", chosen_actions(()))
     before = [
         (key, "bank", "missing", "resend", DAY, attempt, f"{key}{attempt}", "k", None, attempt, 0, attempt == 1)
         for key, tried in (("lost", 2), ("wrong", 3))
         for attempt in range(1, tried + 1)
     ]
     kept = spark.createDataFrame(before, attempts.SCHEMA)
-    rows = planned(found, kept, 3, DAY, "k").collect()
+    rows = plan_messages(found, kept, 3, DAY, "k").collect()
     assert {each["key"]: each["attempt"] for each in rows} == {"lost": 3, "nowhere": 1, "strange": 1, "twice": 1}
-    assert [tuple(each) for each in exhausted(found, kept, 3).collect()] == [("wrong", 3)]
+    assert [tuple(each) for each in exhausted_keys(found, kept, 3).collect()] == [("wrong", 3)]
 
 
 @pytest.fixture
@@ -248,7 +247,7 @@ def test_a_state_that_has_lost_the_attempts_of_a_run_that_was_killed_sends_nothi
     put = Folder.put_json
 
     def killing(folder: Folder, file: str, value: Any) -> None:
-        if file == publishing.DONE:
+        if file == publication.DONE:
             raise Killed
         put(folder, file, value)
 
@@ -270,7 +269,7 @@ class Killed(BaseException):
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "PART_MESSAGES", 2)
-    monkeypatch.setattr(publishing, "PARTS_AT_ONCE", 1)
+    monkeypatch.setattr(publication, "PARTS_AT_ONCE", 1)
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -17,13 +17,13 @@ from tests.support.postgres import Postgres
 from warren.cli.main import run
 from warren.client import Message, blocking, recovering
 from warren.client.inbox import Inbox
-from warren.client.ledgers import settling
+from warren.client.ledgers import corrections
 from warren.client.outbox import Outbox, Relay
 from warren.client.receipts import compensate
 from warren.client.tables import INBOX, OUTBOX, create_tables
 from warren.client.transport import Incoming
 from warren.pipeline.compensate import job
-from warren.pipeline.compensate import settling as through_outbox
+from warren.pipeline.compensate import outbox as through_outbox
 from warren.pipeline.compensate.settings import CompensateSettings
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
@@ -206,8 +206,8 @@ def test_a_run_that_was_killed_half_way_settles_the_rest(
 ) -> None:
     """One finding is a transaction here, and the second does not come about."""
     assert desk.reconcile() == 1
-    monkeypatch.setattr(settling, "BATCH", 1)
-    whole, settled = settling._done, []
+    monkeypatch.setattr(corrections, "BATCH", 1)
+    whole, settled = corrections._done, []
 
     def die_at_the_second(*given: Any) -> Any:
         if settled:
@@ -216,7 +216,7 @@ def test_a_run_that_was_killed_half_way_settles_the_rest(
         return whole(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(settling, "_done", die_at_the_second)
+        patch.setattr(corrections, "_done", die_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             job.run(shared, desk.settings(routing_key="corrections"))
     job.run(shared, desk.settings(routing_key="corrections"))
@@ -277,7 +277,7 @@ def test_an_outbox_of_an_older_version_is_refused(shared: SparkSession, desk: De
     with desk.teller.begin() as connection:
         connection.execute(text("UPDATE warren_tables SET version = 1 WHERE part = 'outbox'"))
     with pytest.raises(PipelineError, match=r"create_tables\(engine\) once"):
-        through_outbox.check(desk.teller.url.render_as_string(hide_password=False))
+        through_outbox.check_outbox(desk.teller.url.render_as_string(hide_password=False))
 
 
 def test_the_environment_may_name_the_outbox(

@@ -9,11 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.jobs import Jobs
-from tests.pipeline.kills import (
-    KILLS,
-    check_that_kills_change_nothing,
-    check_that_kills_change_nothing_of_what_runs_on,
-)
+from tests.pipeline.kills import KILLS, check_that_kills_change_nothing, check_that_kills_change_nothing_of_what_runs_on
 from tests.support.node_process import NodeProcess
 from warren.client import blocking
 

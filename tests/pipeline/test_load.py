@@ -13,7 +13,7 @@ from pyspark.sql import functions as sql
 
 from tests.support.spreadsheets import write_spreadsheet
 from warren.client import Delivery, blocking
-from warren.pipeline import publishing, tables
+from warren.pipeline import publication, tables
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.load import job, source
@@ -99,11 +99,11 @@ def test_a_load_that_is_killed_goes_on_and_publishes_nothing_twice(
 ) -> None:  # fmt: skip
     """It is killed when three of five parts are published, and two of them are written down."""
     small_parts(monkeypatch)
-    monkeypatch.setattr(publishing, "PARTS_AT_ONCE", 1)
+    monkeypatch.setattr(publication, "PARTS_AT_ONCE", 1)
     put, puts = Folder.put_json, iter(range(100))
 
     def killing(folder: Folder, name: str, value: Any) -> None:
-        if name == publishing.DONE and next(puts) == 2:
+        if name == publication.DONE and next(puts) == 2:
             raise Killed
         put(folder, name, value)
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.pipeline.stories import Story, after
-from warren.pipeline.trace.messages import lives
+from warren.pipeline.trace.passages import message_lives
 
 
 def _told() -> Story:
@@ -39,7 +39,7 @@ def _told() -> Story:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> list[Row]:
-    return lives(_told().frame(spark)).orderBy("message_key", "copy").collect()
+    return message_lives(_told().frame(spark)).orderBy("message_key", "copy").collect()
 
 
 def _life(rows: list[Row], key: str, copy: int = 1) -> Row:
@@ -140,5 +140,5 @@ def test_the_order_of_a_file_is_that_of_its_numbers(spark: SparkSession) -> None
     # one instant, and bytes that would sort otherwise as text
     for row, place in zip(story.rows, ("file:one/all/9/20", "file:one/all/10/3"), strict=True):
         row |= {"event_id": place, "at": after(0)}
-    first, second = lives(story.frame(spark)).orderBy("copy").collect()
+    first, second = message_lives(story.frame(spark)).orderBy("copy").collect()
     assert (first["payload_bytes"], second["payload_bytes"]) == (0, 1)

@@ -21,8 +21,8 @@ from warren.pipeline import tables
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.reconcile import job
-from warren.pipeline.reconcile.settings import Ledger, Settings, Source
-from warren.pipeline.reconcile.sources import raw
+from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings
+from warren.pipeline.reconcile.sources import read_ledger
 
 WARREN = Path(sys.executable).with_name("warren")
 SCHEMA = "id string, amount decimal(12,2), currency string, at timestamp"
@@ -86,13 +86,15 @@ def test_a_database_a_stream_and_a_file_are_compared(
 
 def test_a_database_or_a_broker_that_cannot_be_reached_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
-    left = Ledger("left", Source("csv", path=str(tmp_path / "a.csv")))
+    left = ReconcileLedger("left", LedgerSource("csv", path=str(tmp_path / "a.csv")))
     nobody = free_port()
-    database = Source("jdbc", url=f"jdbc:postgresql://127.0.0.1:{nobody}/x", table="orders")
-    broker = Source("stream", url=f"amqp://127.0.0.1:{nobody}", stream="s", options={"timeout": "1"})
+    database = LedgerSource("jdbc", url=f"jdbc:postgresql://127.0.0.1:{nobody}/x", table="orders")
+    broker = LedgerSource("stream", url=f"amqp://127.0.0.1:{nobody}", stream="s", options={"timeout": "1"})
     out = tmp_path / "out"
     for source, sentence in ((database, "^ledger right cannot be read: No suitable driver$"), (broker, "127.0.0.1")):
-        settings = Settings((left, Ledger("right", source, columns={"id": "message.message_id"})), ("id",), "left")
+        settings = ReconcileSettings(
+            (left, ReconcileLedger("right", source, columns={"id": "message.message_id"})), ("id",), "left"
+        )
         with pytest.raises(Exception, match=sentence):
             job.run(spark, settings, Folder(str(out)))
         assert not out.exists()
@@ -104,15 +106,15 @@ def test_a_stream_of_which_the_beginning_has_expired_is_refused(
     stream = declare(broker, {"x-max-length-bytes": 2_000_000, "x-stream-max-segment-size-bytes": 1_000_000})
     broker.prefetch(10)
     first = until_expired(broker, stream, count(), 1000)
-    ledger = Ledger("sent", Source("stream", url=url, stream=stream))
+    ledger = ReconcileLedger("sent", LedgerSource("stream", url=url, stream=stream))
     now = datetime.now(UTC)
     for begins, reason in ((None, "all of it is compared"), (now - timedelta(days=1), "nothing is left from before ")):
         with pytest.raises(PipelineError, match=rf"^ledger sent: offsets 0 to \d+ .* have expired, and {reason}"):
-            raw(spark, ledger, begins)
-    rows = raw(spark, ledger, now + timedelta(hours=1)).select("message.offset").collect()
+            read_ledger(spark, ledger, begins)
+    rows = read_ledger(spark, ledger, now + timedelta(hours=1)).select("message.offset").collect()
     assert min(row["offset"] for row in rows) >= first
     what_is_left = replace(ledger, source=replace(ledger.source, options={"failondataloss": "false"}))
-    assert raw(spark, what_is_left, None).count() > 0
+    assert read_ledger(spark, what_is_left, None).count() > 0
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from tests.pipeline.naive_ledgers import Entry, Verdict, verdicts
-from warren.pipeline.reconcile import comparing
-from warren.pipeline.reconcile.settings import Ledger, Settings, Source
-from warren.pipeline.reconcile.statuses import BALANCED, PRECEDENCE
+from warren.pipeline.reconcile import comparison
+from warren.pipeline.reconcile.comparison import BALANCED, PRECEDENCE
+from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings
 
 SCHEMA = "key string, ledger int, at timestamp, amount decimal(12,2), currency string, readable boolean, record string"
 NAMES = ("orders", "payments", "clearing")
 DAY = date(2026, 10, 25)
-TWO = Settings(
-    tuple(Ledger(name, Source("parquet"), time="at") for name in NAMES[:2]),
+TWO = ReconcileSettings(
+    tuple(ReconcileLedger(name, LedgerSource("parquet"), time="at") for name in NAMES[:2]),
     key=("order_id",),
     authority="orders",
     amounts=("amount",),
@@ -27,7 +27,9 @@ TWO = Settings(
 )
 OF_DAY = replace(TWO, day=DAY, zone="Europe/Berlin", grace=timedelta(hours=2))
 THREE = replace(
-    OF_DAY, ledgers=tuple(Ledger(name, Source("parquet"), time="at") for name in NAMES), authority="clearing"
+    OF_DAY,
+    ledgers=tuple(ReconcileLedger(name, LedgerSource("parquet"), time="at") for name in NAMES),
+    authority="clearing",
 )
 
 # An example takes seconds, so none is made smaller; its keys are small already.
@@ -121,7 +123,7 @@ def test_nulls_that_change_places_are_not_taken_for_each_other(spark: SparkSessi
     rows = [("k", 0, None, None, "EUR"), ("k", 1, None, "EUR", None)]
     schema = "key string, ledger int, at timestamp, currency string, country string"
     frame = spark.createDataFrame(rows, schema).withColumn("readable", sql.lit(True))
-    assert comparing.suspects(frame, settings).count() == 1
+    assert comparison.suspects(frame, settings).count() == 1
 
 
 def test_what_a_ledger_has_of_a_key_is_in_the_result(spark: SparkSession) -> None:
@@ -129,7 +131,7 @@ def test_what_a_ledger_has_of_a_key_is_in_the_result(spark: SparkSession) -> Non
     assert day is not None
     first = Entry(0, "k", day.begins, Decimal("10.00"), "EUR", True)
     entries = [first, replace(first, ledger=1, amount=Decimal("7.00")), replace(first, ledger=1, currency="USD")]
-    [row] = comparing.judged(_frame(spark, entries), OF_DAY).collect()
+    [row] = comparison.compare_keys(_frame(spark, entries), OF_DAY).collect()
     at = row["orders"]["at"].astimezone(day.begins.tzinfo)
     assert (row["orders"]["rows"], row["orders"]["amount"], at) == (1, Decimal("10.00"), day.begins)
     assert row["orders"]["other"] is None
@@ -141,11 +143,11 @@ def test_what_a_ledger_has_of_a_key_is_in_the_result(spark: SparkSession) -> Non
 def test_the_rows_order_and_their_partitions_change_nothing(spark: SparkSession) -> None:
     first = Entry(0, "k", None, Decimal("10.00"), "EUR", True)
     entries = [first, *(replace(first, ledger=1, amount=Decimal(number)) for number in range(20))]
-    forwards = comparing.judged(_frame(spark, entries).repartition(5), TWO).collect()
-    assert forwards == comparing.judged(_frame(spark, entries[::-1]).repartition(3), TWO).collect()
+    forwards = comparison.compare_keys(_frame(spark, entries).repartition(5), TWO).collect()
+    assert forwards == comparison.compare_keys(_frame(spark, entries[::-1]).repartition(3), TWO).collect()
 
 
-def _check(spark: SparkSession, entries: list[Entry], chosen: Settings) -> None:
+def _check(spark: SparkSession, entries: list[Entry], chosen: ReconcileSettings) -> None:
     expected = verdicts(entries, chosen)
     found, unsuspected = _found(spark, entries, chosen)
     assert {key: verdict for key, verdict in expected.items() if verdict.status != BALANCED} == {
@@ -155,17 +157,21 @@ def _check(spark: SparkSession, entries: list[Entry], chosen: Settings) -> None:
     assert in_balance == sum(verdict.status == BALANCED for verdict in expected.values())
 
 
-def _found(spark: SparkSession, entries: list[Entry], chosen: Settings) -> tuple[dict[str | None, Verdict], int]:
+def _found(
+    spark: SparkSession, entries: list[Entry], chosen: ReconcileSettings
+) -> tuple[dict[str | None, Verdict], int]:
     """The verdicts on the keys that were suspected, and how many were not."""
     rows = _frame(spark, entries)
-    keys = comparing.suspects(rows, chosen).withColumnRenamed("key", "wanted")
+    keys = comparison.suspects(rows, chosen).withColumnRenamed("key", "wanted")
     picked = rows.join(keys, sql.col("key").eqNullSafe(sql.col("wanted")), "left_semi")
-    judged = comparing.judged(picked, chosen).collect()
-    in_day = rows.filter(comparing.in_day(chosen.business_day) & (sql.col("ledger") == chosen.authority_index)).count()
-    todays = [row for row in judged if row[comparing.OF_THE_DAY]]
+    judged = comparison.compare_keys(picked, chosen).collect()
+    in_day = rows.filter(
+        comparison.is_in_day(chosen.business_day) & (sql.col("ledger") == chosen.authority_index)
+    ).count()
+    todays = [row for row in judged if row[comparison.OF_THE_DAY]]
     lists = ("missing", "differing", "duplicated", "late")
     found = {row["key"]: Verdict(row["status"], *(tuple(row[name]) for name in lists)) for row in todays}
-    return found, in_day - sum(row[comparing.AUTHORITY_ROWS] for row in judged)
+    return found, in_day - sum(row[comparison.AUTHORITY_ROWS] for row in judged)
 
 
 def _frame(spark: SparkSession, entries: list[Entry]) -> DataFrame:

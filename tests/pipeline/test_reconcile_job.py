@@ -18,9 +18,9 @@ from warren.pipeline.folder import Folder
 from warren.pipeline.reconcile import job
 from warren.pipeline.reconcile.describing import described, two_paths
 from warren.pipeline.reconcile.ledgers import instant_of
-from warren.pipeline.reconcile.settings import Ledger, Settings, Source
-from warren.pipeline.reconcile.sources import CORRUPT, raw
-from warren.pipeline.reconcile.summary import Outcome, told
+from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings
+from warren.pipeline.reconcile.sources import CORRUPT_COLUMN, read_ledger
+from warren.pipeline.reconcile.summary import ReconcileOutcome, told
 from warren.pipeline.trace import job as trace
 from warren.pipeline.trace.sources import FileSource
 
@@ -103,12 +103,14 @@ def ledgers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="module")
-def result(spark: SparkSession, ledgers: Path) -> tuple[Folder, Outcome]:
+def result(spark: SparkSession, ledgers: Path) -> tuple[Folder, ReconcileOutcome]:
     out = Folder(str(ledgers / "out"))
     return out, job.run(spark, described(str(ledgers / "ledgers.toml"), "2026-11-15"), out)
 
 
-def test_every_planted_fault_is_found_and_nothing_else(spark: SparkSession, result: tuple[Folder, Outcome]) -> None:
+def test_every_planted_fault_is_found_and_nothing_else(
+    spark: SparkSession, result: tuple[Folder, ReconcileOutcome]
+) -> None:
     out, outcome = result
     found = {row["key"]: row for row in _rows(spark, out)}
     assert {key: row["status"] for key, row in found.items()} == EXPECTED
@@ -129,7 +131,7 @@ def test_every_planted_fault_is_found_and_nothing_else(spark: SparkSession, resu
 
 
 def test_what_is_run_again_writes_the_same_bytes(
-    spark: SparkSession, ledgers: Path, result: tuple[Folder, Outcome]
+    spark: SparkSession, ledgers: Path, result: tuple[Folder, ReconcileOutcome]
 ) -> None:
     out, outcome = result
     texts = [out.read_text(name) for name in ("summary.json", "report.html")]
@@ -154,7 +156,7 @@ def test_every_digit_counts_and_lines_that_make_no_sense_are_not_dropped(spark: 
     )
     spark.sql("select 2 as a, 'x' as b, 0.1d + 0.2d as amount").write.parquet(str(tmp_path / "third"))
     ledgers = tuple(
-        Ledger(name, Source(kind, path=str(tmp_path / file)), where="b = 'x'")
+        ReconcileLedger(name, LedgerSource(kind, path=str(tmp_path / file)), where="b = 'x'")
         for name, kind, file in (
             ("left", "json", "left.jsonl"),
             ("right", "json", "right.jsonl"),
@@ -162,7 +164,7 @@ def test_every_digit_counts_and_lines_that_make_no_sense_are_not_dropped(spark: 
         )
     )
     out = Folder(str(tmp_path / "out"))
-    outcome = job.run(spark, Settings(ledgers, ("a", "b"), "left", ("amount",)), out)
+    outcome = job.run(spark, ReconcileSettings(ledgers, ("a", "b"), "left", ("amount",)), out)
     found = {row["key"]: row for row in _rows(spark, out)}
     assert {key: row["status"] for key, row in found.items()} == {'["1","x"]': "missing", None: "unreadable"}
     assert found['["1","x"]']["differing"] == ["right.amount"]
@@ -201,8 +203,8 @@ def test_a_path_without_a_scheme_is_of_the_file_system_whatever_spark_takes_it_f
     (tmp_path / "json").write_text('{"id": 0}\n{"id": 1}\n')
     elsewhere = {"fs.defaultFS": "hdfs://127.0.0.1:1"}
     for kind in ("parquet", "csv", "json"):
-        ledger = Ledger("left", Source(kind, path=str(tmp_path / kind), options=elsewhere))
-        assert raw(spark, ledger, None).count() == 2
+        ledger = ReconcileLedger("left", LedgerSource(kind, path=str(tmp_path / kind), options=elsewhere))
+        assert read_ledger(spark, ledger, None).count() == 2
 
 
 def test_a_number_that_its_schema_has_no_room_for_is_unreadable_and_not_rounded(
@@ -211,14 +213,14 @@ def test_a_number_that_its_schema_has_no_room_for_is_unreadable_and_not_rounded(
     lines = ['{"id": 1, "amount": 10.014}', '{"id": 2, "amount": "abc"}', '{"id": 3, "amount": 1234.00}']
     lines += ['{"id": 4, "amount": 10.010}', '{"id": 5, "amount": "10.01"}', '{"id": 6}']
     (tmp_path / "l.jsonl").write_text("\n".join(lines))
-    source = Source("json", path=str(tmp_path / "l.jsonl"), schema="id string, amount decimal(5,2)")
-    rows = raw(spark, Ledger("left", source), None).collect()
-    assert [(row["id"], row["amount"]) for row in rows if row[CORRUPT] is None] == [
+    source = LedgerSource("json", path=str(tmp_path / "l.jsonl"), schema="id string, amount decimal(5,2)")
+    rows = read_ledger(spark, ReconcileLedger("left", source), None).collect()
+    assert [(row["id"], row["amount"]) for row in rows if row[CORRUPT_COLUMN] is None] == [
         ("4", Decimal("10.01")),
         ("5", Decimal("10.01")),
         ("6", None),
     ]
-    assert [row["id"] for row in rows if row[CORRUPT] is not None] == ["1", "2", "3"]
+    assert [row["id"] for row in rows if row[CORRUPT_COLUMN] is not None] == ["1", "2", "3"]
 
 
 def test_a_third_ledger_is_compared_with_the_authority_and_all_keys_are_kept_if_wanted(
@@ -227,9 +229,9 @@ def test_a_third_ledger_is_compared_with_the_authority_and_all_keys_are_kept_if_
     rows = {"a": [("1", 5), ("2", 5), ("3", 5)], "b": [("1", 5), ("2", 5), ("4", 5)], "c": [("1", 5), ("2", 6)]}
     for name, each in rows.items():
         spark.createDataFrame(each, "id string, amount int").write.parquet(str(tmp_path / name))
-    ledgers = tuple(Ledger(name, Source("parquet", path=str(tmp_path / name))) for name in rows)
+    ledgers = tuple(ReconcileLedger(name, LedgerSource("parquet", path=str(tmp_path / name))) for name in rows)
     out = Folder(str(tmp_path / "out"))
-    outcome = job.run(spark, Settings(ledgers, ("id",), "a", ("amount",), everything=True), out)
+    outcome = job.run(spark, ReconcileSettings(ledgers, ("id",), "a", ("amount",), everything=True), out)
     found = {row["key"]: (row["status"], row["missing"], row["differing"]) for row in _rows(spark, out)}
     assert found == {
         "1": ("balanced", [], []),
@@ -248,12 +250,16 @@ def test_a_lake_of_traces_is_a_ledger_of_what_was_published(spark: SparkSession,
     trace.run(spark, trace.Settings(str(tmp_path / "lake"), (FileSource(str(tmp_path / "traces")),)))
     (tmp_path / "bank.csv").write_text("id,amount\n1,10.50\n3,10.50\n")
     columns = {"id": "message_id", "amount": "get_json_object(headers, '$.amount')"}
-    of_lake = Ledger(
-        "sent", Source("lake", path=str(tmp_path / "lake")), columns=columns, time="at", where="type = 'published'"
+    of_lake = ReconcileLedger(
+        "sent",
+        LedgerSource("lake", path=str(tmp_path / "lake")),
+        columns=columns,
+        time="at",
+        where="type = 'published'",
     )
-    bank = Ledger("bank", Source("csv", path=str(tmp_path / "bank.csv")))
+    bank = ReconcileLedger("bank", LedgerSource("csv", path=str(tmp_path / "bank.csv")))
     out = Folder(str(tmp_path / "out"))
-    settings = Settings((of_lake, bank), ("id",), "sent", ("amount",), day=DAY)
+    settings = ReconcileSettings((of_lake, bank), ("id",), "sent", ("amount",), day=DAY)
     outcome = job.run(spark, settings, out)
     assert {row["key"]: row["status"] for row in _rows(spark, out)} == {"2": "missing", "3": "unexpected"}
     assert outcome.counts["balanced"] == 1

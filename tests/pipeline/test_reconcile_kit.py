@@ -15,13 +15,13 @@ from tests.support.postgres import Postgres
 from warren.cli.main import run
 from warren.client import Message
 from warren.client.inbox import Inbox
-from warren.client.ledgers import reading
+from warren.client.ledgers import database
 from warren.client.outbox import Outbox
 from warren.client.tables import INBOX, OUTBOX, create_tables
 from warren.pipeline import tables
 from warren.pipeline.folder import Folder
-from warren.pipeline.reconcile import job, kit
-from warren.pipeline.reconcile.settings import Source
+from warren.pipeline.reconcile import job, sources
+from warren.pipeline.reconcile.settings import LedgerSource
 
 DESCRIPTION = """
 key = "business_id"
@@ -103,7 +103,7 @@ def test_what_the_sides_do_not_share_is_found(
     shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # in pieces, of which the last is not full
-    monkeypatch.setattr(reading, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(database, "CHUNK_ROWS", 7)
     teller, bank = engines
     with teller.begin() as sender, bank.begin() as receiver:
         receiver.execute(text("DELETE FROM warren_inbox WHERE business_id = 'd3'"))
@@ -139,7 +139,7 @@ def test_what_is_on_its_way_while_the_ledgers_are_read_is_no_difference(
 ) -> None:
     """Written before and not done, done but written while the other is read; an older one is missing all the same."""
     teller, bank = engines
-    outbox, whole = Outbox(routing_key="deposits"), kit.copied
+    outbox, whole = Outbox(routing_key="deposits"), sources.copied
     with teller.begin() as sender, bank.begin() as receiver:
         for name in ("pending", "sent", "lost"):
             outbox.add(sender, b"", business_id=name, amount=Decimal(1), currency="EUR")
@@ -148,7 +148,7 @@ def test_what_is_on_its_way_while_the_ledgers_are_read_is_no_difference(
         sender.execute(update(OUTBOX).values(sent_at=datetime.now(UTC)).where(OUTBOX.c.business_id == "sent"))
         receiver.execute(text("DELETE FROM warren_inbox WHERE business_id = 'd9'"))
 
-    def copied_slowly(spark: SparkSession, source: Source, folder: Folder) -> DataFrame:
+    def copied_slowly(spark: SparkSession, source: LedgerSource, folder: Folder) -> DataFrame:
         found = whole(spark, source, folder)
         name = f"behind {source.kind}"
         with teller.begin() as sender, bank.begin() as receiver:
@@ -156,7 +156,7 @@ def test_what_is_on_its_way_while_the_ledgers_are_read_is_no_difference(
             Inbox(bank, "deposits").first_time(receiver, name, amount=Decimal(1), currency="EUR")
         return found
 
-    monkeypatch.setattr(kit, "copied", copied_slowly)
+    monkeypatch.setattr(sources, "copied", copied_slowly)
     file = Path(write(tmp_path, engines))
     file.write_text(file.read_text().replace('in_flight = "0"', 'in_flight = "2m"'))
     assert run(["pipeline", "reconcile", str(file), "--out", str(tmp_path / "out")]) == 1
@@ -208,8 +208,8 @@ def test_a_row_that_was_written_by_hand_has_the_time_at_which_it_was_sent(engine
     teller, _ = engines
     with teller.begin() as sender:
         sender.execute(text("UPDATE warren_outbox SET sent_at = created_at, created_at = NULL"))
-    at = reading.OUTBOX_COLUMNS.index("created_at")
-    assert all(row[at] is not None and row[at].tzinfo for piece in reading.outbox_rows(teller) for row in piece)
+    at = database.OUTBOX_COLUMNS.index("created_at")
+    assert all(row[at] is not None and row[at].tzinfo for piece in database.outbox_rows(teller) for row in piece)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from warren.pipeline.report import backlogs, flows, latencies
-from warren.pipeline.report.findings import Place, gather, step_for
+from warren.pipeline.report import flows, latencies
+from warren.pipeline.report.findings import TrafficEntity, gather, step_for
 from warren.pipeline.report.flows import DAY_S, HOUR_S
-from warren.pipeline.report.tallies import tallied
+from warren.pipeline.report.latencies import passage_counts
 from warren.pipeline.trace.passages import passages
 
 BEGIN = datetime(2026, 11, 2, tzinfo=UTC)
@@ -95,7 +95,7 @@ def test_the_busiest_hour_of_a_day_is_found(spark: SparkSession) -> None:
 
 def test_percentiles_are_exact_and_of_each_queue(spark: SparkSession) -> None:
     rows = [passage("a", number, delivery_ms=number + 1) for number in range(100)] + [passage("b", 1, ack_ms=5)]
-    counts = latencies.counted(tallied(frame(spark, rows, PASSAGES), DAY_S))
+    counts = latencies.latency_counts(passage_counts(frame(spark, rows, PASSAGES), DAY_S))
     found = {(row["name"], row["kind"]): row for row in latencies.by_queue(counts).collect()}
     assert set(found) == {("a", "delivery"), ("b", "ack")}
     slow = found["a", "delivery"]
@@ -109,7 +109,7 @@ def test_percentiles_are_by_the_step_of_the_publish(spark: SparkSession) -> None
         passage("a", HOUR_S + 1, delivery_ms=30),
         passage("b", HOUR_S, delivery_ms=50),
     ]
-    counts = latencies.counted(tallied(frame(spark, rows, PASSAGES), HOUR_S))
+    counts = latencies.latency_counts(passage_counts(frame(spark, rows, PASSAGES), HOUR_S))
     course = {row["moment"] - BEGIN_S: row["p50"] for row in latencies.by_moment(counts).collect()}
     assert course == {0: 10, HOUR_S: 40}
     of_queues = latencies.by_queue_and_moment(counts, "delivery", 1).collect()
@@ -121,8 +121,8 @@ def test_percentiles_are_by_the_step_of_the_publish(spark: SparkSession) -> None
 
 def test_a_delivery_before_its_publish_is_counted_and_left_out(spark: SparkSession) -> None:
     rows = [passage("a", 1, delivery_ms=-5), passage("a", 2, delivery_ms=7)]
-    counts = latencies.counted(tallied(frame(spark, rows, PASSAGES), 60))
-    assert [tuple(row) for row in latencies.apart(counts).collect()] == [(1,)]
+    counts = latencies.latency_counts(passage_counts(frame(spark, rows, PASSAGES), 60))
+    assert [tuple(row) for row in latencies.negative_latencies(counts).collect()] == [(1,)]
     [row] = latencies.by_queue(counts).collect()
     assert (row["messages"], row["p50"]) == (1, 7)
 
@@ -136,10 +136,10 @@ def test_what_is_neither_delivered_nor_dead_waits(spark: SparkSession) -> None:
         passage("b", 2, exits=[after(3)]),
         passage(None, 5),
     ]
-    change = backlogs.changes(tallied(frame(spark, rows, PASSAGES), 60))
+    change = latencies.backlog_changes(passage_counts(frame(spark, rows, PASSAGES), 60))
     told_changes = {(row["name"], row["moment"] - BEGIN_S): row["change"] for row in change.collect()}
     assert told_changes == {("a", 0): 2, ("a", 60): 0, ("b", 0): 0}
-    assert told(backlogs.waiting(change)) == [("/", "a", 2)]
+    assert told(latencies.final_backlog(change)) == [("/", "a", 2)]
 
 
 def test_what_comes_to_a_queue_again_waits_there_again(spark: SparkSession) -> None:
@@ -199,9 +199,9 @@ def test_the_findings_are_of_all_events(spark: SparkSession) -> None:
     found = gather(events, passages(events))
     assert found is not None
     assert (found.first_s, found.last_s, found.events, found.step_s) == (BEGIN_S, BEGIN_S + 4, 7, 1)
-    queue = Place("/", "a")
+    queue = TrafficEntity("/", "a")
     assert found.totals["exchange", "published"] == (4, 40)
-    assert found.published == {Place("/", "orders"): {BEGIN_S + number: 1 for number in range(4)}}
+    assert found.published == {TrafficEntity("/", "orders"): {BEGIN_S + number: 1 for number in range(4)}}
     assert found.delivered == {queue: {BEGIN_S + 2 + number: 1 for number in range(3)}}
     assert found.latency["delivery"][queue].p50 == 2000
     assert found.waiting == ((queue, 1),)
@@ -229,7 +229,7 @@ def key(number: int) -> dict[str, Any]:
 
 def waiting_in(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> dict[str, int]:
     events = frame(spark, rows, f"{EVENTS}, {IDENTITY}")
-    left = backlogs.waiting(backlogs.changes(tallied(passages(events), 60)))
+    left = latencies.final_backlog(latencies.backlog_changes(passage_counts(passages(events), 60)))
     return {row["name"]: row["waiting"] for row in left.collect()}
 
 

@@ -65,7 +65,7 @@ def test_the_report_says_what_was_in_the_traces_and_made_again_it_is_the_same_to
     out = tmp_path / "pages" / "report.html"
     settings = job.Settings(traffic, str(out), limits=Limits(disk_bytes=1000, rate=1))
     published = 24 * sum(range(1, DAYS + 1))
-    assert job.run(spark, settings) == job.Outcome(str(out), 3 * published)
+    assert job.run(spark, settings) == job.ReportOutcome(str(out), 3 * published)
     page = out.read_text()
     for said in (
         f"<dt>Published</dt><dd>{published:,}</dd>",
@@ -89,7 +89,7 @@ def test_the_report_says_what_was_in_the_traces_and_made_again_it_is_the_same_to
 def test_only_the_days_and_virtual_hosts_that_are_asked_for_count(spark: SparkSession, traffic: Folder) -> None:
     events = lakes.events(spark, traffic)
     two_days = job.Settings(traffic, "report.html", date(2026, 11, 2), date(2026, 11, 3), "/")
-    assert job.chosen(events, two_days).count() == 3 * 24 * (2 + 3)
+    assert job.select_events(events, two_days).count() == 3 * 24 * (2 + 3)
 
 
 def test_without_events_nothing_is_written(spark: SparkSession, traffic: Folder, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from warren.pipeline.trace import events, files, firehose, lines
+from warren.pipeline.trace import events, files, sources
 
 LINE: dict[str, Any] = {
     "schema_version": 1,
@@ -53,7 +53,7 @@ def line(**changed: Any) -> bytes:
 
 def of_lines(spark: SparkSession, *octets: bytes, payloads: bool = False) -> list[Row]:
     rows = [("t", 3, place, each) for place, each in enumerate(octets)]
-    frame = lines.records(spark.createDataFrame(rows, files.SCHEMA), "n1")
+    frame = sources.line_records(spark.createDataFrame(rows, files.SCHEMA), "n1")
     made = events.rows(frame, payloads)
     assert made.schema.simpleString() == spark.createDataFrame([], events.ROWS_SCHEMA).schema.simpleString()
     return sorted(made.collect(), key=lambda row: int(row.event_id.rpartition("/")[2]))
@@ -61,9 +61,10 @@ def of_lines(spark: SparkSession, *octets: bytes, payloads: bool = False) -> lis
 
 def of_copies(spark: SparkSession, *copies: tuple[str, dict[str, str | None] | None]) -> list[Row]:
     rows = [
-        (0, place, AT, firehose.EXCHANGE, key, headers, b"two hares") for place, (key, headers) in enumerate(copies)
+        (0, place, AT, sources.FIREHOSE_EXCHANGE, key, headers, b"two hares")
+        for place, (key, headers) in enumerate(copies)
     ]
-    frame = firehose.records(spark.createDataFrame(rows, COPIES), "trace")
+    frame = sources.firehose_records(spark.createDataFrame(rows, COPIES), "trace")
     return sorted(events.rows(frame).collect(), key=lambda row: int(row.event_id.rpartition("/")[2]))
 
 

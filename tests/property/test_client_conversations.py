@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from tests.support.core_driver import Core
 from tests.support.coupled import Coupled, Cut
-from tests.unit.client.scripted import Scripted, content
+from tests.unit.client.machine.scripted import Scripted, content
 from warren.client.machine.events import (
-    Answered,
-    ChannelClosed,
+    CallAnswered,
+    ChannelClosedByBroker,
+    ClientEvent,
     Closed,
     Confirmed,
     Delivered,
-    Event,
-    Opened,
+    HandshakeCompleted,
     Returned,
 )
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
 from warren.client.machine.settings import ClientSettings
 from warren.wire.frames import HEARTBEAT_FRAME
 from warren.wire.methods import (
@@ -74,7 +74,7 @@ class Conversation:
         self.dice = random.Random(seed)
         self.core = Core()
         self.coupled = Coupled(self.core, ClientSettings(frame_max=frame_max), cutter(seed))
-        assert isinstance(self.coupled.events[0], Opened)
+        assert isinstance(self.coupled.events[0], HandshakeCompleted)
         self.publisher = self.coupled.channel()
         self.consumer = self.coupled.channel()
         for queue in QUEUES:
@@ -90,9 +90,9 @@ class Conversation:
         self.acked: list[bytes] = []
         self.learn(self.coupled.events)
 
-    def learn(self, events: list[Event]) -> None:
+    def learn(self, events: list[ClientEvent]) -> None:
         for event in events:
-            assert not isinstance(event, Closed | ChannelClosed), vars(event)
+            assert not isinstance(event, Closed | ChannelClosedByBroker), vars(event)
             if isinstance(event, Confirmed):
                 for each in event.ranges:
                     for number in range(each.first, each.last + 1):
@@ -108,7 +108,7 @@ class Conversation:
                     assert event.consumer_tag == f"from {delivery.routing_key}"
                     assert delivery.properties.message_id == str(len(delivery.body))
                     self.in_hand[int(delivery.delivery_tag)] = delivery.body
-            elif isinstance(event, Answered) and event.delivery is not None:
+            elif isinstance(event, CallAnswered) and event.delivery is not None:
                 self.in_hand[int(event.delivery.delivery_tag)] = event.delivery.body
 
     def step(self) -> None:
@@ -184,7 +184,7 @@ def test_what_a_node_refuses_closes_the_channel_and_another_goes_on(method: Meth
     channel, other = coupled.channel(), coupled.channel()
     channel.call(method)
     [closed] = coupled.run()
-    assert isinstance(closed, ChannelClosed)
+    assert isinstance(closed, ChannelClosedByBroker)
     assert (closed.channel, closed.code in (403, 404)) == (channel.number, True)
     assert coupled.call(other, QueueDeclare("q")).method == QueueDeclareOk("q")
     assert coupled.channel().number == channel.number
@@ -207,7 +207,7 @@ def test_whatever_a_broker_sends_nothing_is_raised_and_the_end_is_told_once(seed
             del stream[place : place + dice.randrange(1, 20)]
         else:
             stream[place] = dice.choice([0, 1, 2, 3, 60, 0xCE, 0xFF, dice.randrange(256)])
-    events: list[Event] = []
+    events: list[ClientEvent] = []
     for piece in cutter(seed)(bytes(stream)):
         events += scripted.send(piece)
     events += scripted.machine.lose("gone")

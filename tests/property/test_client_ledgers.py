@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from warren.client.machine.acks import AckLedger
-from warren.client.machine.confirms import ConfirmLedger
+from warren.client.machine.deliveries import AckLedger
+from warren.client.machine.publishes import ConfirmLedger
 from warren.wire.method_stream import MethodStream
 from warren.wire.methods import BasicAck, BasicNack
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from librt.strings import BytesWriter
 
-from warren.session.confirms import Confirms
+from warren.broker.sessions.confirms import Confirms
 from warren.wire.method_stream import MethodStream
 from warren.wire.methods import BasicAck, BasicNack
 

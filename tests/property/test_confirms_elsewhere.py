@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.support.core_driver import published
-from tests.unit.remote.linked import LinkedCore, Together
-from tests.unit.session.journalled import PERSISTENT
+from tests.unit.broker.links.linked import LinkedCore, Together
+from tests.unit.broker.sessions.journalled import PERSISTENT
 from warren.wire.methods import BasicAck, BasicNack
 
 HOMES = {"l": "here", "m": "here", "a": "there", "b": "yonder", "full": "there"}

@@ -12,12 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.property.test_journal import SlowCore, drained
 from tests.support.core_driver import START_MS, Client, spoken
-from tests.unit.store.journal_world import persistent
-from tests.unit.store.plain_disk import PlainDisk
-from warren.model.effects import Store
-from warren.store.queue_book import QueueBook
-from warren.store.topology_definitions import queue_key
-from warren.wire.method_stream import Heard
+from tests.unit.broker.journal.plain_disk import PlainDisk
+from tests.unit.broker.metadata.journal_world import persistent
+from warren.broker.journal.queue_index import QueueIndex
+from warren.broker.metadata.topology_definitions import queue_key
+from warren.broker.model.effects import AppendRecords
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
     BasicGet,
@@ -128,7 +128,7 @@ class QueuesAgainstRepetition(RuleBasedStateMachine):
         core, disk = self.core, self.disk
         core.work(work)
         self.model = deepcopy(self.history[len(disk.batches)])
-        if core.orders and isinstance(core.orders[0], Store):
+        if core.orders and isinstance(core.orders[0], AppendRecords):
             order = core.orders[0]
             disk.change(order)
             if order.offset > 0:
@@ -164,10 +164,10 @@ class QueuesAgainstRepetition(RuleBasedStateMachine):
             assert known == sorted(model.ids[publisher]), queue
         assert book.remembered() == model.offsets, queue
 
-    def _book(self, core: SlowCore, queue: str) -> QueueBook:
+    def _book(self, core: SlowCore, queue: str) -> QueueIndex:
         storage = core.broker._storage
         assert storage is not None
-        return storage.journal.books[self.disk.values[queue_key("/", queue)][0]]
+        return storage.journal.queue_indexes[self.disk.values[queue_key("/", queue)][0]]
 
     def _live(self) -> None:
         self.base_no = len(self.disk.batches)
@@ -190,7 +190,7 @@ class QueuesAgainstRepetition(RuleBasedStateMachine):
         self.published += [self.batch_nos[0]] * publishes if publishes else []
         self._listen()
 
-    def _listen(self) -> list[Heard]:
+    def _listen(self) -> list[ReceivedMethod]:
         """What the client heard; whatever is confirmed is on disk."""
         heard = self.client.heard()
         for one in heard:

@@ -10,10 +10,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.store.copies.copy_world import CopyWorld, body_of
-from warren.model.copies import Span
-from warren.model.rings import POSITION_BITS
-from warren.store.payloads import decode_message
+from tests.unit.broker.journal.copy_world import CopyWorld, body_of
+from warren.broker.journal.payloads import decode_message
+from warren.broker.model.replica_contents import PositionSpan
+from warren.broker.model.replica_set import POSITION_BITS
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data())
-    def lend(self, data: st.DataObject) -> None:
+    def mark_delivered(self, data: st.DataObject) -> None:
         position = data.draw(st.sampled_from(sorted(self.alive)))
-        assert self.world.copy.lend(position) == (position > self.lent)
+        assert self.world.copy.mark_delivered(position) == (position > self.lent)
         if position > self.lent:
             self.lent = position if self.max_priority == 0 else 1 << 62
 
@@ -171,9 +171,9 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
         self.lacking = {position: given for position, given in self.alive.items() if position not in self.held}
         self.buried = []
         self.whole = False
-        known = max([int(self.world.book.next_position) - 1, 0])
+        known = max([int(self.world.queue_index.next_position) - 1, 0])
         self.lent = min(lent, known)
-        assert self.world.copy.lent_to() == self.lent
+        assert self.world.copy.delivered_up_to() == self.lent
         self.written = (dict(self.held), self.lent)
 
     @rule()
@@ -199,7 +199,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
     def read_past(self, data: st.DataObject, size_bytes: int) -> None:
         self.end_turn()
         wanted = sorted(data.draw(st.sets(st.sampled_from(sorted(self.held))))) if self.held else []
-        taken = self.world.read([Span(position, position) for position in wanted], size_bytes)
+        taken = self.world.read([PositionSpan(position, position) for position in wanted], size_bytes)
         assert sorted(past.position for past in taken) == wanted
         for past in taken:
             given = self.held[past.position]

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.unit.broker.durable_life import Life
+from warren.broker.routing.exchanges import Binding
 from warren.broker.vhost import Vhost
-from warren.node.sqlite_store import SqliteStore
-from warren.routing.exchange import Binding
-from warren.wire.values import Table
+from warren.node.disk.sqlite_store import SqliteStore
+from warren.wire.field_tables import Table
 
 QUEUES = ("red", "green", "blue")
 EXCHANGES = ("one", "two", "three")
@@ -76,12 +76,12 @@ class DurableMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         expected = durable_part(self.life.vhost)
-        ids = {queue_id for queue_id in self.life.journal.books if queue_id > 0}
+        ids = {queue_id for queue_id in self.life.journal.queue_indexes if queue_id > 0}
         self.life = self.life.next()
         assert durable_part(self.life.vhost) == expected
         loaded = self.life.loaded
         delaying = {exchange_id for _, exchange_id, _ in loaded.delaying_exchanges}
-        assert set(loaded.queues) | delaying == ids == set(self.life.journal.books)
+        assert set(loaded.queues) | delaying == ids == set(self.life.journal.queue_indexes)
         assert self.life.metadata.take() == []
 
     def teardown(self) -> None:

@@ -7,10 +7,10 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from tests.support.core_driver import Client, Core, published
-from warren.model.figures import TakenFigures
-from warren.queue.queue import Queue
-from warren.session.channel import Channel
-from warren.wire.method_stream import Heard
+from warren.broker.model.stats import DeliveryStats
+from warren.broker.queues.queue import Queue
+from warren.broker.sessions.channel import Channel
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -191,7 +191,7 @@ class Conversation:
                     if speaker.client is client and speaker.number == one.channel:
                         self._hear(speaker, one)
 
-    def _hear(self, speaker: Speaker, heard: Heard) -> None:
+    def _hear(self, speaker: Speaker, heard: ReceivedMethod) -> None:
         method = heard.method
         if isinstance(method, BasicDeliver):
             queue = speaker.subscribed[method.consumer_tag]
@@ -248,7 +248,7 @@ class Conversation:
     # -- comparing
 
     def compare(self) -> None:
-        node, vhost = self.core.broker.figures, self.core.broker.vhosts["/"].figures
+        node, vhost = self.core.broker.stats, self.core.broker.vhosts["/"].stats
         names = [*TAKEN, "published", "confirmed", "returned_unroutable", "dropped_unroutable"]
         expected = {name: self.total[name] for name in names}
         assert {name: getattr(node, name) for name in names} == expected
@@ -259,21 +259,21 @@ class Conversation:
         for name, counts in self.by_queue.items():
             queue = self.core.broker.vhosts["/"].topology.queues[name]
             assert isinstance(queue, Queue)
-            assert queue.figures.published == counts["published"]
-            _agree(queue.figures, counts)
+            assert queue.stats.published == counts["published"]
+            _agree(queue.stats, counts)
         for speaker in self.speakers:
             channel = self._channel(speaker)
-            assert {name: getattr(channel.figures, name) for name in names} == {n: speaker.counts[n] for n in names}
+            assert {name: getattr(channel.stats, name) for name in names} == {n: speaker.counts[n] for n in names}
             assert channel.confirms.unconfirmed() == len(speaker.unconfirmed)
             assert sum(channel.published_to().values()) == speaker.counts["published"]
-            assert sum(int(taken.taken) for taken in channel.taken_from().values()) == channel.figures.taken
+            assert sum(int(taken.taken) for taken in channel.taken_from().values()) == channel.stats.taken
 
     def _channel(self, speaker: Speaker) -> Channel:
         return self.core.broker.connections[speaker.client.number].channels[speaker.number]
 
 
-def _agree(figures: TakenFigures, counts: Counter[str]) -> None:
-    assert {name: getattr(figures, name) for name in TAKEN} == {name: counts[name] for name in TAKEN}
+def _agree(stats: DeliveryStats, counts: Counter[str]) -> None:
+    assert {name: getattr(stats, name) for name in TAKEN} == {name: counts[name] for name in TAKEN}
 
 
 @given(seed=st.integers(0, 2**64))

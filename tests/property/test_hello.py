@@ -3,19 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.cluster.hellos import ACCEPTED_NONCE, DIALLED_NONCE, HARE, MOLE, accepter, couple, dialler
-from warren.cluster.hello import AGREED, REFUSED, TALKING
-from warren.cluster.hello_messages import (
+from tests.unit.broker.cluster.hellos import ACCEPTED_NONCE, DIALLED_NONCE, HARE, MOLE, accepter, couple, dialler
+from warren.broker.cluster.hello import (
+    AGREED,
     HEADER,
     LINK,
     NONCE_BYTES,
     OPENING,
     PROOF,
     REFUSAL,
+    REFUSED,
+    TALKING,
     WELCOME,
-    Facts,
-    Incoming,
-    Opening,
+    HelloOpening,
+    HelloReader,
+    PeerIdentity,
     decode_opening,
     frame,
 )
@@ -26,13 +28,13 @@ NONCES = st.binary(min_size=NONCE_BYTES, max_size=NONCE_BYTES)
 MESSAGES = st.lists(
     st.builds(frame, st.sampled_from([OPENING, PROOF, WELCOME, REFUSAL, 0, 9]), st.binary(max_size=80)), max_size=6
 ).map(b"".join)
-OPENINGS = st.builds(lambda nonce: HEADER + frame(OPENING, Opening(LINK, nonce, HARE).encode()), NONCES)
+OPENINGS = st.builds(lambda nonce: HEADER + frame(OPENING, HelloOpening(LINK, nonce, HARE).encode()), NONCES)
 
 
 @st.composite
-def facts(draw: st.DrawFn) -> Facts:
+def facts(draw: st.DrawFn) -> PeerIdentity:
     versions = sorted(draw(st.tuples(st.integers(0, 65535), st.integers(0, 65535))))
-    return Facts(
+    return PeerIdentity(
         draw(NAMES),
         draw(st.integers(0, 2**64 - 1)),
         draw(TEXTS),
@@ -44,10 +46,10 @@ def facts(draw: st.DrawFn) -> Facts:
 
 
 @given(facts(), TEXTS, NONCES)
-def test_an_opening_comes_back_as_it_was(who: Facts, purpose: str, nonce: bytes) -> None:
-    seen = decode_opening(Opening(purpose, nonce, who).encode() + b"a field of the future")
+def test_an_opening_comes_back_as_it_was(who: PeerIdentity, purpose: str, nonce: bytes) -> None:
+    seen = decode_opening(HelloOpening(purpose, nonce, who).encode() + b"a field of the future")
     assert (seen.purpose, seen.nonce) == (purpose, nonce)
-    assert Opening(seen.purpose, seen.nonce, seen.facts).encode() == Opening(purpose, nonce, who).encode()
+    assert HelloOpening(seen.purpose, seen.nonce, seen.facts).encode() == HelloOpening(purpose, nonce, who).encode()
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8))
@@ -70,7 +72,7 @@ def test_no_messages_convince_an_accepter(opening: bytes, messages: bytes) -> No
 def test_no_messages_convince_a_dialler(messages: bytes, nonce: bytes) -> None:
     dialling = dialler()
     dialling.start()
-    dialling.receive(HEADER + frame(OPENING, Opening(LINK, nonce, MOLE).encode()))
+    dialling.receive(HEADER + frame(OPENING, HelloOpening(LINK, nonce, MOLE).encode()))
     dialling.receive(messages)
     assert dialling.state != AGREED
 
@@ -121,7 +123,7 @@ def test_what_was_said_elsewhere_convinces_nobody(turns: list[int], dialled: byt
 
 @given(st.binary(max_size=300_000))
 def test_what_waits_for_its_end_is_never_more_than_a_message(data: bytes) -> None:
-    incoming = Incoming()
+    incoming = HelloReader()
     incoming.add(HEADER + data)
     try:
         while incoming.next() is not None:

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.support.core_driver import START_MS, Client, Core, spoken
-from tests.unit.store.journal_world import READS, WRITES, persistent
-from tests.unit.store.plain_disk import PlainDisk
+from tests.unit.broker.journal.plain_disk import PlainDisk
+from tests.unit.broker.metadata.journal_world import READS, WRITES, persistent
 from warren.broker.broker import Broker
-from warren.model.effects import Effect, Store
-from warren.model.events import Event, Stored
-from warren.model.settings import BrokerSettings
-from warren.store.topology_definitions import queue_key
-from warren.wire.method_stream import Heard
+from warren.broker.metadata.topology_definitions import queue_key
+from warren.broker.model.effects import AppendRecords, Effect
+from warren.broker.model.events import Event, FlushCompleted
+from warren.broker.model.settings import BrokerSettings
+from warren.wire.field_tables import Table
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
     BasicGet,
@@ -36,7 +37,6 @@ from warren.wire.methods import (
     QueueDelete,
     QueuePurge,
 )
-from warren.wire.values import Table
 
 SEGMENT_BYTES = 1_500
 QUEUES = ("plain", "urgent", "lazy", "limited")
@@ -71,7 +71,7 @@ class SlowCore(Core):
         super()._carry_out(effect)
         if isinstance(effect, WRITES):
             self.orders.append(effect)
-            if isinstance(effect, Store):
+            if isinstance(effect, AppendRecords):
                 self._stored(effect.batch_no)
         elif isinstance(effect, READS):
             self.reads.append(effect)
@@ -81,7 +81,7 @@ class SlowCore(Core):
         for _ in range(min(count, len(self.orders))):
             order = self.orders.popleft()
             self.disk.carry_out(order)
-            if isinstance(order, Store):
+            if isinstance(order, AppendRecords):
                 self._done_no = order.batch_no
 
     def tell(self) -> None:
@@ -89,7 +89,7 @@ class SlowCore(Core):
         events: list[Event] = []
         if self._done_no > self._told_no:
             self._told_no = self._done_no
-            events.append(Stored(self._told_no, self._told_no))
+            events.append(FlushCompleted(self._told_no, self._told_no))
         while self.reads:
             answer = self.disk.read(self.reads.popleft())
             assert answer is not None
@@ -200,7 +200,7 @@ class BrokerAndDiskAgainstLists(RuleBasedStateMachine):
         survived = len(disk.batches)
         self.model = {queue: list(contents) for queue, contents in self.history[survived].items()}
         before = self._ids()
-        if core.orders and isinstance(core.orders[0], Store):
+        if core.orders and isinstance(core.orders[0], AppendRecords):
             order = core.orders[0]
             disk.change(order)
             if order.offset > 0:
@@ -257,14 +257,14 @@ class BrokerAndDiskAgainstLists(RuleBasedStateMachine):
         self.batch_nos.append(self.base_no + batch_no)
         self.history[self.base_no + batch_no] = {queue: list(contents) for queue, contents in self.model.items()}
 
-    def _act(self, data: bytes, publishes: int = 0) -> list[Heard]:
+    def _act(self, data: bytes, publishes: int = 0) -> list[ReceivedMethod]:
         self.batch_nos = []
         self.client.read(data)
         # others may follow in the same turn, when the journal rolls
         self.published += [self.batch_nos[0]] * publishes if publishes else []
         return self._listen()
 
-    def _listen(self) -> list[Heard]:
+    def _listen(self) -> list[ReceivedMethod]:
         """What the client heard; whatever is confirmed is on disk."""
         heard = self.client.heard()
         for one in heard:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.support.core_driver import START_MS, Core
-from tests.unit.queue.world import message_of
-from warren.model.message import NEVER, Entry
-from warren.session.consumer import ChannelConsumer
-from warren.session.ledger import SPAN_MS, Ledger, Unacked
+from tests.unit.broker.queues.world import message_of
+from warren.broker.model.message import NEVER, Entry
+from warren.broker.sessions.consumers import ChannelConsumer
+from warren.broker.sessions.unacked import SPAN_MS, UnackedDeliveries, UnackedDelivery
 
 MESSAGE = message_of("x")
 BURST = st.sampled_from([1, 1, 1, 2, 3, 10, 1500, 6000])
@@ -45,12 +45,12 @@ def taker_of_a_deleted_queue() -> ChannelConsumer:
 class LedgerAgainstDict(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger()
+        self.unacked_deliveries = UnackedDeliveries()
         self.taker = taker_of_a_deleted_queue()
         self.now_ms = START_MS
         self.next_tag = 1
         self.model: dict[int, Outstanding] = {}
-        self.lifted: dict[int, Unacked] = {}
+        self.lifted: dict[int, UnackedDelivery] = {}
         self.kept: dict[int, Outstanding] = {}
 
     @rule(count=BURST, every_ms=st.sampled_from([0, 0, 1, 700, 5000]))
@@ -58,7 +58,7 @@ class LedgerAgainstDict(RuleBasedStateMachine):
         for _ in range(count):
             self.now_ms += every_ms
             entry = Entry(MESSAGE, self.next_tag, NEVER)
-            assert self.ledger.record(entry, self.taker, self.now_ms) == self.next_tag
+            assert self.unacked_deliveries.record(entry, self.taker, self.now_ms) == self.next_tag
             self.taker.unacked += 1
             self.model[self.next_tag] = Outstanding(entry, self.now_ms)
             self.next_tag += 1
@@ -66,47 +66,47 @@ class LedgerAgainstDict(RuleBasedStateMachine):
     @rule(count=BURST)
     def deliver_what_needs_no_ack(self, count: int) -> None:
         for _ in range(count):
-            assert self.ledger.skip() == self.next_tag
+            assert self.unacked_deliveries.skip() == self.next_tag
             self.next_tag += 1
 
     @rule(place=PLACE)
     def ack_any_tag_ever_given(self, place: float) -> None:
         tag = int(place * self.next_tag)
         known = self.model.pop(tag, None) is not None
-        assert self.ledger.has(tag) is known
-        assert self.ledger.ack(tag) is known
+        assert self.unacked_deliveries.has(tag) is known
+        assert self.unacked_deliveries.ack(tag) is known
 
     @rule(place=PLACE)
     def ack_all_up_to(self, place: float) -> None:
         tag = int(place * self.next_tag)
         for settled in self.tags_to(tag):
             del self.model[settled]
-        self.ledger.ack_to(tag)
+        self.unacked_deliveries.ack_to(tag)
 
     @rule(keep_every=st.sampled_from([2, 100, 3000]))
     def ack_nearly_all_one_by_one(self, keep_every: int) -> None:
         for tag in list(self.model):
             if tag % keep_every:
                 del self.model[tag]
-                assert self.ledger.ack(tag)
+                assert self.unacked_deliveries.ack(tag)
 
     @rule(place=PLACE)
     def lift_one(self, place: float) -> None:
         if self.model:
             tags = list(self.model)
-            self.move_to_lifted([self.ledger.lift(tags[min(int(place * len(tags)), len(tags) - 1)])])
+            self.move_to_lifted([self.unacked_deliveries.take_out(tags[min(int(place * len(tags)), len(tags) - 1)])])
 
     @rule(place=PLACE)
     def lift_all_up_to(self, place: float) -> None:
         tag = int(place * self.next_tag)
         expected = self.tags_to(tag)
-        lifted = self.ledger.lift_to(tag)
+        lifted = self.unacked_deliveries.take_out_to(tag)
         assert [delivery.tag for delivery in lifted] == expected
         self.move_to_lifted(lifted)
 
     @rule()
     def put_back_what_was_lifted(self) -> None:
-        self.ledger.put_back(list(self.lifted.values()))
+        self.unacked_deliveries.put_back(list(self.lifted.values()))
         for tag, delivery in self.kept.items():
             delivery.came_back = True
             self.model[tag] = delivery
@@ -121,7 +121,7 @@ class LedgerAgainstDict(RuleBasedStateMachine):
     @rule(ago_ms=st.integers(0, 20_000))
     def look_for_overdue_ones(self, ago_ms: int) -> None:
         before_ms = self.now_ms - ago_ms
-        tag = self.ledger.overdue_tag(before_ms)
+        tag = self.unacked_deliveries.overdue_tag(before_ms)
         assert all(one.at_ms <= before_ms for known, one in self.model.items() if known <= tag)
         long_before_ms = before_ms - int(SPAN_MS)
         surely = [tag for tag, one in self.model.items() if one.at_ms < long_before_ms and not one.came_back]
@@ -130,18 +130,18 @@ class LedgerAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def the_two_agree(self) -> None:
-        self.ledger.check()
-        assert self.ledger.count == len(self.model)
-        assert self.ledger.next_tag == self.next_tag
+        self.unacked_deliveries.check()
+        assert self.unacked_deliveries.count == len(self.model)
+        assert self.unacked_deliveries.next_tag == self.next_tag
         assert self.taker.unacked == len(self.model) + len(self.lifted)
 
     def teardown(self) -> None:
-        assert [one.tag for one in self.ledger.lift_to(0)] == list(self.model)
+        assert [one.tag for one in self.unacked_deliveries.take_out_to(0)] == list(self.model)
 
     def tags_to(self, tag: int) -> list[int]:
         return [known for known in self.model if tag == 0 or known <= tag]
 
-    def move_to_lifted(self, deliveries: list[Unacked]) -> None:
+    def move_to_lifted(self, deliveries: list[UnackedDelivery]) -> None:
         for delivery in deliveries:
             known = self.model.pop(delivery.tag)
             assert delivery.entry is known.entry

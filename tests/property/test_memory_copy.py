@@ -3,14 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.store.copies.copy_world import CopyWorld, Newcomer, body_of, message_of, passing_book
-from tests.unit.store.journal_world import IdleKeeper
-from warren.model.message import Entry
-from warren.model.turn import Turn
-from warren.queue.queue import Queue
-from warren.queue.settings import QueueSettings
-from warren.store.copies.memory_copy import MemoryCopy
-from warren.store.payloads import message_payload
+from tests.unit.broker.journal.copy_world import CopyWorld, Newcomer, body_of, message_of, passing_book
+from tests.unit.broker.metadata.journal_world import IdleKeeper
+from warren.broker.journal.payloads import message_payload
+from warren.broker.journal.replica_contents import MemoryContents
+from warren.broker.model.message import Entry
+from warren.broker.model.turn import Turn
+from warren.broker.queues.queue import Queue
+from warren.broker.queues.settings import QueueSettings
 
 POSITIONS = st.integers(1, 40)
 STORE, REMOVE, REMOVE_ANY, DROP, LEND, RETURNED = range(6)
@@ -32,7 +32,7 @@ def facts(entries: list[Entry]) -> list[tuple[str, int, bool, int]]:
 def test_both_hold_the_same(orders: list[tuple[int, int, int]], max_priority: int) -> None:
     world = CopyWorld(segment_bytes=800, max_priority=max_priority)
     turn = Turn()
-    memory = MemoryCopy(turn, max_priority, passing_book(turn, max_priority))
+    memory = MemoryContents(turn, max_priority, passing_book(turn, max_priority))
     removed: set[int] = set()
     for copy in (memory, world.copy):
         copy.begin_catching_up()
@@ -49,7 +49,7 @@ def test_both_hold_the_same(orders: list[tuple[int, int, int]], max_priority: in
             elif kind == DROP:
                 copy.drop(position % 4, position)
             elif kind == LEND and max_priority == 0:
-                copy.lend(position)
+                copy.mark_delivered(position)
             elif kind == RETURNED:
                 copy.returned(position, other)
         if kind == REMOVE_ANY:

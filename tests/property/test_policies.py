@@ -5,9 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.policy.policies import Policies
-from warren.policy.policy import Policy
-from warren.wire.values import Table
+from warren.broker.policies.policies import Policies, Policy
+from warren.wire.field_tables import Table
 
 NAMES = st.sampled_from(["a", "b", "ab", "abc", "q1", "q2"])
 NUMBERS = st.dictionaries(st.sampled_from(["max-length", "expires", "message-ttl"]), st.integers(1, 9), min_size=1)
@@ -71,9 +70,9 @@ def test_selection_and_merging_follow_the_rules(steps: list[tuple[str, Policy]],
         made.for_queue(vhost, name)
     policy_of_queue = best(made.policies, vhost, name, "queues")
     limits = best(made.operator_policies, vhost, name, "queues")
-    in_force = made.for_queue(vhost, name)
-    assert in_force.policy == ("" if policy_of_queue is None else policy_of_queue.name)
-    assert in_force.operator_policy == ("" if limits is None else limits.name)
-    assert in_force.definition == together(policy_of_queue, limits)
+    effective = made.for_queue(vhost, name)
+    assert effective.policy == ("" if policy_of_queue is None else policy_of_queue.name)
+    assert effective.operator_policy == ("" if limits is None else limits.name)
+    assert effective.definition == together(policy_of_queue, limits)
     policy_of_exchange = best(made.policies, vhost, name, "exchanges")
     assert made.for_exchange(vhost, name).definition == together(policy_of_exchange, None)

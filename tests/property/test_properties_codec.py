@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 from tests.property.peer_faults import fault_of
 from tests.property.wire_strategies import header_payloads, mutated, properties, surrogate_text, tables
 from warren.errors import FRAME_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME
+from warren.wire.field_tables import Table
 from warren.wire.field_types import name_end, skip_value
 from warren.wire.properties import (
     Properties,
-    PropertyScan,
     decode_properties,
     edit_headers,
     encode_header_payload,
     encode_properties,
     find_header,
 )
-from warren.wire.values import Table
+from warren.wire.property_scan import PropertyScan
 
 any_payload = st.one_of(header_payloads(), mutated(header_payloads()), st.binary(max_size=60))
 names = st.lists(surrogate_text(4), max_size=4)

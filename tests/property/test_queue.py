@@ -11,10 +11,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.unit.queue.world import ScriptedConsumer, World, body_of
-from warren.model.message import Entry
-from warren.model.ports import REJECTED
-from warren.queue.settings import QueueSettings
+from tests.unit.broker.queues.world import ScriptedConsumer, World, body_of
+from warren.broker.model.message import Entry
+from warren.broker.model.ports import REJECTED
+from warren.broker.queues.settings import QueueSettings
 
 BODY_BYTES = st.integers(0, 6)
 TTL_MS = st.sampled_from([-1, -1, -1, 0, 5, 30])

@@ -12,12 +12,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.unit.queue.scripted_log import ScriptedLog
-from tests.unit.queue.world import ScriptedConsumer, World, body_of
-from warren.model.message import Entry
-from warren.model.ports import PENDING, REJECTED, SETTLED
-from warren.queue.contents import ENTRY_BYTES
-from warren.queue.settings import QueueSettings
+from tests.unit.broker.queues.scripted_log import ScriptedLog
+from tests.unit.broker.queues.world import ScriptedConsumer, World, body_of
+from warren.broker.model.message import Entry
+from warren.broker.model.ports import PENDING, REJECTED, SETTLED
+from warren.broker.queues.contents import ENTRY_BYTES
+from warren.broker.queues.settings import QueueSettings
 
 ROUNDS_MAX = 10_000
 
@@ -239,7 +239,7 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
 
     def bury(self) -> None:
         for letter in self.world.turn.dead_letters:
-            self.queue.buried(letter.entry)
+            self.queue.dead_letter_published(letter.entry)
         self.world.turn.dead_letters.clear()
         self.dead.clear()
         self.deaths_seen = 0

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.pipeline.naive_ledgers import Entry, belongs, is_seen
-from warren.pipeline.reconcile.settings import Ledger, Settings, Source
-from warren.pipeline.reconcile.statuses import BALANCED, PRECEDENCE, status_of
+from warren.pipeline.reconcile.comparison import BALANCED, PRECEDENCE, status_of
+from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings
 
 findings = some.lists(some.sampled_from(PRECEDENCE))
 FIRST = date(2026, 3, 28)
 DAYS = 4
-SETTINGS = Settings(
-    tuple(Ledger(name, Source("parquet"), time="at") for name in ("orders", "payments")),
+SETTINGS = ReconcileSettings(
+    tuple(ReconcileLedger(name, LedgerSource("parquet"), time="at") for name in ("orders", "payments")),
     key=("order_id",),
     authority="orders",
     day=FIRST,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.support.core_driver import Client, published, spoken
-from tests.unit.remote.linked import Together
-from tests.unit.session.journalled import PERSISTENT
+from tests.unit.broker.links.linked import Together
+from tests.unit.broker.sessions.journalled import PERSISTENT
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,

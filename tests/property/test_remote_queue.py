@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.support.core_driver import published, spoken
-from tests.unit.remote.linked import Together
-from warren.wire.method_stream import Heard
+from tests.unit.broker.links.linked import Together
+from warren.wire.field_tables import Table
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -31,7 +32,6 @@ from warren.wire.methods import (
     QueuePurge,
 )
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 SHAPES: list[tuple[Table, bool]] = [
     ({}, False),
@@ -77,7 +77,7 @@ class World:
             self._sort(who, told, heard)
         return told
 
-    def _sort(self, who: int, told: Told, heard: Heard) -> None:
+    def _sort(self, who: int, told: Told, heard: ReceivedMethod) -> None:
         method = heard.method
         if isinstance(method, BasicAck | BasicNack):
             kind = method.name

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.routing.makers import a_copy
-from tests.unit.routing.structure import structure
-from warren.routing.route import Recipients
-from warren.routing.topology import Topology
+from tests.unit.broker.routing.makers import a_copy
+from tests.unit.broker.routing.structure import structure
+from warren.broker.routing.exchanges import Recipients
+from warren.broker.routing.topology import Topology
 
 NAMES = ("a", "b", "c", "d", "e")
 KEYS = ("", "x", "x.y")

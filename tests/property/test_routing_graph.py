@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.unit.routing.makers import a_message, a_queue, take_away, unbind
-from tests.unit.routing.structure import structure
-from warren.routing.exchange import Binding, Exchange
-from warren.routing.removal import Removal
-from warren.routing.topology import Topology
+from tests.unit.broker.routing.makers import a_message, a_queue, take_away, unbind
+from tests.unit.broker.routing.structure import structure
+from warren.broker.routing.exchanges import Binding, Exchange
+from warren.broker.routing.topology import Topology, TopologyRemoval
 
 EXCHANGES = ("one", "two", "three", "four")
 QUEUES = ("red", "green", "blue")
@@ -121,7 +120,7 @@ class GraphMachine(RuleBasedStateMachine):
         destination = self.topology.queues[name] if kind == "queue" else self.topology.exchanges[name]
         binding = self.topology.binding(self.topology.exchanges[source], destination, key, {})
         assert binding is not None
-        removal = Removal(self.topology)
+        removal = TopologyRemoval(self.topology)
         removal.remove_binding(binding)
         take_away(self.topology, removal)
         self.naive.drop([edge])
@@ -130,7 +129,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete_exchange(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.naive.exchanges)))
-        removal = Removal(self.topology)
+        removal = TopologyRemoval(self.topology)
         removal.remove_exchange(self.topology.exchanges[name])
         take_away(self.topology, removal)
         self.naive.delete(name)
@@ -139,7 +138,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove_queue(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.naive.queues)))
-        removal = Removal(self.topology)
+        removal = TopologyRemoval(self.topology)
         removal.remove_queue(self.topology.queues[name])
         take_away(self.topology, removal)
         self.naive.queues.remove(name)
@@ -166,7 +165,7 @@ class GraphMachine(RuleBasedStateMachine):
                     assert (set(queues), kept) == self.naive.route(name, key, delays)
 
     def teardown(self) -> None:
-        removal = Removal(self.topology)
+        removal = TopologyRemoval(self.topology)
         for queue in self.topology.queues.values():
             removal.remove_queue(queue)
         for name in self.naive.exchanges:

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.routing.makers import a_message, queues_in, reached
-from warren.routing.topology import Topology
-from warren.wire.values import Table
+from tests.unit.broker.routing.makers import a_message, queues_in, reached
+from warren.broker.routing.topology import Topology
+from warren.wire.field_tables import Table
 
 names = st.sampled_from(["a", "b", "x-a", "x-b", "c"])
 values = st.sampled_from([0, 1, True, False, 1.0, "", "1", b"1", None])

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.routing.makers import queues_in, reached, unbind
-from warren.routing.topic import TopicMatcher
-from warren.routing.topology import Topology
+from tests.unit.broker.routing.makers import queues_in, reached, unbind
+from warren.broker.routing.exchange_types import TopicMatcher
+from warren.broker.routing.topology import Topology
 
 words = st.sampled_from(["", "a", "b", "*", "#"])
 keys = st.lists(words, max_size=7).map(".".join)

@@ -10,7 +10,7 @@ from bench.fuzzing.mutations import nesting_bomb
 from bench.fuzzing.reduction import failure_of, reduced
 from bench.fuzzing.replies import Malformed, Replies
 from bench.fuzzing.world import Disturbed, World
-from warren.model.events import BytesReceived, ConnectionOpened, Event
+from warren.broker.model.events import BytesReceived, ConnectionOpened, Event
 from warren.wire.methods import BasicDeliver, ChannelClose, ConnectionClose, ConnectionOpenOk, Method, encode_method
 
 TURNS = 60

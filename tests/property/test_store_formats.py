@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from librt.strings import BytesWriter
 
+from warren.broker.journal import payloads, records, segment_index
+from warren.broker.journal.checkpoint import decode_checkpoint
+from warren.broker.journal.records import RecordScanner
+from warren.broker.journal.removed_positions import RemovedPositions, decode_removed
+from warren.broker.model.message import Envelope, Message
 from warren.errors import StoreError
-from warren.model.message import Envelope, Message
-from warren.store import index, payloads, records
-from warren.store.checkpoint import decode_checkpoint
-from warren.store.records import Scanner
-from warren.store.removed import RemovedSet, decode_removed
 
 I64 = st.integers(-(1 << 63), (1 << 63) - 1)
 U32 = st.integers(0, (1 << 32) - 1)
@@ -58,7 +58,7 @@ def test_a_segment_cut_anywhere_gives_back_the_records_before_the_cut(
             records.write_message_record(out, segment, records.MESSAGE, packed, len(triples), message)
         ends.append(len(out))
     data = out.getvalue()[:cut]
-    scanner = Scanner(data, segment, 0)
+    scanner = RecordScanner(data, segment, 0)
     whole = [pair for pair, end in zip(wanted, ends, strict=True) if end <= cut]
     for triples, message in whole:
         assert scanner.next()
@@ -76,7 +76,7 @@ def test_a_segment_cut_anywhere_gives_back_the_records_before_the_cut(
 
 @given(st.binary(max_size=400), SEGMENTS, st.integers(0, 50))
 def test_no_bytes_are_taken_for_a_record_that_nobody_wrote(data: bytes, segment: int, at: int) -> None:
-    assert not Scanner(data, segment, min(at, len(data))).next()
+    assert not RecordScanner(data, segment, min(at, len(data))).next()
     assert records.synced_after(data, segment, at) == 0
 
 
@@ -95,7 +95,7 @@ def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     else:
         assert after <= len(data)
         assert removed.has(removed.floor - 1)
-    for refusal in (decode_checkpoint, index.directory_bytes):
+    for refusal in (decode_checkpoint, segment_index.directory_bytes):
         try:
             refusal(data)
         except StoreError:
@@ -108,31 +108,31 @@ ROW = st.tuples(st.integers(-3, 3), st.integers(1, 1 << 62), U32, U32, U32, st.i
 
 @given(st.lists(ROW, max_size=30, unique_by=lambda row: row[:2]), st.integers(1, 1 << 62))
 def test_an_index_is_a_dict_of_sorted_rows(rows: list[tuple[int, int, int, int, int, int, int]], wanted: int) -> None:
-    kept = index.SegmentRows()
+    kept = segment_index.SegmentIndex()
     model: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for queue_id, *row in rows:
         kept.add(queue_id, row[0], row[1], row[2], row[3], row[4], row[5])
         model[queue_id].append(tuple(row))
     data = kept.encode(5)
-    index.check_index(data, 5)
+    segment_index.check_index(data, 5)
     assert kept.count == len(rows)
-    assert index.queue_ids(data) == sorted(model)
+    assert segment_index.queue_ids(data) == sorted(model)
     for queue_id in range(-4, 5):
         found = kept.rows_of(queue_id)
-        assert index.rows_in(data, queue_id) == found
+        assert segment_index.rows_in(data, queue_id) == found
         assert [row_at(found, i) for i in range(len(found) // 24)] == sorted(model.get(queue_id, []))
         below = sum(position < wanted for position, *_ in model.get(queue_id, []))
-        assert index.first_row_from(found, wanted) == below
+        assert segment_index.first_row_from(found, wanted) == below
 
 
 def row_at(rows: bytes, i: int) -> tuple[int, ...]:
     return (
-        index.row_position(rows, i),
-        index.row_offset(rows, i),
-        index.row_length(rows, i),
-        index.row_body_bytes(rows, i),
-        index.row_priority(rows, i),
-        index.row_kind(rows, i),
+        segment_index.row_position(rows, i),
+        segment_index.row_offset(rows, i),
+        segment_index.row_length(rows, i),
+        segment_index.row_body_bytes(rows, i),
+        segment_index.row_priority(rows, i),
+        segment_index.row_kind(rows, i),
     )
 
 
@@ -142,11 +142,11 @@ LENGTH = st.sampled_from([0, 1, 7, 8, 4095, 4096, 4097, 9000])
 
 
 class RemovedAgainstSet(RuleBasedStateMachine):
-    """A `RemovedSet` does as a plain set of positions does."""
+    """A `RemovedPositions` does as a plain set of positions does."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.removed = RemovedSet()
+        self.removed = RemovedPositions()
         self.model: set[int] = {0}
 
     @rule(position=POSITION)

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.stream.stage import PretendReader, Stage
-from warren.model.message import Entry
+from tests.unit.broker.streams.stage import PretendReader, Stage
+from warren.broker.model.message import Entry
 
 NAMES = st.sampled_from("abcdef")
 

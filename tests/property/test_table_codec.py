@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.property.peer_faults import fault_of
 from tests.property.wire_strategies import field_bytes, surrogate_text, tables
 from warren.errors import SYNTAX_ERROR
+from warren.wire.field_tables import Table, decode_table, encode_table
 from warren.wire.field_types import skip_table
-from warren.wire.values import Table, decode_table, encode_table
 
 
 def same(left: object, right: object) -> bool:

@@ -8,8 +8,8 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from tests.support.amqp_methods import LAYOUTS, write_method
+from warren.wire.field_tables import Table, Timestamp
 from warren.wire.properties import Properties
-from warren.wire.values import Table, Timestamp
 
 
 def surrogate_text(bytes_max: int) -> st.SearchStrategy[str]:

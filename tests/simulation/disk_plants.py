@@ -5,14 +5,14 @@ Not here: bugs between a node and its clients (`plants`), which rule must catch 
 
 from zlib import crc32
 
-from warren.model.effects import DropSegments, Effect, Seal, StopNode, Store
-from warren.model.events import Event, Stored
-from warren.model.journal import Change
-from warren.sim.process import Meddler
-from warren.store.records import SEGMENT_HEADER_BYTES
+from warren.broker.journal.records import SEGMENT_HEADER_BYTES
+from warren.broker.model.effects import AppendRecords, DropSegments, Effect, SealSegment, StopNode
+from warren.broker.model.events import Event, FlushCompleted
+from warren.broker.model.journal import MetadataChange
+from warren.sim.process import Interceptor
 
 
-class EarlyReports(Meddler):
+class EarlyReports(Interceptor):
     """Every batch is reported as flushed when it is ordered."""
 
     def __init__(self) -> None:
@@ -21,50 +21,50 @@ class EarlyReports(Meddler):
 
     def events(self, events: list[Event]) -> list[Event]:
         for event in events:
-            if isinstance(event, Stored):
+            if isinstance(event, FlushCompleted):
                 self._written_no = event.written_no
-        return [*events, Stored(self._written_no, self._ordered_no)]
+        return [*events, FlushCompleted(self._written_no, self._ordered_no)]
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
-            if isinstance(effect, Store):
+            if isinstance(effect, AppendRecords):
                 if effect.batch_no == 1:
                     self._written_no = 0
                 self._ordered_no = effect.batch_no
         return effects
 
 
-class SwappedBatches(Meddler):
+class SwappedBatches(Interceptor):
     """Of two batches for one segment the later goes to the disk first."""
 
     def __init__(self) -> None:
-        self._held: Store | None = None
+        self._held: AppendRecords | None = None
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         passed: list[Effect] = []
-        if any(isinstance(effect, Store) and effect.batch_no == 1 for effect in effects):
+        if any(isinstance(effect, AppendRecords) and effect.batch_no == 1 for effect in effects):
             # another life: what was held back died with the node
             self._held = None
         for effect in effects:
-            if isinstance(effect, Store) and self._held is None and effect.offset and not effect.changes:
+            if isinstance(effect, AppendRecords) and self._held is None and effect.offset and not effect.changes:
                 self._held = effect
                 continue
             passed.append(effect)
-            if self._held is not None and isinstance(effect, Store | Seal | StopNode):
-                place = len(passed) - (0 if isinstance(effect, Store) else 1)
+            if self._held is not None and isinstance(effect, AppendRecords | SealSegment | StopNode):
+                place = len(passed) - (0 if isinstance(effect, AppendRecords) else 1)
                 passed.insert(place, self._held)
                 self._held = None
         return passed
 
 
-class AnotherName(Meddler):
+class AnotherName(Interceptor):
     """A queue is written down under a name that is not its own."""
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
-            if isinstance(effect, Store):
+            if isinstance(effect, AppendRecords):
                 effect.changes = [
-                    Change(change.revision, change.key.replace("/plain", "/plaim"), change.value)
+                    MetadataChange(change.revision, change.key.replace("/plain", "/plaim"), change.value)
                     if change.key.startswith("queues/")
                     else change
                     for change in effect.changes
@@ -72,14 +72,14 @@ class AnotherName(Meddler):
         return effects
 
 
-class NothingDropped(Meddler):
+class NothingDropped(Interceptor):
     """Segments that nobody needs stay."""
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         return [effect for effect in effects if not isinstance(effect, DropSegments)]
 
 
-class OtherKind(Meddler):
+class OtherKind(Interceptor):
     """Every record of one kind is written as if it were of another."""
 
     def __init__(self, kind: int, instead: int) -> None:
@@ -88,11 +88,11 @@ class OtherKind(Meddler):
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
-            if isinstance(effect, Store):
+            if isinstance(effect, AppendRecords):
                 effect.data = self._rewritten(effect)
         return effects
 
-    def _rewritten(self, store: Store) -> bytes:
+    def _rewritten(self, store: AppendRecords) -> bytes:
         data = bytearray(store.data)
         at = int(SEGMENT_HEADER_BYTES) if store.offset == 0 else 0
         while at < len(data):

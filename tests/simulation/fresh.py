@@ -17,7 +17,13 @@ from tests.architecture.source_tree import ROOT
 
 CLUSTERS = {"warren.": ROOT / "src", "tests.simulation.cluster.": ROOT}
 RINGS = dict.fromkeys(
-    ("warren.mirroring", "warren.sim.rings", "warren.model.turn", "warren.model.copies", "warren.model.rings"),
+    (
+        "warren.broker.replication",
+        "warren.sim.replica_sets",
+        "warren.broker.model.turn",
+        "warren.broker.model.replica_contents",
+        "warren.broker.model.replica_set",
+    ),
     ROOT / "src",
 )
 """How the names of modules begin that are loaded anew, and where they are: for whole brokers, and for rings alone."""

@@ -8,9 +8,9 @@ Not here: bugs between a node and its disk (`disk_plants`), which rule must catc
 
 from collections.abc import Callable
 
-from warren.model.effects import Effect, SendBytes
-from warren.model.events import BytesReceived, Event, WritesPaused
-from warren.sim.process import Meddler
+from warren.broker.model.effects import Effect, SendBytes
+from warren.broker.model.events import BytesReceived, Event, WritesPaused
+from warren.sim.process import Interceptor
 from warren.wire.frames import FRAME_OVERHEAD
 from warren.wire.methods import (
     BasicAck,
@@ -48,7 +48,7 @@ def parts_of(data: bytes) -> list[Part]:
     return parts
 
 
-class OutputPlant(Meddler):
+class OutputPlant(Interceptor):
     """Rewrites one turn's output to one connection, the first time there is something to rewrite."""
 
     def __init__(self, rewrite: RewriteParts, after: int = 3) -> None:
@@ -73,7 +73,7 @@ class OutputPlant(Meddler):
         return SendBytes(effect.connection_id, b"".join(data for _method, data in rewritten))
 
 
-class InputPlant(Meddler):
+class InputPlant(Interceptor):
     """Rewrites one read of a client's socket, or every one."""
 
     def __init__(self, rewrite: Callable[[bytes], bytes], always: bool = False) -> None:
@@ -93,21 +93,21 @@ class InputPlant(Meddler):
         return BytesReceived(event.connection_id, data)
 
 
-class StrayBytes(Meddler):
+class StrayBytes(Interceptor):
     """Sends to a connection that never was."""
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         return [*effects, SendBytes(999, b"hello")]
 
 
-class NeverPaused(Meddler):
+class NeverPaused(Interceptor):
     """The node is not told that a client reads slowly."""
 
     def events(self, events: list[Event]) -> list[Event]:
         return [event for event in events if not isinstance(event, WritesPaused)]
 
 
-class Falling(Meddler):
+class Falling(Interceptor):
     """The core breaks down."""
 
     def events(self, events: list[Event]) -> list[Event]:

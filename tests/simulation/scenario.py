@@ -3,25 +3,22 @@
 Not here: worlds drawn from a seed (`warren.sim.workload`).
 """
 
-from warren.model.settings import BrokerSettings
-from warren.sim.checkers import Checker, Checkers, invariants
-from warren.sim.consumer import Consumer, Subscription
-from warren.sim.durability import durability
-from warren.sim.history import CONFIRMED, QueuePlan
-from warren.sim.process import HEARTBEAT_S, Meddler
-from warren.sim.publisher import CONFIRM, Publisher, Target
-from warren.sim.trace import Trace
-from warren.sim.validations import validations
-from warren.sim.world import World
+from warren.broker.model.settings import BrokerSettings
+from warren.sim.clients import CONFIRM, PlannedSubscription, PublishTarget, SimulatedConsumer, SimulatedPublisher
+from warren.sim.history import CONFIRMED, QueueSpec
+from warren.sim.invariants import Invariant, InvariantSet, durability_invariants, final_invariants, step_invariants
+from warren.sim.process import HEARTBEAT_S, Interceptor
+from warren.sim.report import RunTrace
+from warren.sim.world import NodeWorld
 from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare
 
 STEPS_MAX = 50_000
 
 
-class QuietPublisher(Publisher):
+class QuietPublisher(SimulatedPublisher):
     """Publishes what it is told to, small and plain, and nothing else."""
 
-    def __init__(self, world: World, name: str, topology: list[Method], mode: str) -> None:
+    def __init__(self, world: NodeWorld, name: str, topology: list[Method], mode: str) -> None:
         super().__init__(world, name, topology, mode, [])
         self.large_bodies = 0.0
         self.mandatory_share = 0.0
@@ -29,11 +26,11 @@ class QuietPublisher(Publisher):
         self.calm()
 
 
-class QuietConsumer(Consumer):
+class QuietConsumer(SimulatedConsumer):
     """Settles nothing by itself until it is `diligent`; then it acks everything."""
 
-    def __init__(self, world: World, name: str, topology: list[Method], plan: QueuePlan, prefetch: int = 0) -> None:
-        super().__init__(world, name, topology, [Subscription(plan)], prefetch)
+    def __init__(self, world: NodeWorld, name: str, topology: list[Method], plan: QueueSpec, prefetch: int = 0) -> None:
+        super().__init__(world, name, topology, [PlannedSubscription(plan)], prefetch)
         self.frame_max = 131_072
         self.pace_ms = 5
         self.diligent = True
@@ -49,14 +46,16 @@ class Scenario:
 
     def __init__(
         self,
-        *plans: QueuePlan,
-        meddler: Meddler | None = None,
-        rules: list[Checker] | None = None,
+        *plans: QueueSpec,
+        interceptor: Interceptor | None = None,
+        rules: list[Invariant] | None = None,
         settings: BrokerSettings | None = None,
     ) -> None:
-        self.checkers = Checkers([*invariants(), *durability(), *validations()] if rules is None else rules)
+        self.checkers = InvariantSet(
+            [*step_invariants(), *durability_invariants(), *final_invariants()] if rules is None else rules
+        )
         settings = settings or BrokerSettings(heartbeat_s=HEARTBEAT_S)
-        self.world = World(1, Trace(), self.checkers, meddler, settings)
+        self.world = NodeWorld(1, RunTrace(), self.checkers, interceptor, settings)
         self.world.network.calm = True
         self.node = self.world.nodes[0]
         self.world.plans.update({plan.name: plan for plan in plans})
@@ -71,15 +70,15 @@ class Scenario:
         self.until(lambda: made.is_open)
         return made
 
-    def consumer(self, plan: QueuePlan, prefetch: int = 0) -> QuietConsumer:
+    def consumer(self, plan: QueueSpec, prefetch: int = 0) -> QuietConsumer:
         self._serial += 1
         made = QuietConsumer(self.world, f"consumer{self._serial}", self.topology, plan, prefetch)
         self.until(lambda: made.is_open)
         return made
 
-    def publish(self, publisher: Publisher, plan: QueuePlan, count: int) -> None:
+    def publish(self, publisher: SimulatedPublisher, plan: QueueSpec, count: int) -> None:
         for _ in range(count):
-            publisher.publish(Target("", plan.name))
+            publisher.publish(PublishTarget("", plan.name))
 
     def until(self, met, steps_max: int = STEPS_MAX) -> None:
         """Go on until a condition is met; fail if it never is, or a rule is broken."""
@@ -93,7 +92,7 @@ class Scenario:
     def confirmed_count(self) -> int:
         return sum(1 for attempt in self.world.history.attempts.values() if attempt.state == CONFIRMED)
 
-    def ready_count(self, plan: QueuePlan) -> int:
+    def ready_count(self, plan: QueueSpec) -> int:
         return self.node.broker.vhosts["/"].topology.queues[plan.name].ready_count()
 
     def _settled(self) -> bool:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from warren.sim.run import run
+from warren.sim.run import run_node
 
 STEPS = 600
 PRINT_DIGEST = f"""
@@ -19,7 +19,7 @@ print(hashlib.sha256(chr(10).join(lines).encode()).hexdigest(), outcome.steps_ta
 
 def told(seed: int) -> tuple[list[str], int]:
     lines: list[str] = []
-    outcome = run(seed, STEPS, sink=lines.append)
+    outcome = run_node(seed, STEPS, sink=lines.append)
     return lines, outcome.steps_taken
 
 
@@ -35,7 +35,7 @@ def test_another_seed_gives_another_trace() -> None:
 def test_a_quiet_run_is_the_same_run_as_a_told_one() -> None:
     lines, steps_taken = told(5)
     assert lines
-    assert run(5, STEPS).steps_taken == steps_taken
+    assert run_node(5, STEPS).steps_taken == steps_taken
 
 
 def test_the_hash_seed_of_the_interpreter_does_not_matter() -> None:

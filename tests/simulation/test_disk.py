@@ -4,11 +4,11 @@ import heapq
 from collections.abc import Callable
 from random import Random
 
-from warren.model.effects import DropSegments, KeepCheckpoint, ReadJournal, Seal, Store
-from warren.model.events import DiskFull, Event, JournalRead, Stored
-from warren.model.journal import Change
-from warren.sim.disk import PretendDisk
-from warren.sim.found_files import index_name, segment_name
+from warren.broker.model.effects import AppendRecords, DropSegments, ReadJournal, SealSegment, WriteCheckpoint
+from warren.broker.model.events import DiskFull, Event, FlushCompleted, JournalRead
+from warren.broker.model.journal import MetadataChange
+from warren.sim.disk import SimulatedDisk
+from warren.sim.files import index_name, segment_name
 
 
 class Bench:
@@ -19,11 +19,11 @@ class Bench:
         self.told: list[Event] = []
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._serial = 0
-        self.disk = PretendDisk(Random(seed), self._schedule, self.told.append)
+        self.disk = SimulatedDisk(Random(seed), self._schedule, self.told.append)
         self.disk.start()
 
     def store(self, number: int, offset: int, data: bytes, flush: bool = True, segment: int = 1) -> int:
-        self.disk.order(Store(number, [], segment, offset, data, flush))
+        self.disk.order(AppendRecords(number, [], segment, offset, data, flush))
         return offset + len(data)
 
     def step(self) -> bool:
@@ -41,7 +41,7 @@ class Bench:
         return None if file is None else file.read()
 
     def stored(self) -> list[tuple[int, int]]:
-        return [(event.written_no, event.flushed_no) for event in self.told if isinstance(event, Stored)]
+        return [(event.written_no, event.flushed_no) for event in self.told if isinstance(event, FlushCompleted)]
 
     def _schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._serial += 1
@@ -116,7 +116,7 @@ def test_what_outlived_a_killed_process_unflushed_may_go_with_the_power_until_it
             bench.disk.kill()
             bench.disk.start()
             if sealed:
-                bench.disk.order(Seal(1, b"", 1200))
+                bench.disk.order(SealSegment(1, b"", 1200))
                 bench.settle()
             bench.disk.lose_power()
             survived.add((sealed, bench.disk.survived_no))
@@ -132,7 +132,7 @@ def test_a_sealed_segment_ends_where_its_last_batch_does() -> None:
         longer += len(bench.content(segment_name(1)) or b"") > end
         bench.disk.kill()
         bench.disk.start()
-        bench.disk.order(Seal(1, b"", end))
+        bench.disk.order(SealSegment(1, b"", end))
         bench.settle()
         assert bench.content(segment_name(1)) == b"1" * 600
     assert longer > 5
@@ -142,8 +142,13 @@ def test_metadata_changes_all_at_once_and_before_the_data() -> None:
     for steps in range(12):
         bench = Bench(steps)
         bench.store(1, 0, b"one")
-        changes = [Change(1, "a", b"1"), Change(2, "b", b"2"), Change(3, "a", None), Change(4, "a", b"4")]
-        bench.disk.order(Store(2, changes, 1, 3, b"two", True))
+        changes = [
+            MetadataChange(1, "a", b"1"),
+            MetadataChange(2, "b", b"2"),
+            MetadataChange(3, "a", None),
+            MetadataChange(4, "a", b"4"),
+        ]
+        bench.disk.order(AppendRecords(2, changes, 1, 3, b"two", True))
         for _ in range(steps):
             bench.step()
         bench.disk.lose_power()
@@ -169,9 +174,9 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one() -> None:
     seen = set()
     for steps in range(12):
         bench = Bench(steps)
-        bench.disk.order(KeepCheckpoint(b"old"))
+        bench.disk.order(WriteCheckpoint(b"old"))
         bench.settle()
-        bench.disk.order(KeepCheckpoint(b"new"))
+        bench.disk.order(WriteCheckpoint(b"new"))
         for _ in range(steps):
             bench.step()
         bench.disk.lose_power()
@@ -182,7 +187,7 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one() -> None:
 def test_a_dropped_segment_becomes_the_next_one_with_its_old_bytes_behind_the_new_ones() -> None:
     bench = Bench()
     bench.store(1, 0, b"a longer row of bytes")
-    bench.disk.order(Seal(1, b"rows", 21))
+    bench.disk.order(SealSegment(1, b"rows", 21))
     bench.store(2, 0, b"two", segment=2)
     bench.disk.order(DropSegments([1]))
     bench.settle()

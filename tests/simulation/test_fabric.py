@@ -2,9 +2,8 @@
 
 import pytest
 
-from warren.sim.fabric import Fabric, matches
-from warren.sim.history import QueuePlan
-from warren.sim.undo import UndoLog
+from warren.sim.history import QueueSpec, UndoLog
+from warren.sim.routing_model import RoutingModel, matches
 
 
 @pytest.mark.parametrize(
@@ -27,8 +26,8 @@ def test_a_topic_matches_word_by_word(pattern: str, key: str, expected: bool) ->
 
 
 def test_a_queue_gets_a_message_once_however_many_bindings_lead_to_it() -> None:
-    plan = QueuePlan("one")
-    fabric = Fabric({"one": plan}, UndoLog())
+    plan = QueueSpec("one")
+    fabric = RoutingModel({"one": plan}, UndoLog())
     fabric.declare_exchange("events", "topic")
     fabric.bind("events", "a.*", "one")
     fabric.bind("events", "*.b", "one")
@@ -39,8 +38,8 @@ def test_a_queue_gets_a_message_once_however_many_bindings_lead_to_it() -> None:
 
 
 def test_the_default_exchange_knows_declared_queues_only() -> None:
-    plan = QueuePlan("one")
-    fabric = Fabric({"one": plan}, UndoLog())
+    plan = QueueSpec("one")
+    fabric = RoutingModel({"one": plan}, UndoLog())
     assert fabric.route("", "one") == []
     fabric.declare_queue("one")
     assert fabric.route("", "one") == [plan]
@@ -49,8 +48,8 @@ def test_the_default_exchange_knows_declared_queues_only() -> None:
 
 
 def test_a_binding_lasts_if_both_its_ends_do() -> None:
-    plans = {"kept": QueuePlan("kept", durable=True), "gone": QueuePlan("gone")}
-    fabric = Fabric(plans, UndoLog())
+    plans = {"kept": QueueSpec("kept", durable=True), "gone": QueueSpec("gone")}
+    fabric = RoutingModel(plans, UndoLog())
     for exchange, durable in (("lasting", True), ("passing", False)):
         fabric.declare_exchange(exchange, "fanout", durable)
         for queue in plans:
@@ -64,7 +63,7 @@ def test_a_binding_lasts_if_both_its_ends_do() -> None:
 
 def test_what_was_not_written_down_never_was() -> None:
     undo = UndoLog()
-    fabric = Fabric({"one": QueuePlan("one", durable=True)}, undo)
+    fabric = RoutingModel({"one": QueueSpec("one", durable=True)}, undo)
     undo.batch_no = 1
     assert fabric.declare_exchange("events", "topic", durable=True) == 1
     assert fabric.declare_queue("one") == 1

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from warren.sim.files import SECTOR_BYTES, PretendDirectory, PretendFile
+from warren.sim.files import SECTOR_BYTES, SimulatedDirectory, SimulatedFile
 
 OLD, NEW = b"o" * (3 * SECTOR_BYTES), b"n" * (3 * SECTOR_BYTES)
 
@@ -13,7 +13,7 @@ def sectors(data: bytes) -> list[bytes]:
 
 def test_flushed_bytes_survive_any_loss_of_power() -> None:
     for seed in range(50):
-        file = PretendFile(Random(seed))
+        file = SimulatedFile(Random(seed))
         file.write(0, b"certain")
         file.flush()
         file.write(7, b"uncertain")
@@ -24,7 +24,7 @@ def test_flushed_bytes_survive_any_loss_of_power() -> None:
 def test_each_sector_that_was_not_flushed_is_old_or_new_or_torn() -> None:
     seen = set()
     for seed in range(300):
-        file = PretendFile(Random(seed))
+        file = SimulatedFile(Random(seed))
         file.write(0, OLD)
         file.flush()
         file.write(0, NEW)
@@ -40,7 +40,7 @@ def test_each_sector_that_was_not_flushed_is_old_or_new_or_torn() -> None:
 def test_a_sector_that_never_was_is_zeros() -> None:
     holes = 0
     for seed in range(100):
-        file = PretendFile(Random(seed))
+        file = SimulatedFile(Random(seed))
         file.write(0, NEW)
         file.lose_power()
         survived = file.read()
@@ -52,7 +52,7 @@ def test_a_sector_that_never_was_is_zeros() -> None:
 def test_an_earlier_write_to_a_sector_may_survive_a_later_one() -> None:
     seen = set()
     for seed in range(200):
-        file = PretendFile(Random(seed))
+        file = SimulatedFile(Random(seed))
         file.write(0, b"one")
         file.write(3, b"two")
         file.lose_power()
@@ -62,7 +62,7 @@ def test_an_earlier_write_to_a_sector_may_survive_a_later_one() -> None:
 
 def test_after_a_loss_of_power_there_is_nothing_left_to_lose() -> None:
     for seed in range(50):
-        directory = PretendDirectory(Random(seed))
+        directory = SimulatedDirectory(Random(seed))
         directory.create("one").write(0, NEW)
         directory.create("two")
         directory.lose_power()
@@ -75,7 +75,7 @@ def test_after_a_loss_of_power_there_is_nothing_left_to_lose() -> None:
 
 def test_a_name_is_certain_once_its_directory_was_flushed() -> None:
     for seed in range(50):
-        directory = PretendDirectory(Random(seed))
+        directory = SimulatedDirectory(Random(seed))
         directory.create("kept")
         directory.create("gone")
         directory.sync()
@@ -88,7 +88,7 @@ def test_a_name_is_certain_once_its_directory_was_flushed() -> None:
 def test_a_replaced_file_is_the_old_one_or_the_new_one() -> None:
     seen = set()
     for seed in range(100):
-        directory = PretendDirectory(Random(seed))
+        directory = SimulatedDirectory(Random(seed))
         for content in (b"old", b"new"):
             file = directory.create("checkpoint.new")
             file.write(0, content)
@@ -105,7 +105,7 @@ def test_a_file_that_was_cut_may_be_as_long_as_it_was_until_it_is_flushed() -> N
     seen = set()
     for seed in range(50):
         for flushed in (False, True):
-            file = PretendFile(Random(seed))
+            file = SimulatedFile(Random(seed))
             file.write(0, NEW)
             file.flush()
             file.trim(700)

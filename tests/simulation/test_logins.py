@@ -1,18 +1,18 @@
 """Logins whose passwords take a while to look at, on nodes that die meanwhile."""
 
 from tests.simulation.scenario import Scenario
-from warren.access.hashing import SCRYPT
-from warren.model.settings import BrokerSettings
-from warren.sim.history import QueuePlan
+from warren.broker.access.passwords import SCRYPT
+from warren.broker.model.settings import BrokerSettings
+from warren.sim.history import QueueSpec
 from warren.sim.process import HEARTBEAT_S
 
 
-def slow_logins(plan: QueuePlan) -> Scenario:
+def slow_logins(plan: QueueSpec) -> Scenario:
     return Scenario(plan, settings=BrokerSettings(heartbeat_s=HEARTBEAT_S, password_hashing_module=SCRYPT))
 
 
 def test_clients_wait_for_their_passwords_and_then_work() -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = slow_logins(plan)
     publisher = scenario.publisher()
     scenario.consumer(plan)
@@ -24,7 +24,7 @@ def test_clients_wait_for_their_passwords_and_then_work() -> None:
 
 
 def test_a_node_that_is_killed_remembers_users_but_no_passwords() -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = slow_logins(plan)
     publisher = scenario.publisher()
     scenario.publish(publisher, plan, 5)

@@ -4,21 +4,27 @@ from random import Random
 
 import pytest
 
-from tests.unit.broker.sharing_nodes import Clock
-from warren.model.effects import Propose
-from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced, Event
-from warren.sim.metadata_store import LEASE_MS, PretendStore, Seat
-from warren.store.metadata import AGREED, FAILED, OUTDATED, UNKNOWN
+from tests.unit.broker.metadata.sharing_nodes import Clock
+from warren.broker.metadata.store import COMMITTED, FAILED, OUTDATED, UNKNOWN
+from warren.broker.model.effects import ProposeTransaction
+from warren.broker.model.events import (
+    DefinitionsChanged,
+    DefinitionsCurrent,
+    DefinitionsReplaced,
+    Event,
+    TransactionDecided,
+)
+from warren.sim.cluster.metadata_store import LEASE_MS, SimulatedMetadataStore, SimulatedStoreClient
 
 
 class Listener:
     """A node that remembers what it is told, and what it knows by that."""
 
-    def __init__(self, store: PretendStore) -> None:
+    def __init__(self, store: SimulatedMetadataStore) -> None:
         self.heard: list[Event] = []
         self.known: dict[str, bytes] = {}
         self.revision = 0
-        self.seat: Seat = store.seat(self.hear)
+        self.seat: SimulatedStoreClient = store.seat(self.hear)
 
     def hear(self, event: Event) -> None:
         self.heard.append(event)
@@ -36,7 +42,7 @@ class Listener:
             self.revision = event.revision
 
     def decisions(self) -> list[tuple[int, str]]:
-        return [(event.ticket, event.outcome) for event in self.heard if isinstance(event, Decided)]
+        return [(event.ticket, event.outcome) for event in self.heard if isinstance(event, TransactionDecided)]
 
 
 @pytest.fixture
@@ -45,38 +51,40 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(clock: Clock) -> PretendStore:
-    return PretendStore(clock, lambda: 1)
+def store(clock: Clock) -> SimulatedMetadataStore:
+    return SimulatedMetadataStore(clock, lambda: 1)
 
 
-def putting(ticket: int, key: str, value: bytes, modified: int = 0) -> Propose:
-    return Propose(ticket, [(key, modified)], [(key, value)], [], [])
+def putting(ticket: int, key: str, value: bytes, modified: int = 0) -> ProposeTransaction:
+    return ProposeTransaction(ticket, [(key, modified)], [(key, value)], [], [])
 
 
-def test_a_transaction_happens_once_and_the_second_like_it_is_outdated(clock: Clock, store: PretendStore) -> None:
+def test_a_transaction_happens_once_and_the_second_like_it_is_outdated(
+    clock: Clock, store: SimulatedMetadataStore
+) -> None:
     one, other = Listener(store), Listener(store)
     one.seat.propose(putting(1, "k", b"one"))
     other.seat.propose(putting(2, "k", b"other"))
     clock.pass_ms(10)
-    assert (one.decisions(), other.decisions()) == ([(1, AGREED)], [(2, OUTDATED)])
+    assert (one.decisions(), other.decisions()) == ([(1, COMMITTED)], [(2, OUTDATED)])
     assert one.known == other.known == {"k": b"one"}
 
 
-def test_touching_moves_the_modification_alone(clock: Clock, store: PretendStore) -> None:
+def test_touching_moves_the_modification_alone(clock: Clock, store: SimulatedMetadataStore) -> None:
     store.commit(putting(1, "k", b"v"))
     created, modified, _value = store.snapshot()[1]["k"]
-    touched = store.commit(Propose(2, [("k", modified)], [], ["k"], [])).revision
+    touched = store.commit(ProposeTransaction(2, [("k", modified)], [], ["k"], [])).revision
     assert touched > modified
     assert store.snapshot() == (touched, {"k": (created, touched, b"v")})
 
 
-def test_a_prefix_counts_from_its_revision_on(store: PretendStore) -> None:
+def test_a_prefix_counts_from_its_revision_on(store: SimulatedMetadataStore) -> None:
     store.commit(putting(1, "q/v/one", b""))
-    relying = [Propose(2, [], [("mark", b"")], [], [(prefix, 1)]) for prefix in ("q/v/", "q/w/")]
-    assert [store.commit(order).outcome for order in relying] == [OUTDATED, AGREED]
+    relying = [ProposeTransaction(2, [], [("mark", b"")], [], [(prefix, 1)]) for prefix in ("q/v/", "q/w/")]
+    assert [store.commit(order).outcome for order in relying] == [OUTDATED, COMMITTED]
 
 
-def test_a_node_that_was_cut_off_hears_what_it_missed(clock: Clock, store: PretendStore) -> None:
+def test_a_node_that_was_cut_off_hears_what_it_missed(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener = Listener(store)
     clock.pass_ms(10)
     listener.seat.cut()
@@ -89,7 +97,7 @@ def test_a_node_that_was_cut_off_hears_what_it_missed(clock: Clock, store: Prete
     assert isinstance(listener.heard[-1], DefinitionsChanged)
 
 
-def test_a_node_that_missed_what_is_forgotten_is_told_everything(clock: Clock, store: PretendStore) -> None:
+def test_a_node_that_missed_what_is_forgotten_is_told_everything(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener = Listener(store)
     clock.pass_ms(10)
     listener.seat.cut()
@@ -101,7 +109,9 @@ def test_a_node_that_missed_what_is_forgotten_is_told_everything(clock: Clock, s
     assert listener.known == {"k": b"v"}
 
 
-def test_a_node_hears_every_second_that_it_is_current_unless_it_is_cut_off(clock: Clock, store: PretendStore) -> None:
+def test_a_node_hears_every_second_that_it_is_current_unless_it_is_cut_off(
+    clock: Clock, store: SimulatedMetadataStore
+) -> None:
     listener = Listener(store)
     clock.pass_ms(3_500)
     assert len([event for event in listener.heard if isinstance(event, DefinitionsCurrent)]) == 3
@@ -110,7 +120,7 @@ def test_a_node_hears_every_second_that_it_is_current_unless_it_is_cut_off(clock
     assert len([event for event in listener.heard if isinstance(event, DefinitionsCurrent)]) == 3
 
 
-def test_an_answer_that_is_lost_leaves_the_end_unknown(clock: Clock, store: PretendStore) -> None:
+def test_an_answer_that_is_lost_leaves_the_end_unknown(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener = Listener(store)
     listener.seat.propose(putting(1, "k", b"v"))
     clock.pass_ms(1)
@@ -120,7 +130,9 @@ def test_an_answer_that_is_lost_leaves_the_end_unknown(clock: Clock, store: Pret
     assert store.modified("k") > 0
 
 
-def test_without_a_majority_nothing_is_changed_and_nobody_runs_out_of_time(clock: Clock, store: PretendStore) -> None:
+def test_without_a_majority_nothing_is_changed_and_nobody_runs_out_of_time(
+    clock: Clock, store: SimulatedMetadataStore
+) -> None:
     listener = Listener(store)
     listener.seat.hold("alive", b"1")
     clock.pass_ms(10)
@@ -137,7 +149,7 @@ def test_without_a_majority_nothing_is_changed_and_nobody_runs_out_of_time(clock
     assert list(store.snapshot()[1]) == []
 
 
-def test_what_is_held_stays_while_its_holder_is_heard_of(clock: Clock, store: PretendStore) -> None:
+def test_what_is_held_stays_while_its_holder_is_heard_of(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener, watcher = Listener(store), Listener(store)
     listener.seat.hold("alive", b"1")
     clock.pass_ms(LEASE_MS * 3)
@@ -147,7 +159,7 @@ def test_what_is_held_stays_while_its_holder_is_heard_of(clock: Clock, store: Pr
     assert watcher.known == {}
 
 
-def test_a_node_that_stops_lets_go_at_once(clock: Clock, store: PretendStore) -> None:
+def test_a_node_that_stops_lets_go_at_once(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener, watcher = Listener(store), Listener(store)
     listener.seat.hold("alive", b"1")
     clock.pass_ms(10)
@@ -156,7 +168,7 @@ def test_a_node_that_stops_lets_go_at_once(clock: Clock, store: PretendStore) ->
     assert watcher.known == {}
 
 
-def test_a_node_that_was_cut_off_for_too_long_takes_hold_again(clock: Clock, store: PretendStore) -> None:
+def test_a_node_that_was_cut_off_for_too_long_takes_hold_again(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener, watcher = Listener(store), Listener(store)
     listener.seat.hold("alive", b"1")
     clock.pass_ms(10)
@@ -168,7 +180,9 @@ def test_a_node_that_was_cut_off_for_too_long_takes_hold_again(clock: Clock, sto
     assert watcher.known == {"alive": b"1"}
 
 
-def test_what_was_held_by_a_node_that_started_again_is_held_by_its_later_run(clock: Clock, store: PretendStore) -> None:
+def test_what_was_held_by_a_node_that_started_again_is_held_by_its_later_run(
+    clock: Clock, store: SimulatedMetadataStore
+) -> None:
     earlier, later = Listener(store), Listener(store)
     earlier.seat.hold("alive", b"1")
     clock.pass_ms(10)
@@ -184,7 +198,7 @@ def test_what_was_held_by_a_node_that_started_again_is_held_by_its_later_run(clo
 def test_everybody_hears_the_same_whatever_the_network_does(seed: int) -> None:
     chance = Random(seed)
     clock = Clock()
-    store = PretendStore(clock, lambda: chance.choice((0, 1, 10, 100)))
+    store = SimulatedMetadataStore(clock, lambda: chance.choice((0, 1, 10, 100)))
     listeners = [Listener(store) for _ in range(3)]
     for ticket in range(1, 200):
         listener = chance.choice(listeners)

@@ -11,14 +11,14 @@ from tests.simulation import plants
 from tests.simulation.disk_plants import AnotherName, EarlyReports, NothingDropped, OtherKind, SwappedBatches
 from tests.simulation.plants import InputPlant, OutputPlant
 from tests.simulation.scenario import Scenario
-from warren.sim import checkers, durability, validations
-from warren.sim.checkers import Checker
-from warren.sim.history import QueuePlan
-from warren.sim.process import Meddler
-from warren.sim.run import run
-from warren.store.records import HORIZON, MESSAGE, PAGED, REMOVED, RETURNED
+from warren.broker.journal.records import MESSAGE, PAGED, REMOVED, RETURNED, WATERMARK
+from warren.sim import invariants
+from warren.sim.history import QueueSpec
+from warren.sim.invariants import Invariant
+from warren.sim.process import Interceptor
+from warren.sim.run import run_node
+from warren.wire.field_tables import Table
 from warren.wire.methods import BasicAck, BasicDeliver, BasicNack, BasicReturn
-from warren.wire.values import Table
 
 STEPS = 800
 DISK_STEPS = 2_000
@@ -27,11 +27,11 @@ DISK_STEPS = 2_000
 SEEDS = 40
 
 
-def output(rewrite: plants.RewriteParts, after: int = 3) -> Callable[[], Meddler]:
+def output(rewrite: plants.RewriteParts, after: int = 3) -> Callable[[], Interceptor]:
     return lambda: OutputPlant(rewrite, after)
 
 
-def inputs(rewrite: Callable[[bytes], bytes]) -> Callable[[], Meddler]:
+def inputs(rewrite: Callable[[bytes], bytes]) -> Callable[[], Interceptor]:
     return lambda: InputPlant(rewrite, always=True)
 
 
@@ -43,44 +43,44 @@ NO_DELAY = inputs(plants.delay_hidden)
 NO_DELIVERY_LIMIT = inputs(plants.without_argument(b"x-delivery-limit"))
 NO_DEAD_LETTERS = inputs(plants.without_argument(b"x-dead-letter-"))
 
-PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
-    ("a delivery is swallowed", NO_DELIVERY, checkers.DenseTags),
-    ("a delivery is swallowed", NO_DELIVERY, validations.NothingConfirmedLost),
-    ("a delivery is doubled", output(plants.first_twice), checkers.OneHolder),
-    ("two deliveries are swapped", output(plants.two_swapped), checkers.OrderKept),
-    ("a redelivery is not marked", output(plants.mark_cleared), checkers.MarkedRedelivered),
-    ("a body is changed", output(plants.body_changed), checkers.OnlyPublished),
-    ("a confirm goes too far", output(plants.one_confirm_too_many), checkers.ConfirmsAnswerPublishes),
-    ("a confirm is swallowed", NO_CONFIRM, validations.EveryoneProgresses),
-    ("a return is swallowed", output(plants.without_first(BasicReturn)), checkers.ReturnsAreDue),
+PLANTS: list[tuple[str, Callable[[], Interceptor], type[Invariant] | None]] = [
+    ("a delivery is swallowed", NO_DELIVERY, invariants.DenseTags),
+    ("a delivery is swallowed", NO_DELIVERY, invariants.NothingConfirmedLost),
+    ("a delivery is doubled", output(plants.first_twice), invariants.OneHolder),
+    ("two deliveries are swapped", output(plants.two_swapped), invariants.OrderKept),
+    ("a redelivery is not marked", output(plants.mark_cleared), invariants.MarkedRedelivered),
+    ("a body is changed", output(plants.body_changed), invariants.OnlyPublished),
+    ("a confirm goes too far", output(plants.one_confirm_too_many), invariants.ConfirmsAnswerPublishes),
+    ("a confirm is swallowed", NO_CONFIRM, invariants.EveryoneProgresses),
+    ("a return is swallowed", output(plants.without_first(BasicReturn)), invariants.ReturnsAreDue),
     ("a closed channel gets more", output(plants.one_more_after_close, after=1), None),
     ("a frame is broken", output(plants.frame_end_missing), None),
     ("bytes go to nobody", plants.StrayBytes, None),
     ("the core breaks down", plants.Falling, None),
     ("a channel is closed for nothing", output(plants.closed_for_nothing), None),
-    ("prefetch is exceeded", inputs(plants.larger_prefetch), checkers.WithinPrefetch),
-    ("a confirmed message is lost", lambda: InputPlant(plants.misrouted), checkers.ContentsAgree),
-    ("a confirmed message is lost", lambda: InputPlant(plants.misrouted), validations.NothingConfirmedLost),
-    ("acked messages stay", inputs(plants.acks_ignored), checkers.ContentsAgree),
-    ("acked messages come back", inputs(plants.acks_ignored), checkers.OneHolder),
-    ("a TTL is ignored", NO_TTL, checkers.LimitsKept),
-    ("a length is ignored", NO_LENGTH, checkers.LimitsKept),
-    ("a delay is ignored", NO_DELAY, checkers.LimitsKept),
-    ("dead letters vanish", NO_DEAD_LETTERS, validations.NothingConfirmedLost),
-    ("a slow reader is flooded", plants.NeverPaused, checkers.BoundedBuffers),
-    ("a first delivery is marked", output(plants.mark_set), durability.FirstDeliveriesUnmarked),
-    ("a delivery limit is ignored", NO_DELIVERY_LIMIT, durability.ReturnsAreCounted),
+    ("prefetch is exceeded", inputs(plants.larger_prefetch), invariants.WithinPrefetch),
+    ("a confirmed message is lost", lambda: InputPlant(plants.misrouted), invariants.ContentsAgree),
+    ("a confirmed message is lost", lambda: InputPlant(plants.misrouted), invariants.NothingConfirmedLost),
+    ("acked messages stay", inputs(plants.acks_ignored), invariants.ContentsAgree),
+    ("acked messages come back", inputs(plants.acks_ignored), invariants.OneHolder),
+    ("a TTL is ignored", NO_TTL, invariants.LimitsKept),
+    ("a length is ignored", NO_LENGTH, invariants.LimitsKept),
+    ("a delay is ignored", NO_DELAY, invariants.LimitsKept),
+    ("dead letters vanish", NO_DEAD_LETTERS, invariants.NothingConfirmedLost),
+    ("a slow reader is flooded", plants.NeverPaused, invariants.BoundedBuffers),
+    ("a first delivery is marked", output(plants.mark_set), invariants.FirstDeliveriesUnmarked),
+    ("a delivery limit is ignored", NO_DELIVERY_LIMIT, invariants.ReturnsAreCounted),
 ]
 
-DISK_PLANTS: list[tuple[str, Callable[[], Meddler], type[Checker] | None]] = [
-    ("batches are reported before they are flushed", EarlyReports, durability.PromisesAreOnDisk),
-    ("batches are written in another order", SwappedBatches, checkers.ContentsAgree),
-    ("a queue is written down wrongly", AnotherName, durability.DurableThingsStay),
-    ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), checkers.OneHolder),
-    ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), durability.NothingComesBack),
-    ("segments stay", NothingDropped, durability.NothingComesBack),
-    ("messages are not written down", lambda: OtherKind(MESSAGE, PAGED), validations.NothingConfirmedLost),
-    ("deliveries are not written down", lambda: OtherKind(HORIZON, RETURNED), checkers.MarkedRedelivered),
+DISK_PLANTS: list[tuple[str, Callable[[], Interceptor], type[Invariant] | None]] = [
+    ("batches are reported before they are flushed", EarlyReports, invariants.AnswersAreOnDisk),
+    ("batches are written in another order", SwappedBatches, invariants.ContentsAgree),
+    ("a queue is written down wrongly", AnotherName, invariants.DurableThingsStay),
+    ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), invariants.OneHolder),
+    ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), invariants.NothingComesBack),
+    ("segments stay", NothingDropped, invariants.NothingComesBack),
+    ("messages are not written down", lambda: OtherKind(MESSAGE, PAGED), invariants.NothingConfirmedLost),
+    ("deliveries are not written down", lambda: OtherKind(WATERMARK, RETURNED), invariants.MarkedRedelivered),
 ]
 ALL_PLANTS = [(STEPS, *plant) for plant in PLANTS] + [(DISK_STEPS, *plant) for plant in DISK_PLANTS]
 NAMES = [bug if rule is None else f"{bug}, says {rule.__name__}" for _steps, bug, _plant, rule in ALL_PLANTS]
@@ -96,27 +96,27 @@ BY_THE_WITNESS = {
 
 @pytest.mark.parametrize(("steps", "bug", "plant", "rule"), ALL_PLANTS, ids=NAMES)
 def test_a_planted_bug_is_caught(
-    steps: int, bug: str, plant: Callable[[], Meddler], rule: type[Checker] | None
+    steps: int, bug: str, plant: Callable[[], Interceptor], rule: type[Invariant] | None
 ) -> None:
     expected = BY_THE_WITNESS[bug] if rule is None else rule.rule
     for seed in range(SEEDS):
         if _objects(seed, steps, expected, rule, plant()):
-            assert not _objects(seed, steps, expected, rule, Meddler())
+            assert not _objects(seed, steps, expected, rule, Interceptor())
             return
     pytest.fail(f"{bug}, and nobody noticed in {SEEDS} runs")
 
 
-def _objects(seed: int, steps: int, expected: str, rule: type[Checker] | None, meddler: Meddler) -> bool:
-    outcome = run(seed, steps, meddler=meddler, rules=[] if rule is None else [rule()])
+def _objects(seed: int, steps: int, expected: str, rule: type[Invariant] | None, interceptor: Interceptor) -> bool:
+    outcome = run_node(seed, steps, interceptor=interceptor, rules=[] if rule is None else [rule()])
     return bool(outcome.complaints) and outcome.complaints[0].rule == expected
 
 
 @pytest.mark.parametrize(
     ("taken_away", "rule"),
-    [(10**9, checkers.NodeChecksItself), (-100, validations.NothingHeldForNothing)],
+    [(10**9, invariants.NodeChecksItself), (-100, invariants.NothingHeldForNothing)],
 )
-def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[Checker]) -> None:
-    plan = QueuePlan("work")
+def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[Invariant]) -> None:
+    plan = QueueSpec("work")
     scenario = Scenario(plan, rules=[rule()])
     publisher, consumer = scenario.publisher(), scenario.consumer(plan)
     scenario.node.broker.turn.held_bytes -= taken_away
@@ -127,8 +127,8 @@ def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[
 
 
 def test_a_confirm_ahead_of_the_flush_is_known_by_what_the_loss_of_power_takes() -> None:
-    plan = QueuePlan("work", durable=True)
-    scenario = Scenario(plan, meddler=EarlyReports(), rules=[validations.NothingConfirmedLost()])
+    plan = QueueSpec("work", durable=True)
+    scenario = Scenario(plan, interceptor=EarlyReports(), rules=[invariants.NothingConfirmedLost()])
     publisher = scenario.publisher()
     publisher.persistent = True
     scenario.elapse(50)
@@ -144,9 +144,9 @@ def test_a_confirm_ahead_of_the_flush_is_known_by_what_the_loss_of_power_takes()
 @pytest.mark.parametrize("written", [True, False])
 def test_returns_that_were_not_written_down_are_missed_by_the_next_life(written: bool) -> None:
     arguments: Table = {"x-delivery-limit": 1}
-    plan = QueuePlan("work", arguments, durable=True, delivery_limit=1)
-    meddler = Meddler() if written else OtherKind(RETURNED, HORIZON)
-    scenario = Scenario(plan, meddler=meddler, rules=[durability.ReturnsAreCounted()])
+    plan = QueueSpec("work", arguments, durable=True, delivery_limit=1)
+    interceptor = Interceptor() if written else OtherKind(RETURNED, WATERMARK)
+    scenario = Scenario(plan, interceptor=interceptor, rules=[invariants.ReturnsAreCounted()])
     publisher, consumer = scenario.publisher(), scenario.consumer(plan)
     publisher.persistent, consumer.diligent = True, False
     scenario.publish(publisher, plan, 1)
@@ -163,7 +163,8 @@ def test_returns_that_were_not_written_down_are_missed_by_the_next_life(written:
 
 def test_no_rule_is_without_a_bug_that_it_catches() -> None:
     proven = {rule.rule for _steps, _bug, _plant, rule in ALL_PLANTS if rule is not None}
-    proven |= {checkers.NodeChecksItself.rule, validations.NothingHeldForNothing.rule}
+    proven |= {invariants.NodeChecksItself.rule, invariants.NothingHeldForNothing.rule}
     assert proven == {
-        rule.rule for rule in [*checkers.invariants(), *durability.durability(), *validations.validations()]
+        rule.rule
+        for rule in [*invariants.step_invariants(), *invariants.durability_invariants(), *invariants.final_invariants()]
     }

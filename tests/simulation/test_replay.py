@@ -2,12 +2,12 @@
 
 import pytest
 
-from warren.sim.outcome import Complaint, Outcome
-from warren.sim.run import replay
+from warren.sim.report import RunResult, Violation
+from warren.sim.run import replay_node
 
 
 def test_a_good_run_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    assert replay(1, 200) == 0
+    assert replay_node(1, 200) == 0
     printed = capsys.readouterr().out
     assert "connection.start" in printed
     assert "heals" in printed
@@ -15,8 +15,8 @@ def test_a_good_run_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureF
 
 
 def test_a_verdict_tells_how_to_see_the_run_again() -> None:
-    complaint = Complaint("order kept", "message 2 went first")
-    outcome = Outcome(7, 300, (complaint,), published=3, confirmed=2, steps_taken=120)
+    complaint = Violation("order kept", "message 2 went first")
+    outcome = RunResult(7, 300, (complaint,), published=3, confirmed=2, steps_taken=120)
     assert not outcome.good
     assert "warren sim --seed 7 --steps 300" in outcome.verdict()
     assert "order kept: message 2 went first" in outcome.verdict()

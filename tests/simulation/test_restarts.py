@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.scenario import QuietPublisher, Scenario
-from warren.model.settings import BrokerSettings
-from warren.sim.history import QueuePlan
+from warren.broker.model.settings import BrokerSettings
+from warren.sim.clients import CONFIRM, TRANSACTION
+from warren.sim.history import QueueSpec
 from warren.sim.process import HEARTBEAT_S
-from warren.sim.publisher import CONFIRM, TRANSACTION
 from warren.wire.methods import QueueDeclare, QueueDelete
 
 CHANNEL = 1
@@ -20,8 +20,8 @@ def settings(segment_bytes: int = 2_000, paging_ratio: float = MEMORY_ALONE) -> 
     return BrokerSettings(heartbeat_s=HEARTBEAT_S, segment_bytes=segment_bytes, paging_ratio=paging_ratio)
 
 
-def lasting(name: str = "work", **more: object) -> QueuePlan:
-    return QueuePlan(name, durable=True, **more)
+def lasting(name: str = "work", **more: object) -> QueueSpec:
+    return QueueSpec(name, durable=True, **more)
 
 
 def persistent_publisher(scenario: Scenario, mode: str = CONFIRM) -> QuietPublisher:
@@ -79,7 +79,7 @@ def test_a_node_that_dies_again_and_again_while_it_starts_keeps_everything() -> 
 
 
 def test_transient_messages_and_passing_queues_do_not_outlive_the_node() -> None:
-    kept, passing = lasting(), QueuePlan("passing")
+    kept, passing = lasting(), QueueSpec("passing")
     scenario = Scenario(kept, passing, settings=settings())
     publisher = persistent_publisher(scenario)
     scenario.publish(publisher, passing, 3)

@@ -3,16 +3,16 @@
 import pytest
 
 from tests.simulation.scenario import Scenario
-from warren.model.events import MemoryMeasured
-from warren.sim.history import QueuePlan
-from warren.sim.publisher import CONFIRM, PLAIN, TRANSACTION
+from warren.broker.model.events import MemoryMeasured
+from warren.sim.clients import CONFIRM, PLAIN, TRANSACTION
+from warren.sim.history import QueueSpec
 
 OFFSETS = (0, 1, 6, 7, 8, 20, 61, 99, 150, 400)
 
 
 @pytest.mark.parametrize("bytes_read", OFFSETS)
 def test_a_consumer_that_dies_mid_delivery_loses_nothing(bytes_read: int) -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = Scenario(plan)
     publisher, doomed = scenario.publisher(), scenario.consumer(plan)
     doomed.diligent = False
@@ -33,7 +33,7 @@ def test_a_consumer_that_dies_mid_delivery_loses_nothing(bytes_read: int) -> Non
 def test_a_publisher_that_is_cut_off_at_any_byte_gets_everything_confirmed_in_the_end(
     bytes_sent: int, mode: str
 ) -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = Scenario(plan)
     publisher, consumer = scenario.publisher(mode), scenario.consumer(plan)
     scenario.elapse(100)
@@ -47,7 +47,7 @@ def test_a_publisher_that_is_cut_off_at_any_byte_gets_everything_confirmed_in_th
 
 
 def test_a_reader_that_stops_reading_holds_up_nobody_else() -> None:
-    slow_plan, quick_plan = QueuePlan("slow"), QueuePlan("quick")
+    slow_plan, quick_plan = QueueSpec("slow"), QueueSpec("quick")
     scenario = Scenario(slow_plan, quick_plan)
     publisher = scenario.publisher(PLAIN)
     slow, quick = scenario.consumer(slow_plan), scenario.consumer(quick_plan)
@@ -68,7 +68,7 @@ def test_a_reader_that_stops_reading_holds_up_nobody_else() -> None:
 
 
 def test_a_reader_of_the_same_queue_that_stops_reading_leaves_the_rest_to_the_others() -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = Scenario(plan)
     publisher = scenario.publisher(PLAIN)
     slow, quick = scenario.consumer(plan), scenario.consumer(plan)
@@ -87,7 +87,7 @@ def test_a_reader_of_the_same_queue_that_stops_reading_leaves_the_rest_to_the_ot
 
 
 def test_what_a_silent_consumer_held_goes_to_another_after_two_heartbeats() -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = Scenario(plan)
     publisher, silent = scenario.publisher(), scenario.consumer(plan)
     silent.diligent = False
@@ -104,7 +104,7 @@ def test_what_a_silent_consumer_held_goes_to_another_after_two_heartbeats() -> N
 
 
 def test_an_alarm_holds_up_publishers_until_it_is_over_and_consumers_never() -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = Scenario(plan)
     publisher = scenario.publisher()
     scenario.publish(publisher, plan, 100)
@@ -123,7 +123,7 @@ def test_an_alarm_holds_up_publishers_until_it_is_over_and_consumers_never() -> 
 
 
 def test_a_client_that_asks_for_more_than_a_turn_can_give_gets_it_all() -> None:
-    plan, other = QueuePlan("work"), QueuePlan("other")
+    plan, other = QueueSpec("work"), QueueSpec("other")
     scenario = Scenario(plan, other)
     publisher, greedy = scenario.publisher(), scenario.consumer(other)
     publisher.large_bodies = 1.0
@@ -140,7 +140,7 @@ def test_a_client_that_asks_for_more_than_a_turn_can_give_gets_it_all() -> None:
 
 
 def test_clients_of_a_node_that_restarts_find_their_way_back() -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = Scenario(plan)
     publisher, consumer = scenario.publisher(), scenario.consumer(plan)
     scenario.publish(publisher, plan, 10)
@@ -154,7 +154,7 @@ def test_clients_of_a_node_that_restarts_find_their_way_back() -> None:
 
 
 def test_a_node_that_stood_still_goes_on_where_it_was() -> None:
-    plan = QueuePlan("work")
+    plan = QueueSpec("work")
     scenario = Scenario(plan)
     publisher, consumer = scenario.publisher(), scenario.consumer(plan)
     scenario.elapse(20)
@@ -169,8 +169,8 @@ def test_a_node_that_stood_still_goes_on_where_it_was() -> None:
 
 def test_a_rejected_message_turns_up_where_its_queue_sends_the_dead() -> None:
     arguments = {"x-dead-letter-exchange": "dead", "x-delivery-limit": 0}
-    plan = QueuePlan("work", dict(arguments), delivery_limit=0, dead_letter_exchange="dead")
-    graves = QueuePlan("graves", surprising=True)
+    plan = QueueSpec("work", dict(arguments), delivery_limit=0, dead_letter_exchange="dead")
+    graves = QueueSpec("graves", surprising=True)
     scenario = Scenario(plan, graves)
     publisher, consumer = scenario.publisher(), scenario.consumer(plan)
     consumer.diligent = False

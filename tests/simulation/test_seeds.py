@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from warren.sim.run import run
+from warren.sim.run import run_node
 
 SEEDS = 300
 STEPS = 2_000
@@ -39,8 +39,8 @@ CORNERS = (
     "died at sync directory",
     "disk.full",
     "disk.writable",
-    "Seal",
-    "KeepCheckpoint",
+    "SealSegment",
+    "WriteCheckpoint",
     "DropSegments",
     "ReadIndex",
     "ReadJournal",
@@ -60,7 +60,7 @@ CORNERS = (
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_every_rule_holds_in_a_world_drawn_by_chance(first: int) -> None:
-    outcomes = [run(seed, STEPS) for seed in range(first, first + BLOCK)]
+    outcomes = [run_node(seed, STEPS) for seed in range(first, first + BLOCK)]
     broken = [outcome.verdict() for outcome in outcomes if not outcome.good]
     assert broken == []
     # a world in which nothing happens proves nothing
@@ -70,5 +70,5 @@ def test_every_rule_holds_in_a_world_drawn_by_chance(first: int) -> None:
 def test_chance_leads_into_every_corner() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS, SEEDS + 60):
-        seen.update(run(seed, STEPS).seen)
+        seen.update(run_node(seed, STEPS).seen)
     assert [corner for corner in CORNERS if not seen[corner]] == []

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from warren.model.effects import WriteArchive
-from warren.model.events import ArchiveWritten
-from warren.sim.archives import PretendArchives
-from warren.sim.streams.ledger import StreamLedger
-from warren.sim.streams.run import run
+from warren.broker.model.effects import WriteArchive
+from warren.broker.model.events import ArchiveWritten
+from warren.sim.files import SimulatedArchives
+from warren.sim.streams import StreamLedger, run_streams
 
 SEEDS = 40
 BLOCK = 10
@@ -30,7 +29,7 @@ CORNERS = (
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_every_offset_is_one_message_whatever_happens(first: int) -> None:
-    outcomes = [run(seed, STEPS) for seed in range(first, first + BLOCK)]
+    outcomes = [run_streams(seed, STEPS) for seed in range(first, first + BLOCK)]
     assert [outcome.verdict() for outcome in outcomes if not outcome.good] == []
     # a world in which nothing happens proves nothing
     assert sum(outcome.confirmed for outcome in outcomes) > 500
@@ -40,19 +39,19 @@ def test_every_offset_is_one_message_whatever_happens(first: int) -> None:
 def test_chance_leads_into_every_corner() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS, SEEDS + 25):
-        seen.update(run(seed, STEPS).seen)
+        seen.update(run_streams(seed, STEPS).seen)
     assert [corner for corner in CORNERS if not seen[corner]] == []
 
 
 def test_a_disk_that_reports_a_chunk_before_it_is_flushed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = PretendArchives._write
+    honest = SimulatedArchives._write
 
-    def hasty(self: PretendArchives, order: WriteArchive) -> Iterator[tuple[str, int]]:
+    def hasty(self: SimulatedArchives, order: WriteArchive) -> Iterator[tuple[str, int]]:
         self._tell(ArchiveWritten(order.ticket))
         yield from honest(self, order)
 
-    monkeypatch.setattr(PretendArchives, "_write", hasty)
-    verdicts = [run(seed, STEPS) for seed in range(12)]
+    monkeypatch.setattr(SimulatedArchives, "_write", hasty)
+    verdicts = [run_streams(seed, STEPS) for seed in range(12)]
     assert any(complaint.rule == "nothing is damaged" for one in verdicts for complaint in one.complaints)
 
 

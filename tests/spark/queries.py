@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from warren.pipeline.trace.following import NOT_STARTED
+from warren.pipeline.trace.job import NOT_STARTED
 
 DEADLINE_S = 120
 STARTS_MAX = 5

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from warren.client import Message, Properties, blocking
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 STREAM: Table = {"x-queue-type": "stream"}
 DEADLINE_S = 120.0

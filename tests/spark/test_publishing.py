@@ -10,13 +10,13 @@ import pytest
 
 from tests.support.node_process import NodeProcess
 from warren.client import blocking
+from warren.spark.encoder import RowEncoder
 from warren.spark.options import WriteOptions, write_options
-from warren.spark.sinking.encoding import RowEncoder
-from warren.spark.sinking.ids import Author
-from warren.spark.sinking.publishing import ConfirmedPublisher, SinkError
+from warren.spark.publisher import ConfirmedPublisher, SinkError
+from warren.spark.publishing_ids import TaskPublisher
 
 
-def sent(options: WriteOptions, batches: list[pa.RecordBatch], author: Author) -> None:
+def sent(options: WriteOptions, batches: list[pa.RecordBatch], author: TaskPublisher) -> None:
     with ConfirmedPublisher(options.broker, "test") as publisher:
         encoder = RowEncoder(options, author, publisher.payload_max)
         for batch in batches:
@@ -33,12 +33,12 @@ def batches_of(count: int, size: int) -> list[pa.RecordBatch]:
 
 
 @pytest.fixture
-def author() -> Author:
-    return Author(uuid.uuid4().hex)
+def author() -> TaskPublisher:
+    return TaskPublisher(uuid.uuid4().hex)
 
 
 def test_rows_arrive_once_though_the_node_is_killed_while_they_are_sent(
-    node: NodeProcess, url: str, queue: str, author: Author
+    node: NodeProcess, url: str, queue: str, author: TaskPublisher
 ) -> None:
     killer = threading.Timer(0.5, node.crash)
     killer.start()
@@ -52,7 +52,7 @@ def test_rows_arrive_once_though_the_node_is_killed_while_they_are_sent(
 
 
 def test_rows_are_known_again_though_they_are_many_times_what_is_remembered_of_a_publisher(
-    url: str, broker: blocking.Channel, author: Author
+    url: str, broker: blocking.Channel, author: TaskPublisher
 ) -> None:
     name = f"forgetful-{author.publisher}"
     broker.declare_queue(name, durable=True, arguments={"x-warren-dedup-window": 1000})
@@ -63,7 +63,7 @@ def test_rows_are_known_again_though_they_are_many_times_what_is_remembered_of_a
 
 
 def test_the_first_host_that_answers_is_taken(
-    node: NodeProcess, broker: blocking.Channel, queue: str, author: Author
+    node: NodeProcess, broker: blocking.Channel, queue: str, author: TaskPublisher
 ) -> None:
     host, port = node.amqp
     options = write_options({"url": f"amqp://{host}:1,{host}:{port}", "routingKey": queue})
@@ -72,7 +72,7 @@ def test_the_first_host_that_answers_is_taken(
 
 
 def test_a_queue_that_stays_full_is_an_error_after_the_deadline(
-    url: str, broker: blocking.Channel, author: Author
+    url: str, broker: blocking.Channel, author: TaskPublisher
 ) -> None:
     name = f"small-{author.publisher}"
     broker.declare_queue(name, arguments={"x-max-length": 10, "x-overflow": "reject-publish"})
@@ -97,11 +97,11 @@ def test_rows_that_take_longer_than_the_timeout_to_be_made_have_all_of_it_to_be_
     url: str,
     broker: blocking.Channel,
     queue: str,
-    author: Author,
+    author: TaskPublisher,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = LaterClock()
-    monkeypatch.setattr("warren.spark.sinking.publishing.time", clock)
+    monkeypatch.setattr("warren.spark.publisher.time", clock)
     options = write_options({"url": url, "routingKey": queue, "timeout": "30"})
     with ConfirmedPublisher(options.broker, "test") as publisher:
         (piece,) = RowEncoder(options, author, publisher.payload_max).pieces(batches_of(1000, 10)[0])
@@ -119,4 +119,4 @@ def test_a_wrong_password_is_an_error_at_once(node: NodeProcess) -> None:
     host, port = node.amqp
     options = write_options({"url": f"amqp://guest:wrong@{host}:{port}", "routingKey": "k"})
     with pytest.raises(SinkError, match="ACCESS_REFUSED"):
-        sent(options, [], Author("p"))
+        sent(options, [], TaskPublisher("p"))

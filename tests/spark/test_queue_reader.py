@@ -14,9 +14,9 @@ from tests.spark.streams import DEADLINE_S
 from warren.client import Message, Properties, blocking
 from warren.client.testing import FaultProxy
 from warren.spark.options import OptionError, QueueOptions, read_options
+from warren.spark.queue_consumer import IntakeError
 from warren.spark.queue_source import QueueBrowser, QueueStreamReader, stream_reader
-from warren.spark.queues.intake import IntakeError
-from warren.spark.queues.staging import StagingError
+from warren.spark.queue_staging import StagingError
 
 START = {"next": 0}
 ALL = ReadAllAvailable()

@@ -12,11 +12,9 @@ from tests.spark.test_queue_reader import START, bodies, latest
 from tests.spark.test_stream_reading import each_number
 from tests.support.node_process import NodeProcess
 from warren.client import blocking
-from warren.spark.options import Broker, QueueOptions, read_options
+from warren.spark.options import BrokerOptions, QueueOptions, read_options
 from warren.spark.queue_source import QueueStreamReader
-from warren.spark.streams.feed import Wanted
-from warren.spark.streams.link import Bounds
-from warren.spark.streams.places import StreamPlaces
+from warren.spark.stream_client import ChunkRequest, OffsetBounds, StreamOffsetReader
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -47,16 +45,19 @@ def test_a_read_goes_on_at_another_master(trio: Trio) -> None:
     master = next(node for node in trio.nodes if node.name == standing(trio, STREAM).master)
     others = [node for node in trio.nodes if node is not master]
     # one reads at the master, and one at a node that will stay
-    readers = [each_number(Wanted(Broker(url_of(nodes)), STREAM, 0, ROWS)) for nodes in ([master, *others], others)]
+    readers = [
+        each_number(ChunkRequest(BrokerOptions(url_of(nodes)), STREAM, 0, ROWS))
+        for nodes in ([master, *others], others)
+    ]
     found = [[next(numbers) for _ in range(2000)] for numbers in readers]
-    places = StreamPlaces(Broker(url_of([master, *others])), STREAM)
-    assert places.bounds() == {0: Bounds(0, ROWS)}
+    places = StreamOffsetReader(BrokerOptions(url_of([master, *others])), STREAM)
+    assert places.bounds() == {0: OffsetBounds(0, ROWS)}
     master.kill()
     for numbers, so_far in zip(readers, found, strict=True):
         so_far.extend(numbers)
         assert so_far == list(range(ROWS))
     await_another_master(trio, [STREAM], master)
-    assert places.bounds() == {0: Bounds(0, ROWS)}
+    assert places.bounds() == {0: OffsetBounds(0, ROWS)}
     places.close()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support.debian import environment, program
 from tests.support.namespaces import NamespaceWorld
-from warren.ha.deployment import Deployment
+from warren.cli.ha.deployment import Deployment
 
 STOP_DEADLINE_S = 20.0
 

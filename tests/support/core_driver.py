@@ -8,13 +8,11 @@ Not here: sockets (`amqp_client`), a whole simulated world (`warren.sim`).
 
 from collections.abc import Iterable
 
-from warren.access.hashing import is_password
+from warren.broker.access.passwords import is_password
 from warren.broker.broker import Broker
-from warren.errors import Refused
-from warren.model.commands import Command
-from warren.model.effects import (
-    Answered,
+from warren.broker.model.effects import (
     CloseConnection,
+    CompleteCommand,
     Effect,
     Note,
     PauseReading,
@@ -23,17 +21,20 @@ from warren.model.effects import (
     SetTimer,
     VerifyPassword,
 )
-from warren.model.events import (
+from warren.broker.model.events import (
     BytesReceived,
-    Commanded,
-    ConnectionLost,
+    Command,
+    CommandReceived,
+    ConnectionDropped,
     ConnectionOpened,
     Event,
     PasswordVerified,
 )
-from warren.model.settings import BrokerSettings
+from warren.broker.model.settings import BrokerSettings
+from warren.errors import Refused
+from warren.wire.field_tables import Table
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
-from warren.wire.method_stream import Heard, MethodStream
+from warren.wire.method_stream import MethodStream, ReceivedMethod
 from warren.wire.methods import (
     BasicConsume,
     BasicPublish,
@@ -49,7 +50,6 @@ from warren.wire.methods import (
     encode_method,
 )
 from warren.wire.properties import Properties, encode_header_payload
-from warren.wire.values import Table
 
 START_MS = 1_700_000_000_000
 FRAME_MAX = 131_072
@@ -65,7 +65,7 @@ class Core:
         # when the broker wants to be called next; 0 for not at all
         self.timer_at_ms = 0
         self.notes: list[Note] = []
-        self.answers: dict[int, Answered] = {}
+        self.answers: dict[int, CompleteCommand] = {}
         # passwords that nobody has looked at yet
         self.asked: list[VerifyPassword] = []
         self.closed: list[int] = []
@@ -138,7 +138,7 @@ class Core:
     def command(self, command: Command) -> object:
         """What an operator's command comes to; a `Refused` if it is."""
         ticket = len(self.answers) + 1
-        self.turn(Commanded(ticket, command))
+        self.turn(CommandReceived(ticket, command))
         answer = self.answers[ticket]
         if answer.refusal:
             raise Refused(answer.refusal, answer.reason)
@@ -172,7 +172,7 @@ class Core:
             self.closed.append(effect.connection_id)
         elif isinstance(effect, VerifyPassword):
             self.asked.append(effect)
-        elif isinstance(effect, Answered):
+        elif isinstance(effect, CompleteCommand):
             self.answers[effect.ticket] = effect
         elif isinstance(effect, Note):
             self.notes.append(effect)
@@ -186,7 +186,7 @@ class Client:
         self.number = number
         self.octets_received = 0
         self._stream = MethodStream()
-        self._heard: list[Heard] = []
+        self._heard: list[ReceivedMethod] = []
 
     def take(self, data: bytes) -> None:
         self.octets_received += len(data)
@@ -200,11 +200,11 @@ class Client:
         return self.read(spoken(*methods, channel=channel))
 
     def lose(self) -> list[Effect]:
-        return self.core.turn(ConnectionLost(self.number, "gone"))
+        return self.core.turn(ConnectionDropped(self.number, "gone"))
 
     def shake_hands(
         self, heartbeat_s: int = 0, capabilities: Table = CAPABLE, user: str = "guest", vhost: str = "/"
-    ) -> list[Heard]:
+    ) -> list[ReceivedMethod]:
         self.log_in(user, user, capabilities)
         self.say(ConnectionTuneOk(channel_max=2047, frame_max=FRAME_MAX, heartbeat=heartbeat_s), channel=0)
         self.say(ConnectionOpen(virtual_host=vhost), channel=0)
@@ -241,7 +241,7 @@ class Client:
         """All of them in one read."""
         return self.read(b"".join(published(key, body, exchange) for body in bodies))
 
-    def heard(self) -> list[Heard]:
+    def heard(self) -> list[ReceivedMethod]:
         """Everything since it was asked last."""
         heard, self._heard = self._heard, []
         return heard

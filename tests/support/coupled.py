@@ -6,11 +6,11 @@ Not here: the core and its world (`core_driver`), a client on sockets (`tests.cl
 from collections.abc import Callable
 
 from tests.support.core_driver import Core
+from warren.broker.model.events import BytesReceived, ConnectionDropped
 from warren.client.machine.channel import ChannelMachine
 from warren.client.machine.connection import ConnectionMachine
-from warren.client.machine.events import Answered, Event
+from warren.client.machine.events import CallAnswered, ClientEvent
 from warren.client.machine.settings import ClientSettings
-from warren.model.events import BytesReceived, ConnectionLost
 from warren.wire.methods import Method
 
 Cut = Callable[[bytes], list[bytes]]
@@ -31,12 +31,12 @@ class Coupled:
         self.link.take = self._sent_by_core.append  # type: ignore[method-assign]
         self._cut = cut
         self.machine = ConnectionMachine(settings or ClientSettings(), core.now_ms)
-        self.events: list[Event] = []
+        self.events: list[ClientEvent] = []
         self.run()
 
-    def run(self) -> list[Event]:
+    def run(self) -> list[ClientEvent]:
         """Carry bytes to and fro until neither side has any left; what the client learned meanwhile."""
-        learned: list[Event] = []
+        learned: list[ClientEvent] = []
         for _ in range(10_000):
             sent = self.machine.take_output()
             for piece in self._cut(sent) if sent else []:
@@ -58,13 +58,13 @@ class Coupled:
         self.run()
         return channel
 
-    def call(self, channel: ChannelMachine, method: Method) -> Answered:
+    def call(self, channel: ChannelMachine, method: Method) -> CallAnswered:
         """The answer; there must be one."""
         ticket = channel.call(method)
-        answers = [event for event in self.run() if isinstance(event, Answered) and event.ticket == ticket]
+        answers = [event for event in self.run() if isinstance(event, CallAnswered) and event.ticket == ticket]
         assert len(answers) == 1, f"{method.name} was not answered"
         return answers[0]
 
-    def lose(self) -> list[Event]:
-        self.core.turn(ConnectionLost(self.link.number, "gone"))
+    def lose(self) -> list[ClientEvent]:
+        self.core.turn(ConnectionDropped(self.link.number, "gone"))
         return self.machine.lose("gone")

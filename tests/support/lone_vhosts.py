@@ -1,24 +1,23 @@
 """Virtual hosts of a node that agrees with itself, without the rest of the node."""
 
-from warren.broker.agreement import LoneAgreement
-from warren.broker.applying import Appliers
-from warren.broker.topology_applier import TopologyApplier
+from warren.broker.appliers import TopologyApplier
+from warren.broker.metadata.backend import LocalMetadataBackend, MetadataAppliers
+from warren.broker.metadata.store import MetadataChangeLog
+from warren.broker.model.ports import QueueLogs
+from warren.broker.model.turn import Turn
 from warren.broker.vhost import Vhost
-from warren.model.ports import QueueLogs
-from warren.model.turn import Turn
-from warren.store.metadata import Metadata
 
 
 def lone_vhosts(
-    names: list[str], turn: Turn, metadata: Metadata | None = None, logs: QueueLogs | None = None
+    names: list[str], turn: Turn, metadata: MetadataChangeLog | None = None, logs: QueueLogs | None = None
 ) -> dict[str, Vhost]:
-    appliers = Appliers()
-    agreement = LoneAgreement(appliers)
-    agreement.metadata = metadata
-    vhosts = {name: Vhost(name, turn, agreement, logs) for name in names}
-    appliers.add(TopologyApplier(vhosts, turn.figures))
+    appliers = MetadataAppliers()
+    backend = LocalMetadataBackend(appliers)
+    backend.metadata = metadata
+    vhosts = {name: Vhost(name, turn, backend, logs) for name in names}
+    appliers.add(TopologyApplier(vhosts, turn.stats))
     return vhosts
 
 
-def lone_vhost(turn: Turn, metadata: Metadata | None = None, logs: QueueLogs | None = None) -> Vhost:
+def lone_vhost(turn: Turn, metadata: MetadataChangeLog | None = None, logs: QueueLogs | None = None) -> Vhost:
     return lone_vhosts(["/"], turn, metadata, logs)["/"]

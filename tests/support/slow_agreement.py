@@ -1,21 +1,20 @@
 """An agreement whose answers are the test's: every plan waits until the test says what becomes of it."""
 
-from warren.broker.agreement import Agreement, LoneAgreement
-from warren.broker.applying import Appliers
-from warren.store.plan import AgreementWaiter, Plan
+from warren.broker.metadata.backend import LocalMetadataBackend, MetadataAppliers, MetadataBackend
+from warren.broker.metadata.transaction import MetadataTransaction, TransactionWaiter
 
 
-class SlowAgreement(Agreement):
+class SlowAgreement(MetadataBackend):
     """Plans that wait, oldest first."""
 
-    def __init__(self, appliers: Appliers) -> None:
-        self.waiting: list[tuple[Plan, AgreementWaiter | None]] = []
-        self._lone = LoneAgreement(appliers)
+    def __init__(self, appliers: MetadataAppliers) -> None:
+        self.waiting: list[tuple[MetadataTransaction, TransactionWaiter | None]] = []
+        self._lone = LocalMetadataBackend(appliers)
 
-    def at_once(self) -> bool:
+    def is_immediate(self) -> bool:
         return False
 
-    def agree(self, plan: Plan, waiter: AgreementWaiter | None) -> bool:
+    def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
         self.waiting.append((plan, waiter))
         return False
 
@@ -26,7 +25,7 @@ class SlowAgreement(Agreement):
     def grant(self) -> None:
         """The oldest plan comes about."""
         plan, waiter = self.waiting.pop(0)
-        self._lone.agree(plan, None)
+        self._lone.submit(plan, None)
         if waiter is not None:
             waiter.agreed()
 

@@ -8,7 +8,7 @@ from tests.support.amqp_client import Channel, Connection
 from tests.wire.conftest import Connect, Unique
 from tests.wire.faults import expect_fault
 from tests.wire.test_streams import declare, fill, offsets, reader
-from warren.stream.chunk import Chunk
+from warren.broker.streams.chunk import Chunk
 
 LARGE = 3_000
 

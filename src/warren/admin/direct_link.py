@@ -14,7 +14,7 @@ One request is under way at a time. A `channel.close` or `connection.close` of t
 Whoever consumes sets `deliver` first. Deliveries do not wait here: a consumer that has enough says so (`pause`), as a
 full socket would, and the rest stays in its queue.
 
-Not here: what a fault is called in HTTP (`admin.resources`), the handshake's other side (`session.handshake`).
+Not here: what a fault is called in HTTP (`admin.resources`), the handshake's other side (`broker.sessions.handshake`).
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from warren.errors import CONNECTION_FORCED, WarrenError
-from warren.model.events import (
+from warren.broker.model.events import (
     BytesReceived,
-    ConnectionLost,
+    ConnectionDropped,
     ConnectionOpened,
     Event,
     WritesPaused,
     WritesResumed,
 )
+from warren.errors import CONNECTION_FORCED, WarrenError
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
-from warren.wire.method_stream import Heard, MethodStream
+from warren.wire.method_stream import MethodStream, ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
     BasicDeliver,
@@ -66,7 +66,7 @@ class LinkFault(WarrenError):
         self.text = text
 
 
-class Switchboard(Protocol):
+class BrokerGateway(Protocol):
     """Where the core's events go in, and where its bytes for a connection come out."""
 
     links: dict[int, Any]
@@ -77,14 +77,14 @@ class Switchboard(Protocol):
 class DirectLinks:
     """Makes direct links into one node."""
 
-    def __init__(self, switchboard: Switchboard, next_id: Callable[[], int], frame_bytes_max: int) -> None:
-        self._switchboard = switchboard
+    def __init__(self, gateway: BrokerGateway, next_id: Callable[[], int], frame_bytes_max: int) -> None:
+        self._gateway = gateway
         self._next_id = next_id
         self._frame_bytes_max = frame_bytes_max
 
     def unconnected(self) -> "DirectLink":
         """A link for somebody who connects it, and hangs up."""
-        return DirectLink(self._switchboard, self._next_id(), self._frame_bytes_max)
+        return DirectLink(self._gateway, self._next_id(), self._frame_bytes_max)
 
     @asynccontextmanager
     async def open(self, user: str, vhost: str) -> AsyncIterator["DirectLink"]:
@@ -100,24 +100,24 @@ class DirectLinks:
 class DirectLink:
     """One connection with one channel."""
 
-    def __init__(self, switchboard: Switchboard, connection_id: int, frame_bytes_max: int) -> None:
-        self._switchboard = switchboard
+    def __init__(self, gateway: BrokerGateway, connection_id: int, frame_bytes_max: int) -> None:
+        self._gateway = gateway
         self._connection_id = connection_id
         self._frame_bytes_max = frame_bytes_max
         self._stream = MethodStream(frame_bytes_max)
-        self._heard: asyncio.Queue[Heard | LinkFault] = asyncio.Queue()
+        self._heard: asyncio.Queue[ReceivedMethod | LinkFault] = asyncio.Queue()
         self._confirming = False
         self._published = 0
         self._gone = False
         # who takes what is delivered
-        self.deliver: Callable[[Heard], None] | None = None
+        self.deliver: Callable[[ReceivedMethod], None] | None = None
         # the core writes to a connection's transport
         self.transport = self
 
     async def connect(self, user: str, vhost: str) -> None:
         opened = ConnectionOpened(self._connection_id, "127.0.0.1", 0, "127.0.0.1", 0, internal=True, trusted_user=user)
-        self._switchboard.links[self._connection_id] = self
-        self._switchboard.add(opened)
+        self._gateway.links[self._connection_id] = self
+        self._gateway.add(opened)
         hello = [
             (0, ConnectionStartOk("EXTERNAL", b"")),
             (0, ConnectionTuneOk(channel_max=CHANNEL, frame_max=self._frame_bytes_max, heartbeat=0)),
@@ -132,12 +132,12 @@ class DirectLink:
         """What a method is answered with."""
         return (await self.ask_content(method, answer))[0]
 
-    async def ask_content(self, method: Method, answer: type[_Answer]) -> tuple[_Answer, Heard]:
+    async def ask_content(self, method: Method, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
         """The same for an answer that content comes with."""
         self._send(encode_method(CHANNEL, method))
         return await self._hear(answer)
 
-    async def ask_either(self, method: Method, *answers: type[Method]) -> Heard:
+    async def ask_either(self, method: Method, *answers: type[Method]) -> ReceivedMethod:
         """What a method is answered with that has several answers."""
         self._send(encode_method(CHANNEL, method))
         return await self._next(answers)
@@ -191,17 +191,17 @@ class DirectLink:
 
     def pause(self) -> None:
         """Nothing more is delivered, but for what is on its way in this turn."""
-        self._switchboard.add(WritesPaused(self._connection_id))
+        self._gateway.add(WritesPaused(self._connection_id))
 
     def resume(self) -> None:
-        self._switchboard.add(WritesResumed(self._connection_id))
+        self._gateway.add(WritesResumed(self._connection_id))
 
     def hang_up(self) -> None:
         """The core forgets the connection, and gives back what it holds."""
         if not self._gone:
             self._gone = True
-            self._switchboard.links.pop(self._connection_id, None)
-            self._switchboard.add(ConnectionLost(self._connection_id))
+            self._gateway.links.pop(self._connection_id, None)
+            self._gateway.add(ConnectionDropped(self._connection_id))
 
     # -- what the core's effects do
 
@@ -219,7 +219,7 @@ class DirectLink:
         self._heard.put_nowait(LinkFault(CONNECTION_FORCED, "the connection was closed"))
         if not self._gone:
             self._gone = True
-            self._switchboard.add(ConnectionLost(self._connection_id))
+            self._gateway.add(ConnectionDropped(self._connection_id))
 
     def abort(self) -> None:
         self.close()
@@ -233,14 +233,14 @@ class DirectLink:
     # -- requests and answers
 
     def _send(self, data: bytes) -> None:
-        self._switchboard.add(BytesReceived(self._connection_id, data))
+        self._gateway.add(BytesReceived(self._connection_id, data))
 
-    async def _hear(self, answer: type[_Answer]) -> tuple[_Answer, Heard]:
+    async def _hear(self, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
         heard = await self._next((answer,))
         assert isinstance(heard.method, answer)
         return heard.method, heard
 
-    async def _next(self, answers: tuple[type[Method], ...]) -> Heard:
+    async def _next(self, answers: tuple[type[Method], ...]) -> ReceivedMethod:
         while True:
             heard = await self._heard.get()
             if isinstance(heard, LinkFault):

@@ -1,33 +1,32 @@
 """One bridge as it is defined, and one of its lives.
 
-Not here: who begins its lives (`bridges.keeper`), carrying itself (`bridges.carrying`).
+Not here: who begins its lives (`bridges.supervisor`), carrying itself (`bridges.carrying`).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 
-from warren.bridges.carrying.caution import Caution
-from warren.bridges.carrying.tally import Tally
-from warren.bridges.host import Host
+from warren.bridges.host import BridgeHost
+from warren.bridges.settlement import BridgeStats, PoisonMessageGuard
 
 
-class Life:
+class BridgeRun:
     """What a bridge has while it lives: from its first attempt to connect until it breaks or is done."""
 
     def __init__(
         self,
-        host: Host,
+        host: BridgeHost,
         described: Mapping[str, object],
-        tally: Tally,
+        stats: BridgeStats,
         on_up: Callable[[Mapping[str, object]], None],
-        caution: Caution | None = None,
+        poison_guard: PoisonMessageGuard | None = None,
     ) -> None:
         self.host = host
         # how the bridge is known in the log
         self.described = described
-        self.tally = tally
+        self.stats = stats
         # what lives before this one have learnt
-        self.caution = caution or Caution()
+        self.poison_guard = poison_guard or PoisonMessageGuard()
         self._on_up = on_up
 
     def is_up(self, **facts: object) -> None:
@@ -58,14 +57,14 @@ class Bridge(ABC):
         """Fields by which its lines in the log are known, for example kind, vhost and name."""
 
     @abstractmethod
-    async def live(self, life: Life) -> None:
+    async def live(self, life: BridgeRun) -> None:
         """Connect, declare, carry. Returns when there is nothing left to do for ever; raises when it broke.
 
         When it is to end it is cancelled. Either way it closes what it has opened (`async with`).
         """
 
     async def retire(  # noqa: B027 - most have nothing to clear up
-        self, host: Host, wanted: Collection["Bridge"]
+        self, host: BridgeHost, wanted: Collection["Bridge"]
     ) -> None:
         """It is wanted no more, by anybody, and lives no more: clear up what it has left elsewhere.
 

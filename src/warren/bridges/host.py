@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from warren.broker.policies.parameters import Parameter
 from warren.client.connection import Connection
-from warren.policy.parameters import Parameter
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 
-class HostLog(Protocol):
+class BridgeLog(Protocol):
     """One line for each event: noun.verb in the past, and facts as fields."""
 
     def info(self, event: str, **fields: object) -> None: ...
@@ -27,7 +27,7 @@ class HostLog(Protocol):
 
 
 @dataclass(frozen=True)
-class Federated:
+class FederatedObject:
     """An exchange or a queue whose effective policy names upstreams, and what it would be declared with again."""
 
     kind: Literal["exchange", "queue"]
@@ -56,7 +56,7 @@ class LocalBinding:
     destination: str
 
 
-class Host(Protocol):
+class BridgeHost(Protocol):
     """A node, for the bridges that run on it."""
 
     @property
@@ -66,7 +66,7 @@ class Host(Protocol):
     def cluster_name(self) -> str: ...
 
     @property
-    def log(self) -> HostLog: ...
+    def log(self) -> BridgeLog: ...
 
     def parameters(self, component: str) -> list[Parameter]:
         """All of a component, of all virtual hosts."""
@@ -74,7 +74,7 @@ class Host(Protocol):
     def global_parameter(self, name: str) -> object:
         """None if there is none of that name."""
 
-    def federated(self) -> list[Federated]:
+    def federated(self) -> list[FederatedObject]:
         """The exchanges and queues that have upstreams."""
 
     def bindings_of(self, vhost: str, exchange: str) -> list[LocalBinding]:

@@ -1,1 +1,3 @@
-"""A whole node as one pure machine: events in, effects out."""
+"""The pure state machine of one node: events in, effects out, through `Broker.handle`.
+Not here: sockets, disk and clocks (`node`).
+"""

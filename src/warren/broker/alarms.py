@@ -7,15 +7,15 @@ memory is *tight*: what arrives goes to disk alone.
 
 Disk: below its limit of free space, or when a write finds no room.
 
-Not here: the measuring (`node.memory`, `node.disk`), what a blocked client sees (`session.connection`).
+Not here: the measuring (`node.resources`, `node.disk`), what a blocked client sees (`broker.sessions.connection`).
 """
 
 from typing import final
 
 from mypy_extensions import i64
 
-from warren.model.events import DiskFull, DiskMeasured, Event, MemoryMeasured
-from warren.model.turn import Turn
+from warren.broker.model.events import DiskFull, DiskMeasured, Event, MemoryMeasured
+from warren.broker.model.turn import Turn
 
 
 @final

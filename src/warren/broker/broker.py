@@ -15,78 +15,72 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.access.catalog import Catalog
-from warren.access.rights import Rights
-from warren.broker.access.applier import AccessApplier, VhostOwner
-from warren.broker.access.first_access import plan_first_access
-from warren.broker.access.logins import Logins
-from warren.broker.access.population import Population
-from warren.broker.access.user_commands import LoginCommands, UserCommands
-from warren.broker.access.vhost_commands import VhostCommands
-from warren.broker.agreement import Charter, LoneAgreement
+from warren.broker.access.rights import Rights
+from warren.broker.access.users import AccessCatalog
 from warren.broker.alarms import Alarms
-from warren.broker.applying import Appliers
-from warren.broker.clustering import Clustering, Service
-from warren.broker.control import Control
-from warren.broker.dead_letters import DeadLetters
-from warren.broker.guests import Guests
-from warren.broker.names import FreshNames
-from warren.broker.orders.connection_commands import ConnectionCommands
-from warren.broker.orders.mirror_commands import MirrorCommands
-from warren.broker.orders.topology_commands import TopologyCommands
-from warren.broker.policy.applier import PolicyApplier
-from warren.broker.policy.parameter_commands import ParameterCommands
-from warren.broker.policy.policy_commands import PolicyCommands
-from warren.broker.sharing.entry import ClusterEntry
-from warren.broker.storage import Storage
-from warren.broker.timeouts import ConsumerTimeouts
-from warren.broker.topology_applier import TopologyApplier
-from warren.broker.vhost import Vhost
-from warren.errors import NOT_ALLOWED, ConnectionFault
-from warren.model.effects import Effect, PauseService, ResumeService, SetTimer, StopNode
-from warren.model.events import (
+from warren.broker.appliers import AccessApplier, PolicyApplier, TopologyApplier, VhostOwner
+from warren.broker.cluster.cluster import ClientService, ClusterNode
+from warren.broker.cluster.join import ClusterJoin
+from warren.broker.cluster.mirror_commands import MirrorCommands
+from warren.broker.commands.access import LoginCommands, UserCommands, VhostCommands
+from warren.broker.commands.connections import ConnectionCommands
+from warren.broker.commands.control import Control
+from warren.broker.commands.policies import ParameterCommands, PolicyCommands
+from warren.broker.commands.topology import TopologyCommands
+from warren.broker.connections import ClientConnections, ConnectionLimits
+from warren.broker.consumer_timeouts import ConsumerTimeouts
+from warren.broker.dead_letters import DeadLetterQueue
+from warren.broker.journal.recovery import StartupState
+from warren.broker.logins import Logins
+from warren.broker.metadata.backend import CurrentMetadataBackend, LocalMetadataBackend, MetadataAppliers
+from warren.broker.metadata.policy_definitions import GlobalParameterDefinition
+from warren.broker.metadata.store import Definition
+from warren.broker.metadata.transaction import MetadataTransaction
+from warren.broker.model.effects import Effect, PauseService, ResumeService, SetTimer, StopNode
+from warren.broker.model.events import (
     BytesReceived,
     ClusterEvent,
-    Commanded,
+    CommandReceived,
     Event,
     PasswordVerified,
     StopRequested,
 )
-from warren.model.figures import NodeFigures
-from warren.model.message import Message
-from warren.model.settings import BrokerSettings
-from warren.model.turn import FlushWaiter, Turn
-from warren.policy.policies import CLUSTER_ID, CLUSTER_NAME, Policies
-from warren.session import input as session_input
-from warren.session.connection import Connection
-from warren.session.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
-from warren.store.metadata import Definition
-from warren.store.plan import Plan
-from warren.store.policy_definitions import GlobalParameterDefinition
-from warren.store.recovery import Found
+from warren.broker.model.message import Message
+from warren.broker.model.names import NameGenerator
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.model.stats import NodeStats
+from warren.broker.model.turn import FlushWaiter, Turn
+from warren.broker.policies.policies import CLUSTER_ID, CLUSTER_NAME, Policies
+from warren.broker.sessions import input as session_input
+from warren.broker.sessions.connection import Connection
+from warren.broker.sessions.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
+from warren.broker.startup import plan_first_access
+from warren.broker.storage import Storage
+from warren.broker.vhost import Vhost
+from warren.errors import NOT_ALLOWED, ConnectionFault
 
 DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
 """More wait for the next turn: queues that dead-letter into one another must not hold up everybody else."""
 
 
 @final
-class Broker(NodePort, VhostOwner, Service, FlushWaiter):
+class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     """One node's core. `seed` makes the names it invents: unguessable if the seed is.
 
     `found` is what is on its disk; a core without one keeps everything in memory.
     """
 
-    def __init__(self, settings: BrokerSettings, seed: bytes, found: Found | None = None) -> None:
+    def __init__(self, settings: BrokerSettings, seed: bytes, found: StartupState | None = None) -> None:
         super().__init__(settings, Turn())
-        self._guests: Guests = Guests(self)
-        self.connections: dict[int, Connection] = self._guests.connections
-        self.figures: NodeFigures = self.turn.figures
+        self._clients: ClientConnections = ClientConnections(self)
+        self.connections: dict[int, Connection] = self._clients.connections
+        self.stats: NodeStats = self.turn.stats
         self.vhosts: dict[str, Vhost] = {}
-        self.access: Catalog = Catalog()
-        self._names: FreshNames = FreshNames(seed)
+        self.access: AccessCatalog = AccessCatalog()
+        self._names: NameGenerator = NameGenerator(seed)
         self._logins: Logins = Logins(settings, self.turn, self.access, self._names.secret())
-        self._population: Population = Population(self.access)
-        self._dead_letters: DeadLetters = DeadLetters(self.turn, settings.node_name)
+        self._connection_limits: ConnectionLimits = ConnectionLimits(self.access)
+        self._dead_letters: DeadLetterQueue = DeadLetterQueue(self.turn, settings.node_name)
         self._alarms: Alarms = Alarms(self.turn, settings.paging_ratio)
         self._timeouts: ConsumerTimeouts = ConsumerTimeouts(settings, self.turn, self.connections)
         self._timer_at_ms: i64 = 0
@@ -95,10 +89,10 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         self._closing_books: bool = False
         self._rested: bool = False
         self._storage: Storage | None = None
-        self.appliers: Appliers = Appliers()
-        self._lone: LoneAgreement = LoneAgreement(self.appliers)
-        self._charter: Charter = Charter(self._lone)
-        self.control: Control = Control(self.turn, self._charter)
+        self.appliers: MetadataAppliers = MetadataAppliers()
+        self._lone: LocalMetadataBackend = LocalMetadataBackend(self.appliers)
+        self._backend: CurrentMetadataBackend = CurrentMetadataBackend(self._lone)
+        self.control: Control = Control(self.turn, self._backend)
         self.policies: Policies = Policies()
         self.parameters: ParameterCommands = ParameterCommands(self.policies, self.vhosts)
         if found is not None:
@@ -106,16 +100,16 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
             self._lone.metadata = self._storage.metadata
-        self._entry: ClusterEntry = ClusterEntry(
+        self._entry: ClusterJoin = ClusterJoin(
             self,
             self,
             self._lone,
-            self._charter,
+            self._backend,
             self.appliers,
             self.vhosts,
             self.policies,
             self._names,
-            self._population,
+            self._connection_limits,
             self._storage,
         )
         self._add_appliers()
@@ -124,9 +118,9 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             self._entry.incarnation = 0 if found is None else found.incarnation
             self._begin(seed)
         else:
-            clustering = self._entry.start_as_member(found.incarnation)
+            cluster = self._entry.start_as_member(found.incarnation)
             self._bring_back()
-            clustering.adopt(found.revision, found.shared)
+            cluster.adopt(found.revision, found.shared)
         # what loading ordered goes out with the first turn
         self._first_effects: list[Effect] = self.turn.effects
 
@@ -160,19 +154,19 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
     def _begin(self, seed: bytes) -> None:
         """Bring back what was recorded, and add what is there from the first start on."""
         recorded = self._bring_back()
-        plan = Plan()
+        plan = MetadataTransaction()
         plan_first_access(plan, self.settings, seed, recorded, self.vhosts)
         if CLUSTER_ID not in self.policies.global_parameters:
             plan.put(GlobalParameterDefinition(CLUSTER_ID, self._names.fresh("rabbitmq-cluster-id-")))
-        self._charter.agree(plan, None)
+        self._backend.submit(plan, None)
 
     def add_vhost(self, name: str) -> Vhost:
         storage = self._storage
         journal = None if storage is None else storage.journal
         streams = None if storage is None else storage.streams
-        vhost = Vhost(name, self.turn, self._charter, journal, self.policies, self.connections, streams)
-        vhost.undertaker = self._dead_letters
-        vhost.whereabouts = self._entry.clustering
+        vhost = Vhost(name, self.turn, self._backend, journal, self.policies, self.connections, streams)
+        vhost.dead_letterer = self._dead_letters
+        vhost.queue_locations = self._entry.cluster
         self.vhosts[name] = vhost
         return vhost
 
@@ -187,12 +181,12 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
             vhost.check()
         for connection in self.connections.values():
             for channel in connection.channels.values():
-                channel.ledger.check()
+                channel.unacked_deliveries.check()
 
     def _add_appliers(self) -> None:
-        self.appliers.add(AccessApplier(self.access, self._logins, self._population, self, self.vhosts))
+        self.appliers.add(AccessApplier(self.access, self._logins, self._connection_limits, self, self.vhosts))
         self.appliers.add(PolicyApplier(self.policies, self.vhosts))
-        self.appliers.add(TopologyApplier(self.vhosts, self.figures))
+        self.appliers.add(TopologyApplier(self.vhosts, self.stats))
 
     def _add_handlers(self) -> None:
         self.control.add(UserCommands(self.access, self.vhosts))
@@ -214,17 +208,17 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         found = self.vhosts.get(vhost)
         if found is None:
             raise ConnectionFault(NOT_ALLOWED, f"vhost {vhost} not found")
-        self._population.check_room(connection, found)
+        self._connection_limits.check_room(connection, found)
         if (connection.user, vhost) not in self.access.permissions and not connection.opened.by_the_node:
             raise ConnectionFault(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{connection.user}'")
-        self._population.came(connection, vhost)
+        self._connection_limits.add_connection(connection, vhost)
         return found
 
     def rights(self, user: str, vhost: str) -> Rights:
         return Rights(self.access, user, vhost)
 
     def check_channel_room(self, connection: Connection) -> None:
-        self._population.check_channel_room(connection)
+        self._connection_limits.check_channel_room(connection)
 
     def cluster_name(self) -> str:
         name = self.policies.global_parameters.get(CLUSTER_NAME)
@@ -234,13 +228,13 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         return str(self.policies.global_parameters[CLUSTER_ID])
 
     @property
-    def clustering(self) -> Clustering | None:
+    def cluster(self) -> ClusterNode | None:
         """Its part in a cluster, if it is in one."""
-        return self._entry.clustering
+        return self._entry.cluster
 
     def reply_elsewhere(self, node: str, inbox: str, message: Message) -> None:
-        if self._entry.clustering is not None:
-            self._entry.clustering.links.reply(node, inbox, message)
+        if self._entry.cluster is not None:
+            self._entry.cluster.links.reply(node, inbox, message)
 
     def fresh_name(self, prefix: str) -> str:
         return self._names.fresh(prefix)
@@ -251,7 +245,7 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
     def connection_ended(self, connection: Connection) -> None:
         if connection.vhost is not None:
             name = connection.vhost.name
-            self._population.went(connection, name)
+            self._connection_limits.remove_connection(connection, name)
             self.vhosts[name].delete_queues_of(connection.connection_id)
 
     # -- events
@@ -268,12 +262,12 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
 
     def _take(self, event: Event) -> None:
         if isinstance(event, BytesReceived):
-            self._guests.received(event)
+            self._clients.received(event)
         elif isinstance(event, ClusterEvent):
             self._entry.take(event)
-        elif self._guests.take(event) or self._alarms.take(event):
+        elif self._clients.take(event) or self._alarms.take(event):
             return
-        elif isinstance(event, Commanded):
+        elif isinstance(event, CommandReceived):
             self.control.take(event)
         elif isinstance(event, PasswordVerified):
             self._logins.verified(event.ticket, event.good)
@@ -285,49 +279,49 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
     def _stop(self) -> None:
         self._stopping = True
         self.turn.note("info", "node.stopping", {"connections": len(self.connections)})
-        self._guests.shut_door("shutdown")
-        if self._entry.clustering is not None:
-            self._entry.clustering.retreat()
+        self._clients.stop_accepting("shutdown")
+        if self._entry.cluster is not None:
+            self._entry.cluster.retreat()
 
     # -- partitions
 
     def pause(self) -> None:
         self.turn.note("warning", "node.paused", {"connections": len(self.connections)})
-        self._guests.shut_door("cut off from too many nodes of the cluster")
+        self._clients.stop_accepting("cut off from too many nodes of the cluster")
         self.turn.effects.append(PauseService())
 
     def resume(self) -> None:
         self.turn.note("warning", "node.resumed", {})
         if not self._stopping:
-            self._guests.open_door()
+            self._clients.start_accepting()
         self.turn.effects.append(ResumeService())
 
     def may_be_behind(self) -> bool:
-        clustering = self._entry.clustering
-        return clustering is not None and clustering.shared.may_be_behind(int(self.turn.now_ms))
+        cluster = self._entry.cluster
+        return cluster is not None and cluster.shared.may_be_behind(int(self.turn.now_ms))
 
     # -- the end of the turn
 
     def _finish(self) -> None:
         turn = self.turn
-        clustering = self._entry.clustering
-        goes = self._stopping and not self.connections and (clustering is None or clustering.may_leave())
-        if goes and clustering is not None:
-            clustering.leave()
+        cluster = self._entry.cluster
+        goes = self._stopping and not self.connections and (cluster is None or cluster.may_leave())
+        if goes and cluster is not None:
+            cluster.leave()
         budget_bytes = DEAD_LETTER_BYTES_A_TURN
         while (
             turn.drains
             or (budget_bytes > 0 and self._dead_letters.waiting())
-            or (clustering is not None and clustering.busy())
+            or (cluster is not None and cluster.busy())
         ):
             if budget_bytes > 0:
                 budget_bytes = self._dead_letters.carry_out(self.vhosts, budget_bytes)
             drains, turn.drains = turn.drains, []
             for queue in drains:
                 queue.drain()
-            if clustering is not None:
-                clustering.end_round()
-        turn.fold_tallies()
+            if cluster is not None:
+                cluster.end_round()
+        turn.fold_counters()
         if goes:
             self._come_to_rest()
         if self._storage is not None:
@@ -338,8 +332,8 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
         outputs, turn.outputs = turn.outputs, []
         for output in outputs:
             output.flush()
-        if self._entry.clustering is not None:
-            self._entry.clustering.end_turn()
+        if self._entry.cluster is not None:
+            self._entry.cluster.end_turn()
         self._order_timer()
 
     def _end_waiting(self) -> None:
@@ -364,8 +358,8 @@ class Broker(NodePort, VhostOwner, Service, FlushWaiter):
 
     def _look_at_alarms(self) -> None:
         alarm = self._alarms.look()
-        if self._entry.clustering is not None:
-            alarm = self._entry.clustering.notices.alarmed(alarm)
+        if self._entry.cluster is not None:
+            alarm = self._entry.cluster.notices.alarmed(alarm)
         if alarm == self.alarm:
             return
         self.alarm = alarm

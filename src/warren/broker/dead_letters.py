@@ -8,21 +8,20 @@ It is forgotten where it died when it has arrived: at once, or when the other no
 A node that may be behind keeps what would go nowhere until it knows, as long as that is not too much: there may be a
 queue for it by now.
 
-Not here: when a message dies (`queue.queue`).
+Not here: when a message dies (`broker.queues.queue`).
 """
 
 from typing import Final, final
 
-from warren.broker.passages import Passage
-from warren.broker.vhost import Vhost
-from warren.broker.vhost_ports import Undertaker
-from warren.model.message import NO_EXPIRATION, Envelope, Message
-from warren.model.ports import DeadLetter, QueuePort
-from warren.model.turn import Turn
-from warren.routing.route import Recipients
-from warren.session import firehose
+from warren.broker.internal_publishes import InternalPublish
+from warren.broker.model.message import NO_EXPIRATION, Envelope, Message
+from warren.broker.model.ports import DeadLetter, QueuePort
+from warren.broker.model.turn import Turn
+from warren.broker.routing.exchanges import Recipients
+from warren.broker.sessions import firehose
+from warren.broker.vhost import DeadLetterer, Vhost
+from warren.wire.field_tables import Long, Table, Timestamp
 from warren.wire.properties import edit_headers
-from warren.wire.values import Long, Table, Timestamp
 
 REJECTED: Final = "rejected"
 COUNT_MAX: Final = 2**63 - 1
@@ -41,7 +40,7 @@ KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 @final
-class DeadLetters(Undertaker):
+class DeadLetterQueue(DeadLetterer):
     """Those on their way, carried out in slices.
 
     A slice that makes further dead letters is followed by those before anything older goes on, so that queues that
@@ -83,7 +82,7 @@ class DeadLetters(Undertaker):
         self._gather(len(self._batches))
         return budget_bytes
 
-    def carry_out_of(self, queue: QueuePort, vhost: Vhost) -> None:
+    def send_dead_letters_of(self, queue: QueuePort, vhost: Vhost) -> None:
         """The queue is about to be deleted: all that died in it is sent on first, lest a crash lose both."""
         self._gather(0)
         self._give_back_kept()
@@ -98,7 +97,7 @@ class DeadLetters(Undertaker):
         for letter in reversed(its):
             self._turn.held_bytes -= _held_bytes(letter)
             if publish_dead_letter(vhost, letter, self._turn, self._node_name) == NOT_SENT:
-                letter.queue.buried(letter.entry)
+                letter.queue.dead_letter_published(letter.entry)
 
     def drop_those_of(self, vhost: str) -> None:
         """The virtual host is gone, and so is wherever they would have gone."""
@@ -117,7 +116,7 @@ class DeadLetters(Undertaker):
     def _keep(self, letter: DeadLetter) -> bool:
         """Whether there is room for it; else it has gone nowhere."""
         if self._kept_bytes > KEPT_BYTES_MAX:
-            letter.queue.buried(letter.entry)
+            letter.queue.dead_letter_published(letter.entry)
             return False
         self._kept_bytes += _held_bytes(letter)
         self._kept.append(letter)
@@ -146,7 +145,7 @@ def _held_bytes(letter: DeadLetter) -> int:
 
 
 @final
-class LetterPassage(Passage):
+class DeadLetterPassage(InternalPublish):
     """A dead letter on its way."""
 
     def __init__(self, letter: DeadLetter, message: Message, turn: Turn) -> None:
@@ -155,7 +154,7 @@ class LetterPassage(Passage):
 
     def arrived(self) -> None:
         # only now: a crash in between must not lose it
-        self._letter.queue.buried(self._letter.entry)
+        self._letter.queue.dead_letter_published(self._letter.entry)
 
 
 def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name: str) -> int:
@@ -168,8 +167,8 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name:
         if turn.may_be_behind:
             return NOT_SENT
         if vhost.tracing:
-            firehose.dead_lettered(vhost.topology, node_name, letter, [])
-        letter.queue.buried(letter.entry)
+            firehose.trace_dead_lettered(vhost.topology, node_name, letter, [])
+        letter.queue.dead_letter_published(letter.entry)
         return 0
     deaths = deaths_of(letter, int(vhost.now_ms()) // 1000)
     message = dead_message(letter, deaths)
@@ -179,10 +178,10 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name:
         return NOT_SENT
     if vhost.tracing:
         taking = [queue for queue in route.queues if not _goes_round(queue, letter, deaths)]
-        firehose.dead_lettered(vhost.topology, node_name, letter, taking)
+        firehose.trace_dead_lettered(vhost.topology, node_name, letter, taking)
     for delaying in route.delayed:
         vhost.delay(delaying, message)
-    passage = LetterPassage(letter, message, turn)
+    passage = DeadLetterPassage(letter, message, turn)
     recipients = Recipients(route.queues, route.copies)
     for queue in recipients.row:
         if _goes_round(queue, letter, deaths):

@@ -7,7 +7,7 @@ it was. A node that may be behind keeps what would go nowhere until it knows: th
 A durable exchange has a log, as a queue has: its persistent messages are on disk, too, under the moment they are due,
 and are forgotten there when they went on. When the node starts they are all read back.
 
-Not here: which messages ask for a delay (`routing.delayed`).
+Not here: which messages ask for a delay (`broker.routing.topology`).
 """
 
 import heapq
@@ -15,15 +15,13 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.passages import Passage
-from warren.model.journal import Run
-from warren.model.message import Entry, Message
-from warren.model.ports import PENDING, SETTLED, PagedIn, QueueLog, QueueLogs
-from warren.model.turn import Timed, Timer, Turn
-from warren.routing.delayed import delay_of
-from warren.routing.exchange import Exchange
-from warren.routing.route import Recipients
-from warren.routing.topology import Topology
+from warren.broker.internal_publishes import InternalPublish
+from warren.broker.model.journal import PositionRange
+from warren.broker.model.message import Entry, Message
+from warren.broker.model.ports import PENDING, SETTLED, FetchWaiter, QueueLog, QueueLogs
+from warren.broker.model.turn import Timer, TimerTarget, Turn
+from warren.broker.routing.exchanges import Exchange, Recipients
+from warren.broker.routing.topology import Topology, delay_of
 from warren.wire.properties import edit_headers
 
 OVERHEAD_BYTES: Final[i64] = 256
@@ -34,14 +32,14 @@ BEHIND_MS: Final = 1_000
 
 
 @final
-class Delays(Timed):
+class DelayedMessages(TimerTarget):
     """One vhost's delayed messages, soonest first."""
 
     def __init__(self, topology: Topology, turn: Turn, logs: QueueLogs | None = None) -> None:
         self._topology: Topology = topology
         self._turn: Turn = turn
         self._logs: QueueLogs | None = logs
-        self._logged: dict[Exchange, LoggedDelays] = {}
+        self._logged: dict[Exchange, DelayLog] = {}
         self._heap: list[tuple[int, int, Exchange, Entry]] = []
         self._serial: int = 0
         self._timer: Timer | None = None
@@ -52,9 +50,9 @@ class Delays(Timed):
     def begin(self, exchange: Exchange) -> None:
         """A delaying exchange was made; if it is durable, it has an id."""
         if self._logs is not None and exchange.delays and exchange.exchange_id > 0:
-            self._logged[exchange] = LoggedDelays(self, exchange, self._logs.open(exchange.exchange_id, True, 0))
+            self._logged[exchange] = DelayLog(self, exchange, self._logs.open(exchange.exchange_id, True, 0))
 
-    def recover(self, exchange: Exchange, runs: list[Run], next_position: i64) -> None:
+    def recover(self, exchange: Exchange, runs: list[PositionRange], next_position: i64) -> None:
         """What the exchange held back when the node stopped."""
         self._serial = max(self._serial, int(next_position))
         self._logged[exchange].read(runs)
@@ -65,11 +63,11 @@ class Delays(Timed):
         entry = Entry(message, self._serial, self._turn.now_ms + delay_of(message))
         logged = self._logged.get(exchange)
         if logged is not None and message.persistent:
-            entry.holding = logged.log.store(message, entry.position, entry.expires_at_ms, 0)
+            entry.extent = logged.log.store(message, entry.position, entry.expires_at_ms, 0)
         self.keep(exchange, entry)
         self._tell()
         self.arm()
-        return SETTLED if entry.holding is None else PENDING
+        return SETTLED if entry.extent is None else PENDING
 
     def keep(self, exchange: Exchange, entry: Entry) -> None:
         heapq.heappush(self._heap, (int(entry.expires_at_ms), int(entry.position), exchange, entry))
@@ -114,7 +112,7 @@ class Delays(Timed):
     def forget(self, exchange: Exchange, entry: Entry) -> None:
         """A message has arrived where it was to go."""
         logged = self._logged.get(exchange)
-        if entry.holding is not None and logged is not None:
+        if entry.extent is not None and logged is not None:
             logged.log.forget(entry)
 
     def _released(self, exchange: Exchange, entry: Entry) -> bool:
@@ -139,7 +137,7 @@ class Delays(Timed):
             if passage.publish(queue):
                 recipients.taken_by(queue)
         exchange.published_out += len(recipients.row)
-        self._turn.figures.routed += len(recipients.row)
+        self._turn.stats.routed += len(recipients.row)
         passage.end()
         return True
 
@@ -161,12 +159,12 @@ class Delays(Timed):
 
 
 @final
-class DelayedPassage(Passage):
+class DelayedPassage(InternalPublish):
     """A message that is held back no more, on its way."""
 
-    def __init__(self, delays: Delays, exchange: Exchange, entry: Entry, due: Message, turn: Turn) -> None:
+    def __init__(self, delays: DelayedMessages, exchange: Exchange, entry: Entry, due: Message, turn: Turn) -> None:
         super().__init__(due, turn, counted=True)
-        self._delays: Delays = delays
+        self._delays: DelayedMessages = delays
         self._exchange: Exchange = exchange
         self._entry: Entry = entry
 
@@ -176,17 +174,17 @@ class DelayedPassage(Passage):
 
 
 @final
-class LoggedDelays(PagedIn):
+class DelayLog(FetchWaiter):
     """What one durable exchange has on disk."""
 
-    def __init__(self, delays: Delays, exchange: Exchange, log: QueueLog) -> None:
+    def __init__(self, delays: DelayedMessages, exchange: Exchange, log: QueueLog) -> None:
         self.log: QueueLog = log
-        self._delays: Delays = delays
+        self._delays: DelayedMessages = delays
         self._exchange: Exchange = exchange
         # those still to be read, the next one first
-        self._runs: list[Run] = []
+        self._runs: list[PositionRange] = []
 
-    def read(self, runs: list[Run]) -> None:
+    def read(self, runs: list[PositionRange]) -> None:
         self._runs = runs
         self._go_on()
 
@@ -202,7 +200,7 @@ class LoggedDelays(PagedIn):
         self._delays.arm()
         self._go_on()
 
-    def lent(self) -> None:
+    def delivery_allowed(self) -> None:
         """What is delayed is not lent to anybody."""
 
     def stop(self, reason: str) -> None:

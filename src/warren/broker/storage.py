@@ -4,37 +4,38 @@ Loading makes the durable exchanges, queues and bindings first, each queue with 
 the logs; then every queue is told what it has. Nothing of it is in memory until somebody wants it, but for what
 exchanges delay.
 
-Not here: the journal (`store.journal`), reading it (`store.recovery`), the metadata's way back (`broker.definitions`).
+Not here: the journal (`broker.journal.journal`), reading it (`broker.journal.recovery`), the metadata's way back
+(`broker.startup`).
 """
 
 from typing import final
 
-from warren.broker.definitions import Definitions
-from warren.broker.stream_files import StreamFiles
+from warren.broker.journal.journal import Journal
+from warren.broker.journal.recovery import Recovery, StartupState
+from warren.broker.metadata.store import Definition, MetadataChangeLog
+from warren.broker.model.events import ArchiveRead, ArchiveWritten, Event, FlushCompleted, IndexRead, JournalRead
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.model.turn import Turn
+from warren.broker.startup import DefinitionLoader
+from warren.broker.streams.files import StreamFiles
 from warren.broker.vhost import Vhost
-from warren.model.events import ArchiveRead, ArchiveWritten, Event, IndexRead, JournalRead, Stored
-from warren.model.settings import BrokerSettings
-from warren.model.turn import Turn
-from warren.store.journal import Journal
-from warren.store.metadata import Definition, Metadata
-from warren.store.recovery import Found, Recovery
 
 
 @final
 class Storage:
     """One node's disk, as its core sees it."""
 
-    def __init__(self, settings: BrokerSettings, turn: Turn, found: Found) -> None:
-        self.metadata: Metadata = Metadata(found.revision)
+    def __init__(self, settings: BrokerSettings, turn: Turn, found: StartupState) -> None:
+        self.metadata: MetadataChangeLog = MetadataChangeLog(found.revision)
         self.journal: Journal = Journal(turn, self.metadata, settings.segment_bytes, found.incarnation)
         self.streams: StreamFiles = StreamFiles(turn, True, found.archives)
         self._turn: Turn = turn
-        self._found: Found = found
-        self._definitions: Definitions = Definitions(found.values)
+        self._found: StartupState = found
+        self._definitions: DefinitionLoader = DefinitionLoader(found.values)
 
     def take(self, event: Event) -> None:
         """The disk answers."""
-        if isinstance(event, Stored):
+        if isinstance(event, FlushCompleted):
             self.journal.stored(event)
         elif isinstance(event, JournalRead):
             self.journal.journal_read(event)
@@ -59,14 +60,14 @@ class Storage:
         recovery = Recovery(self.journal, self._found.files, self._found.revision)
         recovery.run()
         for queue_id, queue in loaded.queues.items():
-            book = self.journal.books[queue_id]
-            queue.recover(book.runs(), book.next_position)
+            queue_index = self.journal.queue_indexes[queue_id]
+            queue.recover(queue_index.runs(), queue_index.next_position)
             reason = recovery.stopped.get(queue_id, "")
             if reason:
                 queue.stop(reason)
         for vhost_name, exchange_id, exchange in loaded.delaying_exchanges:
-            book = self.journal.books[exchange_id]
-            vhosts[vhost_name].delays.recover(exchange, book.runs(), book.next_position)
+            queue_index = self.journal.queue_indexes[exchange_id]
+            vhosts[vhost_name].delays.recover(exchange, queue_index.runs(), queue_index.next_position)
         facts: dict[str, object] = {
             "queues": len(loaded.queues),
             "messages": recovery.messages,

@@ -1,4 +1,8 @@
-"""One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
+"""Consumers that a queue had before it was mirrored go on with its seat when the master is another node.
+
+Not here: those that came later (`broker.links.mirrored_queue_proxy`).
+
+One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
 
 What somebody wants is planned and agreed upon (`declare_queues` to `unbind`); what was agreed upon is made and unmade
 (`make_queue` to `unmake_exchange`, `bindings`), each thing for itself.
@@ -6,25 +10,43 @@ What somebody wants is planned and agreed upon (`declare_queues` to `unbind`); w
 A queue that outlived its use is gone for everybody at once, even if it takes others a while to agree to that: till then
 it is a *departing* queue, closed and waiting to be unmade, and whoever declares one of its name waits for that.
 
-Not here: routing (`routing.topology`), what goes with what (`broker.topology_plans`), who calls upon it to make what
-(`broker.topology_applier`, `broker.definitions`), what clients may ask (`session.declaring`), what policies do to whom
-(`broker.policy.governor`).
+Not here: routing (`broker.routing.topology`), what goes with what (`broker.routing.topology_transactions`), who calls
+upon it to make what (`broker.appliers`, `broker.startup`), what clients may ask (`broker.sessions.declares`), what
+policies do to whom (`broker.policy_enforcer`).
+
+What a virtual host asks of the node it is on: where queues live, and who carries dead letters out.
+
+Not here: the virtual host (`broker.vhost`), dead letters (`broker.dead_letters`), clusters (`broker.cluster.cluster`).
 """
 
+from abc import abstractmethod
 from typing import final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
-from warren.broker.agreement import Agreement
-from warren.broker.bindings import Bindings
-from warren.broker.delays import Delays
-from warren.broker.departures import Departures
-from warren.broker.moves.moving_consumers import move_consumers
-from warren.broker.policy.governor import Governor
-from warren.broker.queue_making import QueueMaking
-from warren.broker.stream_files import StreamFiles
-from warren.broker.topology_plans import (
-    definition_of,
+from warren.broker.delays import DelayedMessages
+from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
+from warren.broker.links.queue_proxy import QueueProxy
+from warren.broker.metadata.backend import MetadataBackend
+from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
+from warren.broker.metadata.transaction import MetadataTransaction, TransactionWaiter
+from warren.broker.model.archive import Archive
+from warren.broker.model.local_queue import LocalQueue
+from warren.broker.model.message import Entry, Message
+from warren.broker.model.ports import ConsumerPort, DeadLetter, QueueLog, QueueLogs, QueuePort
+from warren.broker.model.stream_partitions import partition_count
+from warren.broker.model.turn import Turn
+from warren.broker.pending_deletes import PendingDeletes
+from warren.broker.policies.policies import Policies, Policy
+from warren.broker.policy_enforcer import PolicyEnforcer
+from warren.broker.queue_factory import QueueFactory
+from warren.broker.queues.queue import Queue, QueueOwner
+from warren.broker.routing.bindings import Bindings
+from warren.broker.routing.exchange_types import matcher_for
+from warren.broker.routing.exchanges import Binding, Exchange
+from warren.broker.routing.topology import TopologyRemoval
+from warren.broker.routing.topology_transactions import (
+    binding_definition_of,
     plan_binding,
     plan_exchange,
     plan_exchange_removal,
@@ -33,31 +55,53 @@ from warren.broker.topology_plans import (
     plan_unbinding,
     with_partitions,
 )
-from warren.broker.vhost_ports import Undertaker, Whereabouts
-from warren.model.archive import Archive
-from warren.model.message import Entry, Message
-from warren.model.own_queue import OwnQueue
-from warren.model.partitions import partition_count
-from warren.model.ports import Consumer, DeadLetter, QueueLog, QueueLogs, QueuePort
-from warren.model.turn import Turn
-from warren.policy.policies import Policies
-from warren.policy.policy import Policy
-from warren.queue.keeper import QueueKeeper
-from warren.queue.queue import Queue
-from warren.remote.seat import Seat
-from warren.remote.stand_in import StandIn
-from warren.routing.exchange import Binding, Exchange
-from warren.routing.removal import Removal
-from warren.routing.types import matcher_for
-from warren.session.connection import Connection
-from warren.session.consumer import ChannelConsumer
-from warren.session.ports import VhostPort
-from warren.store.plan import AgreementWaiter, Plan
-from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
-from warren.stream.catalog import Catalog
-from warren.stream.partitioning.partitioned import PartitionedStream
-from warren.stream.stream import Stream
-from warren.wire.values import Table
+from warren.broker.sessions.connection import Connection
+from warren.broker.sessions.consumers import ChannelConsumer
+from warren.broker.sessions.ports import VhostPort
+from warren.broker.streams.archive_index import ArchiveIndex
+from warren.broker.streams.files import StreamFiles
+from warren.broker.streams.partitioned import PartitionedStream
+from warren.broker.streams.stream import Stream
+from warren.wire.field_tables import Table
+
+
+def move_consumers(queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
+    """The queue of this node's is about to close, and lives elsewhere."""
+    places = {consumer: queue.begins_at(consumer) for consumer, _served in queue.consumers()}
+    for consumer in queue.dismiss():
+        if isinstance(consumer, ChannelConsumer):
+            proxy.take_over(consumer, places.get(consumer, -1))
+        else:
+            consumer.cancelled()
+
+
+class DeadLetterer:
+    """Carries dead letters out."""
+
+    @abstractmethod
+    def send_dead_letters_of(self, queue: QueuePort, vhost: "Vhost") -> None:
+        """Send on everything that died in this queue and waits."""
+
+
+@trait
+class QueueLocations:
+    """Where the queues of a cluster live."""
+
+    @abstractmethod
+    def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
+        """What stands in for a queue of another node, or of several; nothing for one that lives here alone."""
+
+    @abstractmethod
+    def changed(self, queue: QueuePort, definition: QueueDefinition) -> None:
+        """A queue lives on another node from now on, or is held by others."""
+
+    @abstractmethod
+    def forget(self, queue: QueuePort) -> None:
+        """A queue that something stands in for is gone."""
+
+    @abstractmethod
+    def policies_changed(self, vhost: str) -> None:
+        """Other policies may count for the queues of that virtual host."""
 
 
 @final
@@ -68,7 +112,7 @@ class Vhost(VhostPort):
         self,
         name: str,
         turn: Turn,
-        agreement: Agreement,
+        backend: MetadataBackend,
         logs: QueueLogs | None = None,
         policies: Policies | None = None,
         owners: dict[int, Connection] | None = None,
@@ -77,46 +121,48 @@ class Vhost(VhostPort):
         """Without logs its queues are in memory alone. `owners` is everybody who is connected."""
         super().__init__(name)
         self._turn: Turn = turn
-        self._agreement: Agreement = agreement
-        self._exclusive: dict[int, dict[str, OwnQueue]] = {}
-        self._queues: dict[str, OwnQueue] = {}
-        self._departures: Departures = Departures(self.topology, agreement, turn)
+        self._backend: MetadataBackend = backend
+        self._exclusive: dict[int, dict[str, LocalQueue]] = {}
+        self._queues: dict[str, LocalQueue] = {}
+        self._departures: PendingDeletes = PendingDeletes(self.topology, backend, turn)
         self.bindings: Bindings = Bindings(self.topology)
         self._cycles: dict[str, None] = {}
-        self.delays: Delays = Delays(self.topology, turn, logs)
-        self.undertaker: Undertaker | None = None
+        self.delays: DelayedMessages = DelayedMessages(self.topology, turn, logs)
+        self.dead_letterer: DeadLetterer | None = None
         # of a node in a cluster
-        self.whereabouts: Whereabouts | None = None
+        self.queue_locations: QueueLocations | None = None
         self._owners: dict[int, Connection] | None = owners
-        self._governor: Governor = Governor(name, self.topology, Policies() if policies is None else policies)
+        self._enforcer: PolicyEnforcer = PolicyEnforcer(
+            name, self.topology, Policies() if policies is None else policies
+        )
         files = StreamFiles(turn, False, None) if streams is None else streams
-        self._making: QueueMaking = QueueMaking(turn, self._governor, Keeper(self), logs, files)
+        self._making: QueueFactory = QueueFactory(turn, self._enforcer, QueueExpiry(self), logs, files)
 
     # -- what somebody wants
 
     def agrees_at_once(self) -> bool:
-        return self._agreement.at_once()
+        return self._backend.is_immediate()
 
-    def declare_queues(self, queues: list[QueueDefinition], waiter: AgreementWaiter | None = None) -> bool:
-        plan = Plan()
+    def declare_queues(self, queues: list[QueueDefinition], waiter: TransactionWaiter | None = None) -> bool:
+        plan = MetadataTransaction()
         for wanted in queues:
             for queue in with_partitions(wanted, self.topology.queues):
                 if self._departures.await_end(queue.name, waiter):
                     return False
                 plan_queue(plan, queue)
-        return self._agreement.agree(plan, waiter)
+        return self._backend.submit(plan, waiter)
 
-    def delete_queue(self, queue: QueuePort, waiter: AgreementWaiter | None = None) -> bool:
+    def delete_queue(self, queue: QueuePort, waiter: TransactionWaiter | None = None) -> bool:
         self._send_on_dead_letters(queue)
-        plan = Plan()
+        plan = MetadataTransaction()
         plan_queue_removal(plan, self.topology, queue)
-        return self._agreement.agree(plan, waiter)
+        return self._backend.submit(plan, waiter)
 
-    def delete_checked_queue(self, queue: QueuePort, waiter: AgreementWaiter) -> bool:
+    def delete_checked_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
         self._send_on_dead_letters(queue)
         return self._departures.remove_checked(queue, waiter)
 
-    def delete_mirrored_queue(self, name: str, waiter: AgreementWaiter) -> None:
+    def delete_mirrored_queue(self, name: str, waiter: TransactionWaiter) -> None:
         """It was found to be as whoever deletes it wants it to be."""
         stand_in = self.topology.queues.get(name)
         if stand_in is None:
@@ -132,17 +178,17 @@ class Vhost(VhostPort):
         auto_delete: bool,
         internal: bool,
         arguments: Table,
-        waiter: AgreementWaiter | None = None,
+        waiter: TransactionWaiter | None = None,
     ) -> bool:
         matcher_for(kind, arguments)
-        plan = Plan()
+        plan = MetadataTransaction()
         plan_exchange(plan, ExchangeDefinition(self.name, name, kind, durable, auto_delete, internal, arguments))
-        return self._agreement.agree(plan, waiter)
+        return self._backend.submit(plan, waiter)
 
-    def delete_exchange(self, exchange: Exchange, waiter: AgreementWaiter | None = None) -> bool:
-        plan = Plan()
+    def delete_exchange(self, exchange: Exchange, waiter: TransactionWaiter | None = None) -> bool:
+        plan = MetadataTransaction()
         plan_exchange_removal(plan, self.topology, exchange)
-        return self._agreement.agree(plan, waiter)
+        return self._backend.submit(plan, waiter)
 
     def bind(
         self,
@@ -150,15 +196,15 @@ class Vhost(VhostPort):
         destination: QueuePort | Exchange,
         routing_key: str,
         arguments: Table,
-        waiter: AgreementWaiter | None = None,
+        waiter: TransactionWaiter | None = None,
     ) -> bool:
         source.matcher.check(routing_key, arguments)
         binding = Binding(source, destination, routing_key, arguments)
         if binding in source.outgoing:
             return True
-        plan = Plan()
-        plan_binding(plan, definition_of(self.name, binding))
-        return self._agreement.agree(plan, waiter)
+        plan = MetadataTransaction()
+        plan_binding(plan, binding_definition_of(self.name, binding))
+        return self._backend.submit(plan, waiter)
 
     def unbind(
         self,
@@ -166,14 +212,14 @@ class Vhost(VhostPort):
         destination: QueuePort | Exchange,
         routing_key: str,
         arguments: Table,
-        waiter: AgreementWaiter | None = None,
+        waiter: TransactionWaiter | None = None,
     ) -> bool:
         binding = self.topology.binding(source, destination, routing_key, arguments)
         if binding is None:
             return True
-        plan = Plan()
+        plan = MetadataTransaction()
         plan_unbinding(plan, self.topology, binding)
-        return self._agreement.agree(plan, waiter)
+        return self._backend.submit(plan, waiter)
 
     def delete_queues_of(self, connection_id: int) -> None:
         for queue in list(self._exclusive.get(connection_id, {}).values()):
@@ -186,19 +232,19 @@ class Vhost(VhostPort):
             return
         self._send_on_dead_letters(queue)
         stand_in = self.topology.queues.get(queue.name)
-        if isinstance(stand_in, Seat):
+        if isinstance(stand_in, MirroredQueueProxy):
             self._departures.let_go_mirrored(self._queues[queue.name], stand_in)
         else:
             self._departures.let_go(self._queues[queue.name], refuses)
 
     def _send_on_dead_letters(self, queue: QueuePort) -> None:
         """Before it is recorded that the queue is gone."""
-        if self.undertaker is not None and queue.durable:
-            self.undertaker.carry_out_of(queue, self)
+        if self.dead_letterer is not None and queue.durable:
+            self.dead_letterer.send_dead_letters_of(queue, self)
 
     # -- what was agreed upon
 
-    def make_queue(self, definition: QueueDefinition, queue_id: int) -> OwnQueue | None:
+    def make_queue(self, definition: QueueDefinition, queue_id: int) -> LocalQueue | None:
         """The queue, if it lives here."""
         if partition_count(definition.arguments):
             logical = PartitionedStream(
@@ -207,8 +253,8 @@ class Vhost(VhostPort):
             logical.queue_id = queue_id
             self.topology.add_queue(logical)
             return None
-        if self.whereabouts is not None:
-            elsewhere = self.whereabouts.elsewhere(definition, queue_id)
+        if self.queue_locations is not None:
+            elsewhere = self.queue_locations.elsewhere(definition, queue_id)
             if elsewhere is not None:
                 self.topology.add_queue(elsewhere)
                 return None
@@ -235,7 +281,7 @@ class Vhost(VhostPort):
         return queue
 
     def make_mastered_stream(
-        self, definition: QueueDefinition, queue_id: int, log: QueueLog, archive: Archive, catalog: Catalog
+        self, definition: QueueDefinition, queue_id: int, log: QueueLog, archive: Archive, catalog: ArchiveIndex
     ) -> Stream:
         """The same, for a stream."""
         stream = self._making.make_stream_of(definition, queue_id, log, archive, catalog)
@@ -247,16 +293,16 @@ class Vhost(VhostPort):
         queue = self._queues.pop(name, None)
         if queue is None:
             return
-        seat = self.topology.queues.get(name)
-        if isinstance(seat, Seat):
-            move_consumers(queue, seat)
+        proxy = self.topology.queues.get(name)
+        if isinstance(proxy, MirroredQueueProxy):
+            move_consumers(queue, proxy)
         queue.close()
 
-    def own_queues(self) -> list[OwnQueue]:
+    def own_queues(self) -> list[LocalQueue]:
         """Those that are on this node, whatever stands in for them."""
         return list(self._queues.values())
 
-    def own_queue(self, name: str) -> OwnQueue | None:
+    def own_queue(self, name: str) -> LocalQueue | None:
         """The queue of that name that is on this node, whatever stands in for it."""
         return self._queues.get(name)
 
@@ -265,7 +311,7 @@ class Vhost(VhostPort):
         found: list[Entry] = []
         for connection in (self._owners or {}).values():
             for channel in connection.channels.values():
-                found += [entry for entry, taker in channel.ledger.outstanding() if taker.queue is queue]
+                found += [entry for entry, taker in channel.unacked_deliveries.outstanding() if taker.queue is queue]
                 if channel.transaction is not None:
                     lifted = channel.transaction.lifted()
                     found += [delivery.entry for delivery in lifted if delivery.taker.queue is queue]
@@ -277,7 +323,7 @@ class Vhost(VhostPort):
             self._unmake_elsewhere(name)
             return
         del self._queues[name]
-        self._turn.figures.queues_deleted += 1
+        self._turn.stats.queues_deleted += 1
         self._send_on_dead_letters(queue)
         self._exclusive.get(queue.owner_id, {}).pop(name, None)
         self.topology.remove_queue(queue)
@@ -289,9 +335,9 @@ class Vhost(VhostPort):
         if isinstance(distant, PartitionedStream):
             self.topology.remove_queue(distant)
             distant.close()
-        elif distant is not None and self.whereabouts is not None:
+        elif distant is not None and self.queue_locations is not None:
             self.topology.remove_queue(distant)
-            self.whereabouts.forget(distant)
+            self.queue_locations.forget(distant)
 
     def make_exchange(self, definition: ExchangeDefinition, exchange_id: int) -> Exchange:
         """A fault if there is none of its type."""
@@ -304,7 +350,7 @@ class Vhost(VhostPort):
             definition.arguments,
         )
         exchange.exchange_id = exchange_id if definition.durable and exchange_id > 0 else 0
-        self._governor.govern_exchange(exchange)
+        self._enforcer.apply_to_exchange(exchange)
         self.delays.begin(exchange)
         return exchange
 
@@ -317,7 +363,7 @@ class Vhost(VhostPort):
 
     def dismantle(self) -> None:
         """Unmake everything in it: the virtual host itself is about to go."""
-        removal = Removal(self.topology)
+        removal = TopologyRemoval(self.topology)
         removal.remove_all()
         for thing in removal.gone:
             if isinstance(thing, Binding):
@@ -331,9 +377,9 @@ class Vhost(VhostPort):
 
     def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
         """A policy of this virtual host was set or, if there is none of that name any more, cleared."""
-        self._governor.policy_changed(list(self._queues.values()), name, policy, operator)
-        if self.whereabouts is not None:
-            self.whereabouts.policies_changed(self.name)
+        self._enforcer.policy_changed(list(self._queues.values()), name, policy, operator)
+        if self.queue_locations is not None:
+            self.queue_locations.policies_changed(self.name)
 
     def set_tracing(self, on: bool) -> None:
         """Publish copies of all messages to the trace exchange from here on, or no more."""
@@ -363,18 +409,18 @@ class Vhost(VhostPort):
     def check(self) -> None:
         for queue in self._queues.values():
             queue.check()
-        self._governor.check(list(self._queues.values()))
+        self._enforcer.check(list(self._queues.values()))
 
 
-def _consumers_of(queue: QueuePort) -> list[Consumer]:
+def _consumers_of(queue: QueuePort) -> list[ConsumerPort]:
     """Those that this node knows."""
-    if isinstance(queue, StandIn):
+    if isinstance(queue, QueueProxy):
         return queue.consumers()
-    return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, OwnQueue) else []
+    return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, LocalQueue) else []
 
 
 @final
-class Keeper(QueueKeeper):
+class QueueExpiry(QueueOwner):
     """Deletes the queues that ask for it."""
 
     def __init__(self, vhost: Vhost) -> None:

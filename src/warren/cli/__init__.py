@@ -1,1 +1,3 @@
-"""The `warren` command."""
+"""The `warren` command and all its subcommands.
+Not here: what a node does (`node`), the simulator (`sim`).
+"""

@@ -3,7 +3,7 @@
 Standard output has the findings, as tables or as JSON; standard error has the progress and, at the end, the sentence
 that an exit code of 1 or 2 stands for.
 
-Not here: what is found and how it is shown (`cli.journal_findings`), reading and repairing (`node.disk.offline`).
+Not here: what is found and how it is shown (`cli.journal_report`), reading and repairing (`node.disk.offline`).
 """
 
 import json
@@ -34,12 +34,12 @@ def inspect(
     segment: Annotated[int | None, typer.Option(metavar="N", min=1, help="Of --records, only this segment.")] = None,
 ) -> int:
     """Print what a data directory holds; nothing in it is changed."""
-    from warren.cli.journal_findings import Progress, inspected, show
+    from warren.cli.journal_report import ScanProgress, inspected, show
     from warren.node.disk.offline import OfflineDirectory
 
     if segment is not None and not records:
         raise ConfigError("--segment N goes with --records")
-    progress = Progress()
+    progress = ScanProgress()
     offline = OfflineDirectory(directory, progress.tell, shared=True)
     try:
         if records:
@@ -75,12 +75,11 @@ def salvage(
 
     What is replaced is kept in DIR/salvage-TIME; segments are not written to.
     """
-    from warren.cli.journal_findings import Progress, inspected, show_salvage
+    from warren.cli.journal_report import ScanProgress, inspected, show_salvage
     from warren.node.disk.offline import OfflineDirectory
-    from warren.node.disk.offline_streams import found_streams
-    from warren.node.disk.stream_salvage import salvage_streams
+    from warren.node.disk.offline_streams import offline_streams, salvage_streams
 
-    progress = Progress()
+    progress = ScanProgress()
     offline = OfflineDirectory(directory, progress.tell, shared=False)
     try:
         findings = inspected(offline)
@@ -99,7 +98,7 @@ def salvage(
             _ask()
         recovered = offline.recover(lenient=True)
         kept = offline.salvage(recovered)
-        salvage_streams(offline.path, kept, found_streams(offline, recovered.journal))
+        salvage_streams(offline.path, kept, offline_streams(offline, recovered.journal))
         progress.done()
     finally:
         progress.done()

@@ -87,10 +87,10 @@ def serve(
     stopped: Annotated[bool, typer.Option("--stopped", help="Start when 'warren ctl start_app' says so.")] = False,
 ) -> int:
     """Run one node in the foreground until SIGTERM or Ctrl-C."""
-    from warren.node.config.settings import Flags, read_settings
-    from warren.node.serving import serve as serve_node
+    from warren.node.config.settings import NodeFlags, read_settings
+    from warren.node.service import serve as serve_node
 
-    flags = Flags(name, data, amqp, http, peer, config, tuple(join or ()), ram, witness, stopped)
+    flags = NodeFlags(name, data, amqp, http, peer, config, tuple(join or ()), ram, witness, stopped)
     return serve_node(read_settings(flags, os.environ))
 
 
@@ -103,16 +103,16 @@ def sim(
 ) -> int:
     """Replay one simulated run and print its trace."""
     if rings:
-        from warren.sim.rings.run import replay_rings
+        from warren.sim.replica_sets.run import replay_replica_sets
 
-        return replay_rings(seed, steps)
+        return replay_replica_sets(seed, steps)
     if nodes > 1:
         from warren.sim.cluster.run import replay_cluster
 
         return replay_cluster(seed, steps, nodes)
-    from warren.sim.run import replay
+    from warren.sim.run import replay_node
 
-    return replay(seed, steps)
+    return replay_node(seed, steps)
 
 
 app.add_typer(journal.app, name="journal")

@@ -16,10 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warren.client.channel import Channel
-    from warren.client.connecting import connect
-    from warren.client.connection import Connection
-    from warren.client.consumer import Consumer
+    from warren.client.channel import Channel, Consumer, DeclaredQueue
+    from warren.client.connection import Connection, connect
     from warren.client.errors import (
         BatchFailed,
         CallTimeout,
@@ -36,25 +34,23 @@ if TYPE_CHECKING:
         TablesRefused,
         UriError,
     )
-    from warren.client.machine.confirms import ConfirmRange
     from warren.client.machine.deliveries import Delivery, ReturnedMessage
-    from warren.client.machine.publishing import Message
-    from warren.client.topology import DeclaredQueue
+    from warren.client.machine.publishes import ConfirmRange, Message
     from warren.wire.field_tables import Timestamp
     from warren.wire.properties import Properties
 else:
     _HOMES = {
         "Channel": "warren.client.channel",
-        "ConfirmRange": "warren.client.machine.confirms",
+        "ConfirmRange": "warren.client.machine.publishes",
         "Connection": "warren.client.connection",
-        "Consumer": "warren.client.consumer",
-        "DeclaredQueue": "warren.client.topology",
+        "Consumer": "warren.client.channel",
+        "DeclaredQueue": "warren.client.channel",
         "Delivery": "warren.client.machine.deliveries",
-        "Message": "warren.client.machine.publishing",
+        "Message": "warren.client.machine.publishes",
         "Properties": "warren.wire.properties",
         "ReturnedMessage": "warren.client.machine.deliveries",
         "Timestamp": "warren.wire.field_tables",
-        "connect": "warren.client.connecting",
+        "connect": "warren.client.connection",
     }
 
     def __getattr__(name: str) -> object:

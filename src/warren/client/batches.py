@@ -23,7 +23,7 @@ from typing import Any, Final
 import orjson
 
 from warren.client.errors import CannotConvert
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
 from warren.wire.properties import Properties
 
 __all__ = ["BATCH_BYTES_MAX", "BatchBody", "batch_messages", "batch_records", "json_text", "plain_text"]

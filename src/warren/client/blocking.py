@@ -22,14 +22,14 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from warren.client import channel as on_loop
-from warren.client import connecting
+from warren.client import connection
+from warren.client.channel import Consumer as LoopConsumer
 from warren.client.connection import CLOSE_DEADLINE_S
 from warren.client.connection import Connection as LoopConnection
-from warren.client.consumer import Consumer as LoopConsumer
-from warren.client.loop_thread import LoopThread, Waited
+from warren.client.loop_thread import LoopFuture, LoopThread
 from warren.client.machine.deliveries import Delivery
-from warren.client.machine.publishing import Message
-from warren.wire.values import Table
+from warren.client.machine.publishes import Message
+from warren.wire.field_tables import Table
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -168,7 +168,7 @@ def _publish(
     exchange: str,
     routing_key: str,
     mandatory: bool,
-    waited: Waited[None],
+    waited: LoopFuture[None],
 ) -> None:
     """On the loop: what `Channel.publish` does, without a task for the one message that goes at once."""
     whole = Message(message) if isinstance(message, bytes) else message
@@ -224,13 +224,13 @@ def connect(
     url: str,
     *,
     name: str = "",
-    call_timeout_s: float = connecting.CALL_TIMEOUT_S,
+    call_timeout_s: float = connection.CALL_TIMEOUT_S,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Connection:
     """A connection to the first host of an AMQP URL that answers."""
     thread = LoopThread()
     try:
-        coroutine = connecting.connect(url, name=name, call_timeout_s=call_timeout_s, ssl_context=ssl_context)
+        coroutine = connection.connect(url, name=name, call_timeout_s=call_timeout_s, ssl_context=ssl_context)
         return Connection(thread, thread.run(coroutine))
     except BaseException:
         thread.stop()

@@ -3,30 +3,45 @@
 Whatever the broker refuses closes the channel; everyone who waits on it, and everyone who uses it from then on, gets a
 `ChannelClosed` with the broker's code and text. The connection and its other channels go on.
 
-Not here: declaring and binding (`client.topology`), how publishes wait (`client.publishing`).
+Not here: declaring and binding (`client.channel`), how publishes wait (`client.publisher`).
+
+The calls of a channel that make, bind and remove queues and exchanges.
+
+Not here: publishing and consuming (`client.channel`).
+
+A consumer: deliveries in the order they came, one by one or as many as there are.
+
+    async for delivery in consumer:             deliveries = await consumer.batch()
+
+Both end when the consumer was cancelled by the program, and raise what ended it otherwise, after everything that had
+come was handed out.
+
+Not here: acks (`client.channel`), how much may be on the way (`Channel.prefetch`).
 """
 
-from collections.abc import Sequence
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from warren.client import errors
-from warren.client.consumer import Consumer
-from warren.client.link import ChannelEvent, ChannelListener, Error, Link
 from warren.client.machine.channel import CHANNEL_CLOSING, ChannelMachine
 from warren.client.machine.deliveries import Delivery
 from warren.client.machine.events import (
-    Answered,
+    CallAnswered,
     Cancelled,
-    ChannelClosed,
+    ChannelClosedByBroker,
     Confirmed,
     Delivered,
     FlowChanged,
     Returned,
 )
-from warren.client.machine.publishing import Message
-from warren.client.publishing import Publisher
-from warren.client.topology import TopologyCalls
+from warren.client.machine.publishes import Message
+from warren.client.protocol import ChannelEvent, ChannelListener, ClientProtocol, ErrorFactory, delivered_bytes
+from warren.client.publisher import ChannelPublisher
+from warren.wire.field_tables import Table
 from warren.wire.methods import (
     BasicCancel,
     BasicConsume,
@@ -35,27 +50,223 @@ from warren.wire.methods import (
     BasicQos,
     BasicRecover,
     ConfirmSelect,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
     Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
     TxCommit,
     TxRollback,
     TxSelect,
 )
 from warren.wire.properties import Properties
-from warren.wire.values import Table
+
+
+@dataclass(frozen=True)
+class DeclaredQueue:
+    """A queue as the broker found or made it."""
+
+    name: str
+    messages: int
+    consumers: int
+
+
+class TopologyCalls(ABC):
+    """Each returns when the broker has answered; what it refuses is a `ChannelClosed`."""
+
+    @abstractmethod
+    async def _call(self, method: Method) -> CallAnswered:
+        """Send a method, and wait for its answer."""
+
+    async def declare_queue(
+        self,
+        name: str = "",
+        *,
+        durable: bool = False,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        passive: bool = False,
+        arguments: Table | None = None,
+    ) -> DeclaredQueue:
+        """A queue without a name gets one from the broker; `passive` asks only whether it is there."""
+        method = QueueDeclare(
+            name,
+            passive=passive,
+            durable=durable,
+            exclusive=exclusive,
+            auto_delete=auto_delete,
+            arguments=arguments,
+        )
+        answer = (await self._call(method)).method
+        assert isinstance(answer, QueueDeclareOk)
+        return DeclaredQueue(answer.queue, answer.message_count, answer.consumer_count)
+
+    async def bind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        await self._call(QueueBind(queue, exchange, routing_key, arguments=arguments))
+
+    async def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        await self._call(QueueUnbind(queue, exchange, routing_key, arguments))
+
+    async def purge_queue(self, queue: str) -> int:
+        """Drops what is ready; how many that were."""
+        answer = (await self._call(QueuePurge(queue))).method
+        assert isinstance(answer, QueuePurgeOk)
+        return answer.message_count
+
+    async def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """How many messages went with it."""
+        answer = (await self._call(QueueDelete(queue, if_unused, if_empty))).method
+        assert isinstance(answer, QueueDeleteOk)
+        return answer.message_count
+
+    async def declare_exchange(
+        self,
+        name: str,
+        type: str = "direct",
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        passive: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        method = ExchangeDeclare(
+            name,
+            type,
+            passive=passive,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+        )
+        await self._call(method)
+
+    async def bind_exchange(
+        self, destination: str, source: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        await self._call(ExchangeBind(destination, source, routing_key, arguments=arguments))
+
+    async def unbind_exchange(
+        self, destination: str, source: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        await self._call(ExchangeUnbind(destination, source, routing_key, arguments=arguments))
+
+    async def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        await self._call(ExchangeDelete(name, if_unused))
+
+
+class Consumer:
+    """What a channel gets from one queue."""
+
+    def __init__(self, tag: str, protocol: ClientProtocol, cancel: Callable[["Consumer"], Awaitable[None]]) -> None:
+        self.tag = tag
+        self._cancel = cancel
+        self._protocol = protocol
+        self._inbox: list[Delivery] = []
+        self._weight = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._error: ErrorFactory | None = None
+        # those that are handed out one by one, last first
+        self._in_hand: list[Delivery] = []
+
+    async def batch(self, timeout_s: float | None = None) -> list[Delivery]:
+        """All deliveries that are there, at least one; none if the time is over, or it was cancelled."""
+        if self._in_hand:
+            batch = self._in_hand[::-1]
+            self._in_hand = []
+            return batch
+        if not self._inbox and not self._ended:
+            await self._until_something(timeout_s)
+        if self._inbox:
+            return self._take()
+        if self._error is not None:
+            raise self._error()
+        return []
+
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        if not self._in_hand:
+            batch = await self.batch()
+            if not batch:
+                raise StopAsyncIteration
+            self._in_hand = batch[::-1]
+        return self._in_hand.pop()
+
+    async def cancel(self) -> None:
+        """Ask for no more; what has come is still handed out."""
+        await self._cancel(self)
+
+    # events
+
+    def came(self, event: Delivered) -> None:
+        self._inbox += event.deliveries
+        weight = delivered_bytes(event)
+        self._weight += weight
+        self._protocol.piled_up(weight)
+        self._wake()
+
+    def end(self, error: ErrorFactory | None) -> None:
+        """No more will come; without an error because the program wanted it so."""
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self._lighten()
+            self._wake()
+
+    def _take(self) -> list[Delivery]:
+        batch, self._inbox = self._inbox, []
+        self._lighten()
+        return batch
+
+    def _lighten(self) -> None:
+        """What is in the inbox keeps nobody from reading on."""
+        weight, self._weight = self._weight, 0
+        self._protocol.taken(weight)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _until_something(self, timeout_s: float | None) -> None:
+        if self._waiter is not None:
+            raise ValueError("a consumer is read by one task")
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._waiter
+        except TimeoutError:
+            return
+        finally:
+            self._waiter = None
 
 
 class Channel(TopologyCalls, ChannelListener):
     """One of a connection's conversations."""
 
-    def __init__(self, link: Link, machine: ChannelMachine) -> None:
-        self._link = link
+    def __init__(self, protocol: ClientProtocol, machine: ChannelMachine) -> None:
+        self._protocol = protocol
         self._machine = machine
-        self.publisher = Publisher(link, machine)
+        self.publisher = ChannelPublisher(protocol, machine)
         self._consumers: dict[str, Consumer] = {}
         # tickets of calls that wait
         self._calls: list[int] = []
-        self._error: Error = link.error
-        link.listeners[machine.number] = self
+        self._error: ErrorFactory = protocol.error
+        protocol.listeners[machine.number] = self
 
     @property
     def number(self) -> int:
@@ -167,12 +378,12 @@ class Channel(TopologyCalls, ChannelListener):
         For whoever keeps no deliveries the delivery's tag will do.
         """
         self._machine.ack(self._own_tag(delivery), multiple)
-        self._link.flush_soon()
+        self._protocol.flush_soon()
 
     def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
         """It is refused: back to the queue, or to where the queue's dead letters go."""
         self._machine.nack(self._own_tag(delivery), multiple, requeue)
-        self._link.flush_soon()
+        self._protocol.flush_soon()
 
     async def recover(self) -> None:
         """Give back all that was not acked, to be delivered again."""
@@ -198,16 +409,16 @@ class Channel(TopologyCalls, ChannelListener):
             return
         ticket = self._machine.close()
         self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
-        await self._link.answer(ticket)
+        await self._protocol.answer(ticket)
         self._hear_no_more()
 
     def leave(self) -> None:
         """Close it without waiting for the answer: whoever was to have it will not."""
-        if self.is_open and not self._link.ended:
+        if self.is_open and not self._protocol.ended:
             self._machine.close()
             self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
             self._hear_no_more()
-            self._link.flush_soon()
+            self._protocol.flush_soon()
 
     async def __aenter__(self) -> Self:
         return self
@@ -217,12 +428,12 @@ class Channel(TopologyCalls, ChannelListener):
     ) -> None:
         await self.close()
 
-    async def _call(self, method: Method) -> Answered:
+    async def _call(self, method: Method) -> CallAnswered:
         self._check_open()
         ticket = self._machine.call(method)
         self._calls.append(ticket)
         try:
-            return await self._link.answer(ticket)
+            return await self._protocol.answer(ticket)
         finally:
             self._calls.remove(ticket)
 
@@ -247,20 +458,20 @@ class Channel(TopologyCalls, ChannelListener):
             self._consumers[event.consumer_tag].came(event)
         elif isinstance(event, Confirmed):
             self.publisher.confirmed(event.ranges)
-        elif isinstance(event, Answered):
+        elif isinstance(event, CallAnswered):
             if isinstance(event.method, BasicConsumeOk):
                 tag = event.method.consumer_tag
-                self._consumers[tag] = Consumer(tag, self._link, self.cancel)
+                self._consumers[tag] = Consumer(tag, self._protocol, self.cancel)
         elif isinstance(event, Returned):
             self.publisher.came_back(event.message)
         elif isinstance(event, Cancelled):
             self._cancelled(event)
         elif isinstance(event, FlowChanged):
             self.publisher.flows = event.active
-        elif isinstance(event, ChannelClosed):
+        elif isinstance(event, ChannelClosedByBroker):
             self._closed(event)
 
-    def ended(self, error: Error) -> None:
+    def ended(self, error: ErrorFactory) -> None:
         self._end(error)
 
     def _cancelled(self, event: Cancelled) -> None:
@@ -268,21 +479,21 @@ class Channel(TopologyCalls, ChannelListener):
         if consumer is not None:
             consumer.end(lambda: errors.ConsumerCancelled(f"the broker cancelled consumer {event.consumer_tag!r}"))
 
-    def _closed(self, event: ChannelClosed) -> None:
+    def _closed(self, event: ChannelClosedByBroker) -> None:
         def error() -> errors.ChannelClosed:
             sentence = f"the broker closed channel {event.channel}: {event.code} {event.text}"
             return errors.ChannelClosed(sentence, event.code, event.text, event.method_name)
 
         self._hear_no_more()
         self._end(error)
-        self._link.fail_calls(list(self._calls), error)
+        self._protocol.fail_calls(list(self._calls), error)
 
     def _hear_no_more(self) -> None:
         # its number is free as soon as the broker has answered: another one may have it by now
-        if self._link.listeners.get(self.number) is self:
-            del self._link.listeners[self.number]
+        if self._protocol.listeners.get(self.number) is self:
+            del self._protocol.listeners[self.number]
 
-    def _end(self, error: Error) -> None:
+    def _end(self, error: ErrorFactory) -> None:
         self._error = error
         self.publisher.end(error)
         consumers, self._consumers = self._consumers, {}

@@ -1,19 +1,31 @@
 """A connection to a broker, for programs that run on asyncio.
 
-Not here: how it comes about (`client.connecting`), the same for threads (`client.blocking`).
+Not here: how it comes about (`client.connection`), the same for threads (`client.blocking`).
+
+From a URL to a connection: each host in turn, again after a while if the URL says so.
+
+A broker that refuses the login or the virtual host has answered, and no other host is asked. All else (nobody listens,
+no answer, a broker that is about to stop) is a reason to try the next one. Who was let in before and comes again asks
+the others in any case: one broker of several may have lost its virtual host, or know nothing of its users for a while.
+
+Not here: what a URL may say (`client.uri`), TLS contexts of the user's own making.
 """
 
 import asyncio
+import ssl
 from types import TracebackType
 from typing import Final, Self
 
+import warren
 from warren.client.channel import Channel
-from warren.client.errors import ClientError, ConnectionClosed
-from warren.client.link import Link
-from warren.client.machine.events import Opened
-from warren.client.machine.stages import CLOSING
-from warren.client.uri import Address
-from warren.wire.values import Table
+from warren.client.errors import CannotConnect, ClientError, ConnectionClosed, LoginRefused, UriError
+from warren.client.machine.connection import CLOSING
+from warren.client.machine.events import HandshakeCompleted
+from warren.client.machine.settings import ClientSettings
+from warren.client.protocol import ClientProtocol
+from warren.client.uri import BrokerAddress, ConnectionTarget, parse_uri
+from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
+from warren.wire.field_tables import Table
 
 CLOSE_DEADLINE_S: Final = 10.0
 
@@ -21,8 +33,8 @@ CLOSE_DEADLINE_S: Final = 10.0
 class Connection:
     """Opened by `warren.client.connect`."""
 
-    def __init__(self, link: Link, opened: Opened, address: Address) -> None:
-        self._link = link
+    def __init__(self, protocol: ClientProtocol, opened: HandshakeCompleted, address: BrokerAddress) -> None:
+        self._protocol = protocol
         self._opened = opened
         self.address = address
 
@@ -45,23 +57,23 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        return not self._link.ended
+        return not self._protocol.ended
 
     @property
     def blocked_reason(self) -> str | None:
         """Why the broker takes no publishes for the moment; None if it does. Publishers wait meanwhile."""
-        return self._link.blocked_reason
+        return self._protocol.blocked_reason
 
     async def channel(self, *, confirms: bool = False, window: int | None = None) -> Channel:
         """Open a channel; with `confirms` the broker tells what becomes of each publish."""
-        if self._link.ended:
-            raise self._link.error()
+        if self._protocol.ended:
+            raise self._protocol.error()
         if self._is_closing:
             raise ConnectionClosed("the connection is being closed")
-        machine, ticket = self._link.machine.open_channel()
-        channel = Channel(self._link, machine)
+        machine, ticket = self._protocol.machine.open_channel()
+        channel = Channel(self._protocol, machine)
         try:
-            await self._link.answer(ticket)
+            await self._protocol.answer(ticket)
             if confirms:
                 await channel.confirm(window)
         except BaseException:
@@ -71,27 +83,27 @@ class Connection:
 
     async def closed(self) -> ClientError:
         """Returns when the connection has ended, with the reason."""
-        await asyncio.shield(self._link.closed)
-        return self._link.error()
+        await asyncio.shield(self._protocol.closed)
+        return self._protocol.error()
 
     async def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
         """Close it in good order, and within the deadline in any case."""
         try:
             async with asyncio.timeout(deadline_s):
-                if not self._link.ended:
+                if not self._protocol.ended:
                     if not self._is_closing:
-                        self._link.machine.close()
-                    self._link.flush()
-                    with self._link.wanting:
+                        self._protocol.machine.close()
+                    self._protocol.flush()
+                    with self._protocol.read_demand:
                         await self.closed()
-                await asyncio.shield(self._link.gone)
+                await asyncio.shield(self._protocol.gone)
         except TimeoutError:
-            self._link.abort()
-            await self._link.gone
+            self._protocol.abort()
+            await self._protocol.gone
 
     @property
     def _is_closing(self) -> bool:
-        return self._link.machine.state == CLOSING
+        return self._protocol.machine.state == CLOSING
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,3 +112,137 @@ class Connection:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+CALL_TIMEOUT_S: Final = 60.0
+FINAL_CODES: Final = (ACCESS_REFUSED, NOT_FOUND, NOT_ALLOWED)
+
+
+async def connect(
+    url: str,
+    *,
+    name: str = "",
+    call_timeout_s: float = CALL_TIMEOUT_S,
+    ssl_context: ssl.SSLContext | None = None,
+) -> Connection:
+    """A connection to the first host of an AMQP URL that answers; `name` is shown to the broker's operators."""
+    return await Dialer(url, name=name, call_timeout_s=call_timeout_s, ssl_context=ssl_context).connect()
+
+
+class Dialer:
+    """All that a URL says of connecting, made ready once, for who does it again and again."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "",
+        call_timeout_s: float = CALL_TIMEOUT_S,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._target = parse_uri(url)
+        self._context = (ssl_context or tls_context(self._target)) if self._target.tls else None
+        self._settings = _settings(self._target, name)
+        self._call_timeout_s = call_timeout_s
+
+    async def connect(self) -> Connection:
+        """As often as the URL says."""
+        for _ in range(self._target.connection_attempts - 1):
+            try:
+                return await self.connect_once()
+            except CannotConnect:
+                await asyncio.sleep(self._target.retry_delay_s)
+        return await self.connect_once()
+
+    async def connect_once(self, *, behind: BrokerAddress | None = None) -> Connection:
+        """Ask each host once, in their order; the first is the one that comes behind the one that was lost, if any was.
+
+        Whoever has lost a connection gets a `LoginRefused` only if every host refuses it.
+        """
+        addresses = self._target.addresses
+        first = addresses.index(behind) + 1 if behind in addresses else 0
+        attempts: list[tuple[str, str]] = []
+        refusals: list[LoginRefused] = []
+        for address in addresses[first:] + addresses[:first]:
+            try:
+                return await _connect_to(address, self._target, self._settings, self._context, self._call_timeout_s)
+            except (OSError, TimeoutError, ClientError, ValueError) as trouble:
+                if behind is None and _is_final(trouble):
+                    raise
+                refusals += [trouble] if isinstance(trouble, LoginRefused) else []
+                attempts.append((str(address), _reason(trouble, self._target)))
+        if len(refusals) == len(attempts):
+            raise refusals[0]
+        raise CannotConnect(attempts)
+
+
+def _is_final(trouble: Exception) -> bool:
+    """Whether a broker has answered, and any other would say the same."""
+    if isinstance(trouble, ConnectionClosed):
+        return trouble.code in FINAL_CODES
+    return isinstance(trouble, LoginRefused)
+
+
+def tls_context(target: ConnectionTarget) -> ssl.SSLContext:
+    """The TLS that a URL asks for; without a `cacertfile` the system's authorities are trusted."""
+    try:
+        context = ssl.create_default_context(cafile=target.cacertfile or None)
+        if target.certfile:
+            context.load_cert_chain(target.certfile, target.keyfile or None)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(name for name in (target.cacertfile, target.certfile, target.keyfile) if name)
+        raise UriError(f"cannot use the TLS files of the URL ({files}): {error}") from error
+    if not target.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _settings(target: ConnectionTarget, name: str) -> ClientSettings:
+    properties: Table = {"product": "Warren client", "version": warren.__version__, "platform": "Python"}
+    if name:
+        properties["connection_name"] = name
+    return ClientSettings(
+        target.user,
+        target.password,
+        target.vhost,
+        target.mechanism,
+        target.heartbeat_s,
+        target.channel_max,
+        target.frame_max,
+        properties,
+    )
+
+
+async def _connect_to(
+    address: BrokerAddress,
+    target: ConnectionTarget,
+    settings: ClientSettings,
+    context: ssl.SSLContext | None,
+    call_timeout_s: float,
+) -> Connection:
+    loop = asyncio.get_running_loop()
+    protocol = ClientProtocol(settings, call_timeout_s)
+    server_name = (target.server_name or address.host) if context is not None else None
+    try:
+        async with asyncio.timeout(target.connection_timeout_s):
+            await loop.create_connection(
+                lambda: protocol, address.host, address.port, ssl=context, server_hostname=server_name
+            )
+            return Connection(protocol, await protocol.opened, address)
+    except BaseException:
+        protocol.opened.cancel()
+        protocol.abort()
+        raise
+
+
+def _reason(trouble: Exception, target: ConnectionTarget) -> str:
+    if isinstance(trouble, TimeoutError):
+        return f"no answer within {target.connection_timeout_s:g} s"
+    if isinstance(trouble, ConnectionRefusedError):
+        return "nobody listens there"
+    if isinstance(trouble, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {trouble.verify_message}"
+    if isinstance(trouble, OSError):
+        return trouble.strerror or str(trouble)
+    return str(trouble)

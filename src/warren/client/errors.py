@@ -21,16 +21,26 @@ Each says whether the same thing may be tried again (`retriable`), and of what w
 `not_sent`, `unknown` (it may have arrived or not) or `rejected`. Mistakes of the program itself are a `ValueError`.
 
 Not here: faults that the machine finds in what a broker sent; they end the connection, with a `ConnectionClosed`.
+
+What is told of an error, to logs and to whoever looks at a parked message.
+
+Databases tell the values of a statement that failed behind the first line of their errors (`[parameters: ...]`,
+`DETAIL: Key (name)=(...)`), and a log is no place for the data of customers. So each error is told by its type and its
+first line, and by where it was raised.
+
+Not here: what becomes of a message that failed (`listening.retrying`), or of a job (`tables.leading`).
 """
 
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from warren.errors import WarrenError
 
 if TYPE_CHECKING:
-    from warren.client.machine.confirms import ConfirmRange
     from warren.client.machine.deliveries import ReturnedMessage
+    from warren.client.machine.publishes import ConfirmRange
+
 
 Outcome = Literal["not_sent", "unknown", "rejected"]
 
@@ -156,3 +166,37 @@ CERTAINTY: tuple[Outcome, ...] = ("unknown", "rejected", "not_sent")
 
 RETRIABLE_CODES = frozenset({320, 541})
 """The broker was told to shut down, or met a bug of its own: another one may do better."""
+
+
+SUMMARY_LENGTH_MAX = 500
+
+_CAUSE = "\nThe above was the direct cause of this:\n\n"
+_CONTEXT = "\nWhile that was handled, this happened:\n\n"
+
+
+def error_summary(failure: BaseException) -> str:
+    """Its type and its first line."""
+    return f"{type(failure).__name__}: {failure}".partition("\n")[0][:SUMMARY_LENGTH_MAX]
+
+
+def error_trace(failure: BaseException) -> str:
+    """Where it was raised and what led to it, as Python prints it but for the lines that may have values."""
+    told: list[str] = []
+    seen: set[int] = set()
+    _append_trace(failure, told, seen)
+    return "".join(told).rstrip("\n")
+
+
+def _append_trace(failure: BaseException, told: list[str], seen: set[int]) -> None:
+    seen.add(id(failure))
+    before = failure.__cause__ or (None if failure.__suppress_context__ else failure.__context__)
+    if before is not None and id(before) not in seen:
+        _append_trace(before, told, seen)
+        told.append(_CAUSE if failure.__cause__ is before else _CONTEXT)
+    told.append("Traceback (most recent call last):\n")
+    told += traceback.format_tb(failure.__traceback__)
+    told.append(error_summary(failure) + "\n")
+    if isinstance(failure, BaseExceptionGroup):
+        for each in failure.exceptions:
+            told.append("\nOne of the group:\n\n")
+            _append_trace(each, told, seen)

@@ -29,7 +29,7 @@ END_DEADLINE_S: Final = 1.0
 """For what was begun to hear that the thread ends."""
 
 
-class Forks:
+class ForkCounter:
     """How many forks lie between this process and the one that imported this module."""
 
     count = 0
@@ -39,14 +39,14 @@ class Forks:
         cls.count += 1
 
 
-os.register_at_fork(after_in_child=Forks.happened)
+os.register_at_fork(after_in_child=ForkCounter.happened)
 
 
-class Waited(Generic[R]):
+class LoopFuture(Generic[R]):
     """What a thread waits for and the loop's side brings about: a future that costs little, for one who waits."""
 
     def __init__(
-        self, begin: "Callable[[Waited[R]], None] | None" = None, coroutine: Coroutine[Any, Any, R] | None = None
+        self, begin: "Callable[[LoopFuture[R]], None] | None" = None, coroutine: Coroutine[Any, Any, R] | None = None
     ) -> None:
         """What begins it, or the coroutine that it is."""
         self._begin = begin
@@ -128,12 +128,12 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = uvloop.new_event_loop()
-        self._forks = Forks.count
-        self._posted: deque[Callable[[], None] | Waited[Any]] = deque()
+        self._forks = ForkCounter.count
+        self._posted: deque[Callable[[], None] | LoopFuture[Any]] = deque()
         self._round_is_due = False
         self._trouble: Exception | None = None
         # what somebody waits for
-        self._waits: set[Waited[Any]] = set()
+        self._waits: set[LoopFuture[Any]] = set()
         self._stopping = threading.Lock()
         self._is_ending = False
         self._ending: asyncio.Task[None] | None = None
@@ -142,11 +142,11 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
         """What a coroutine comes to; if the caller is interrupted it is cancelled."""
-        return self._wait(Waited(coroutine=coroutine))
+        return self._wait(LoopFuture(coroutine=coroutine))
 
-    def wait(self, begin: Callable[[Waited[R]], None]) -> R:
+    def wait(self, begin: Callable[[LoopFuture[R]], None]) -> R:
         """Have something begun; what it comes to, whoever of the loop's side says so."""
-        return self._wait(Waited(begin))
+        return self._wait(LoopFuture(begin))
 
     def post(self, call: Callable[[], None]) -> None:
         """Have something done without waiting for it; what is posted together is done together."""
@@ -167,7 +167,7 @@ class LoopThread:
                 return
             try:
                 if last is not None:
-                    waited = Waited(coroutine=last)
+                    waited = LoopFuture(coroutine=last)
                     self._loop.call_soon_threadsafe(waited.begin)
                     self._result(waited)
             finally:
@@ -177,7 +177,7 @@ class LoopThread:
                 self._refuse_posted()
                 self._refuse_begun()
 
-    def _wait(self, waited: Waited[R]) -> R:
+    def _wait(self, waited: LoopFuture[R]) -> R:
         if self._is_this_thread():
             waited.refuse(ValueError(OWN_THREAD))
             return waited.result()
@@ -196,7 +196,7 @@ class LoopThread:
         """What waits here for the loop would wait for itself."""
         return threading.get_ident() == self._thread.ident
 
-    def _put(self, what: Callable[[], None] | Waited[Any]) -> None:
+    def _put(self, what: Callable[[], None] | LoopFuture[Any]) -> None:
         self._posted.append(what)
         if not self._round_is_due:
             self._round_is_due = True
@@ -207,11 +207,11 @@ class LoopThread:
                 self._refuse_posted()
 
     def _closed_reason(self) -> str:
-        if self._forks != Forks.count:
+        if self._forks != ForkCounter.count:
             return "the connection belongs to the process that this one was forked from: open one in this process"
         return CLOSED if self._loop.is_closed() else ""
 
-    def _result(self, waited: Waited[R]) -> R:
+    def _result(self, waited: LoopFuture[R]) -> R:
         try:
             waited.wait()
         except BaseException:
@@ -225,12 +225,12 @@ class LoopThread:
         self._round_is_due = False
         while self._posted:
             posted = self._posted.popleft()
-            if isinstance(posted, Waited):
+            if isinstance(posted, LoopFuture):
                 self._begin(posted)
             else:
                 self._do(posted)
 
-    def _begin(self, waited: Waited[Any]) -> None:
+    def _begin(self, waited: LoopFuture[Any]) -> None:
         trouble, self._trouble = self._trouble, None
         if self._is_ending:
             waited.refuse(ConnectionClosed(CLOSED))
@@ -266,7 +266,7 @@ class LoopThread:
         self._round_is_due = False
         while self._posted:
             posted = self._posted.popleft()
-            if isinstance(posted, Waited):
+            if isinstance(posted, LoopFuture):
                 posted.refuse(ConnectionClosed(CLOSED))
 
     def _refuse_begun(self) -> None:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from warren.client.errors import ClientError
-from warren.client.machine.publishing import Message
+from warren.client.machine.publishes import Message
+from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 
 @dataclass(frozen=True, slots=True)

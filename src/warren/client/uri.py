@@ -8,7 +8,7 @@ empty one, it is `/` too.
 
 Invariant: no error quotes the URL, because it has a password in it.
 
-Not here: connecting (`client.connecting`).
+Not here: connecting (`client.connection`).
 """
 
 import difflib
@@ -39,7 +39,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Address:
+class BrokerAddress:
     host: str
     port: int
 
@@ -48,10 +48,10 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Target:
+class ConnectionTarget:
     """Everything a URL says."""
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[BrokerAddress, ...]
     tls: bool = False
     user: str = "guest"
     password: str = field(default="guest", repr=False)
@@ -70,7 +70,7 @@ class Target:
     server_name: str = ""
 
 
-def parse_uri(url: str) -> Target:
+def parse_uri(url: str) -> ConnectionTarget:
     """What a URL says; a `UriError` if it makes no sense."""
     scheme, separator, rest = url.strip().partition("://")
     if not separator or scheme.lower() not in DEFAULT_PORTS:
@@ -85,7 +85,7 @@ def parse_uri(url: str) -> Target:
         raise UriError("the virtual host of an AMQP URL is one name; a / in it is written %2F")
     user, _, password = login.partition(":")
     options = _options(query, tls)
-    return Target(
+    return ConnectionTarget(
         addresses=tuple(_address(each, DEFAULT_PORTS[scheme.lower()]) for each in hosts.split(",")),
         tls=tls,
         user=_text(user) if login else "guest",
@@ -106,7 +106,7 @@ def parse_uri(url: str) -> Target:
     )
 
 
-def _address(text: str, default_port: int) -> Address:
+def _address(text: str, default_port: int) -> BrokerAddress:
     host, port = text, ""
     if text.startswith("["):
         host, bracket, port = text[1:].partition("]")
@@ -120,7 +120,7 @@ def _address(text: str, default_port: int) -> Address:
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
         # a password whose / or ? is not escaped ends up here in part, so it is not quoted
         raise UriError("a port is a number from 1 to 65535; special characters before the host are escaped")
-    return Address(_text(host) or "localhost", int(port) if port else default_port)
+    return BrokerAddress(_text(host) or "localhost", int(port) if port else default_port)
 
 
 def _options(query: str, tls: bool) -> dict[str, str]:

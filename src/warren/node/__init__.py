@@ -1,1 +1,4 @@
-"""The asyncio shell round the pure core: sockets, TLS, the clock, configuration, logs, signals."""
+"""The asyncio shell round the broker: listeners, client sockets, disk, peers, etcd, configuration, logs, signals.
+
+Not here: what the broker decides (`warren.broker`), the HTTP API (`warren.admin`).
+"""

@@ -5,23 +5,44 @@ A port without a host means every interface, IPv4 and IPv6: some clients try onl
 A backlog of thousands lets a whole fleet reconnect at once. When the process runs out of file descriptors, clients
 wait in the backlog (asyncio) or are refused (uvloop); the listener stays.
 
-Not here: what an accepted socket does (`node.client_link`), TLS and PROXY headers (`node.door`).
+Not here: what an accepted socket does (`node.client_sockets`), TLS and PROXY headers (`node.listeners`).
+
+The door of a listener whose clients have something to do before they speak its protocol: a load balancer's PROXY
+header, a TLS handshake. A socket stays here until that is done, has failed, or took too long.
+
+The loops' own TLS servers keep a failed handshake to themselves. Here sockets are accepted by hand, so that a failure
+is one line in the log, with the peer and the reason. Without descriptors the door waits a moment before it looks
+again.
+
+Not here: the context and its files (`node.tls`), the header (`node.proxy`), listeners that need neither
+(`node.listeners`), the connection once it is let in (`node.client_sockets`, `admin.http.server`).
 """
 
 import asyncio
 import errno
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
 from warren.errors import ConfigError
+from warren.node.logs import Log
+from warren.node.proxy_protocol import (
+    ClosedBeforeHeader,
+    LoadBalancers,
+    ProxiedAddresses,
+    ProxyHeaderRefused,
+    read_proxy_header,
+)
 
 BACKLOG = 8192
 _ACCEPTS_AT_ONCE = 128
 _FREE_PORT_TRIES = 20
 
 
-class AddressNotToBeHad(ConfigError):
+class AddressUnavailable(ConfigError):
     """The machine has not got the address yet, cannot look its name up, or somebody else has the port. A later start
     may find it otherwise, so a service must not give up, as it does over a bad option."""
 
@@ -49,7 +70,7 @@ def bind(address: ListenAddress, how_to_choose: str) -> list[socket.socket]:
             # a free port of IPv4 may be taken in IPv6
             if error.errno == errno.EADDRINUSE and address.port == 0 and attempt + 1 < _FREE_PORT_TRIES:
                 continue
-            kind = AddressNotToBeHad if _may_pass(error) else ConfigError
+            kind = AddressUnavailable if _may_pass(error) else ConfigError
             raise kind(_sentence(address, error, how_to_choose)) from error
     raise AssertionError("the last attempt returns or raises")
 
@@ -60,12 +81,12 @@ def bind_all(addresses: list[ListenAddress], how_to_choose: str) -> list[socket.
     found: list[socket.socket] = []
     for index, address in enumerate(addresses):
         sockets = bind(address, how_to_choose)
-        addresses[index] = settled(address, sockets)
+        addresses[index] = with_bound_port(address, sockets)
         found += sockets
     return found
 
 
-def settled(address: ListenAddress, sockets: list[socket.socket]) -> ListenAddress:
+def with_bound_port(address: ListenAddress, sockets: list[socket.socket]) -> ListenAddress:
     """The same, with the port that was picked for it."""
     return ListenAddress(address.host, bound_address(sockets[0]).port)
 
@@ -135,3 +156,123 @@ def _sentence(address: ListenAddress, error: OSError, how_to_choose: str) -> str
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{address.host} is not an address of this machine; {how_to_choose}"
     return f"cannot listen on {address}: {error.strerror}; {how_to_choose}"
+
+
+GOODBYE_PATIENCE_S = 3.0
+WITHOUT_DESCRIPTORS_WAIT_S = 1.0
+
+
+class ProtocolFactory(Protocol):
+    """Makes the protocol of one connection, which is told whom a balancer speaks for, if any does."""
+
+    def __call__(self, ends: ProxiedAddresses | None = None) -> asyncio.Protocol: ...
+
+
+class OpenListener(Protocol):
+    """Whatever accepts connections."""
+
+    def close(self) -> None: ...
+
+
+async def accept_on(
+    sockets: list[socket.socket],
+    accept: ProtocolFactory,
+    context: ssl.SSLContext | None,
+    patience_s: float,
+    log: Log,
+    balancers: LoadBalancers | None,
+) -> list[OpenListener]:
+    """Accept on these; only what has something to do before its protocol begins goes through a door."""
+    if context is None and balancers is None:
+        return list(await listen(sockets, accept))
+    door = Acceptor(accept, context, patience_s, log, balancers)
+    door.open(sockets)
+    return [door]
+
+
+class Acceptor:
+    """Accepts on bound sockets and hands each connection, once it may begin, to a protocol of its own."""
+
+    def __init__(
+        self,
+        accept: ProtocolFactory,
+        context: ssl.SSLContext | None,
+        patience_s: float,
+        log: Log,
+        balancers: LoadBalancers | None = None,
+    ) -> None:
+        """Without a context there is no TLS, without balancers nobody sends a header."""
+        self._make_protocol = accept
+        self._context = context
+        self._patience_s = patience_s
+        self._log = log
+        self._balancers = balancers
+        self._accepting: list[asyncio.Task[None]] = []
+        # the loop itself holds tasks only weakly
+        self._at_the_door: set[asyncio.Task[None]] = set()
+
+    def open(self, sockets: list[socket.socket]) -> None:
+        loop = asyncio.get_running_loop()
+        self._accepting += [loop.create_task(self._accept(loop, bound)) for bound in sockets]
+
+    def close(self) -> None:
+        """Nobody comes in any more, not even who is at the door."""
+        for task in [*self._accepting, *self._at_the_door]:
+            task.cancel()
+        self._accepting.clear()
+
+    async def _accept(self, loop: asyncio.AbstractEventLoop, bound: socket.socket) -> None:
+        with bound:
+            while True:
+                try:
+                    accepted, peer = await loop.sock_accept(bound)
+                except OSError:
+                    await asyncio.sleep(WITHOUT_DESCRIPTORS_WAIT_S)
+                    continue
+                task = loop.create_task(self._let_in(loop, accepted, ListenAddress(peer[0], peer[1])))
+                self._at_the_door.add(task)
+                task.add_done_callback(self._at_the_door.discard)
+
+    async def _let_in(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, peer: ListenAddress) -> None:
+        ends = None
+        try:
+            if self._balancers is not None and self._balancers.include(peer.host):
+                ends = await read_proxy_header(loop, accepted, peer.host, self._patience_s)
+        except ProxyHeaderRefused as refusal:
+            accepted.close()
+            self._log.warning("proxy_header.refused", peer=peer, reason=str(refusal))
+        except (ClosedBeforeHeader, OSError):
+            # a balancer that looks whether the port is open would fill the log
+            accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        else:
+            await self._hand_over(loop, accepted, ends, peer if ends is None else ListenAddress(*ends.peer))
+
+    async def _hand_over(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        accepted: socket.socket,
+        ends: ProxiedAddresses | None,
+        peer: ListenAddress,
+    ) -> None:
+        secured = {} if self._context is None else self._tls_options(self._context)
+        try:
+            await loop.connect_accepted_socket(partial(self._make_protocol, ends), accepted, **secured)
+        except OSError as error:
+            if secured:
+                self._log.warning("tls_handshake.failed", peer=peer, reason=_reason(error))
+
+    def _tls_options(self, context: ssl.SSLContext) -> dict[str, Any]:
+        return {
+            "ssl": context,
+            "ssl_handshake_timeout": self._patience_s,
+            "ssl_shutdown_timeout": GOODBYE_PATIENCE_S,
+        }
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).replace("_", " ").lower()
+    return error.strerror or str(error) or "the client hung up"

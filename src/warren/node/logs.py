@@ -4,21 +4,152 @@ Values that hold anything but plain characters are written as JSON strings, so a
 line nor drive a terminal. A traceback follows its line as it is. For machines that read the log, each line can be a
 JSON object of the same fields instead, with the traceback in `exception`.
 
-Not here: what is worth a line (the core's `Note`, and whoever holds a `Log`), the levels (`node.log_levels`).
+Not here: what is worth a line (the core's `Note`, and whoever holds a `Log`), the levels (`node.logs`).
+
+From which level on events are logged: for each category its own, changed while the node runs.
+
+The categories are RabbitMQ's. An event belongs to one by its noun: `connection.opened` to `connection`. What has no
+category of its own is `default`. Setting `default` sets them all.
+
+Not here: what a line looks like (`node.logs`).
+
+A stream to standard error that never holds up the node.
+
+Lines are written by a thread of their own. While whoever reads them is too slow, the newest are dropped and counted;
+once nobody reads them any more, all are. A node that cannot tell its story goes on serving.
+
+Not here: what a line looks like (`node.logs`).
 """
 
 import json
+import queue
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TextIO, cast
+from typing import Any, Final, TextIO, cast
 
 import structlog
 
-from warren.node.log_levels import LEVELS, LogLevels
-from warren.node.log_stream import BackgroundStream
+LEVELS = {
+    "debug": 10,
+    "info": 20,
+    "notice": 20,
+    "warning": 30,
+    "error": 40,
+    "critical": 50,
+    "alert": 50,
+    "emergency": 50,
+    "none": 100,
+}
+"""RabbitMQ's level names, by severity."""
+
+DEFAULT = "default"
+CATEGORIES = (DEFAULT, "connection", "channel", "queue", "mirroring", "federation", "upgrade")
+
+_CATEGORY_OF_NOUNS = {
+    "binding": "queue",
+    "channel": "channel",
+    "connection": "connection",
+    "dead_letter": "queue",
+    "exchange": "queue",
+    "handshake": "connection",
+    "login": "connection",
+    "queue": "queue",
+    "tls_handshake": "connection",
+}
+
+
+def category_of(event: str) -> str:
+    return _CATEGORY_OF_NOUNS.get(event.partition(".")[0], DEFAULT)
+
+
+class LogLevels:
+    """The level of each category."""
+
+    def __init__(self, chosen: Mapping[str, str]) -> None:
+        """Those that are chosen; every other has that of `default`, which is `info` unless it is among them."""
+        self._levels = dict.fromkeys(CATEGORIES, chosen.get(DEFAULT, "info")) | dict(chosen)
+        # by event: there are a few dozen
+        self._thresholds: dict[str, int] = {}
+
+    def lets_pass(self, severity: int, event: str) -> bool:
+        threshold = self._thresholds.get(event)
+        if threshold is None:
+            threshold = self._thresholds[event] = LEVELS[self._levels[category_of(event)]]
+        return severity >= threshold
+
+    def levels(self) -> dict[str, str]:
+        return dict(self._levels)
+
+    def change(self, chosen: Mapping[str, str]) -> None:
+        """From here on; `default` goes first, so that others may differ from it."""
+        if DEFAULT in chosen:
+            self._levels = dict.fromkeys(CATEGORIES, chosen[DEFAULT])
+        self._levels |= chosen
+        self._thresholds.clear()
+
+
+LINES_WAITING_MAX: Final = 10_000
+PATIENCE_S: Final = 1.0
+
+
+class BackgroundStream:
+    """`write` puts a text on a queue; a thread empties it."""
+
+    def __init__(self, stream: TextIO, dropped: Callable[[int], str]) -> None:
+        """`dropped` is the line that tells how many were dropped."""
+        self._stream = stream
+        self._dropped_line = dropped
+        self._texts: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
+        self._dropped = 0
+        self._broken = False
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def write(self, text: str) -> int:
+        if self._texts.qsize() < LINES_WAITING_MAX:
+            self._texts.put(text)
+        else:
+            self._dropped += 1
+        return len(text)
+
+    def flush(self) -> None:
+        """The thread flushes; nobody waits for it."""
+
+    def settle(self) -> None:
+        """Wait, for a moment at most, until what was written so far is out."""
+        out = threading.Event()
+        self._texts.put(out)
+        out.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        """Give the last lines a moment to get out."""
+        self._texts.put(None)
+        self._thread.join(PATIENCE_S)
+
+    def _run(self) -> None:
+        while (text := self._texts.get()) is not None:
+            if isinstance(text, threading.Event):
+                text.set()
+                continue
+            dropped, self._dropped = self._dropped, 0
+            self._put(text)
+            if dropped:
+                self._put(f"{self._dropped_line(dropped)}\n")
+
+    def _put(self, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # the other end is gone; there is nobody left to tell
+            self._broken = True
+
 
 PLAINTEXT = "plaintext"
 JSON = "json"

@@ -9,8 +9,19 @@ goodbyes. Either way what was ordered of the disk is carried out, and only then 
 
 Exit codes: 0 stopped as asked; 1 the core or the disk failed, or a second signal.
 
-Not here: a process whose node is stopped, and what follows on what (`node.serving`), what the settings mean
+Not here: a process whose node is stopped, and what follows on what (`node.service`), what the settings mean
 (`node.config`), the command line (`cli`).
+
+What a node says once clients can connect: to the log, to systemd, and to scripts, who wait for `ready`.
+
+Not here: when that is (`node.node`).
+
+The definitions that the configuration names, imported before a node lets anybody in.
+
+All files count as one: if any of them is at fault, nothing is imported, and the node does not start. What the node has
+already stays as it is, so the file is the same at every start.
+
+Not here: what a definition is (`admin.importing`), the keys (`config.keys`).
 """
 
 import asyncio
@@ -20,41 +31,110 @@ import signal
 import socket
 import ssl
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
-from warren.admin.desk import Desk
+from warren.admin.command_queue import CommandQueue
+from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
 from warren.admin.direct_link import DirectLinks
-from warren.admin.importing.importer import Importer
-from warren.admin.node_facts import IoFigures, ListenerFacts
+from warren.admin.ports import IoStats, ListenerFacts
 from warren.broker.broker import Broker
-from warren.errors import ConfigError, StoreError
-from warren.model.effects import PauseService, ResumeService, StartAnew
-from warren.model.events import StopRequested
-from warren.node import process, systemd
-from warren.node.announcing import Presence, announce
-from warren.node.boot_definitions import import_all
-from warren.node.bridging.bridging import Bridging
-from warren.node.client_link import ClientLinks
-from warren.node.clock import Clock
-from warren.node.cluster.control_room import STARTING, ControlRoom, Standing
-from warren.node.cluster.life import ClusterLife
+from warren.broker.journal.recovery import StartupState
+from warren.broker.model.effects import PauseService, RestartNode, ResumeService
+from warren.broker.model.events import StopRequested
+from warren.errors import ConfigError, Refused, StoreError
+from warren.node import process
+from warren.node.admin_ports import ProcessControl, ProcessFacts
+from warren.node.bridge_host import NodeBridges
+from warren.node.client_sockets import ClientSockets
+from warren.node.cluster.agent import ClusterAgent
+from warren.node.cluster.control_endpoint import STATUS_STARTING, ControlEndpoint, ControlStatus
 from warren.node.config.settings import NodeSettings
-from warren.node.control import ProcessControl
 from warren.node.disk.disk import Disk
-from warren.node.disk.durable import reason_of
-from warren.node.disk.space import DiskWatch
-from warren.node.disk.writer import CLOSE_PATIENCE_S
-from warren.node.door import Opened, let_in
-from warren.node.facts import ProcessFacts
-from warren.node.http_door import HttpDoor
-from warren.node.listeners import bind, bind_all, bound_address
+from warren.node.disk.file_io import os_error_text
+from warren.node.disk.journal_writer import CLOSE_PATIENCE_S
+from warren.node.http_listeners import HttpListeners
+from warren.node.listeners import ListenAddress, OpenListener, accept_on, bind, bind_all, bound_address
 from warren.node.logs import Log
-from warren.node.memory import MemoryWatch
 from warren.node.password_checks import PasswordChecks
+from warren.node.resources import DiskWatch, MemoryWatch
 from warren.node.tls import server_context
-from warren.node.turns import Core, Turns
-from warren.store.recovery import Found
+from warren.node.turn_loop import Clock, Core, TurnLoop
+
+
+@dataclass(frozen=True)
+class NodeAddresses:
+    """Where a node is found, and what it runs on; `amqp`, `amqps`, `http` and `peer` as the ready line has them."""
+
+    loop_name: str
+    # every address, by protocol
+    listeners: list[tuple[str, ListenAddress]]
+    amqp: str
+    http: str
+    amqps: str = ""
+    peer: str = ""
+    data: str = "none"
+    # files in the journal's directory that are not the node's
+    strangers: list[str] = field(default_factory=list)
+
+
+def announce_ready(settings: NodeSettings, presence: NodeAddresses, log: Log) -> None:
+    name = settings.broker.node_name
+    log.info(
+        "node.started",
+        name=name,
+        pid=os.getpid(),
+        core=process.core_kind(),
+        loop=presence.loop_name,
+        memory_limit_bytes=settings.memory_limit_bytes,
+        data=presence.data,
+    )
+    for protocol, where in presence.listeners:
+        log.info("listener.opened", protocol=protocol, address=where)
+    _warn_of_settings(settings, presence, log)
+    log.settle()
+    optional = [f" {kind}={where}" for kind, where in (("amqps", presence.amqps), ("peer", presence.peer)) if where]
+    addresses = f"amqp={presence.amqp} http={presence.http}{''.join(optional)}"
+    process.notify_ready(f"{name} serves {addresses}")
+    print(f"ready name={name} {addresses}", flush=True)
+
+
+def _warn_of_settings(settings: NodeSettings, presence: NodeAddresses, log: Log) -> None:
+    if settings.without_effect:
+        log.warning("settings.accepted", keys=",".join(settings.without_effect), effect="accepted, no effect yet")
+    if presence.strangers:
+        log.warning("files.ignored", names=",".join(presence.strangers), directory="journal")
+    if settings.unknown_variables:
+        log.warning("environment.ignored", variables=",".join(settings.unknown_variables))
+    broker = settings.broker
+    if (broker.default_user, broker.default_pass) == ("guest", "guest") and not broker.starts_empty:
+        log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
+
+
+async def import_boot_definitions(importer: DefinitionImporter, paths: list[str]) -> int:
+    """How many definitions there were; `ConfigError` names the file and the line at fault."""
+    files = [_read_definitions(path) for given in paths for path in _definition_files(given)]
+    try:
+        return await importer.take(files, keep=True)
+    except (InvalidDefinitionsFile, Refused) as error:
+        raise ConfigError(str(error)) from error
+
+
+def _definition_files(path: str) -> list[str]:
+    """The file itself, or the JSON files of a directory, in order."""
+    if not os.path.isdir(path):
+        return [path]
+    return [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(".json")]
+
+
+def _read_definitions(path: str) -> DefinitionsFile:
+    try:
+        with open(path, "rb") as file:
+            return DefinitionsFile(path, file.read())
+    except OSError as error:
+        raise ConfigError(f"the definitions {path} cannot be read: {error.strerror}") from error
+
 
 STOP_PATIENCE_S = 5.0
 LAST_BYTES_PATIENCE_S = 1.0
@@ -84,10 +164,10 @@ class Node:
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
         self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
         self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
-        self._opened: list[Opened] = []
-        self._http = HttpDoor(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
-        self._life: ClusterLife | None = None
-        self._bridging: Bridging | None = None
+        self._opened: list[OpenListener] = []
+        self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
+        self._life: ClusterAgent | None = None
+        self._bridging: NodeBridges | None = None
         # there is a core, which can be told to stop
         self._started = False
         # of connections
@@ -110,7 +190,7 @@ class Node:
         if core is not None:
             return await self._run(core, loop, loop_name)
         assert self._disk is not None
-        self._life = life = ClusterLife(self._settings, self._disk, self._log)
+        self._life = life = ClusterAgent(self._settings, self._disk, self._log)
         try:
             found = await self._begin(life)
             if found is None:
@@ -121,9 +201,9 @@ class Node:
             self._http.drop()
             await life.close()
 
-    async def _begin(self, life: ClusterLife) -> Found | None:
+    async def _begin(self, life: ClusterAgent) -> StartupState | None:
         """What the core starts with; nothing if the node is stopped while it waits for others."""
-        systemd.status("is starting, and waits for a majority of its cluster's disc nodes, if it has any")
+        process.notify_status("is starting, and waits for a majority of its cluster's disc nodes, if it has any")
         http, amqp = self._addresses()
         await self._http.stand_in(self._control_room(life))
         return await self._unless_finished(life.begin(self.clock.now_ms(), http, amqp))
@@ -139,19 +219,19 @@ class Node:
         await asyncio.gather(working, return_exceptions=True)
         return None
 
-    def _control_room(self, life: ClusterLife) -> ControlRoom:
+    def _control_room(self, life: ClusterAgent) -> ControlEndpoint:
         async def stop_app(arguments: Mapping[str, Any]) -> None:
             self._stop_app()
 
-        return ControlRoom(Standing(life.name, STARTING, verbs={"stop_app": stop_app}), life.cookie)
+        return ControlEndpoint(ControlStatus(life.name, STATUS_STARTING, verbs={"stop_app": stop_app}), life.cookie)
 
     async def _run(self, core: Core, loop: asyncio.AbstractEventLoop, loop_name: str) -> int:
-        self._turns = Turns(core, loop, self.clock, self._log, self._finish)
+        self._turns = TurnLoop(core, loop, self.clock, self._log, self._finish)
         self._started = True
         memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
         passwords = PasswordChecks(loop, self._turns.add)
         self._turns.attach(passwords.orders())
-        self._turns.attach({PauseService: self._pause, ResumeService: self._resume, StartAnew: self._start_anew})
+        self._turns.attach({PauseService: self._pause, ResumeService: self._resume, RestartNode: self._start_anew})
         if self._disk is not None:
             self._start_disk(self._disk, loop)
         facts = self._facts(loop_name)
@@ -168,7 +248,7 @@ class Node:
         self._watch_descriptors(loop)
         if self._open:
             self._announce(loop_name)
-        process.settle_garbage_collector()
+        process.tune_garbage_collector()
         exit_code = await self._finished
         self._close_listeners()
         memory.stop()
@@ -187,14 +267,14 @@ class Node:
     ) -> None:
         """Operators, then clients; nobody if the node is told to stop meanwhile."""
         if isinstance(core, Broker):
-            desk = Desk(loop, self._turns.add)
+            desk = CommandQueue(loop, self._turns.add)
             self._turns.attach(desk.orders())
-            self._bridging = Bridging(core, self._turns, desk, self._log, self._serial.__next__)
+            self._bridging = NodeBridges(core, self._turns, desk, self._log, self._serial.__next__)
             if self._life is not None:
                 self._life.attach(core, self._turns, desk, *self._addresses())
                 await self._unless_finished(self._life.cleared())
             if self._goes_on():
-                await self._import_definitions(Importer(core, desk))
+                await self._import_definitions(DefinitionImporter(core, desk))
             if self._goes_on():
                 await self._open_http(core, desk, facts, memory)
         self._open = self._goes_on()
@@ -226,15 +306,15 @@ class Node:
         self._turns.halt()
         # anything else is a defect, and its traceback says where
         expected = isinstance(error, StoreError | OSError)
-        self._log.critical("disk.failed", reason=reason_of(error), exc_info=None if expected else error)
+        self._log.critical("disk.failed", reason=os_error_text(error), exc_info=None if expected else error)
 
-    async def _import_definitions(self, importer: Importer) -> None:
+    async def _import_definitions(self, importer: DefinitionImporter) -> None:
         paths = self._settings.definition_paths
         if paths:
-            count = await import_all(importer, paths)
+            count = await import_boot_definitions(importer, paths)
             self._log.info("definitions.imported", paths=",".join(paths), definitions=count)
 
-    async def _open_http(self, core: Broker, desk: Desk, facts: ProcessFacts, memory: MemoryWatch) -> None:
+    async def _open_http(self, core: Broker, desk: CommandQueue, facts: ProcessFacts, memory: MemoryWatch) -> None:
         assert self._bridging is not None
         links = DirectLinks(self._turns, self._serial.__next__, self._settings.broker.frame_max)
         control = ProcessControl(self._settings, facts, memory, self._disk_watch, self._log, self._stop_asked)
@@ -244,7 +324,7 @@ class Node:
 
     def _facts(self, loop_name: str) -> ProcessFacts:
         disk = self._disk
-        path, io = ("", IoFigures()) if disk is None else (disk.path, disk.io)
+        path, io = ("", IoStats()) if disk is None else (disk.path, disk.io)
         facts = ProcessFacts(self._settings, self.clock, loop_name, self._descriptors, path, io)
         facts.counts_sockets(lambda: len(self._turns.links) + len(self._turns.lingering))
         return facts
@@ -268,22 +348,22 @@ class Node:
 
     async def _listen(self) -> None:
         patience_s, balancers = self._settings.tls_handshake_timeout_ms / 1000, self._settings.balancers
-        plain = ClientLinks(self._turns, self._serial).accept
-        self._opened += await let_in(self._tcp_sockets, plain, None, patience_s, self._log, balancers)
-        secured = ClientLinks(self._turns, self._serial, self._settings.certificate_naming).accept
-        self._opened += await let_in(self._ssl_sockets, secured, self._context, patience_s, self._log, balancers)
+        plain = ClientSockets(self._turns, self._serial).accept
+        self._opened += await accept_on(self._tcp_sockets, plain, None, patience_s, self._log, balancers)
+        secured = ClientSockets(self._turns, self._serial, self._settings.certificate_naming).accept
+        self._opened += await accept_on(self._ssl_sockets, secured, self._context, patience_s, self._log, balancers)
 
     def _pause(self, effect: PauseService) -> None:
         """Take no clients; operators are still answered."""
         self._paused = True
-        systemd.status("is cut off from too many nodes of its cluster, and serves nobody")
+        process.notify_status("is cut off from too many nodes of its cluster, and serves nobody")
         self._close_amqp()
         if self._life is not None:
             self._life.pause()
 
     def _resume(self, effect: ResumeService) -> None:
         self._paused = False
-        systemd.status("serves again, after it was cut off from too many nodes of its cluster")
+        process.notify_status("serves again, after it was cut off from too many nodes of its cluster")
         if not self._stopping:
             self._tcp_sockets = self._bound_again("amqp", _CHOOSE_TCP)
             self._ssl_sockets = self._bound_again("amqps", _CHOOSE_SSL)
@@ -296,13 +376,13 @@ class Node:
         wanted = [address for kind, address in self._amqp_addresses if kind == protocol]
         return [bound for address in wanted for bound in bind(address, choose)]
 
-    def _start_anew(self, effect: StartAnew) -> None:
+    def _start_anew(self, effect: RestartNode) -> None:
         self.sequel = RUN
         self._begin_stop()
 
     def _announce(self, loop_name: str) -> None:
         operators = [(protocol, bound_address(bound)) for protocol, bound in self._http.listeners()]
-        presence = Presence(
+        presence = NodeAddresses(
             loop_name,
             [*self._amqp_addresses, *operators],
             amqp=self._first_address("amqp"),
@@ -312,7 +392,7 @@ class Node:
             data=self._disk.path if self._disk is not None else "none",
             strangers=[] if self._disk is None else self._disk.strangers,
         )
-        announce(self._settings, presence, self._log)
+        announce_ready(self._settings, presence, self._log)
 
     def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
         """uvloop refuses clients without a word when descriptors run out; the operator should hear of it."""
@@ -347,7 +427,7 @@ class Node:
             return
         self._stopping = True
         if self.sequel == END:
-            systemd.stopping()
+            process.notify_stopping()
         self._close_listeners()
         if self._bridging is None:
             self._turns.add(StopRequested())

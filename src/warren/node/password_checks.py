@@ -1,9 +1,9 @@
 """Computes slow password hashes beside the event loop.
 
-The core asks for few at a time (`broker.access.logins`), so what waits here is bounded by that. A computation that is
+The core asks for few at a time (`broker.logins`), so what waits here is bounded by that. A computation that is
 under way when the node ends is not waited for.
 
-Not here: the hashes (`access.hashing`), which logins need them.
+Not here: the hashes (`broker.access.passwords`), which logins need them.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from warren.access.hashing import is_password
-from warren.model.effects import Effect, VerifyPassword
-from warren.model.events import Event, PasswordVerified
+from warren.broker.access.passwords import is_password
+from warren.broker.model.effects import Effect, VerifyPassword
+from warren.broker.model.events import Event, PasswordVerified
 
 THREADS = 2
 

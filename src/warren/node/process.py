@@ -1,13 +1,22 @@
 """What the node asks of its own process: descriptors, the allocator, the garbage collector, and which core it runs.
 
-Not here: memory (`node.memory`), signals (`node.node`).
+Not here: memory (`node.resources`), signals (`node.node`).
+
+What systemd is told of the process: that it is ready, that it stops, how it is.
+
+Whoever manages services as it does names a datagram socket in `NOTIFY_SOCKET`; without one there is nobody to tell.
+What is told is for operators and never matters to the node, so whatever goes wrong with it is passed over.
+
+Not here: the units that ask for it (`cli.ha.node_files`), the `ready` line for scripts (`node.node`).
 """
 
 import contextlib
 import ctypes
 import gc
 import importlib.util
+import os
 import resource
+import socket
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -28,7 +37,7 @@ def raise_descriptor_limit() -> int:
     return soft
 
 
-def settle_allocator() -> None:
+def tune_allocator() -> None:
     """Large blocks (a turn's output, a batch for the disk) are given back when they are freed.
 
     Left to itself, glibc learns from the first of them to keep all that follow in the heap, where they stay resident.
@@ -40,7 +49,7 @@ def settle_allocator() -> None:
         library.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE_BYTES)
 
 
-def settle_garbage_collector() -> None:
+def tune_garbage_collector() -> None:
     """What exists at start stays for good: never look at it again, and look at everything else seldom.
 
     The core frees by counting references; the collector is there for cycles. A full collection walks every message of a
@@ -55,3 +64,33 @@ def core_kind() -> str:
     """`compiled` or `pure`."""
     found = importlib.util.find_spec("warren.broker.broker")
     return "compiled" if found is not None and str(found.origin).endswith(".so") else "pure"
+
+
+SOCKET_VARIABLE = "NOTIFY_SOCKET"
+
+
+def notify_ready(status: str) -> None:
+    """Whoever waits for the service may go on; may be told again."""
+    _tell(f"READY=1\nSTATUS={status}")
+
+
+def notify_status(text: str) -> None:
+    """One line for `systemctl status`."""
+    _tell(f"STATUS={text}")
+
+
+def notify_stopping() -> None:
+    """The process will end."""
+    _tell("STOPPING=1\nSTATUS=says goodbye to its clients")
+
+
+def _tell(assignments: str) -> None:
+    address = os.environ.get(SOCKET_VARIABLE, "")
+    if not address.startswith(("/", "@")):
+        return
+    if address.startswith("@"):
+        # one of Linux's abstract names, which begin with a byte that no variable can hold
+        address = f"\0{address[1:]}"
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
+        told.setblocking(False)
+        told.sendto(assignments.encode(), address)

@@ -30,7 +30,7 @@ LOOK_EVERY_S: Final = 0.5
 
 
 @final
-class Progress:
+class JobProgress:
     """Of one piece of work."""
 
     def __init__(self, text: str, total: int = 0) -> None:
@@ -82,7 +82,7 @@ def watch(spark: SparkSession, text: str) -> Iterator[None]:
         yield
         return
     ended = threading.Event()
-    with Progress(text) as progress:
+    with JobProgress(text) as progress:
         watcher = threading.Thread(target=_show_stages, args=(spark, progress, ended), daemon=True)
         watcher.start()
         try:
@@ -92,7 +92,7 @@ def watch(spark: SparkSession, text: str) -> Iterator[None]:
             watcher.join()
 
 
-def _show_stages(spark: SparkSession, progress: Progress, ended: threading.Event) -> None:
+def _show_stages(spark: SparkSession, progress: JobProgress, ended: threading.Event) -> None:
     tracker = spark.sparkContext.statusTracker()
     while not ended.wait(LOOK_EVERY_S):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

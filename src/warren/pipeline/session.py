@@ -73,12 +73,12 @@ def running(
     try:
         yield spark
     except (PySparkException, OSError, ValueError, RuntimeError) as error:
-        raise _told(spark, error) from error
+        raise _without_log(spark, error) from error
     except Exception as error:
         # what Java raised comes as an error of the bridge to it, which is Spark's and not ours to import
         if type(error).__module__.split(".")[0] != "py4j":
             raise
-        raise _told(spark, error) from error
+        raise _without_log(spark, error) from error
     finally:
         stop(spark)
 
@@ -133,7 +133,7 @@ def is_connected(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _told(spark: SparkSession, error: Exception) -> PipelineError:
+def _without_log(spark: SparkSession, error: Exception) -> PipelineError:
     """An error in one sentence; whatever a job says when its Java is gone, that is what it is about."""
     return PipelineError(JAVA_ENDED if _java_has_ended(spark, ENDING_S) else sentence(error))
 

@@ -48,8 +48,8 @@ def replace(
     `beside` are texts about it, by their names.
     """
     found = folder.read_json(TABLE)
-    if found is not None and _word(found, "kind") != kind:
-        raise PipelineError(f"{folder} has {_word(found, 'kind')}, and would be overwritten with {kind}")
+    if found is not None and _text_field(found, "kind") != kind:
+        raise PipelineError(f"{folder} has {_text_field(found, 'kind')}, and would be overwritten with {kind}")
     data, kept, texts = uuid.uuid4().hex, folder.child(DATA), beside or {}
     write(frame, kept.child(data))
     kept.child(data).flush()
@@ -81,7 +81,7 @@ def write(frame: DataFrame, folder: Folder) -> None:
 def read(spark: SparkSession, folder: Folder, kind: str, version: int) -> tuple[DataFrame, Any]:
     """The rows, and the facts that were written with them."""
     found = described(folder, kind, version)
-    return spark.read.parquet(folder.child(DATA).child(_word(found, "data")).uri), found.get("facts")
+    return spark.read.parquet(folder.child(DATA).child(_text_field(found, "data")).uri), found.get("facts")
 
 
 def described(folder: Folder, kind: str, version: int) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def described(folder: Folder, kind: str, version: int) -> dict[str, Any]:
     found = folder.read_json(TABLE)
     if found is None:
         raise PipelineError(f"{folder} has no complete table of {kind}; run the job that writes it again")
-    if _word(found, "kind") != kind:
-        raise PipelineError(f"{folder} has {_word(found, 'kind')}, and not {kind}")
+    if _text_field(found, "kind") != kind:
+        raise PipelineError(f"{folder} has {_text_field(found, 'kind')}, and not {kind}")
     if found.get("version") != version:
         raise PipelineError(
             f"{folder} has {kind} of version {found.get('version')}, and this is for version {version}; write it again"
@@ -98,7 +98,7 @@ def described(folder: Folder, kind: str, version: int) -> dict[str, Any]:
     return dict(found)
 
 
-def _word(found: Any, name: str) -> str:
+def _text_field(found: Any, name: str) -> str:
     """What is written in every `table.json`; anything else is a file of somebody else's."""
     value = found.get(name) if isinstance(found, dict) else None
     if not isinstance(value, str):

@@ -1,1 +1,5 @@
-"""The deterministic simulator: real nodes in a pretend world, where a seed is a whole run and a bug report."""
+"""The deterministic simulator: real brokers in a simulated world of clients, disks and networks. A seed is a whole run
+and a bug report.
+
+Not here: real processes and real faults (`tests/cluster`, `tests/durability`).
+"""

@@ -22,14 +22,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from warren.model.effects import DropSegments, Effect, KeepCheckpoint, ReadIndex, ReadJournal, Seal, Store
-from warren.model.events import DiskFull, Event, IndexRead, JournalRead, Stored
-from warren.model.journal import Change
-from warren.sim.archives import PretendArchives
-from warren.sim.files import PretendDirectory, PretendFile
-from warren.sim.found_files import CHECKPOINT, FoundFiles, index_name, segment_name
-from warren.store.index import find_rows
-from warren.store.recovery import Found
+from warren.broker.journal.recovery import StartupState
+from warren.broker.journal.segment_index import find_rows
+from warren.broker.model.effects import (
+    AppendRecords,
+    DropSegments,
+    Effect,
+    ReadIndex,
+    ReadJournal,
+    SealSegment,
+    WriteCheckpoint,
+)
+from warren.broker.model.events import DiskFull, Event, FlushCompleted, IndexRead, JournalRead
+from warren.broker.model.journal import MetadataChange
+from warren.sim.files import (
+    CHECKPOINT,
+    SimulatedArchives,
+    SimulatedDirectory,
+    SimulatedFile,
+    SimulatedJournalFiles,
+    index_name,
+    segment_name,
+)
 
 SPARE = "spare"
 UNFINISHED = ".new"
@@ -44,7 +58,7 @@ Steps = Iterator[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class UnflushedBatch:
     """Bytes that are not certain yet, and where they belong."""
 
     number: int
@@ -53,12 +67,12 @@ class Batch:
     data: bytes
 
 
-class PretendDisk:
+class SimulatedDisk:
     """The files and the metadata of one node, and whoever works on them."""
 
     def __init__(self, chance: Random, schedule: Schedule, tell: Callable[[Event], None]) -> None:
-        self.directory = PretendDirectory(chance)
-        self.archives = PretendArchives(chance, schedule, tell, self._tell_step, self._flush_ms, self._is_full)
+        self.directory = SimulatedDirectory(chance)
+        self.archives = SimulatedArchives(chance, schedule, tell, self._tell_step, self._flush_ms, self._is_full)
         self.values: dict[str, tuple[int, bytes]] = {}
         self.revision = 0
         self.incarnation = 0
@@ -87,13 +101,13 @@ class PretendDisk:
         self._reads: deque[ReadIndex | ReadJournal] = deque()
         self._writer: Steps | None = None
         self._reading = False
-        self._unflushed: deque[Batch] = deque()
+        self._unflushed: deque[UnflushedBatch] = deque()
         self._told_full = False
 
     # -- orders
 
     def order(self, order: Effect) -> None:
-        """Carry out a `Store`, `Seal`, `KeepCheckpoint` or `DropSegments`, after all others."""
+        """Carry out a `AppendRecords`, `SealSegment`, `WriteCheckpoint` or `DropSegments`, after all others."""
         self._orders.append(order)
         if self._writer is None:
             self._begin(self._work())
@@ -108,9 +122,11 @@ class PretendDisk:
         """Whether every order was carried out and everything is flushed."""
         return self._writer is None and not self._reads and not self._unflushed and self.archives.idle()
 
-    def found(self, now_ms: int) -> Found:
+    def found(self, now_ms: int) -> StartupState:
         """What a process finds when it begins."""
-        found = Found(self.revision, dict(self.values), FoundFiles(self.directory), self.incarnation, now_ms)
+        found = StartupState(
+            self.revision, dict(self.values), SimulatedJournalFiles(self.directory), self.incarnation, now_ms
+        )
         found.archives = self.archives.found()
         return found
 
@@ -144,7 +160,7 @@ class PretendDisk:
 
     def _look_for_survivors(self) -> None:
         """Everything after the first batch that is not whole is void."""
-        survivors: deque[Batch] = deque()
+        survivors: deque[UnflushedBatch] = deque()
         self.survived_no = self.flushed_no
         for batch in self._unflushed:
             file = self.directory.find(segment_name(batch.segment))
@@ -187,7 +203,7 @@ class PretendDisk:
     def _work(self) -> Steps:
         """Everything that waits."""
         orders = self._take_group()
-        stores = [order for order in orders if isinstance(order, Store)]
+        stores = [order for order in orders if isinstance(order, AppendRecords)]
         changes = [change for store in stores for change in store.changes]
         if changes:
             if any(change.value is None for change in changes):
@@ -198,11 +214,11 @@ class PretendDisk:
         if stores:
             self.changed_no = self.base_no + stores[-1].batch_no
         for order in orders:
-            if isinstance(order, Store):
+            if isinstance(order, AppendRecords):
                 yield from self._store(order)
-            elif isinstance(order, Seal):
+            elif isinstance(order, SealSegment):
                 yield from self._seal(order)
-            elif isinstance(order, KeepCheckpoint):
+            elif isinstance(order, WriteCheckpoint):
                 yield from self._flush_segments()
                 yield from self._replace(CHECKPOINT, "checkpoint", order.data)
             elif isinstance(order, DropSegments):
@@ -217,7 +233,7 @@ class PretendDisk:
         data = False
         while self._orders:
             order = self._orders[0]
-            if isinstance(order, Store):
+            if isinstance(order, AppendRecords):
                 if data and any(change.value is None for change in order.changes):
                     break
                 data = data or bool(order.data)
@@ -229,9 +245,9 @@ class PretendDisk:
         self._report()
 
     def _report(self) -> None:
-        self._tell(Stored(self.written_no - self.base_no, max(0, self.flushed_no - self.base_no)))
+        self._tell(FlushCompleted(self.written_no - self.base_no, max(0, self.flushed_no - self.base_no)))
 
-    def _apply(self, changes: list[Change]) -> None:
+    def _apply(self, changes: list[MetadataChange]) -> None:
         """One transaction: all of it, durable, or nothing."""
         for change in changes:
             assert change.revision == self.revision + 1, "changes follow one another"
@@ -244,9 +260,9 @@ class PretendDisk:
 
     # -- segments
 
-    def _store(self, store: Store) -> Steps:
+    def _store(self, store: AppendRecords) -> Steps:
         number = self.base_no + store.batch_no
-        self._unflushed.append(Batch(number, store.segment, store.offset, store.data))
+        self._unflushed.append(UnflushedBatch(number, store.segment, store.offset, store.data))
         if store.data:
             if store.offset == 0:
                 yield from self._begin_segment(store)
@@ -257,7 +273,7 @@ class PretendDisk:
         self.written_no = number
         self._forget_flushed(store.segment if store.offset == 0 else None)
 
-    def _begin_segment(self, store: Store) -> Steps:
+    def _begin_segment(self, store: AppendRecords) -> Steps:
         """A segment has its name once its first batch is on disk."""
         name, unfinished = segment_name(store.segment), SPARE
         file = self.directory.find(SPARE)
@@ -272,7 +288,7 @@ class PretendDisk:
         yield "sync directory", self._flush_ms()
         self.directory.sync()
 
-    def _write(self, file: PretendFile, offset: int, data: bytes) -> Steps:
+    def _write(self, file: SimulatedFile, offset: int, data: bytes) -> Steps:
         end = offset + len(data)
         while offset < end:
             size = end - offset
@@ -306,7 +322,7 @@ class PretendDisk:
                 break
             self.flushed_no = waiting.popleft().number
 
-    def _seal(self, order: Seal) -> Steps:
+    def _seal(self, order: SealSegment) -> Steps:
         yield "flush sealed segment", self._flush_ms()
         self._flush(order.segment)
         yield "trim sealed segment", self._write_ms()
@@ -341,7 +357,7 @@ class PretendDisk:
         yield "sync directory", self._flush_ms()
         self.directory.sync()
 
-    def _await_room(self, file: PretendFile | None = None, offset: int = 0, data: bytes = b"") -> Steps:
+    def _await_room(self, file: SimulatedFile | None = None, offset: int = 0, data: bytes = b"") -> Steps:
         """Try again for as long as it is full; what fitted in is there."""
         while self.full:
             if file is not None:

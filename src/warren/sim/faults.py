@@ -1,19 +1,19 @@
 """What goes wrong, and when: one fault after another, drawn from the seed.
 
-Not here: what a fault does to those it strikes (`sim.network`, `sim.node`).
+Not here: what a fault does to those it strikes (`sim.simulation`, `sim.world`).
 """
 
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from warren.model.events import DiskMeasured, MemoryMeasured
-from warren.sim.disk import PretendDisk
+from warren.broker.model.events import DiskMeasured, MemoryMeasured
+from warren.sim.disk import SimulatedDisk
 
 if TYPE_CHECKING:
-    from warren.sim.network import Link
-    from warren.sim.node import Node
-    from warren.sim.world import World
+    from warren.sim.simulation import SimulatedConnection
+    from warren.sim.world import NodeWorld, SimulatedNode
+
 
 DANGEROUS_STEPS = (
     "change metadata",
@@ -33,10 +33,10 @@ DANGEROUS_STEPS = (
 )
 
 
-class Faults:
+class NodeFaults:
     """Strikes now and then until the world is healed."""
 
-    def __init__(self, world: "World", every_ms: int, deaths: bool) -> None:
+    def __init__(self, world: "NodeWorld", every_ms: int, deaths: bool) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/faults")
         self._every_ms = every_ms
@@ -79,7 +79,7 @@ class Faults:
         fault()
         self._wait()
 
-    def _link(self) -> "Link | None":
+    def _link(self) -> "SimulatedConnection | None":
         links = list(self._world.network.links.values())
         return self._chance.choice(links) if links else None
 
@@ -142,13 +142,13 @@ class Faults:
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         steps_left = self._chance.randint(1, 20 if step == "" else 2)
         self._world.trace.say("fault", f"{node.name} will die at '{step}', {steps_left}")
-        lie_in_wait(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
+        strike_at_step(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
 
-    def _caught(self, node: "Node", taken: str) -> None:
+    def _caught(self, node: "SimulatedNode", taken: str) -> None:
         self._world.history.seen[f"died at {taken}"] += 1
         self._world.schedule(0, lambda: self._slay(node))
 
-    def _slay(self, node: "Node") -> None:
+    def _slay(self, node: "SimulatedNode") -> None:
         if self._healed:
             return
         if self._chance.random() < 0.5:
@@ -157,13 +157,13 @@ class Faults:
             node.kill(self._down_ms())
         if self._chance.random() < 0.3:
             # the next life is short: it ends while the first things are written
-            lie_in_wait(node.disk, "", self._chance.randint(1, 12), lambda taken: self._caught(node, taken))
+            strike_at_step(node.disk, "", self._chance.randint(1, 12), lambda taken: self._caught(node, taken))
 
     def _down_ms(self) -> int:
         return self._chance.choice((0, 1, 50, 500))
 
 
-def lie_in_wait(disk: PretendDisk, step: str, steps_left: int, strike: Callable[[str], None]) -> None:
+def strike_at_step(disk: SimulatedDisk, step: str, steps_left: int, strike: Callable[[str], None]) -> None:
     """Strike when a disk begins the step of that name, or any step, for the so-manieth time."""
 
     def watch(taken: str) -> None:

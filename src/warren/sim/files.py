@@ -9,16 +9,34 @@ leads to what it led to before, or to anything it led to since.
 Invariant: after a loss of power nothing is left to lose.
 
 Not here: who writes what in which order (`sim.disk`).
+
+The journal's files on a pretend disk, as recovery reads them.
+
+Not here: who writes them (`sim.disk`), what is in them (`warren.store`).
+
+The files of a node's streams on a pretend disk: written piece by piece, flushed, read, and lost like any others.
+
+One order is carried out after another, each in steps that take their time; the node may die between any two. Reads do
+not wait for writes. A piece that was not flushed when the power went may be there in part, or not at all.
+
+Not here: what is in them (`warren.stream`), the journal (`sim.disk`).
 """
 
+from collections import deque
+from collections.abc import Callable, Iterator
 from random import Random
+
+from warren.broker.journal.recovery import JournalFiles
+from warren.broker.model.archive import ArchiveFiles
+from warren.broker.model.effects import DropArchive, ReadArchive, WriteArchive
+from warren.broker.model.events import ArchiveRead, ArchiveWritten, Event
 
 SECTOR_BYTES = 512
 WRITTEN_BACK = 0.25
 """How often the kernel writes a sector to the disk by itself before it is written to again."""
 
 
-class PretendFile:
+class SimulatedFile:
     """One file, written at explicit offsets."""
 
     def __init__(self, chance: Random) -> None:
@@ -91,25 +109,25 @@ class PretendFile:
         self._certain[begin : begin + len(data)] = data
 
 
-class PretendDirectory:
+class SimulatedDirectory:
     """Files by name."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
-        self._names: dict[str, PretendFile] = {}
-        self._certain: dict[str, PretendFile] = {}
+        self._names: dict[str, SimulatedFile] = {}
+        self._certain: dict[str, SimulatedFile] = {}
         # what each name led to since the directory was flushed; None: to nothing
-        self._since: dict[str, list[PretendFile | None]] = {}
+        self._since: dict[str, list[SimulatedFile | None]] = {}
 
     def names(self) -> list[str]:
         return sorted(self._names)
 
-    def find(self, name: str) -> PretendFile | None:
+    def find(self, name: str) -> SimulatedFile | None:
         return self._names.get(name)
 
-    def create(self, name: str) -> PretendFile:
+    def create(self, name: str) -> SimulatedFile:
         """An empty file, instead of the one that had this name."""
-        made = PretendFile(self._chance)
+        made = SimulatedFile(self._chance)
         self._lead(name, made)
         return made
 
@@ -137,7 +155,7 @@ class PretendDirectory:
         for file in dict.fromkeys(self._names.values()):
             file.lose_power()
 
-    def _lead(self, name: str, file: PretendFile | None) -> None:
+    def _lead(self, name: str, file: SimulatedFile | None) -> None:
         self._since.setdefault(name, []).append(file)
         self._names.pop(name, None)
         if file is not None:
@@ -147,3 +165,183 @@ class PretendDirectory:
 def _extend(contents: bytearray, size: int) -> None:
     if size > len(contents):
         contents.extend(bytes(size - len(contents)))
+
+
+CHECKPOINT = "checkpoint"
+
+
+def segment_name(number: int) -> str:
+    return f"{number:012}.seg"
+
+
+def index_name(number: int) -> str:
+    return f"{number:012}.idx"
+
+
+class SimulatedJournalFiles(JournalFiles):
+    """The journal's files as they are at a start."""
+
+    def __init__(self, directory: SimulatedDirectory) -> None:
+        self._directory = directory
+
+    def checkpoint(self) -> bytes | None:
+        return self._content(CHECKPOINT)
+
+    def segments(self) -> list[int]:
+        return [int(name[:-4]) for name in self._directory.names() if name.endswith(".seg")]
+
+    def segment(self, number: int) -> bytes:
+        content = self._content(segment_name(number))
+        assert content is not None
+        return content
+
+    def index(self, number: int) -> bytes | None:
+        return self._content(index_name(number))
+
+    def has_index(self, number: int) -> bool:
+        return self._directory.find(index_name(number)) is not None
+
+    def _content(self, name: str) -> bytes | None:
+        file = self._directory.find(name)
+        return None if file is None else file.read()
+
+
+RETRY_MS = 100
+
+Schedule = Callable[[int, Callable[[], None]], None]
+Steps = Iterator[tuple[str, int]]
+
+
+def archive_name(stream_id: int, segment: int) -> str:
+    return f"{stream_id}/{segment:012}.chunks"
+
+
+class SimulatedArchiveFiles(ArchiveFiles):
+    """The files of all streams as they are at a start."""
+
+    def __init__(self, directory: SimulatedDirectory) -> None:
+        self._directory = directory
+
+    def streams(self) -> list[int]:
+        return sorted({int(name.partition("/")[0]) for name in self._directory.names()})
+
+    def segments(self, stream_id: int) -> list[int]:
+        prefix = f"{stream_id}/"
+        names = [name for name in self._directory.names() if name.startswith(prefix)]
+        return sorted(int(name[len(prefix) :].partition(".")[0]) for name in names)
+
+    def size(self, stream_id: int, segment: int) -> int:
+        return len(self._file(stream_id, segment))
+
+    def read(self, stream_id: int, segment: int, at: int, length: int) -> bytes:
+        return self._file(stream_id, segment).read(at, length)
+
+    def secure(self, stream_id: int, segment: int) -> None:
+        self._file(stream_id, segment).flush()
+        self._directory.sync()
+
+    def _file(self, stream_id: int, segment: int) -> SimulatedFile:
+        file = self._directory.find(archive_name(stream_id, segment))
+        assert file is not None
+        return file
+
+
+class SimulatedArchives:
+    """All of one node's. `takes` says how long the next write or flush takes, `full` whether there is room."""
+
+    def __init__(
+        self,
+        chance: Random,
+        schedule: Schedule,
+        tell: Callable[[Event], None],
+        watch: Callable[[str], None],
+        takes: Callable[[], int],
+        full: Callable[[], bool],
+    ) -> None:
+        self.directory = SimulatedDirectory(chance)
+        self._chance = chance
+        self._schedule = schedule
+        self._tell = tell
+        self._watch = watch
+        self._takes = takes
+        self._full = full
+        self._life = 0
+        self._orders: deque[WriteArchive | DropArchive] = deque()
+        self._work: Steps | None = None
+
+    def order(self, order: WriteArchive | DropArchive) -> None:
+        self._orders.append(order)
+        if self._work is None:
+            self._begin()
+
+    def read(self, order: ReadArchive) -> None:
+        life = self._life
+        self._schedule(self._chance.choice((0, 1, 3)), lambda: self._answer(order, life))
+
+    def idle(self) -> bool:
+        return self._work is None
+
+    def found(self) -> SimulatedArchiveFiles:
+        return SimulatedArchiveFiles(self.directory)
+
+    def kill(self) -> None:
+        """The process dies: what it wrote is there, what it was about to do is not done."""
+        self._life += 1
+        self._orders.clear()
+        self._work = None
+
+    def lose_power(self) -> None:
+        self.directory.lose_power()
+
+    def _begin(self) -> None:
+        order = self._orders.popleft()
+        self._work = self._write(order) if isinstance(order, WriteArchive) else self._drop(order)
+        self._take_step(self._life)
+
+    def _take_step(self, life: int) -> None:
+        if life != self._life or self._work is None:
+            return
+        try:
+            step, duration_ms = next(self._work)
+        except StopIteration:
+            self._work = None
+            if self._orders:
+                self._begin()
+            return
+        self._watch(step)
+        self._schedule(duration_ms, lambda: self._take_step(life))
+
+    def _write(self, order: WriteArchive) -> Steps:
+        while self._full():
+            yield "wait for room in an archive", RETRY_MS
+        name = archive_name(order.stream_id, order.segment)
+        file = self.directory.find(name) or self.directory.create(name)
+        yield "cut archive", self._takes()
+        file.trim(order.offset)
+        middle = self._chance.randint(0, len(order.data))
+        for at, piece in ((0, order.data[:middle]), (middle, order.data[middle:])):
+            yield "write archive", self._takes()
+            file.write(order.offset + at, piece)
+        yield "flush archive", self._takes()
+        file.flush()
+        if order.offset == 0:
+            yield "sync archive directory", self._takes()
+            self.directory.sync()
+        self._tell(ArchiveWritten(order.ticket))
+
+    def _drop(self, order: DropArchive) -> Steps:
+        prefix = f"{order.stream_id}/"
+        names = [archive_name(order.stream_id, segment) for segment in order.segments]
+        for name in names or [name for name in self.directory.names() if name.startswith(prefix)]:
+            yield "drop archive", self._takes()
+            self.directory.unlink(name)
+            self.directory.sync()
+
+    def _answer(self, order: ReadArchive, life: int) -> None:
+        if life != self._life:
+            return
+        file = self.directory.find(archive_name(order.stream_id, order.segment))
+        if file is None:
+            self._tell(ArchiveRead(order.ticket, b"", f"segment {order.segment} of the stream is not there"))
+        else:
+            self._tell(ArchiveRead(order.ticket, file.read(order.offset, order.length)))

@@ -12,15 +12,54 @@ its message and its queue are: only those outlive the node, as far as what happe
 Invariants: an attempt has at most one copy in a queue; `live` and `out` count a queue's copies that are not GONE and
 those that are OUT.
 
-Not here: who notices what happens to a copy (`sim.witness`), what must hold (`sim.checkers`, `sim.validations`),
+Not here: who notices what happens to a copy (`sim.observer`), what must hold (`sim.invariants`, `sim.invariants`),
 which batch of the node's journal is left (`sim.disk`).
+
+How to take back what a node did and then forgot: one entry for each thing it must remember, by batch.
+
+A turn's doings are in the turn's batch. When a node dies, the disk says which batches are left; what was in the others
+never happened, so the books are taken back to where they were, newest first. Changes of metadata have a mark of their
+own, because they are certain before the batch they came with is.
+
+Not here: what is taken back (`sim.history`, `sim.routing_model`), which batches are left (`sim.disk`).
 """
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from warren.sim.undo import UndoLog
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
+
+
+class UndoLog:
+    """What may have to be taken back, oldest first."""
+
+    def __init__(self) -> None:
+        # the batch of the turn under way
+        self.batch_no = 0
+        self._done: deque[tuple[int, bool, Callable[[], object]]] = deque()
+
+    def did(self, undo: Callable[[], object], metadata: bool = False) -> None:
+        self._done.append((self.batch_no, metadata, undo))
+
+    def certain(self, flushed_no: int) -> None:
+        """Everything up to this batch stays."""
+        while self._done and self._done[0][0] <= flushed_no:
+            self._done.popleft()
+
+    def roll_back(self, survived_no: int, changed_no: int) -> None:
+        """The node died: of the journal the batches up to the one number are left, of the metadata up to the other."""
+        kept: deque[tuple[int, bool, Callable[[], object]]] = deque()
+        while self._done:
+            batch_no, metadata, undo = self._done.pop()
+            if batch_no > (changed_no if metadata else survived_no):
+                undo()
+            elif not metadata:
+                # a process was killed; what it wrote may still go with the power
+                kept.appendleft((batch_no, metadata, undo))
+        self._done = kept
+        self.batch_no = survived_no
+
 
 SENT = "sent"
 ACCEPTED = "accepted"
@@ -40,7 +79,7 @@ NUMBER_DIGITS = 10
 
 
 @dataclass(eq=False)
-class QueuePlan:
+class QueueSpec:
     """A queue as the workload wants it, and what that entitles the queue to do with a message."""
 
     name: str
@@ -77,7 +116,7 @@ class QueuePlan:
         return not (self.fleeting or self.drops or self.surprising)
 
 
-class Attempt:
+class PublishAttempt:
     """One publish."""
 
     __slots__ = (
@@ -119,7 +158,7 @@ class Attempt:
         self.accepted_at_ms = 0
         # the batch of the journal that it was accepted with
         self.stored_no = 0
-        self.copies: dict[str, Copy] = {}
+        self.copies: dict[str, QueuedCopy] = {}
 
     def due_ms(self) -> int:
         """When its exchange lets it go."""
@@ -130,12 +169,12 @@ class Attempt:
         return any(copy.durable and not copy.plan.fleeting and copy.state != GONE for copy in self.copies.values())
 
 
-class Copy:
+class QueuedCopy:
     """An attempt in one queue."""
 
     __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "may_have_died", "plan", "returns", "state")
 
-    def __init__(self, attempt: Attempt, plan: QueuePlan, dead_letter: bool) -> None:
+    def __init__(self, attempt: PublishAttempt, plan: QueueSpec, dead_letter: bool) -> None:
         self.attempt = attempt
         self.plan = plan
         # it came from another queue, and left its expiration there
@@ -166,39 +205,39 @@ class Copy:
         return None if self.dead_letter else self.attempt.expiration_ms
 
 
-class History:
+class MessageHistory:
     """Every attempt and every copy of a run."""
 
     def __init__(self, undo: UndoLog) -> None:
         self.undo = undo
-        self.attempts: dict[int, Attempt] = {}
+        self.attempts: dict[int, PublishAttempt] = {}
         self.live: dict[str, int] = {}
         self.out: dict[str, int] = {}
         # copies that are not GONE, so that the end of a run need not look at all others
-        self.living: dict[Copy, None] = {}
+        self.living: dict[QueuedCopy, None] = {}
         # how often each kind of thing happened, so that a run can show where it has been
         self.seen: Counter[str] = Counter()
         # delivered in the turn under way to somebody who ended in it, in an order nobody sees; whether for good
-        self.in_passing: list[tuple[Copy, bool]] = []
+        self.in_passing: list[tuple[QueuedCopy, bool]] = []
         # queues somebody wanted messages of; queues that may have got some back
         self.wanted: dict[str, None] = {}
         self.lent: dict[str, None] = {}
         self._accepted_count = 0
 
-    def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> Attempt:
+    def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> PublishAttempt:
         number = len(self.attempts) + 1
         stem = f"{number:0{NUMBER_DIGITS}d}".encode()
         body = (stem * (filler_bytes // NUMBER_DIGITS + 1))[: NUMBER_DIGITS + filler_bytes]
-        made = Attempt(number, publisher, exchange, routing_key, body)
+        made = PublishAttempt(number, publisher, exchange, routing_key, body)
         self.attempts[number] = made
         return made
 
-    def attempt_of(self, body: bytes) -> Attempt | None:
+    def attempt_of(self, body: bytes) -> PublishAttempt | None:
         """Which attempt a delivered body belongs to, if its number can be read and is known."""
         stem = body[:NUMBER_DIGITS]
         return self.attempts.get(int(stem)) if stem.isdigit() else None
 
-    def accept(self, attempt: Attempt, plans: list[QueuePlan], now_ms: int) -> None:
+    def accept(self, attempt: PublishAttempt, plans: list[QueueSpec], now_ms: int) -> None:
         """A node took the attempt in: a copy of it is in each of these queues."""
         self._accepted_count += 1
         attempt.state = ACCEPTED
@@ -209,19 +248,19 @@ class History:
         for plan in plans:
             self.copy_into(attempt, plan)
 
-    def copy_into(self, attempt: Attempt, plan: QueuePlan, dead_letter: bool = False) -> Copy:
-        copy = Copy(attempt, plan, dead_letter)
+    def copy_into(self, attempt: PublishAttempt, plan: QueueSpec, dead_letter: bool = False) -> QueuedCopy:
+        copy = QueuedCopy(attempt, plan, dead_letter)
         attempt.copies[plan.name] = copy
         self.live[plan.name] = self.live.get(plan.name, 0) + 1
         self.living[copy] = None
         self.undo.did(lambda: self._unmake(copy))
         return copy
 
-    def take_out(self, copy: Copy) -> None:
+    def take_out(self, copy: QueuedCopy) -> None:
         copy.state = OUT
         self.out[copy.plan.name] = self.out.get(copy.plan.name, 0) + 1
 
-    def count_delivery(self, copy: Copy) -> None:
+    def count_delivery(self, copy: QueuedCopy) -> None:
         copy.deliveries += 1
         if copy.attempt.delay_ms:
             # a node that forgets that it let go of a delayed message lets it go again, as if for the first time
@@ -235,18 +274,18 @@ class History:
                 self.end(copy, "auto-acked")
         self.in_passing.clear()
 
-    def give_back(self, copy: Copy) -> None:
+    def give_back(self, copy: QueuedCopy) -> None:
         self._put_back(copy)
         copy.returns += 1
         self.undo.did(lambda: self._uncount_return(copy))
 
-    def end(self, copy: Copy, ending: str) -> None:
+    def end(self, copy: QueuedCopy, ending: str) -> None:
         if copy.state == GONE:
             return
         self._leave(copy, ending)
         self.undo.did(lambda: self._revive(copy))
 
-    def bury(self, copy: Copy) -> None:
+    def bury(self, copy: QueuedCopy) -> None:
         """A dead letter turned up: this is the copy that died."""
         self.end(copy, "dropped by a rule, and dead-lettered")
         if copy.may_have_died:
@@ -265,26 +304,26 @@ class History:
 
     # -- taking back
 
-    def _forget(self, attempt: Attempt) -> None:
+    def _forget(self, attempt: PublishAttempt) -> None:
         if attempt.state == ACCEPTED:
             attempt.state = FORGOTTEN
 
-    def _unmake(self, copy: Copy) -> None:
+    def _unmake(self, copy: QueuedCopy) -> None:
         """It never was there; unless the node promised that it is."""
         promised = copy.attempt.state == CONFIRMED and not copy.dead_letter
         if copy.state != GONE and not promised:
             self._leave(copy, UNWRITTEN)
 
-    def _doubt(self, copy: Copy) -> None:
+    def _doubt(self, copy: QueuedCopy) -> None:
         copy.may_have_died = True
 
-    def _uncount_delivery(self, copy: Copy) -> None:
+    def _uncount_delivery(self, copy: QueuedCopy) -> None:
         copy.deliveries -= 1
 
-    def _uncount_return(self, copy: Copy) -> None:
+    def _uncount_return(self, copy: QueuedCopy) -> None:
         copy.returns -= 1
 
-    def _revive(self, copy: Copy) -> None:
+    def _revive(self, copy: QueuedCopy) -> None:
         if copy.state == GONE:
             copy.state = READY
             copy.ending = ""
@@ -293,11 +332,11 @@ class History:
 
     # -- the books
 
-    def _put_back(self, copy: Copy) -> None:
+    def _put_back(self, copy: QueuedCopy) -> None:
         copy.state = READY
         self.out[copy.plan.name] -= 1
 
-    def _leave(self, copy: Copy, ending: str) -> None:
+    def _leave(self, copy: QueuedCopy, ending: str) -> None:
         if copy.state == OUT:
             self.out[copy.plan.name] -= 1
         copy.state = GONE

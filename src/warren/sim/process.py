@@ -1,55 +1,54 @@
 """A simulated process: a real broker, with a pretend shell round it.
 
-Events that arrive within a moment of one another share a turn, as in the real shell. A `Meddler` may come between the
-core and the world, which is how a test plants a bug in a core it cannot change.
+Events that arrive within a moment of one another share a turn, as in the real shell. A `Interceptor` may come between
+the core and the world, which is how a test plants a bug in a core it cannot change.
 
 A process dies in three ways: it is killed, it loses its power, or it stops because it was asked to. Its memory and its
 connections are gone; the next life begins from what is on the disk.
 
-Not here: the asyncio shell (`warren.node`), links (`sim.network`), files (`sim.disk`), what a life begins with and who
-watches its turns (`sim.node`, `sim.cluster.member`).
+Not here: the asyncio shell (`warren.node`), links (`sim.simulation`), files (`sim.disk`), what a life begins with and
+who watches its turns (`sim.world`, `sim.cluster.world`).
 """
 
 from abc import abstractmethod
 from random import Random
 
-from warren.access.hashing import is_password
+from warren.broker.access.passwords import is_password
 from warren.broker.broker import Broker
-from warren.model.effects import (
-    Answered,
+from warren.broker.model.effects import (
+    AppendRecords,
     CloseConnection,
+    CompleteCommand,
     DropArchive,
     DropSegments,
     Effect,
-    KeepCheckpoint,
     Note,
     PauseReading,
     ReadArchive,
     ReadIndex,
     ReadJournal,
     ResumeReading,
-    Seal,
+    SealSegment,
     SendBytes,
     SetTimer,
     StopNode,
-    Store,
     VerifyPassword,
     WriteArchive,
+    WriteCheckpoint,
 )
-from warren.model.events import ConnectionOpened, Event, PasswordVerified, StopRequested
-from warren.model.settings import BrokerSettings
-from warren.sim.clockwork import Clockwork, Host
-from warren.sim.disk import PretendDisk
-from warren.sim.network import Link, Spoken
+from warren.broker.model.events import ConnectionOpened, Event, PasswordVerified, StopRequested
+from warren.broker.model.settings import BrokerSettings
+from warren.sim.disk import SimulatedDisk
+from warren.sim.simulation import SentMethod, SimulatedConnection, SimulatedHost, Simulation
 
 HEARTBEAT_S = 1
 MEMORY_LIMIT_BYTES = 1_000_000
 
-Inbox = list[tuple[Event, list[Spoken]]]
+Inbox = list[tuple[Event, list[SentMethod]]]
 """What happened, each with the methods that clients said by it."""
 
 
-class Meddler:
+class Interceptor:
     """Stands between a node and the world; this one leaves everything as it is."""
 
     def events(self, events: list[Event]) -> list[Event]:
@@ -59,22 +58,22 @@ class Meddler:
         return effects
 
 
-class Process(Host):
+class SimulatedProcess(SimulatedHost):
     """One node's, through all its lives."""
 
     broker: Broker
 
-    def __init__(self, world: Clockwork, name: str, settings: BrokerSettings, meddler: Meddler) -> None:
+    def __init__(self, world: Simulation, name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
         self.name = name
         self.settings = settings
-        self.disk = PretendDisk(Random(f"{world.seed}/{name}/disk"), world.schedule, self.add)
-        self.links: dict[int, Link] = {}
+        self.disk = SimulatedDisk(Random(f"{world.seed}/{name}/disk"), world.schedule, self.add)
+        self.links: dict[int, SimulatedConnection] = {}
         self.lives = 0
         self.up = False
         self.stopping = False
         self.frozen = False
         self._clockwork = world
-        self._meddler = meddler
+        self._meddler = interceptor
         self._chance = Random(f"{world.seed}/{name}")
         self._inbox: Inbox = []
         self._turn_scheduled = False
@@ -99,18 +98,18 @@ class Process(Host):
     def _noted(self, note: Note) -> None: ...
 
     @abstractmethod
-    def _answered(self, effect: Answered) -> None: ...
+    def _answered(self, effect: CompleteCommand) -> None: ...
 
     # -- what happens to it
 
-    def accept(self, link: Link, event: ConnectionOpened) -> None:
+    def accept(self, link: SimulatedConnection, event: ConnectionOpened) -> None:
         self.links[link.number] = link
         self.add(event)
 
-    def forget(self, link: Link) -> None:
+    def forget(self, link: SimulatedConnection) -> None:
         self.links.pop(link.number, None)
 
-    def add(self, event: Event, spoken: list[Spoken] | None = None) -> None:
+    def add(self, event: Event, spoken: list[SentMethod] | None = None) -> None:
         """Something happened: it is part of the next turn."""
         if self.up:
             self._inbox.append((event, spoken or []))
@@ -232,7 +231,7 @@ class Process(Host):
             serial = self._timer_serial
             delay_ms = max(0, effect.at_ms - self._clockwork.now_ms)
             self._clockwork.schedule(delay_ms, lambda: self._timer_due(serial))
-        elif isinstance(effect, Store | Seal | KeepCheckpoint | DropSegments):
+        elif isinstance(effect, AppendRecords | SealSegment | WriteCheckpoint | DropSegments):
             self.disk.order(effect)
         elif isinstance(effect, ReadIndex | ReadJournal):
             self.disk.read(effect)
@@ -245,7 +244,7 @@ class Process(Host):
             self._later(self._chance.randint(1, 100), PasswordVerified(effect.ticket, good))
         elif isinstance(effect, Note):
             self._noted(effect)
-        elif isinstance(effect, Answered):
+        elif isinstance(effect, CompleteCommand):
             self._answered(effect)
         elif isinstance(effect, StopNode):
             life = self.lives
@@ -265,7 +264,7 @@ class Process(Host):
         """Count how often each kind of thing happens."""
 
 
-def _move_bytes(link: Link, effect: SendBytes | CloseConnection | PauseReading | ResumeReading) -> None:
+def _move_bytes(link: SimulatedConnection, effect: SendBytes | CloseConnection | PauseReading | ResumeReading) -> None:
     if isinstance(effect, SendBytes):
         link.node_writes(effect.data)
     elif isinstance(effect, CloseConnection):

@@ -3,45 +3,43 @@
     outcome = run(seed, steps)        quiet
     code = replay(seed, steps)        the same run, told line by line; 0 if it was good, 1 if not
 
-Not here: what happens in a run (`sim.workload`, `sim.faults`), what must hold (`sim.checkers`, `sim.validations`).
+Not here: what happens in a run (`sim.workload`, `sim.faults`), what must hold (`sim.invariants`, `sim.invariants`).
 """
 
 from collections.abc import Callable
 from random import Random
 
-from warren.sim.checkers import Checker, Checkers, invariants
-from warren.sim.durability import durability
-from warren.sim.faults import Faults
+from warren.sim.faults import NodeFaults
 from warren.sim.history import CONFIRMED
-from warren.sim.operator import Operator
-from warren.sim.outcome import Outcome
-from warren.sim.process import Meddler
-from warren.sim.trace import Trace
-from warren.sim.validations import validations
-from warren.sim.workload import Workload
-from warren.sim.world import World
+from warren.sim.invariants import Invariant, InvariantSet, durability_invariants, final_invariants, step_invariants
+from warren.sim.process import Interceptor
+from warren.sim.report import RunResult, RunTrace
+from warren.sim.workload import NodeWorkload
+from warren.sim.world import NodeWorld, PolicyOperator
 
 HEALING_STEPS_MAX = 100_000
 
 
-def run(
+def run_node(
     seed: int,
     steps: int,
     sink: Callable[[str], None] | None = None,
-    meddler: Meddler | None = None,
-    rules: list[Checker] | None = None,
-) -> Outcome:
+    interceptor: Interceptor | None = None,
+    rules: list[Invariant] | None = None,
+) -> RunResult:
     """Run one seed; `rules` are all there are unless some are chosen."""
-    checkers = Checkers([*invariants(), *durability(), *validations()] if rules is None else rules)
-    trace = Trace(sink)
-    world = World(seed, trace, checkers, meddler)
+    checkers = InvariantSet(
+        [*step_invariants(), *durability_invariants(), *final_invariants()] if rules is None else rules
+    )
+    trace = RunTrace(sink)
+    world = NodeWorld(seed, trace, checkers, interceptor)
     chance = Random(f"{seed}/run")
-    workload = Workload(world)
-    operator = Operator(world)
+    workload = NodeWorkload(world)
+    operator = PolicyOperator(world)
     world.operator = operator
     if rules is None:
         checkers.members.append(operator)
-    faults = Faults(world, every_ms=chance.choice((30, 150, 600, 1_000_000)), deaths=chance.random() < 0.6)
+    faults = NodeFaults(world, every_ms=chance.choice((30, 150, 600, 1_000_000)), deaths=chance.random() < 0.6)
     world.run_until(lambda: False, steps)
     if not checkers.complaints:
         trace.say("world", "heals")
@@ -55,12 +53,12 @@ def run(
             _die_once_more(world, workload, chance)
     attempts = world.history.attempts.values()
     confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
-    return Outcome(
+    return RunResult(
         seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken, world.history.seen
     )
 
 
-def _die_once_more(world: World, workload: Workload, chance: Random) -> None:
+def _die_once_more(world: NodeWorld, workload: NodeWorkload, chance: Random) -> None:
     """Everything is settled and on disk, so however the node ends, the next life finds all that and no more."""
     lives = [node.lives for node in world.nodes]
     for node in world.nodes:
@@ -70,8 +68,8 @@ def _die_once_more(world: World, workload: Workload, chance: Random) -> None:
         world.checkers.rested(world)
 
 
-def replay(seed: int, steps: int) -> int:
+def replay_node(seed: int, steps: int) -> int:
     """Run one seed and print what happens."""
-    outcome = run(seed, steps, sink=print)
+    outcome = run_node(seed, steps, sink=print)
     print(outcome.verdict())
     return 0 if outcome.good else 1

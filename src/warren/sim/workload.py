@@ -14,21 +14,30 @@ drawn for each world.
 Whatever is rejected in `retried` must turn up in `graves`, whatever `limited`, `brief`, `mixed` and `short` drop in
 `dropped`.
 
-Not here: what clients do (`sim.publisher`, `sim.consumer`).
+Not here: what clients do (`sim.clients`, `sim.clients`).
 """
 
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from warren.sim.consumer import CHANNEL, Consumer, Subscription
-from warren.sim.history import QueuePlan
-from warren.sim.publisher import CONFIRM, PLAIN, TRANSACTION, Publisher, Target
+from warren.sim.clients import (
+    CHANNEL,
+    CONFIRM,
+    PLAIN,
+    TRANSACTION,
+    PlannedSubscription,
+    PublishTarget,
+    SimulatedConsumer,
+    SimulatedPublisher,
+)
+from warren.sim.history import QueueSpec
+from warren.wire.field_tables import Table
 from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare, QueueDelete
-from warren.wire.values import Table
 
 if TYPE_CHECKING:
-    from warren.sim.world import World
+    from warren.sim.world import NodeWorld
+
 
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("events", "topic"), ("dead", "direct"))
 DELAYING = "later"
@@ -52,51 +61,51 @@ BINDINGS = (
 )
 EXTRA_BINDINGS = (("events", "a.b", "single"), ("orders", "one", "fan"), ("orders", "nowhere", "plain"))
 TARGETS = (
-    Target("orders", "one", ranked=True),
-    Target("orders", "two"),
-    Target("orders", "nowhere"),
-    Target("news", ""),
-    Target("events", "a.b"),
-    Target("events", "a.b.z"),
-    Target("events", "z"),
-    Target("", "plain"),
-    Target("", "brief"),
-    Target("", "short"),
-    Target("", "mixed", expires=True),
-    Target(DELAYING, "late", delayed=True),
+    PublishTarget("orders", "one", ranked=True),
+    PublishTarget("orders", "two"),
+    PublishTarget("orders", "nowhere"),
+    PublishTarget("news", ""),
+    PublishTarget("events", "a.b"),
+    PublishTarget("events", "a.b.z"),
+    PublishTarget("events", "z"),
+    PublishTarget("", "plain"),
+    PublishTarget("", "brief"),
+    PublishTarget("", "short"),
+    PublishTarget("", "mixed", expires=True),
+    PublishTarget(DELAYING, "late", delayed=True),
 )
-REFUSING = Target("", "full")
+REFUSING = PublishTarget("", "full")
 DROPPED = ("dead", "dropped")
 
 
 @dataclass
-class Topology:
+class WorkloadTopology:
     """The queues everyone uses, and the methods that declare them."""
 
-    plans: list[QueuePlan] = field(default_factory=list)
+    plans: list[QueueSpec] = field(default_factory=list)
     methods: list[Method] = field(default_factory=list)
 
 
-def lasting_topology(chance: Random) -> Topology:
+def lasting_topology(chance: Random) -> WorkloadTopology:
     """The queues of one run; their limits are drawn."""
     ttl_ms, length_max = chance.choice((5, 50, 400)), chance.choice((0, 1, 5, 20))
     returns_max = chance.choice((0, 1, 3))
     drops_to = DROPPED if chance.random() < 0.7 else ("", "")
-    topology = Topology()
+    topology = WorkloadTopology()
     topology.plans = [
-        QueuePlan("plain"),
-        QueuePlan("fan"),
-        QueuePlan("ranked", {"x-max-priority": 5}, priority_max=5),
-        QueuePlan("single", {"x-single-active-consumer": True}),
-        _dying(QueuePlan("retried"), ("dead", "rejected")),
-        QueuePlan("graves"),
-        _dying(QueuePlan("limited", {"x-delivery-limit": returns_max}, delivery_limit=returns_max), DROPPED),
-        _dying(QueuePlan("brief", {"x-message-ttl": ttl_ms}, ttl_ms=ttl_ms), drops_to),
-        _dying(QueuePlan("mixed", ttl_ms=10**9), drops_to),
-        _dying(QueuePlan("short", {"x-max-length": length_max}, length_max=length_max), drops_to),
-        QueuePlan("full", {"x-max-length": 10, "x-overflow": "reject-publish"}, length_max=10, refuses=True),
-        QueuePlan("dropped", surprising=True),
-        QueuePlan("late", surprising=True),
+        QueueSpec("plain"),
+        QueueSpec("fan"),
+        QueueSpec("ranked", {"x-max-priority": 5}, priority_max=5),
+        QueueSpec("single", {"x-single-active-consumer": True}),
+        _dying(QueueSpec("retried"), ("dead", "rejected")),
+        QueueSpec("graves"),
+        _dying(QueueSpec("limited", {"x-delivery-limit": returns_max}, delivery_limit=returns_max), DROPPED),
+        _dying(QueueSpec("brief", {"x-message-ttl": ttl_ms}, ttl_ms=ttl_ms), drops_to),
+        _dying(QueueSpec("mixed", ttl_ms=10**9), drops_to),
+        _dying(QueueSpec("short", {"x-max-length": length_max}, length_max=length_max), drops_to),
+        QueueSpec("full", {"x-max-length": 10, "x-overflow": "reject-publish"}, length_max=10, refuses=True),
+        QueueSpec("dropped", surprising=True),
+        QueueSpec("late", surprising=True),
     ]
     durable_share = chance.choice((0.0, 0.5, 0.9, 1.0))
     for plan in topology.plans:
@@ -117,7 +126,7 @@ def lasting_topology(chance: Random) -> Topology:
     return topology
 
 
-def _dying(plan: QueuePlan, dead_letters: tuple[str, str]) -> QueuePlan:
+def _dying(plan: QueueSpec, dead_letters: tuple[str, str]) -> QueueSpec:
     plan.dead_letter_exchange, plan.dead_letter_key = dead_letters
     if plan.dead_letter_exchange:
         plan.arguments["x-dead-letter-exchange"] = plan.dead_letter_exchange
@@ -125,20 +134,20 @@ def _dying(plan: QueuePlan, dead_letters: tuple[str, str]) -> QueuePlan:
     return plan
 
 
-class PasserBy(Consumer):
+class TransientConsumer(SimulatedConsumer):
     """Reads a queue of its own, which goes when it goes."""
 
-    def __init__(self, world: "World", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: "NodeWorld", name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology, [], prefetch=5)
         self.exclusive = self.chance.random() < 0.5
         self.durable = not self.exclusive and self.chance.random() < 0.5
 
     def opened(self) -> None:
         # a name of its own each time: the node may not know yet that the last connection is gone
-        plan = QueuePlan(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
+        plan = QueueSpec(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
         plan.durable = self.durable
         self.world.plans[plan.name] = plan
-        self.subscriptions = [Subscription(plan)]
+        self.subscriptions = [PlannedSubscription(plan)]
         super().opened()
 
     def declare(self, channel: int) -> None:
@@ -156,10 +165,10 @@ class PasserBy(Consumer):
         self._close_channel()
 
 
-class Workload:
+class NodeWorkload:
     """The clients of one world."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "NodeWorld") -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
         self.topology = lasting_topology(self._chance)
@@ -169,14 +178,14 @@ class Workload:
         for number in range(self._chance.randint(1, 5)):
             self._add_consumer(f"consumer{number}")
         for number in range(self._chance.randint(0, 2)):
-            PasserBy(world, f"passerby{number}", self.topology.methods)
+            TransientConsumer(world, f"passerby{number}", self.topology.methods)
 
     def calm(self) -> None:
         """Nothing new from here on; whatever is left in a queue is read."""
         for client in self._world.clients:
             client.calm()
-        subscriptions = [Subscription(plan) for plan in self.topology.plans]
-        Consumer(self._world, "drainer", self.topology.methods, subscriptions, prefetch=20).calm()
+        subscriptions = [PlannedSubscription(plan) for plan in self.topology.plans]
+        SimulatedConsumer(self._world, "drainer", self.topology.methods, subscriptions, prefetch=20).calm()
 
     def settled(self) -> bool:
         """Whether everyone is done, nothing is on its way, and nothing is left in the queues that last."""
@@ -199,17 +208,17 @@ class Workload:
         targets = self._chance.sample(TARGETS, self._chance.randint(1, len(TARGETS)))
         if mode == CONFIRM and self._chance.random() < 0.5:
             targets.append(REFUSING)
-        publisher = Publisher(self._world, name, self.topology.methods, mode, targets)
+        publisher = SimulatedPublisher(self._world, name, self.topology.methods, mode, targets)
         publisher.extra_bindings = EXTRA_BINDINGS
 
     def _add_consumer(self, name: str) -> None:
         chance = self._chance
         plans = chance.sample(self.topology.plans, chance.randint(1, 4))
         subscriptions = [
-            Subscription(plan, no_ack=chance.random() < 0.2, priority=chance.choice((0, 0, 1))) for plan in plans
+            PlannedSubscription(plan, no_ack=chance.random() < 0.2, priority=chance.choice((0, 0, 1))) for plan in plans
         ]
         transactional = chance.random() < 0.1
-        Consumer(
+        SimulatedConsumer(
             self._world,
             name,
             self.topology.methods,

@@ -1,44 +1,255 @@
 """The pretend world of one node, where everything chance decides is drawn from the seed.
 
-Not here: time (`sim.clockwork`), who lives in it (`sim.workload`), how a run goes (`sim.run`).
+Not here: time (`sim.simulation`), who lives in it (`sim.workload`), how a run goes (`sim.run`).
+
+A node of its own, and the witness that is told what entered and what left with every turn.
+
+Not here: its process (`sim.process`), what the witness makes of it (`sim.observer`).
+
+An operator who changes a policy now and then, and remembers what was answered.
+
+The policies change how every queue works (what goes to disk, what is counted and timed) and drop nothing, so whatever
+the clients were promised holds with them as without. An answered change outlives the node; one that was not answered
+when the node died may have been made or not, and the next life shows which.
+
+Not here: what policies do to messages (`tests`).
 """
 
 from collections.abc import Sequence
 from random import Random
 
-from warren.model.effects import Answered
-from warren.model.settings import BrokerSettings
-from warren.sim.checkers import Checkers
-from warren.sim.clockwork import Clockwork, Host
-from warren.sim.fabric import Fabric
-from warren.sim.history import History, QueuePlan
-from warren.sim.node import Node
-from warren.sim.operator import Operator
-from warren.sim.process import HEARTBEAT_S, Meddler
-from warren.sim.trace import Trace
-from warren.sim.undo import UndoLog
+from warren.broker.broker import Broker
+from warren.broker.commands.requests import ClearPolicy, SetPolicy
+from warren.broker.model.effects import AppendRecords, CompleteCommand, Note
+from warren.broker.model.events import (
+    BytesReceived,
+    Command,
+    CommandReceived,
+    ConnectionDropped,
+    ConnectionOpened,
+    MemoryMeasured,
+    StopRequested,
+)
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.policies.policies import Policy
+from warren.broker.sessions.connection import Connection
+from warren.sim.history import MessageHistory, QueueSpec, UndoLog
+from warren.sim.invariants import Invariant, InvariantSet
+from warren.sim.observer import NodeObserver
+from warren.sim.process import HEARTBEAT_S, MEMORY_LIMIT_BYTES, Inbox, Interceptor, SimulatedProcess
+from warren.sim.report import RunTrace
+from warren.sim.routing_model import RoutingModel
+from warren.sim.simulation import SentMethod, SimulatedConnection, SimulatedHost, Simulation
+from warren.wire.field_tables import Table
 
 
-class World(Clockwork):
+class SimulatedNode(SimulatedProcess):
+    """One node, alone."""
+
+    def __init__(self, world: "NodeWorld", name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
+        super().__init__(world, name, settings, interceptor)
+        self.witness = NodeObserver(world.history, world.fabric, self.disk, world.checkers)
+        self._world = world
+        # by connection: methods that arrived and wait for the node to act on them
+        self._held_back: dict[int, list[SentMethod]] = {}
+        # links that are there as far as the node knows
+        self._known: dict[int, SimulatedConnection] = {}
+        self._start()
+
+    def accept(self, link: SimulatedConnection, event: ConnectionOpened) -> None:
+        self._known[link.number] = link
+        super().accept(link, event)
+
+    def stop(self, down_ms: int = 0) -> None:
+        super().stop(down_ms)
+        self.witness.stopping = self.stopping
+
+    # -- lives
+
+    def _begin_life(self) -> None:
+        world = self._world
+        try:
+            seed = f"{world.seed}/{self.name}/{self.lives}".encode()
+            self.broker = Broker(self.settings, seed, self.disk.found(world.now_ms))
+        except Exception as error:
+            world.checkers.complain("the node starts", f"{self.name} raised {type(error).__name__}: {error}")
+            return
+        world.trace.say(self.name, f"begins life {self.lives}")
+        self.up = True
+        world.checkers.recovered(self)
+        self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
+
+    def _life_ended(self, clean: bool) -> None:
+        self._held_back.clear()
+        self._known.clear()
+        self.witness.node_died(clean)
+
+    # -- turns
+
+    def _take_turn(self, inbox: Inbox) -> None:
+        waiting = self.broker.turn.inputs
+        resumed = {connection.connection_id for connection in waiting if isinstance(connection, Connection)}
+        effects = self._handle(inbox)
+        if effects is None:
+            return
+        stores = [self.disk.base_no + effect.batch_no for effect in effects if isinstance(effect, AppendRecords)]
+        undo = self._world.history.undo
+        undo.certain(self.disk.flushed_no)
+        undo.batch_no = stores[0] if stores else undo.batch_no
+        self._tell_witness(inbox, resumed)
+        effects = self._meddled(effects)
+        self.witness.left(effects, self._kept_back(), self._world.now_ms)
+        undo.batch_no = stores[-1] if stores else undo.batch_no
+        for effect in effects:
+            self._carry_out(effect)
+        self._world.checkers.turned(self)
+
+    def _batch(self) -> tuple[Inbox, Inbox]:
+        """A loss shares a turn with what came before it, unless its client takes messages without acks: what it was
+        given in that very turn would be gone, and nobody could have seen it."""
+        for index, (event, _spoken) in enumerate(self._inbox):
+            if isinstance(event, ConnectionDropped) and index:
+                said = [said for _event, spoken in self._inbox[:index] for said in spoken]
+                if self.witness.takes_without_ack(event.connection_id, said):
+                    return self._inbox[:index], self._inbox[index:]
+        return super()._batch()
+
+    def _tell_witness(self, inbox: Inbox, resumed: set[int]) -> None:
+        """Show what entered, but for what the node holds back unread until its answers are gone."""
+        now_ms = self._world.now_ms
+        stopped = any(isinstance(event, StopRequested) for event, _spoken in inbox)
+        for number, waiting in list(self._held_back.items()):
+            del self._held_back[number]
+            # a node that is asked to stop looks only at what it was about to look at
+            if number in self.broker.connections and (not stopped or number in resumed):
+                self.witness.heard_client(number, self._acted_on(number, waiting), now_ms)
+        for event, spoken in inbox:
+            if isinstance(event, BytesReceived):
+                spoken = self._acted_on(event.connection_id, spoken)
+            elif isinstance(event, ConnectionDropped):
+                self._known.pop(event.connection_id, None)
+            self.witness.entered(event, spoken, now_ms)
+
+    def _acted_on(self, number: int, spoken: list[SentMethod]) -> list[SentMethod]:
+        connection, link = self.broker.connections.get(number), self._known.get(number)
+        if connection is None or link is None or not connection.held:
+            return spoken
+        reader = connection.reader
+        unread_bytes = len(reader.data) - reader.position + reader.buffered_bytes()
+        read_to = link.handed_over - unread_bytes
+        self._held_back.setdefault(number, []).extend(said for said in spoken if said.end_offset > read_to)
+        return [said for said in spoken if said.end_offset <= read_to]
+
+    def _kept_back(self) -> dict[int, bytes]:
+        """What the node wrote to its clients and keeps until the disk has what it speaks of."""
+        return {
+            number: b"".join(connection._gate._pieces)
+            for number, connection in self.broker.connections.items()
+            if connection._gate.kept_bytes
+        }
+
+    def _noted(self, note: Note) -> None:
+        self.witness.noted(note)
+
+    def _answered(self, effect: CompleteCommand) -> None:
+        self._world.command_answered(effect)
+
+    def _seen(self, what: str) -> None:
+        self._world.history.seen[what] += 1
+
+
+POLICY_NAME = "changing"
+FAR_OFF = 1_000_000_000
+POLICY_DEFINITIONS: tuple[Table | None, ...] = (
+    None,
+    {"queue-mode": "lazy"},
+    {"queue-mode": "default"},
+    {"max-length": FAR_OFF, "max-length-bytes": FAR_OFF},
+    {"message-ttl": FAR_OFF},
+    {"expires": FAR_OFF, "delivery-limit": FAR_OFF},
+)
+"""What the policy says in turn; None: it is cleared."""
+
+
+class PolicyOperator(Invariant):
+    """Gives one command after another until the world is calm."""
+
+    rule = "answered changes of policy are kept"
+
+    def __init__(self, world: "NodeWorld") -> None:
+        self._world = world
+        self._chance = Random(f"{world.seed}/operator")
+        self._every_ms = self._chance.choice((50, 500, 1_000_000))
+        self._calm = False
+        self._ticket = 0
+        self._waiting = False
+        # what the policy may say: more than one until the outcome of a change is known
+        self._possible: list[Table | None] = [None]
+        self._wait()
+
+    def calm(self) -> None:
+        """No more changes."""
+        self._calm = True
+
+    def command_answered(self, effect: CompleteCommand) -> None:
+        if effect.ticket != self._ticket:
+            return
+        self._waiting = False
+        if effect.refusal:
+            self._world.checkers.complain(self.rule, f"a good command was refused: {effect.reason}")
+        self._possible = self._possible[-1:]
+        self._world.history.seen["policy changed"] += 1
+
+    def recovered(self, node: "SimulatedNode") -> str:
+        self._waiting = False
+        policy = node.broker.policies.policies.get(("/", POLICY_NAME))
+        found = None if policy is None else policy.definition
+        if found not in self._possible:
+            return f"{node.name} finds {found}, which nobody asked for last: {self._possible}"
+        self._possible = [found]
+        return ""
+
+    def _wait(self) -> None:
+        self._world.schedule(self._chance.randint(1, 2 * self._every_ms), self._act)
+
+    def _act(self) -> None:
+        if self._calm:
+            return
+        node = self._chance.choice(self._world.nodes)
+        if node.up and not self._waiting:
+            self._ticket += 1
+            self._waiting = True
+            node.add(CommandReceived(self._ticket, self._command()))
+        self._wait()
+
+    def _command(self) -> Command:
+        wanted = self._chance.choice([one for one in POLICY_DEFINITIONS if one != self._possible[-1]])
+        self._possible.append(wanted)
+        if wanted is None:
+            return ClearPolicy("/", POLICY_NAME, False)
+        return SetPolicy(Policy("/", POLICY_NAME, "", "queues", dict(wanted)), False)
+
+
+class NodeWorld(Simulation):
     """A run's world."""
 
     def __init__(
         self,
         seed: int,
-        trace: Trace,
-        checkers: Checkers,
-        meddler: Meddler | None = None,
+        trace: RunTrace,
+        checkers: InvariantSet,
+        interceptor: Interceptor | None = None,
         settings: BrokerSettings | None = None,
     ) -> None:
         super().__init__(seed, trace, checkers)
-        self.plans: dict[str, QueuePlan] = {}
+        self.plans: dict[str, QueueSpec] = {}
         undo = UndoLog()
-        self.history = History(undo)
-        self.fabric = Fabric(self.plans, undo)
-        self.operator: Operator | None = None
-        self.nodes = [Node(self, "one", settings or self._settings(), meddler or Meddler())]
+        self.history = MessageHistory(undo)
+        self.fabric = RoutingModel(self.plans, undo)
+        self.operator: PolicyOperator | None = None
+        self.nodes = [SimulatedNode(self, "one", settings or self._settings(), interceptor or Interceptor())]
 
-    def hosts(self) -> Sequence[Host]:
+    def hosts(self) -> Sequence[SimulatedHost]:
         return self.nodes
 
     def _settings(self) -> BrokerSettings:
@@ -50,6 +261,6 @@ class World(Clockwork):
             paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
         )
 
-    def command_answered(self, effect: Answered) -> None:
+    def command_answered(self, effect: CompleteCommand) -> None:
         if self.operator is not None:
             self.operator.command_answered(effect)

@@ -7,19 +7,74 @@ Invariant: nothing here connects or looks anything up, so what passes can be pic
 no `repr` quotes the URL, because it has a password in it.
 
 Not here: what `startingOffsets` and `endingOffsets` mean (`spark.stream_offsets`), what Spark makes of its own options.
+
+The columns of a message, as Spark names their types.
+
+| column        | Spark                 |                                                                            |
+|---------------|-----------------------|----------------------------------------------------------------------------|
+| `partition`   | int                   | of a partitioned stream; 0 elsewhere                                       |
+| `offset`      | bigint                | in its stream; of a queue, where the message stands in what was staged     |
+| `timestamp`   | timestamp             | when it arrived in the stream; of a queue, when it was staged              |
+| `exchange`    | string                |                                                                            |
+| `routing_key` | string                |                                                                            |
+| `message_id`  | string                | null if the message has none                                               |
+| `properties`  | struct                | all other properties of AMQP, null where absent                            |
+| `headers`     | map<string, string>   | null if there are none                                                     |
+| `body`        | binary                |                                                                            |
+
+Values of headers are text: numbers in decimal, truth as `true` or `false`, bytes that are no UTF-8 in base64, tables
+and arrays as JSON.
+
+Spark starts processes that need nothing but these names, for every micro-batch; so nothing here imports Arrow.
+
+Not here: the same as Arrow has it (`spark.arrow_columns`), messages as rows (`spark.arrow_columns`), rows as messages
+(`spark.sinking`).
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from warren.client.errors import UriError
 from warren.client.uri import parse_uri
-from warren.spark.schema import COLUMNS
 
-COMMON: Final = ("url", "timeout")
-STREAM: Final = (
+PROPERTIES: Final[dict[str, str]] = {
+    "content_type": "string",
+    "content_encoding": "string",
+    "delivery_mode": "int",
+    "priority": "int",
+    "correlation_id": "string",
+    "reply_to": "string",
+    "expiration": "string",
+    "timestamp": "bigint",
+    "type": "string",
+    "user_id": "string",
+    "app_id": "string",
+    "cluster_id": "string",
+}
+"""The fields of column `properties`, in the order of the wire. The timestamp is in seconds, as its publisher set it."""
+
+COLUMNS: Final[dict[str, str]] = {
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "exchange": "string",
+    "routing_key": "string",
+    "message_id": "string",
+    "properties": "struct<" + ", ".join(f"{name}: {kind}" for name, kind in PROPERTIES.items()) + ">",
+    "headers": "map<string, string>",
+    "body": "binary",
+}
+
+
+def ddl(columns: Sequence[str]) -> str:
+    """The schema as Spark reads it."""
+    return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
+
+
+COMMON_OPTIONS: Final = ("url", "timeout")
+STREAM_OPTIONS: Final = (
     "stream",
     "startingOffsets",
     "endingOffsets",
@@ -29,12 +84,12 @@ STREAM: Final = (
     "failOnDataLoss",
     "consumerName",
 )
-QUEUE: Final = ("queue", "mode", "stagingDir", "maxRecordsPerTrigger", "maxBytesPerTrigger")
-SHOWN: Final = ("columns", "includeHeaders")
-READ: Final = tuple(dict.fromkeys((*COMMON, *STREAM, *QUEUE, *SHOWN)))
-WRITE: Final = (*COMMON, "exchange", "routingKey", "publisher", "mandatory", "maxRecordsPerTask")
+QUEUE_OPTIONS: Final = ("queue", "mode", "stagingDir", "maxRecordsPerTrigger", "maxBytesPerTrigger")
+COLUMN_OPTIONS: Final = ("columns", "includeHeaders")
+READ_OPTIONS: Final = tuple(dict.fromkeys((*COMMON_OPTIONS, *STREAM_OPTIONS, *QUEUE_OPTIONS, *COLUMN_OPTIONS)))
+WRITE_OPTIONS: Final = (*COMMON_OPTIONS, "exchange", "routingKey", "publisher", "mandatory", "maxRecordsPerTask")
 
-OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
+SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark hands on to every sink though it is meant for Spark itself."""
 
 COUNT_DIGITS_MAX: Final = 18
@@ -48,7 +103,7 @@ class OptionError(ValueError):
 
 
 @dataclass(frozen=True)
-class Broker:
+class BrokerOptions:
     """Where the broker is, and for how long one that cannot be reached is tried again."""
 
     url: str = field(repr=False)
@@ -59,7 +114,7 @@ class Broker:
 class StreamOptions:
     """Reading a stream, or a partitioned one. Offsets are as the user wrote them; None if he did not."""
 
-    broker: Broker
+    broker: BrokerOptions
     stream: str
     columns: tuple[str, ...]
     starting_offsets: str | None = None
@@ -75,7 +130,7 @@ class StreamOptions:
 class QueueOptions:
     """Reading a queue. `mode` is None if the user left it to us: a batch browses, a stream consumes."""
 
-    broker: Broker
+    broker: BrokerOptions
     queue: str
     columns: tuple[str, ...]
     mode: Literal["browse", "consume"] | None = None
@@ -88,7 +143,7 @@ class QueueOptions:
 class WriteOptions:
     """Writing: where rows go that do not say so themselves, and in whose name."""
 
-    broker: Broker
+    broker: BrokerOptions
     exchange: str | None = None
     routing_key: str | None = None
     publisher: str | None = None
@@ -98,21 +153,21 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str]) -> StreamOptions | QueueOptions:
     """What a reader was told."""
-    said = _Said(given, READ, "reading")
+    said = _GivenOptions(given, READ_OPTIONS, "reading")
     if said.text("stream") is not None and said.text("queue") is not None:
         raise OptionError("options stream and queue exclude each other: one reader reads one of them")
     if said.text("stream") is not None:
-        said.allow((*COMMON, *STREAM, *SHOWN), "a stream")
+        said.allow((*COMMON_OPTIONS, *STREAM_OPTIONS, *COLUMN_OPTIONS), "a stream")
         return _stream_options(said)
     if said.text("queue") is not None:
-        said.allow((*COMMON, *QUEUE, *SHOWN), "a queue")
+        said.allow((*COMMON_OPTIONS, *QUEUE_OPTIONS, *COLUMN_OPTIONS), "a queue")
         return _queue_options(said)
     raise OptionError('reading needs option("stream", NAME) or option("queue", NAME)')
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """What a writer was told."""
-    said = _Said(given, WRITE, "writing")
+    said = _GivenOptions(given, WRITE_OPTIONS, "writing")
     publisher = said.text("publisher")
     if publisher is not None and not 0 < len(publisher.encode()) <= 200:
         raise OptionError("option publisher is a name of 1 to 200 bytes")
@@ -126,7 +181,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def _stream_options(said: "_Said") -> StreamOptions:
+def _stream_options(said: "_GivenOptions") -> StreamOptions:
     return StreamOptions(
         said.broker(),
         said.name("stream"),
@@ -141,7 +196,7 @@ def _stream_options(said: "_Said") -> StreamOptions:
     )
 
 
-def _queue_options(said: "_Said") -> QueueOptions:
+def _queue_options(said: "_GivenOptions") -> QueueOptions:
     mode = said.text("mode")
     if mode is not None and mode.lower() not in ("browse", "consume"):
         raise OptionError(f"option mode is browse or consume, not {mode!r}")
@@ -156,12 +211,12 @@ def _queue_options(said: "_Said") -> QueueOptions:
     )
 
 
-class _Said:
+class _GivenOptions:
     """Options by their lower-case names."""
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...], doing: str) -> None:
         by_name = {name.lower(): name for name in known}
-        self._values = {name.lower(): str(value) for name, value in given.items() if name.lower() not in OF_SPARK}
+        self._values = {name.lower(): str(value) for name, value in given.items() if name.lower() not in SPARK_OPTIONS}
         for name in self._values:
             if name not in by_name:
                 nearest = difflib.get_close_matches(name, by_name, 1, 0.0)[0]
@@ -169,7 +224,7 @@ class _Said:
 
     def allow(self, names: tuple[str, ...], what: str) -> None:
         allowed = {name.lower() for name in names}
-        for name in READ:
+        for name in READ_OPTIONS:
             if name.lower() in self._values and name.lower() not in allowed:
                 raise OptionError(f"option {name} makes no sense for {what}")
 
@@ -204,7 +259,7 @@ class _Said:
             raise OptionError(f"option {name} is true or false, not {text!r}")
         return text.lower() == "true"
 
-    def broker(self) -> Broker:
+    def broker(self) -> BrokerOptions:
         url = self.text("url")
         if url is None:
             raise OptionError('option("url", "amqp://user:password@host:port/vhost") says where the broker is')
@@ -212,7 +267,7 @@ class _Said:
             parse_uri(url)
         except UriError as error:
             raise OptionError(f"option url: {error}") from None
-        return Broker(url, self._seconds("timeout", TIMEOUT_S))
+        return BrokerOptions(url, self._seconds("timeout", TIMEOUT_S))
 
     def _seconds(self, name: str, default: float) -> float:
         text = self.text(name)

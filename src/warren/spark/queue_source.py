@@ -7,6 +7,10 @@
 in the queue when its task begins, acks nothing, and gives everything back.
 
 Not here: streams (`spark.stream_source`).
+
+Deliveries as rows.
+
+Not here: what the columns are (`spark.options`), files (`spark.queue_staging`).
 """
 
 import time
@@ -14,15 +18,46 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from warren.client import ClientError, Delivery, blocking
-from warren.spark.options import OptionError, QueueOptions
-from warren.spark.queues.identity import arrival
-from warren.spark.queues.intake import IntakeError, QueueIntake
-from warren.spark.queues.rows import rows_of, shown
-from warren.spark.queues.staging import IDENTITY, StagedFile, Staging, files_between, read_file
+from warren.spark.arrow_columns import arrow_schema, property_columns
+from warren.spark.options import COLUMNS, OptionError, QueueOptions
+from warren.spark.queue_consumer import DIGEST_BYTES, IdentifiedDelivery, IntakeError, QueueConsumer, identify
+from warren.spark.queue_staging import IDENTITY, StagedFile, StagingFolder, files_between, read_file
+
+
+def rows_of(arrivals: Sequence[IdentifiedDelivery], first: int) -> Any:
+    """A batch with every column, and what identifies each message; numbered from `first` on."""
+    count = len(arrivals)
+    now_us = time.time_ns() // 1000
+    message_ids, properties, headers = property_columns(pa.array([each.tail for each in arrivals], pa.binary()))
+    columns = {
+        "partition": pa.array([0] * count, pa.int32()),
+        "offset": pa.array(range(first, first + count), pa.int64()),
+        "timestamp": pa.array([now_us] * count, pa.timestamp("us", tz="UTC")),
+        "exchange": pa.array([_valid_text(each.delivery.exchange) for each in arrivals], pa.string()),
+        "routing_key": pa.array([_valid_text(each.delivery.routing_key) for each in arrivals], pa.string()),
+        "message_id": message_ids,
+        "properties": properties,
+        "headers": headers,
+        "body": pa.array([each.delivery.body for each in arrivals], pa.binary()),
+        IDENTITY: pa.array([each.identity for each in arrivals], pa.binary(DIGEST_BYTES)),
+    }
+    schema = arrow_schema(tuple(COLUMNS)).append(pa.field(IDENTITY, pa.binary(DIGEST_BYTES)))
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in schema], schema=schema)
+
+
+def select_columns(batch: Any, columns: Sequence[str]) -> Any:
+    """The columns that a reader wants."""
+    return batch.select(list(columns))
+
+
+def _valid_text(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
 
 RECORDS_MAX: Final = 100_000
 BYTES_MAX: Final = 64 * 1024 * 1024
@@ -69,7 +104,7 @@ def _local(folder: str) -> str:
     return "/" + path.lstrip("/")
 
 
-class Browse(InputPartition):
+class WholeQueuePartition(InputPartition):
     """The whole queue."""
 
     def __init__(self) -> None:
@@ -83,7 +118,7 @@ class QueueBrowser(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Browse()]
+        return [WholeQueuePartition()]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         queue = self._options.queue
@@ -100,7 +135,7 @@ class QueueBrowser(DataSourceReader):
         # without it another master of a mirrored queue would deliver everything again
         consumer = channel.consume(self._options.queue, arguments={"x-cancel-on-ha-failover": True})
         while left > 0 and (deliveries := self._some(channel, consumer)[:left]):
-            yield shown(rows_of([arrival(each) for each in deliveries], first), self._options.columns)
+            yield select_columns(rows_of([identify(each) for each in deliveries], first), self._options.columns)
             first += len(deliveries)
             left -= len(deliveries)
 
@@ -136,8 +171,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: QueueOptions, staging_dir: str) -> None:
         self._options = options
         self._folder = Path(staging_dir)
-        self._staging: Staging | None = None
-        self._intake = QueueIntake(options.broker, options.queue)
+        self._staging: StagingFolder | None = None
+        self._intake = QueueConsumer(options.broker, options.queue)
         # how many messages a query takes that wants what is there now
         self._quota: int | None = None
 
@@ -170,7 +205,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         for batch in read_file(partition.value):
-            yield shown(batch, self._options.columns)
+            yield select_columns(batch, self._options.columns)
 
     def commit(self, end: dict[str, int]) -> None:
         staging = self._open()
@@ -185,15 +220,15 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._staging.close()
             self._staging = None
 
-    def _open(self) -> Staging:
+    def _open(self) -> StagingFolder:
         if self._staging is None:
-            self._staging = Staging(self._folder, self._options.queue, self._options.broker.timeout_s)
+            self._staging = StagingFolder(self._folder, self._options.queue, self._options.broker.timeout_s)
             for file in self._staging.files:
                 for batch in read_file(file.path):
                     self._intake.know(file.first, batch.column(IDENTITY).to_pylist(), self._staging.committed)
         return self._staging
 
-    def _stage(self, staging: Staging) -> None:
+    def _stage(self, staging: StagingFolder) -> None:
         """Whatever the queue has, up to the limits, file by file."""
         records = self._options.max_records_per_trigger or RECORDS_MAX
         size = self._options.max_bytes_per_trigger or BYTES_MAX
@@ -218,7 +253,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 break
         self._drop_done(staging)
 
-    def _drop_done(self, staging: Staging) -> None:
+    def _drop_done(self, staging: StagingFolder) -> None:
         pending = self._intake.pending
         for file in list(staging.files):
             if file.end <= staging.committed and pending.isdisjoint(range(file.first, file.end)):

@@ -9,19 +9,87 @@ dropped by its ids. So a batch that is aborted may have arrived in part, and its
 Spark starts a process for the end of every micro-batch; what only tasks need is imported where they begin.
 
 Not here: ids, frames, confirms (`spark.sinking`).
+
+What columns a written DataFrame may have, and what of them goes into a message.
+
+| column        | type                                                  | if it is not there, or null in a row    |
+|---------------|-------------------------------------------------------|-----------------------------------------|
+| `body`        | binary or string                                      | must be there                           |
+| `exchange`    | string                                                | option `exchange`, else the default one |
+| `routing_key` | string                                                | option `routingKey`, else empty         |
+| `message_id`  | string                                                | no message id                           |
+| `properties`  | struct of some of the fields that reading gives       | a persistent message without others     |
+| `headers`     | map<string, T>, T a string, number, boolean or binary | no headers but the sink's own           |
+
+`partition`, `offset` and `timestamp` say where a message was read, and are passed over, so that what was read can be
+written as it is.
+
+Not here: frames (`spark.encoder`).
 """
 
+import difflib
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from warren.spark.options import OptionError, WriteOptions
-from warren.spark.sinking.columns import check_columns
-from warren.spark.sinking.ids import TASK_ROWS_MAX, Author, batch_author, stream_author
+from warren.spark.options import COLUMNS, PROPERTIES, OptionError, WriteOptions
+from warren.spark.publishing_ids import TASK_ROWS_MAX, TaskPublisher, batch_task_publisher, stream_task_publisher
+
+IGNORED_COLUMNS: Final = ("partition", "offset", "timestamp")
+TEXT_TYPES: Final = ("string",)
+BODY_TYPES: Final = ("binary", "string")
+NUMBER_TYPES: Final = ("tinyint", "smallint", "int", "bigint")
+HEADER_TYPES: Final = ("string", "binary", "boolean", "double", "float", *NUMBER_TYPES)
+
+
+def check_columns(columns: Mapping[str, str], options: WriteOptions) -> None:
+    """An `OptionError` if these columns, with the types Spark gives them, are no messages."""
+    for name, kind in columns.items():
+        if name not in COLUMNS:
+            nearest = difflib.get_close_matches(name, COLUMNS, 1, 0.0)[0]
+            raise OptionError(
+                f"a message has no column {name!r}; did you mean {nearest}? select() what is to be written"
+            )
+        if name not in IGNORED_COLUMNS:
+            _check_type(name, kind)
+    if "body" not in columns:
+        raise OptionError("there is no column body, which is what is to be written")
+    if "exchange" not in columns and not options.exchange and "routing_key" not in columns and not options.routing_key:
+        raise OptionError(
+            "nothing says where messages go: give a column exchange or routing_key, or an option exchange or routingKey"
+        )
+
+
+def _check_type(name: str, kind: str) -> None:
+    if name == "headers":
+        key, _, value = kind.removeprefix("map<").removesuffix(">").partition(",")
+        if not kind.startswith("map<") or key != "string" or value not in HEADER_TYPES:
+            raise OptionError(
+                f"column headers is a map from strings to strings, numbers, booleans or bytes, not {kind}"
+            )
+    elif name == "properties":
+        if not kind.startswith("struct<"):
+            raise OptionError(f"column properties is a struct, not {kind}")
+        for field in kind.removeprefix("struct<").removesuffix(">").split(","):
+            _check_property(*field.split(":", 1))
+    else:
+        allowed = BODY_TYPES if name == "body" else TEXT_TYPES
+        if kind not in allowed:
+            raise OptionError(f"column {name} is {' or '.join(allowed)}, not {kind}")
+
+
+def _check_property(name: str, kind: str = "") -> None:
+    if name not in PROPERTIES:
+        nearest = difflib.get_close_matches(name, PROPERTIES, 1, 0.0)[0]
+        raise OptionError(f"a message has no property {name!r}; did you mean {nearest}?")
+    allowed = TEXT_TYPES if PROPERTIES[name] == "string" else NUMBER_TYPES
+    if kind not in allowed:
+        raise OptionError(f"property {name} is {' or '.join(allowed)}, not {kind}")
+
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -36,7 +104,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._job = options.publisher or f"spark-{uuid.uuid4().hex}"
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _write(self._options, batch_author(self._job, _task().partitionId()), iterator)
+        return _write(self._options, batch_task_publisher(self._job, _task().partitionId()), iterator)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -51,7 +119,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query, batch = task.getLocalProperty(QUERY_ID), task.getLocalProperty(BATCH_ID)
         if query is None or batch is None:
             raise RuntimeError("Spark does not say which query and batch this is; without them rows have no ids")
-        author = stream_author(self._options.publisher, query, batch, task.partitionId())
+        author = stream_task_publisher(self._options.publisher, query, batch, task.partitionId())
         return _write(self._options, author, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -74,9 +142,9 @@ def _task() -> TaskContext:
     return task
 
 
-def _write(options: WriteOptions, author: Author, batches: Iterator[Any]) -> WriterCommitMessage:
-    from warren.spark.sinking.encoding import RowEncoder
-    from warren.spark.sinking.publishing import ConfirmedPublisher, SinkError
+def _write(options: WriteOptions, author: TaskPublisher, batches: Iterator[Any]) -> WriterCommitMessage:
+    from warren.spark.encoder import RowEncoder
+    from warren.spark.publisher import ConfirmedPublisher, SinkError
 
     rows, rows_max = 0, options.max_records_per_task or TASK_ROWS_MAX
     with ConfirmedPublisher(options.broker, f"spark sink {author.publisher}") as publisher:

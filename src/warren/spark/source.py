@@ -4,7 +4,7 @@ Spark makes one for each read or write, in processes of its own choosing, so it 
 checked here, before anything else happens. Several such processes start anew for every micro-batch, so each imports
 only what it needs.
 
-Not here: reading (`spark.queue_source`, `spark.streams.source`), writing (`spark.sink`).
+Not here: reading (`spark.queue_source`, `spark.stream_source`), writing (`spark.sink`).
 """
 
 from pyspark.sql.datasource import (
@@ -16,8 +16,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from warren.spark.options import StreamOptions, read_options, write_options
-from warren.spark.schema import ddl
+from warren.spark.options import StreamOptions, ddl, read_options, write_options
 
 
 class WarrenDataSource(DataSource):
@@ -33,7 +32,7 @@ class WarrenDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options)
         if isinstance(options, StreamOptions):
-            from warren.spark.streams import source as stream_source
+            from warren.spark import stream_source
 
             return stream_source.batch_reader(options)
         from warren.spark import queue_source
@@ -43,7 +42,7 @@ class WarrenDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = read_options(self.options)
         if isinstance(options, StreamOptions):
-            from warren.spark.streams import source as stream_source
+            from warren.spark import stream_source
 
             return stream_source.stream_reader(options)
         from warren.spark import queue_source

@@ -8,7 +8,7 @@ Invariants: a frame longer than `payload_max` is refused before its bytes are aw
 buffered; the bytes of an incomplete frame are joined once, when it is complete, however small the reads.
 
 Not here: what the payloads mean (`wire.methods`, `wire.properties`), and which frame may follow which
-(`session.connection`).
+(`broker.sessions.connection`).
 """
 
 from typing import Final, final

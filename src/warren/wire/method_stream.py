@@ -12,7 +12,7 @@ FRAME_BYTES_MAX: Final = 131_072
 
 
 @final
-class Heard:
+class ReceivedMethod:
     """One whole method, and the content that came with it: the payload of its header frame, and its body."""
 
     def __init__(self, channel: int, method: Method) -> None:
@@ -29,26 +29,26 @@ class MethodStream:
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._reader: FrameReader = FrameReader(frame_bytes_max)
         # by channel: a method whose content is not complete
-        self._partial: dict[int, Partial] = {}
+        self._partial: dict[int, IncompleteMethod] = {}
 
-    def feed(self, data: bytes) -> list[Heard]:
+    def feed(self, data: bytes) -> list[ReceivedMethod]:
         """Everything that is complete with these bytes, in order; heartbeats say nothing."""
         reader = self._reader
         reader.feed(data)
-        complete: list[Heard] = []
+        complete: list[ReceivedMethod] = []
         while reader.next():
             kind = reader.frame_type
             if kind == METHOD:
-                heard = Heard(int(reader.channel), decode_method(reader.data, reader.start, reader.end))
+                heard = ReceivedMethod(int(reader.channel), decode_method(reader.data, reader.start, reader.end))
                 if isinstance(heard.method, BasicDeliver | BasicGetOk | BasicReturn):
-                    self._partial[heard.channel] = Partial(heard)
+                    self._partial[heard.channel] = IncompleteMethod(heard)
                 else:
                     complete.append(heard)
             elif kind in (HEADER, BODY):
                 self._content(int(reader.channel), kind == HEADER, reader.payload(), complete)
         return complete
 
-    def _content(self, channel: int, is_header: bool, payload: bytes, complete: list[Heard]) -> None:
+    def _content(self, channel: int, is_header: bool, payload: bytes, complete: list[ReceivedMethod]) -> None:
         partial = self._partial[channel]
         if is_header:
             partial.heard.header = payload
@@ -63,10 +63,10 @@ class MethodStream:
 
 
 @final
-class Partial:
+class IncompleteMethod:
     """A method whose content is still coming."""
 
-    def __init__(self, heard: Heard) -> None:
-        self.heard: Heard = heard
+    def __init__(self, heard: ReceivedMethod) -> None:
+        self.heard: ReceivedMethod = heard
         self.pieces: list[bytes] = []
         self.missing_bytes: int = -1

@@ -6,7 +6,7 @@ that a message that was accepted can be read by whoever receives it, field by fi
 The payload: class (2 octets), weight (2), body size (8), flags (2), then a value for each flag set, highest bit first.
 Bit 0 would announce more flags, which no AMQP 0-9-1 class has; bit 1 means nothing and is ignored, as RabbitMQ does.
 
-Not here: the properties as Python values (`wire.properties`), changing them (`wire.header_edits`).
+Not here: the properties as Python values (`wire.properties`), changing them (`wire.properties`).
 """
 
 from typing import Final, final

@@ -15,33 +15,11 @@ from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.errors import FRAME_ERROR, ConnectionFault
-from warren.wire.field_tables import Long, Table, Timestamp, decode_table, encode_table, write_table
+from warren.wire.field_tables import Table, decode_table
 from warren.wire.scalars import (
     lossless_text,
     octets_text,
-    write_long,
-    write_longlong,
-    write_longstr,
-    write_octet,
-    write_short,
-    write_shortstr,
 )
-
-__all__ = [
-    "ArgumentReader",
-    "Long",
-    "Table",
-    "Timestamp",
-    "decode_table",
-    "encode_table",
-    "write_long",
-    "write_longlong",
-    "write_longstr",
-    "write_octet",
-    "write_short",
-    "write_shortstr",
-    "write_table",
-]
 
 
 @final

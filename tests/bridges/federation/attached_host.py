@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from tests.bridges.lone_host import LoneHost
 from warren.bridges.bridge import Bridge
 from warren.bridges.host import LocalBinding
-from warren.bridges.keeper import RUNNING, Keeper
+from warren.bridges.supervisor import RUNNING, BridgeWorker
 from warren.client import Connection, connect
 
 
@@ -37,9 +37,9 @@ class AttachedHost(LoneHost):
 
 
 @asynccontextmanager
-async def running(host: LoneHost, link: Bridge) -> AsyncIterator[Keeper]:
+async def running(host: LoneHost, link: Bridge) -> AsyncIterator[BridgeWorker]:
     """A link that lives; it must be up soon, and has ended afterwards."""
-    keeper = Keeper(host, link, lambda done: None)
+    keeper = BridgeWorker(host, link, lambda done: None)
     keeper.start()
     try:
         while keeper.state != RUNNING:

@@ -10,11 +10,10 @@ from tests.bridges.conftest import url_of
 from tests.bridges.federation.attached_host import AttachedHost, running
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
-from warren.bridges.federation.exchange_link import ExchangeLink
-from warren.bridges.federation.names import internal_exchange_name, link_id
-from warren.bridges.federation.queue_link import QueueLink
-from warren.bridges.federation.upstream import Upstream
-from warren.bridges.keeper import Keeper
+from warren.bridges.federation.links import ExchangeLink, QueueLink
+from warren.bridges.federation.upstream_topology import internal_exchange_name, link_id
+from warren.bridges.federation.upstreams import FederationUpstream
+from warren.bridges.supervisor import BridgeWorker
 from warren.client import Channel, ChannelClosed, Delivery, Message, Properties, PublishFailed, connect
 
 Unique = Callable[[str], str]
@@ -41,12 +40,12 @@ def upstream_url(request: pytest.FixtureRequest) -> str:
 
 
 def exchange_link(name: str, url: str, **said: Any) -> ExchangeLink:
-    upstream = Upstream("up", (url,), name, name, "tag", reconnect_delay_s=0.2, **said)
+    upstream = FederationUpstream("up", (url,), name, name, "tag", reconnect_delay_s=0.2, **said)
     return ExchangeLink("/", name, "topic", upstream, HERE)
 
 
 def queue_link(name: str, url: str, **said: Any) -> QueueLink:
-    upstream = Upstream("up", (url,), name, name, "federation-link-up", reconnect_delay_s=0.2, **said)
+    upstream = FederationUpstream("up", (url,), name, name, "federation-link-up", reconnect_delay_s=0.2, **said)
     return QueueLink("/", name, upstream)
 
 
@@ -189,7 +188,7 @@ def test_what_comes_while_the_link_is_down_is_kept_upstream(
 def test_an_exchange_that_upstream_loses_is_declared_anew(
     near: NodeProcess, upstream_url: str, unique: Unique, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warren.bridges.federation.exchange_link.CHECK_EVERY_S", 0.1)
+    monkeypatch.setattr("warren.bridges.federation.links.CHECK_EVERY_S", 0.1)
     name = unique("fx")
 
     async def scenario() -> None:
@@ -237,7 +236,7 @@ def test_a_federated_queue_takes_only_while_somebody_here_wants(
                 host.change()
                 while (await far.declare_queue(name, durable=True)).consumers:
                     await asyncio.sleep(0.01)
-                assert keeper.tally.confirmed == 5
+                assert keeper.stats.confirmed == 5
             await own.delete_queue(name)
             await far.delete_queue(name)
 
@@ -282,7 +281,7 @@ def test_a_queue_upstream_that_was_made_otherwise_is_told_in_a_sentence(
         first = exchange_link(name, upstream_url, expires_ms=60_000)
         async with running(host, first):
             pass
-        changed = Keeper(host, exchange_link(name, upstream_url, expires_ms=90_000), lambda done: None)
+        changed = BridgeWorker(host, exchange_link(name, upstream_url, expires_ms=90_000), lambda done: None)
         changed.start()
         while not changed.reason:
             await asyncio.sleep(0.01)

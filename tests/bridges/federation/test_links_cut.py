@@ -48,15 +48,15 @@ async def federated_badly(near: str, upstream: str, name: str, make: Make) -> No
             taking = asyncio.ensure_future(all_of(own, name))
             await publish(far, name, link.describe())
             for cuts, goal in enumerate(CUTS, 1):
-                while keeper.tally.confirmed < goal:
+                while keeper.stats.confirmed < goal:
                     await asyncio.sleep(0.001)
-                assert keeper.tally.confirmed < COUNT, "nothing is under way that could be cut"
+                assert keeper.stats.confirmed < COUNT, "nothing is under way that could be cut"
                 line.cut()
                 while len(host.log.of("bridge.started")) <= cuts:
                     await asyncio.sleep(0.001)
             taken = await taking
             line.restore()
-            while keeper.tally.confirmed < COUNT:
+            while keeper.stats.confirmed < COUNT:
                 await asyncio.sleep(0.02)
         await link.retire(host, [])
         await own.delete_queue(name)

@@ -10,8 +10,7 @@ from tests.bridges.federation.attached_host import AttachedHost, running
 from tests.bridges.federation.test_links_alone import HERE, delivered, has_exchange, is_routed, run, until_routed
 from tests.bridges.federation.test_links_retired import internal_exchanges, link_of
 from tests.support.node_process import NodeProcess
-from warren.bridges.federation.names import shared_exchange_names
-from warren.bridges.federation.upstream_end import UpstreamEnd
+from warren.bridges.federation.upstream_topology import UpstreamTopology, shared_exchange_names
 from warren.client import connect
 
 Unique = Callable[[str], str]
@@ -20,22 +19,22 @@ MESSAGES = 50
 
 
 @pytest.fixture
-def checks(monkeypatch: pytest.MonkeyPatch) -> list[UpstreamEnd]:
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[UpstreamTopology]:
     """Which link has looked, each time that one has, whether what it lives by is still there."""
-    looked: list[UpstreamEnd] = []
-    check = UpstreamEnd.check
+    looked: list[UpstreamTopology] = []
+    check = UpstreamTopology.check
 
-    async def counted(end: UpstreamEnd) -> None:
+    async def counted(end: UpstreamTopology) -> None:
         await check(end)
         looked.append(end)
 
-    monkeypatch.setattr(UpstreamEnd, "check", counted)
-    monkeypatch.setattr("warren.bridges.federation.exchange_link.CHECK_EVERY_S", 0.05)
+    monkeypatch.setattr(UpstreamTopology, "check", counted)
+    monkeypatch.setattr("warren.bridges.federation.links.CHECK_EVERY_S", 0.05)
     return looked
 
 
 def test_two_upstreams_that_name_one_broker_differently_neither_break_each_other_nor_double_anything(
-    near: NodeProcess, upstream_url: str, unique: Unique, checks: list[UpstreamEnd]
+    near: NodeProcess, upstream_url: str, unique: Unique, checks: list[UpstreamTopology]
 ) -> None:
     name = unique("fx")
     by_name = upstream_url.replace("127.0.0.1", "localhost")
@@ -74,7 +73,7 @@ def test_two_upstreams_that_name_one_broker_differently_neither_break_each_other
 
 
 def test_a_link_that_goes_takes_nothing_from_one_that_stays(
-    near: NodeProcess, upstream_url: str, unique: Unique, checks: list[UpstreamEnd]
+    near: NodeProcess, upstream_url: str, unique: Unique, checks: list[UpstreamTopology]
 ) -> None:
     name = unique("fx")
 

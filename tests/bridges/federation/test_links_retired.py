@@ -8,16 +8,18 @@ from tests.bridges.conftest import url_of
 from tests.bridges.federation.attached_host import AttachedHost, running
 from tests.bridges.federation.test_links_alone import HERE, delivered, has_exchange, run
 from tests.support.node_process import NodeProcess
-from warren.bridges.federation.exchange_link import ExchangeLink
-from warren.bridges.federation.names import internal_exchange_name, link_id
-from warren.bridges.federation.upstream import Upstream
+from warren.bridges.federation.links import ExchangeLink
+from warren.bridges.federation.upstream_topology import internal_exchange_name, link_id
+from warren.bridges.federation.upstreams import FederationUpstream
 from warren.client import connect
 
 Unique = Callable[[str], str]
 
 
 def link_of(upstream: str, name: str, url: str) -> ExchangeLink:
-    return ExchangeLink("/", name, "topic", Upstream(upstream, (url,), name, name, "tag", reconnect_delay_s=0.2), HERE)
+    return ExchangeLink(
+        "/", name, "topic", FederationUpstream(upstream, (url,), name, name, "tag", reconnect_delay_s=0.2), HERE
+    )
 
 
 async def internal_exchanges(url: str, link: ExchangeLink) -> list[str]:
@@ -75,7 +77,7 @@ def test_a_queue_that_somebody_consumes_is_left_and_that_is_told(
                 while not (await far.declare_queue(f"federation: {name} -> {HERE}", passive=True)).consumers:
                     pass
                 with monkeypatch.context() as impatient:
-                    impatient.setattr("warren.bridges.federation.exchange_link.UNUSED_WITHIN_S", 0.0)
+                    impatient.setattr("warren.bridges.federation.links.UNUSED_WITHIN_S", 0.0)
                     await link.retire(host, [])
                 [kept] = host.log.of("federation.leftovers_kept")
                 assert "PRECONDITION_FAILED" in str(kept["reason"])

@@ -4,10 +4,7 @@ import asyncio
 
 from tests.client.conftest import run
 from tests.client.listening.worlds import World, keyed, queue_of, until
-from warren.client.listening import (
-    Arrival,
-    Listener,
-)
+from warren.client.listening import Arrival, Listener
 
 
 def test_messages_of_a_key_are_handled_in_order_and_others_beside_them(world: World) -> None:

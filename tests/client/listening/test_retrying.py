@@ -11,11 +11,7 @@ import pytest
 from tests.client.conftest import run
 from tests.client.listening.worlds import DEADLINE_S, World, fill, is_empty, keyed, queue_of, taken, until
 from warren.client import Message, Properties
-from warren.client.listening import (
-    Arrival,
-    Listener,
-    Retries,
-)
+from warren.client.listening import Arrival, Listener, Retries
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, Transport
 
 

@@ -8,15 +8,7 @@ import pytest
 from tests.client.conftest import run
 from tests.client.listening.worlds import World, fill, is_empty, queue_of, taken, until
 from warren.client import ClientError, Message, Properties
-from warren.client.listening import (
-    Arrival,
-    ImmediateAck,
-    Listener,
-    RejectAndDontRequeue,
-    Retries,
-    routed,
-    tagged,
-)
+from warren.client.listening import Arrival, ImmediateAck, Listener, RejectAndDontRequeue, Retries, routed, tagged
 from warren.client.transport import Incoming, Layout, QueueLayout
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from warren.client import Message, Properties, blocking, recovering
 from warren.client.testing import MemoryBroker
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Transport
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 POLL_S = 0.005
 DEADLINE_S = 60.0

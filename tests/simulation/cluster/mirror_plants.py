@@ -4,7 +4,7 @@ A bug is a change of the sources. It is noticed in clusters drawn by chance, or 
 
     python -m tests.simulation.cluster.mirror_plants      the table of docs/reliability.md, as it should be
 
-Not here: that they are caught (`test_planted_mirror_bugs`), bugs in the ring itself (`tests.simulation.rings.plants`).
+Not here: that they are caught (`test_planted_mirror_bugs`), bugs in the ring itself (`tests.simulation.replica_sets.plants`).
 """
 
 import importlib
@@ -17,13 +17,17 @@ STEPS = 2_500
 SEEDS = range(40)
 NODES = 3
 
-MASTERY, LOG = "broker.mirrors.mastery", "broker.mirrors.mirrored_log"
-LENDING, SERVING = "broker.mirrors.lending", "broker.mirrors.serving"
-PART, CATCHING_UP = "broker.mirrors.part", "broker.mirrors.catching_up"
-SEAT, ADMISSION = "remote.seat", "remote.admission"
-SUCCESSION, DEFINITIONS = "mirroring.succession", "store.cluster_definitions"
-PASSAGES, PUBLISHING, PROGRESS = "broker.passages", "session.publishing", "broker.sharing.progress"
-ENTRANCE, CLUSTERING = "mirroring.entrance", "broker.clustering"
+MASTERY, LOG = "broker.replication.master_replica", "broker.replication.mirrored_log"
+LENDING, SERVING = "broker.replication.mirrored_log", "broker.replication.delivery_lease"
+PART, CATCHING_UP = "broker.replication.local_replica", "broker.replication.backfill"
+SEAT, ADMISSION = "broker.links.mirrored_queue_proxy", "broker.links.link"
+SUCCESSION, DEFINITIONS = "broker.replication.promotion", "broker.metadata.cluster_definitions"
+PASSAGES, PUBLISHING, PROGRESS = (
+    "broker.internal_publishes",
+    "broker.sessions.publishes",
+    "broker.metadata.shared_backend",
+)
+ENTRANCE, CLUSTERING = "broker.replication.master", "broker.cluster.cluster"
 
 CONFIRMED = "what is confirmed is with all who are in sync"
 DELIVERED = "what is delivered is with all who are in sync"
@@ -103,7 +107,8 @@ PLANTS = (
         "consumers do not go on at the new master",
         (
             SEAT,
-            "        for seated in list(self._seated.values()):\n            seated.attach(self._run)\n",
+            "        for proxy_consumer in list(self._proxy_consumers.values()):\n"
+            "            proxy_consumer.attach(self._run)\n",
             "",
         ),
         "test_mirrored_clients.test_consumers_elsewhere_go_on_and_are_told_nothing",
@@ -117,13 +122,13 @@ PLANTS = (
     Plant(
         MARKED,
         "what may have been handed out is not told before",
-        (LENDING, "        if position <= self.settled:\n", "        if position > 0:\n"),
+        (LENDING, "        if position <= self.committed:\n", "        if position > 0:\n"),
         "test_mirrored_clients.test_what_was_held_comes_back_marked_and_nothing_else_does",
     ),
     Plant(
         MARKED,
         "a master forgets what it handed out when it restarts",
-        (LOG, "            self._mastery.copy.lend(lent)\n", ""),
+        (LOG, "            self._master_replica.copy.mark_delivered(lent)\n", ""),
         "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
     ),
     Plant(
@@ -237,7 +242,7 @@ PLANTS = (
     Plant(
         TAKEN_IN,
         "it waits for a master that does not know it any more",
-        (CLUSTERING, "                ask_anew(self.rings)\n", "                pass\n"),
+        (CLUSTERING, "                rejoin_masters(self.replica_sets)\n", "                pass\n"),
         "test_taken_in_again.test_it_follows_anew_if_it_never_hears_what_came_in_between",
     ),
 )

@@ -4,15 +4,15 @@ Not here: the cluster (`tests.simulation.cluster.scenario`).
 """
 
 from tests.simulation.cluster.scenario import ClusterScenario, Guest, QuietPublisher
-from warren.broker.mirrors.part import Part
-from warren.model.events import Commanded
-from warren.policy.commands import SetPolicy
-from warren.policy.policy import QUEUES, Policy
-from warren.queue.queue import Queue
-from warren.sim.cluster.member import Member
-from warren.sim.cluster.rings import parts_of
+from warren.broker.commands.requests import SetPolicy
+from warren.broker.model.events import CommandReceived
+from warren.broker.policies.policies import QUEUES, Policy
+from warren.broker.queues.queue import Queue
+from warren.broker.replication.local_replica import LocalReplica
+from warren.sim.cluster.invariants import local_replicas_of
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
-from warren.wire.values import Table
 
 ALL: Table = {"x-ha-mode": "all"}
 AUTOMATIC: Table = {"ha-mode": "all", "ha-sync-mode": "automatic"}
@@ -20,7 +20,11 @@ FOREVER_MS = 1_000_000
 
 
 def declare(
-    scenario: ClusterScenario, node: Member, name: str = "work", durable: bool = True, arguments: Table | None = None
+    scenario: ClusterScenario,
+    node: SimulatedClusterNode,
+    name: str = "work",
+    durable: bool = True,
+    arguments: Table | None = None,
 ) -> None:
     """A queue that is mirrored on all nodes, all of them in sync; its master is on this one."""
     declared = QueueDeclare(name, durable=durable, arguments={**ALL, **(arguments or {})})
@@ -33,12 +37,12 @@ def declare(
 
 def set_policy(scenario: ClusterScenario, definition: Table, pattern: str = ".*") -> None:
     """And wait until everybody has heard of it."""
-    scenario.nodes[0].add(Commanded(3, SetPolicy(Policy("/", "mirroring", pattern, QUEUES, definition), False)))
+    scenario.nodes[0].add(CommandReceived(3, SetPolicy(Policy("/", "mirroring", pattern, QUEUES, definition), False)))
     scenario.elapse(200)
     assert all(node.broker.policies.for_queue("/", "work").definition == definition for node in scenario.nodes)
 
 
-def mastered(node: Member, name: str = "work") -> Queue | None:
+def mastered(node: SimulatedClusterNode, name: str = "work") -> Queue | None:
     """The queue itself, if this node is its master."""
     return node.broker.vhosts["/"].own_queue(name) if node.up else None
 
@@ -47,23 +51,23 @@ def masters(scenario: ClusterScenario, name: str = "work") -> list[str]:
     return [node.name for node in scenario.nodes if mastered(node, name) is not None]
 
 
-def part_of(node: Member, name: str = "work") -> Part | None:
+def part_of(node: SimulatedClusterNode, name: str = "work") -> LocalReplica | None:
     """This node's part in the ring of a queue."""
-    return next((part for part in parts_of(node) if part.definition.name == name), None)
+    return next((replica for replica in local_replicas_of(node) if replica.definition.name == name), None)
 
 
-def in_sync(node: Member, name: str = "work") -> list[str]:
+def in_sync(node: SimulatedClusterNode, name: str = "work") -> list[str]:
     """Who is in sync, as a member knows it."""
-    part = part_of(node, name)
-    return [] if part is None else sorted(part.ring.synced_names())
+    replica = part_of(node, name)
+    return [] if replica is None else sorted(replica.replica_set.synced_names())
 
 
-def epoch_at(node: Member, name: str = "work") -> int:
-    part = part_of(node, name)
-    return 0 if part is None else part.ring.epoch
+def epoch_at(node: SimulatedClusterNode, name: str = "work") -> int:
+    replica = part_of(node, name)
+    return 0 if replica is None else replica.replica_set.epoch
 
 
-def served(scenario: ClusterScenario, nodes: list[Member]) -> bool:
+def served(scenario: ClusterScenario, nodes: list[SimulatedClusterNode]) -> bool:
     """Whether one of these nodes is the master, and lets the queue be used."""
     return any(mastered(node) is not None for node in nodes)
 
@@ -92,6 +96,6 @@ def taken(scenario: ClusterScenario, guest: Guest, name: str = "work") -> list[t
         found.append((attempt.number, answer.redelivered))
 
 
-def numbers_in(scenario: ClusterScenario, node: Member, name: str = "work") -> list[int]:
+def numbers_in(scenario: ClusterScenario, node: SimulatedClusterNode, name: str = "work") -> list[int]:
     """The numbers of the messages that are in the queue, in order."""
     return [number for number, _marked in taken(scenario, scenario.guest(node), name)]

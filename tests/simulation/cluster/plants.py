@@ -5,14 +5,20 @@ Not here: bugs in what is said to clients (`tests.simulation.plants`), which rul
 """
 
 from tests.simulation.plants import OutputPlant, two_swapped
-from warren.model.effects import Effect, Propose
-from warren.model.events import Decided, DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced, Event
-from warren.model.journal import Change
-from warren.sim.process import Meddler
-from warren.store.metadata import AGREED
+from warren.broker.metadata.store import COMMITTED
+from warren.broker.model.effects import Effect, ProposeTransaction
+from warren.broker.model.events import (
+    DefinitionsChanged,
+    DefinitionsCurrent,
+    DefinitionsReplaced,
+    Event,
+    TransactionDecided,
+)
+from warren.broker.model.journal import MetadataChange
+from warren.sim.process import Interceptor
 
 
-class MissedChange(Meddler):
+class MissedChange(Interceptor):
     """Some news of the store never arrive, and nobody notices."""
 
     def __init__(self) -> None:
@@ -28,7 +34,7 @@ class MissedChange(Meddler):
         return self._left == 0
 
 
-class MadeUp(Meddler):
+class MadeUp(Interceptor):
     """The node agrees with itself on something that nobody else hears of."""
 
     def __init__(self) -> None:
@@ -47,14 +53,19 @@ class MadeUp(Meddler):
         return [effect for effect in effects if not self._decides(effect)]
 
     def _decides(self, effect: Effect) -> bool:
-        if not isinstance(effect, Propose) or not any(key.startswith("queues/") for key, value in effect.changes):
+        if not isinstance(effect, ProposeTransaction) or not any(
+            key.startswith("queues/") for key, value in effect.changes
+        ):
             return False
         self._left -= 1
         if self._left > 0 or self._revision == 0:
             return False
         self._revision += 1
-        changes = [Change(self._revision, key, value) for key, value in effect.changes]
-        self._made_up += [DefinitionsChanged(self._revision, changes), Decided(effect.ticket, AGREED, self._revision)]
+        changes = [MetadataChange(self._revision, key, value) for key, value in effect.changes]
+        self._made_up += [
+            DefinitionsChanged(self._revision, changes),
+            TransactionDecided(effect.ticket, COMMITTED, self._revision),
+        ]
         return True
 
 

@@ -8,10 +8,9 @@ import random
 
 from tests.simulation.cluster.mirrored import FOREVER_MS, masters, part_of
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
-from warren.broker.mirrors.intake import NodeIntake
-from warren.broker.mirrors.mastery import Mastery
-from warren.model.message import Envelope, Message
-from warren.sim.cluster.member import Member
+from warren.broker.model.message import Envelope, Message
+from warren.broker.replication.master_replica import MasterReplica, NodeIntake
+from warren.sim.cluster.world import SimulatedClusterNode
 from warren.wire.frames import content_frames
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, BasicPublish, ConfirmSelect, ConfirmSelectOk
 from warren.wire.properties import Properties, encode_header_payload
@@ -19,16 +18,16 @@ from warren.wire.properties import Properties, encode_header_payload
 ALL_IDS = [b"%d" % number for number in range(1, 13)]
 
 
-def publisher(scenario: ClusterScenario, node: Member) -> Guest:
+def publisher(scenario: ClusterScenario, node: SimulatedClusterNode) -> Guest:
     guest = scenario.guest(node)
     assert isinstance(scenario.ask(guest, ConfirmSelect()), ConfirmSelectOk)
     guest.answers.clear()
     return guest
 
 
-def intake_of(mastery: Mastery) -> NodeIntake:
+def intake_of(master_replica: MasterReplica) -> NodeIntake:
     """Where what a node publishes comes in; nobody but that node's own part of the queue knows it."""
-    return next(one for one in gc.get_objects() if type(one) is NodeIntake and one._mastery is mastery)
+    return next(one for one in gc.get_objects() if type(one) is NodeIntake and one._master_replica is master_replica)
 
 
 def message_of(number: bytes) -> Message:
@@ -53,45 +52,45 @@ def confirmed(guest: Guest) -> int:
     return max((int(ack.delivery_tag) for ack in acks), default=0)
 
 
-def publish(scenario: ClusterScenario, node: Member, ids: list[bytes], persistent: bool = True) -> None:
+def publish(scenario: ClusterScenario, node: SimulatedClusterNode, ids: list[bytes], persistent: bool = True) -> None:
     """And wait until all of it is confirmed."""
     guest = publisher(scenario, node)
     send(guest, ids, persistent)
     scenario.until(lambda: confirmed(guest) == len(ids))
 
 
-def drain(scenario: ClusterScenario, node: Member) -> list[bytes]:
+def drain(scenario: ClusterScenario, node: SimulatedClusterNode) -> list[bytes]:
     guest, bodies = scenario.guest(node), []
     while isinstance(scenario.ask(guest, BasicGet("work", no_ack=True)), BasicGetOk):
         bodies.append(guest.answers[-1].body)
     return bodies
 
 
-def lose(scenario: ClusterScenario, node: Member, down_ms: int = FOREVER_MS) -> None:
+def lose(scenario: ClusterScenario, node: SimulatedClusterNode, down_ms: int = FOREVER_MS) -> None:
     """And wait for the next master."""
     node.lose_power(down_ms)
     scenario.until(lambda: masters(scenario) not in ([], [node.name]))
 
 
-def remember(node: Member, name: str, offset: int) -> None:
-    part = part_of(node)
-    assert part is not None
-    assert part.mastery is not None
-    part.mastery.log().remember(name, offset)
+def remember(node: SimulatedClusterNode, name: str, offset: int) -> None:
+    replica = part_of(node)
+    assert replica is not None
+    assert replica.master_replica is not None
+    replica.master_replica.log().remember(name, offset)
     # whatever a reader does happens in a turn
     node._schedule_turn()
 
 
-def knows(node: Member, one: bytes) -> bool:
-    part = part_of(node)
-    assert part is not None
-    return part._book.seen.has((b"p", one))
+def knows(node: SimulatedClusterNode, one: bytes) -> bool:
+    replica = part_of(node)
+    assert replica is not None
+    return replica._queue_index.seen.has((b"p", one))
 
 
-def remembered(node: Member) -> dict[str, int]:
-    part = part_of(node)
-    assert part is not None
-    return part._book.remembered()
+def remembered(node: SimulatedClusterNode) -> dict[str, int]:
+    replica = part_of(node)
+    assert replica is not None
+    return replica._queue_index.remembered()
 
 
 class Repeating:
@@ -104,7 +103,7 @@ class Repeating:
         self._guest: Guest | None = None
         self._sent: list[bytes] = []
 
-    def publish(self, node: Member, count: int) -> None:
+    def publish(self, node: SimulatedClusterNode, count: int) -> None:
         """All that is not certain, and so many more; nobody waits for it."""
         self.hear()
         new = [b"%d" % number for number in range(len(self.all), len(self.all) + count)]

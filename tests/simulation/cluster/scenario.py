@@ -6,22 +6,20 @@ Not here: worlds drawn from a seed (`warren.sim.cluster.workload`).
 from collections.abc import Callable
 from typing import TypeVar
 
-from warren.model.settings import BrokerSettings
-from warren.queue.queue import Queue
-from warren.sim.checkers import Checkers
-from warren.sim.cluster.clients import ClusterClient, ClusterPublisher, Target
-from warren.sim.cluster.consumers import ClusterConsumer
-from warren.sim.cluster.member import Member
-from warren.sim.cluster.world import ClusterWorld
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.queues.queue import Queue
+from warren.sim.clients import CONFIRM
+from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
+from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
 from warren.sim.history import CONFIRMED
+from warren.sim.invariants import InvariantSet
 from warren.sim.process import HEARTBEAT_S
-from warren.sim.publisher import CONFIRM
-from warren.sim.trace import Trace
+from warren.sim.report import RunTrace
+from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
-from warren.wire.method_stream import Heard
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import BasicPublish, ChannelClose, ChannelOpenOk, Method
 from warren.wire.properties import Properties, encode_header_payload
-from warren.wire.values import Table
 
 CHANNEL = 1
 STEPS_MAX = 100_000
@@ -34,22 +32,22 @@ class Guest(ClusterClient):
 
     excuses = ("",)
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member) -> None:
+    def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode) -> None:
         super().__init__(world, name, [])
         self.node = node
-        self.answers: list[Heard] = []
+        self.answers: list[ReceivedMethod] = []
         self.faults: list[str] = []
         self.pace_ms = 5
 
     def _connect(self) -> None:
         self.connect_to(self.node)
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, ChannelClose):
             self.faults.append(heard.method.reply_text)
         super()._hear(heard)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         if not isinstance(heard.method, ChannelOpenOk):
             self.answers.append(heard)
 
@@ -69,7 +67,7 @@ class Guest(ClusterClient):
 class QuietPublisher(ClusterPublisher):
     """Publishes persistent messages when it is told to, on one node, and nothing else."""
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member, mode: str) -> None:
+    def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode, mode: str) -> None:
         super().__init__(world, name, [], mode, [])
         self.node = node
         self.persistent_share = 1.0
@@ -82,7 +80,7 @@ class QuietPublisher(ClusterPublisher):
 class QuietConsumer(ClusterConsumer):
     """Acks everything, on one node."""
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member, queue: str) -> None:
+    def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode, queue: str) -> None:
         super().__init__(world, name, [], [queue], 20)
         self.node = node
         self.calm()
@@ -98,8 +96,8 @@ class ClusterScenario:
         def settings(name: str) -> BrokerSettings:
             return BrokerSettings(node_name=name, heartbeat_s=HEARTBEAT_S, partition_handling=handling)
 
-        self.checkers = Checkers([])
-        self.world = ClusterWorld(1, nodes, Trace(), self.checkers, settings=settings)
+        self.checkers = InvariantSet([])
+        self.world = ClusterWorld(1, nodes, RunTrace(), self.checkers, settings=settings)
         self.world.network.calm = True
         self.nodes = self.world.members
         self._serial = 0
@@ -116,13 +114,13 @@ class ClusterScenario:
 
     # -- clients
 
-    def guest(self, node: Member) -> Guest:
+    def guest(self, node: SimulatedClusterNode) -> Guest:
         return self._seat(Guest(self.world, self._name("guest"), node))
 
-    def publisher(self, node: Member, mode: str = CONFIRM) -> QuietPublisher:
+    def publisher(self, node: SimulatedClusterNode, mode: str = CONFIRM) -> QuietPublisher:
         return self._seat(QuietPublisher(self.world, self._name("publisher"), node, mode))
 
-    def consumer(self, node: Member, queue: str) -> QuietConsumer:
+    def consumer(self, node: SimulatedClusterNode, queue: str) -> QuietConsumer:
         return self._seat(QuietConsumer(self.world, self._name("consumer"), node, queue))
 
     def ask(self, guest: Guest, method: Method) -> Method:
@@ -134,7 +132,7 @@ class ClusterScenario:
         return answer
 
     def publish(self, publisher: QuietPublisher, queue: str, count: int, mandatory: bool = False) -> list[int]:
-        target = Target("", queue, (queue,))
+        target = ClusterPublishTarget("", queue, (queue,))
         return [publisher.publish(target, mandatory).number for _ in range(count)]
 
     def confirmed(self, numbers: list[int]) -> list[int]:
@@ -150,21 +148,21 @@ class ClusterScenario:
 
     # -- nodes
 
-    def queue_on(self, node: Member, queue: str) -> Queue | None:
+    def queue_on(self, node: SimulatedClusterNode, queue: str) -> Queue | None:
         """The queue itself, if it lives there."""
         found = node.broker.vhosts["/"].topology.queues.get(queue)
         return found if isinstance(found, Queue) else None
 
-    def knows(self, node: Member, queue: str) -> bool:
+    def knows(self, node: SimulatedClusterNode, queue: str) -> bool:
         return queue in node.broker.vhosts["/"].topology.queues
 
-    def isolate(self, node: Member, isolated: bool = True) -> None:
+    def isolate(self, node: SimulatedClusterNode, isolated: bool = True) -> None:
         """Cut a node off from all others; not from the store."""
         for wire in self.world.wires.of(node.name):
             for place in (0, 1):
                 wire.set_cut(place, isolated)
 
-    def tear_from_all(self, node: Member) -> None:
+    def tear_from_all(self, node: SimulatedClusterNode) -> None:
         """A node is cut off from everything at once, and its links are seen to end."""
         for wire in self.world.wires.of(node.name):
             wire.drop(node, "its network is gone")
@@ -173,15 +171,15 @@ class ClusterScenario:
         self.isolate(node)
         node.cut_off_from_store(True)
 
-    def fence(self, node: Member, fenced: bool = True) -> None:
+    def fence(self, node: SimulatedClusterNode, fenced: bool = True) -> None:
         """Put a firewall between a node and all others that refuses connections; the store is reached."""
         for wire in self.world.wires.of(node.name):
             wire.set_fenced(fenced)
 
-    def is_stale(self, node: Member) -> bool:
-        clustering = node.broker.clustering
-        assert clustering is not None
-        return clustering.shared.is_stale(self.world.now_ms)
+    def is_stale(self, node: SimulatedClusterNode) -> bool:
+        cluster = node.broker.cluster
+        assert cluster is not None
+        return cluster.shared.is_stale(self.world.now_ms)
 
     # -- time
 

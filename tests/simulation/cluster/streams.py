@@ -5,12 +5,12 @@ Not here: the cluster (`tests.simulation.cluster.scenario`).
 
 from tests.simulation.cluster.mirrored import in_sync, mastered, masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
-from warren.sim.cluster.member import Member
-from warren.sim.cluster.world import ClusterWorld
-from warren.stream.chunk import Chunk
-from warren.stream.stream import Stream
+from warren.broker.streams.chunk import Chunk
+from warren.broker.streams.stream import Stream
+from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
-from warren.wire.method_stream import Heard
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -25,7 +25,6 @@ from warren.wire.methods import (
     QueueDeclareOk,
 )
 from warren.wire.properties import Properties, decode_properties, encode_header_payload
-from warren.wire.values import Table
 
 STREAM: Table = {"x-queue-type": "stream"}
 
@@ -51,7 +50,7 @@ class Book:
 class StreamWriter(Guest):
     """Publishes with confirms, on one node; a body says who published it, and as which."""
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member, book: Book, queue: str) -> None:
+    def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode, book: Book, queue: str) -> None:
         super().__init__(world, name, node)
         self.book = book
         self.queue = queue
@@ -78,7 +77,7 @@ class StreamWriter(Guest):
     def done(self) -> bool:
         return not self._unconfirmed
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         method = heard.method
         if isinstance(method, BasicAck | BasicNack):
             first = min(self._unconfirmed) if method.multiple else method.delivery_tag
@@ -93,7 +92,9 @@ class StreamWriter(Guest):
 class StreamReader(Guest):
     """Reads on one node, from where it was told to, and acks all that it gets."""
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member, book: Book, queue: str, arguments: Table) -> None:
+    def __init__(
+        self, world: ClusterWorld, name: str, node: SimulatedClusterNode, book: Book, queue: str, arguments: Table
+    ) -> None:
         super().__init__(world, name, node)
         self.book = book
         self.queue = queue
@@ -110,7 +111,7 @@ class StreamReader(Guest):
         self.send(CHANNEL, BasicQos(prefetch_count=10))
         self.send(CHANNEL, BasicConsume(self.queue, self.name, arguments=arguments))
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             headers = decode_properties(heard.header, 0, len(heard.header)).headers or {}
             offset = headers["x-stream-offset"]
@@ -135,24 +136,24 @@ class Streams:
         self.book = Book()
         self._serial = 0
 
-    def declare(self, node: Member, arguments: Table | None = None) -> None:
+    def declare(self, node: SimulatedClusterNode, arguments: Table | None = None) -> None:
         declared = QueueDeclare(self.queue, durable=True, arguments={**STREAM, **(arguments or {})})
         answer = self.scenario.ask(self.scenario.guest(node), declared)
         assert isinstance(answer, QueueDeclareOk)
 
-    def mirror(self, node: Member, arguments: Table | None = None) -> None:
+    def mirror(self, node: SimulatedClusterNode, arguments: Table | None = None) -> None:
         """On all nodes, all of them in sync; its master is on this one."""
         self.declare(node, {"x-ha-mode": "all", **(arguments or {})})
         everybody = sorted(one.name for one in self.scenario.nodes)
         self.scenario.until(lambda: in_sync(node, self.queue) == everybody)
         assert masters(self.scenario, self.queue) == [node.name]
 
-    def writer(self, node: Member) -> StreamWriter:
+    def writer(self, node: SimulatedClusterNode) -> StreamWriter:
         writer = StreamWriter(self.scenario.world, self._name("writer"), node, self.book, self.queue)
         self.scenario.until(lambda: writer.channel_open)
         return writer
 
-    def reader(self, node: Member, offset: object = "first", **arguments: object) -> StreamReader:
+    def reader(self, node: SimulatedClusterNode, offset: object = "first", **arguments: object) -> StreamReader:
         table: Table = {name.replace("_", "-"): value for name, value in arguments.items()}
         table["x-stream-offset"] = offset
         reader = StreamReader(self.scenario.world, self._name("reader"), node, self.book, self.queue, table)
@@ -170,7 +171,7 @@ class Streams:
         self.scenario.until(lambda: len(reader.offsets) >= len(offsets))
         assert reader.offsets == list(offsets)
 
-    def stream(self, node: Member) -> Stream:
+    def stream(self, node: SimulatedClusterNode) -> Stream:
         found = mastered(node, self.queue)
         assert isinstance(found, Stream)
         return found
@@ -183,11 +184,11 @@ class Streams:
 class ChunkReader(StreamReader):
     """Reads chunks, and goes by what they say of themselves."""
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member, queue: str) -> None:
+    def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode, queue: str) -> None:
         super().__init__(world, name, node, Book(), queue, {"x-stream-offset": "first", "x-stream-chunks": True})
         self.end = 0
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             chunk = Chunk(heard.body)
             first, count = int(chunk.head.first_offset()), int(chunk.head.count)

@@ -2,17 +2,17 @@
 
 from tests.simulation.cluster.mirrored import ALL, FOREVER_MS, in_sync, mastered, masters
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
-from warren.sim.cluster.member import Member
+from warren.sim.cluster.world import SimulatedClusterNode
 from warren.wire.methods import BasicCancel, BasicConsume, BasicConsumeOk, QueueDeclare, QueueDeclareOk
 
 
-def deserted_soon(scenario: ClusterScenario, master: Member) -> None:
+def deserted_soon(scenario: ClusterScenario, master: SimulatedClusterNode) -> None:
     declared = QueueDeclare("work", durable=True, auto_delete=True, arguments=ALL)
     assert isinstance(scenario.ask(scenario.guest(master), declared), QueueDeclareOk)
     scenario.until(lambda: in_sync(master) == ["one", "three", "two"])
 
 
-def consuming(scenario: ClusterScenario, node: Member) -> Guest:
+def consuming(scenario: ClusterScenario, node: SimulatedClusterNode) -> Guest:
     guest = scenario.guest(node)
     assert isinstance(scenario.ask(guest, BasicConsume("work", "c")), BasicConsumeOk)
     return guest

@@ -1,14 +1,7 @@
 """A queue that one node has becomes mirrored while it is used: nobody notices, and nothing is lost or doubled."""
 
 from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in
-from tests.simulation.cluster.ring_lives import (
-    EVERYWHERE,
-    counted,
-    declare,
-    delivered,
-    members,
-    set_policy,
-)
+from tests.simulation.cluster.ring_lives import EVERYWHERE, counted, declare, delivered, members, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.wire.methods import (
     BasicAck,

@@ -3,12 +3,11 @@
 from tests.simulation.cluster.mirrored import masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from tests.simulation.cluster.streams import Streams
-from warren.sim.cluster.member import Member
-from warren.sim.cluster.world import ClusterWorld
-from warren.wire.method_stream import Heard
+from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.wire.field_tables import Table
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import BasicAck, BasicConsume, BasicDeliver, BasicQos
 from warren.wire.properties import decode_properties
-from warren.wire.values import Table
 
 GROUP: Table = {"x-stream-group": "g", "x-stream-offset": "first"}
 
@@ -16,7 +15,7 @@ GROUP: Table = {"x-stream-group": "g", "x-stream-offset": "first"}
 class Worker(Guest):
     """A member that takes one message at a time, now and then, and remembers when."""
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member) -> None:
+    def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode) -> None:
         super().__init__(world, name, node)
         self.taken: dict[int, int] = {}
         self._tag = 0
@@ -26,7 +25,7 @@ class Worker(Guest):
         self.send(CHANNEL, BasicQos(prefetch_count=1))
         self.send(CHANNEL, BasicConsume("log", self.name, arguments={**GROUP, "x-stream-member": self.name}))
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             offset = (decode_properties(heard.header, 0, len(heard.header)).headers or {})["x-stream-offset"]
             assert isinstance(offset, int)

@@ -6,11 +6,11 @@ from tests.simulation.cluster.mirrored import in_sync, masters
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import StreamReader, Streams
 from tests.simulation.cluster.test_lost_streams import EVERYBODY, LARGE, filled
-from warren.sim.cluster.member import Member
-from warren.wire.values import Table
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 
 
-def spoil_a_chunk(node: Member) -> None:
+def spoil_a_chunk(node: SimulatedClusterNode) -> None:
     """The first one; its head stays as it is."""
     directory = node.disk.archives.directory
     file = directory.find(min(directory.names()))

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.sim.cluster.clients import Target
+from warren.sim.clients import CONFIRM, TRANSACTION
+from warren.sim.cluster.clients import ClusterPublishTarget
 from warren.sim.history import CONFIRMED
-from warren.sim.publisher import CONFIRM, TRANSACTION
+from warren.wire.field_tables import Table
 from warren.wire.methods import (
     BasicGet,
     BasicGetOk,
@@ -19,7 +20,6 @@ from warren.wire.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
-from warren.wire.values import Table
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -83,7 +83,7 @@ def test_two_nodes_that_reach_the_store_and_not_each_other_do_not_confirm_what_t
     wire.mend()
     scenario.until(scenario.world.whole)
     scenario.elapse(100)
-    unroutable = publisher.publish(Target("", "unknown", ()), False)
+    unroutable = publisher.publish(ClusterPublishTarget("", "unknown", ()), False)
     scenario.until(lambda: unroutable.state == CONFIRMED)
 
 
@@ -146,16 +146,16 @@ def test_a_node_that_may_be_behind_confirms_nothing_that_it_cannot_route(road: s
     publisher = scenario.publisher(three, mode)
     three.cut_off_from_store(True)
     scenario.until(lambda: scenario.is_stale(three))
-    lost = publisher.publish(Target(road, "work", ("work",)), False)
+    lost = publisher.publish(ClusterPublishTarget(road, "work", ("work",)), False)
     scenario.elapse(1_000)
     assert lost.state != CONFIRMED
     scenario.until(lambda: publisher.channel_open)
-    known = publisher.publish(Target("last", "old", ("old",)), False)
+    known = publisher.publish(ClusterPublishTarget("last", "old", ("old",)), False)
     scenario.until(lambda: known.state == CONFIRMED)
     three.cut_off_from_store(False)
     scenario.until(lambda: not scenario.is_stale(three))
     # with nothing to hold against it, that it had nowhere to go is confirmed like everything else
-    unroutable = publisher.publish(Target(road, "work", ()), False)
+    unroutable = publisher.publish(ClusterPublishTarget(road, "work", ()), False)
     scenario.until(lambda: unroutable.state == CONFIRMED)
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.sim.cluster.clients import Target
+from warren.sim.clients import CONFIRM, TRANSACTION
+from warren.sim.cluster.clients import ClusterPublishTarget
 from warren.sim.history import CONFIRMED
-from warren.sim.publisher import CONFIRM, TRANSACTION
 from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
 
 PATIENCE_MS = 15_000
@@ -119,7 +119,7 @@ def test_unroutable_publishes_on_a_stale_node_are_nacked() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     publisher = scenario.publisher(two)
-    nowhere = publisher.publish(Target("", "work", ()), mandatory=False)
+    nowhere = publisher.publish(ClusterPublishTarget("", "work", ()), mandatory=False)
     scenario.until(publisher.done)
     assert nowhere.state == CONFIRMED
     scenario.isolate(two)

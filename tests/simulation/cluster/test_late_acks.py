@@ -5,8 +5,8 @@ import pytest
 from tests.simulation.cluster.mirrored import FOREVER_MS, declare, in_sync, masters, part_of, published, served, taken
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.test_mirrored_clients import consuming, deliveries
-from warren.mirroring.mirror import ALONE
-from warren.sim.cluster.member import Member
+from warren.broker.replication.mirror import ALONE
+from warren.sim.cluster.world import SimulatedClusterNode
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk
 
 
@@ -89,12 +89,12 @@ def test_acks_count_when_a_master_comes_back_over_the_same_link() -> None:
     assert [number for number, _marked in taken(scenario, scenario.guest(two))] == numbers[1:]
 
 
-def hand_over(scenario: ClusterScenario, heir: Member) -> None:
+def hand_over(scenario: ClusterScenario, heir: SimulatedClusterNode) -> None:
     """Let another node be master, when it is in sync."""
     everybody = ["one", "three", "two"]
     scenario.until(lambda: all(in_sync(node) == everybody for node in scenario.nodes))
     for node in scenario.nodes:
-        part = part_of(node)
-        if part is not None and part.mastery is not None:
-            part.mastery.master.want_master(heir.name)
+        replica = part_of(node)
+        if replica is not None and replica.master_replica is not None:
+            replica.master_replica.master.want_master(heir.name)
     scenario.until(lambda: masters(scenario) == [heir.name])

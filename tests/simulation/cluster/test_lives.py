@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.cluster.scenario import ClusterScenario, QuietPublisher
-from warren.sim.publisher import CONFIRM, TRANSACTION
+from warren.sim.clients import CONFIRM, TRANSACTION
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
 
 
@@ -73,7 +73,7 @@ def test_interrupted_founding_stays_alone() -> None:
     guest.ask(QueueDeclare("late", durable=True))
     scenario.until(lambda: guest.answer() is not None)
     assert not one.is_member
-    assert one.broker.clustering is None
+    assert one.broker.cluster is None
     one.kill()
     scenario.until(lambda: one.lives == 2 and one.up)
     assert [scenario.knows(one, name) for name in ("work", "late")] == [True, True]
@@ -147,12 +147,12 @@ def test_a_node_that_closes_its_books_takes_and_lends_nothing_over_links() -> No
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     scenario.ask(scenario.guest(two), QueueDeclare("work", durable=True))
-    clustering = one.broker.clustering
-    assert clustering is not None
+    cluster = one.broker.cluster
+    assert cluster is not None
     # its last batch takes a while
     one.disk.slow = True
     one.stop()
-    scenario.until(lambda: one.lives == 2 or not clustering.links.nodes())
+    scenario.until(lambda: one.lives == 2 or not cluster.links.nodes())
     assert one.lives == 1
     scenario.until(lambda: one.lives == 2)
     scenario.finish()

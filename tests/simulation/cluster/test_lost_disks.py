@@ -2,18 +2,18 @@
 
 from tests.simulation.cluster.mirrored import declare, in_sync, numbers_in, part_of, published, served
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.model.effects import Propose
-from warren.sim.cluster.member import Member
-from warren.store.cluster_definitions import run_key
+from warren.broker.metadata.cluster_definitions import incarnation_key
+from warren.broker.model.effects import ProposeTransaction
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare
-from warren.wire.values import Table
 
 AWHILE_MS = 5_000
 LONG_MS = 30_000
 STARTED_IN_VAIN = 3
 
 
-def _held_by_two() -> tuple[ClusterScenario, list[Member], list[int]]:
+def _held_by_two() -> tuple[ClusterScenario, list[SimulatedClusterNode], list[int]]:
     """A queue on two of three nodes, and what is confirmed of it."""
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
@@ -54,10 +54,10 @@ def test_a_mirror_whose_disk_was_lost_is_not_counted_as_the_run_that_was_in_sync
     one, two, three = scenario.nodes
     declare(scenario, one)
     confirmed = published(scenario, scenario.publisher(three), 10)
-    run = part_of(one).ring.synced_run("two")  # type: ignore[union-attr]
+    run = part_of(one).replica_set.synced_incarnation("two")  # type: ignore[union-attr]
     two.lose_disk(AWHILE_MS)
     scenario.until(lambda: two.up and in_sync(one) == ["one", "three", "two"])
-    assert part_of(one).ring.synced_run("two") > run  # type: ignore[union-attr]
+    assert part_of(one).replica_set.synced_incarnation("two") > run  # type: ignore[union-attr]
     one.lose_power(LONG_MS)
     three.lose_power(LONG_MS)
     assert numbers_in(scenario, two) == confirmed
@@ -89,7 +89,7 @@ def test_a_disk_that_was_lost_before_runs_were_counted_is_not_trusted_either() -
     one.lose_power(LONG_MS)
     two.lose_disk(AWHILE_MS)
     store = scenario.world.store
-    store.commit(Propose(0, [], [(run_key("two"), None)], [], []))
+    store.commit(ProposeTransaction(0, [], [(incarnation_key("two"), None)], [], []))
     scenario.until(lambda: two.up)
     scenario.elapse(LONG_MS // 2)
     assert not served(scenario, [two])

@@ -5,8 +5,8 @@ import pytest
 from tests.simulation.cluster.mirrored import in_sync, masters, part_of
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import Streams
-from warren.broker.mirrored_streams.stream_copy import StreamCopy
-from warren.sim.cluster.member import Member
+from warren.broker.replication.stream_contents import StreamContents
+from warren.sim.cluster.world import SimulatedClusterNode
 
 LARGE = 100_000
 """Eleven such messages fill a chunk."""
@@ -15,11 +15,11 @@ SEGMENTS = {"x-stream-max-segment-size-bytes": 2_000_000}
 EVERYBODY = ["one", "three", "two"]
 
 
-def copy_of(node: Member) -> StreamCopy:
-    part = part_of(node, "log")
-    assert part is not None
-    assert isinstance(part.copy, StreamCopy)
-    return part.copy
+def copy_of(node: SimulatedClusterNode) -> StreamContents:
+    replica = part_of(node, "log")
+    assert replica is not None
+    assert isinstance(replica.copy, StreamContents)
+    return replica.copy
 
 
 def filled(scenario: ClusterScenario, count: int = 60) -> Streams:
@@ -31,7 +31,7 @@ def filled(scenario: ClusterScenario, count: int = 60) -> Streams:
     return streams
 
 
-def lose_files(node: Member, kept: int = 0) -> None:
+def lose_files(node: SimulatedClusterNode, kept: int = 0) -> None:
     """All but the first few."""
     directory = node.disk.archives.directory
     names = sorted(directory.names())
@@ -41,7 +41,7 @@ def lose_files(node: Member, kept: int = 0) -> None:
     directory.sync()
 
 
-def spoil_first_file(node: Member) -> None:
+def spoil_first_file(node: SimulatedClusterNode) -> None:
     directory = node.disk.archives.directory
     file = directory.find(min(directory.names()))
     assert file is not None
@@ -49,11 +49,11 @@ def spoil_first_file(node: Member) -> None:
     file.flush()
 
 
-def told(node: Member, event: str) -> list[str]:
+def told(node: SimulatedClusterNode, event: str) -> list[str]:
     """The reasons that were given for this in the story of its ring."""
-    part = part_of(node, "log")
-    assert part is not None
-    return [str(one.facts["reason"]) for one in part.story.happenings if one.name == event]
+    replica = part_of(node, "log")
+    assert replica is not None
+    return [str(one.facts["reason"]) for one in replica.history.happenings if one.name == event]
 
 
 @pytest.mark.parametrize("kept", [0, 1])

@@ -4,6 +4,7 @@ import pytest
 
 from tests.simulation.cluster.mirrored import FOREVER_MS, declare, mastered, part_of, published, served
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
+from warren.wire.field_tables import Table
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -22,7 +23,6 @@ from warren.wire.methods import (
     QueuePurge,
     QueuePurgeOk,
 )
-from warren.wire.values import Table
 
 
 def consuming(scenario: ClusterScenario, guest: Guest, prefetch: int = 0, arguments: Table | None = None) -> Guest:

@@ -15,10 +15,10 @@ from tests.simulation.cluster.mirrored import (
     set_policy,
 )
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
-from warren.broker.commands import SynchroniseMirrors
-from warren.model.events import Commanded
-from warren.sim.cluster.member import Member
-from warren.sim.cluster.rings import parts_of
+from warren.broker.commands.requests import SyncMirrors
+from warren.broker.model.events import CommandReceived
+from warren.sim.cluster.invariants import local_replicas_of
+from warren.sim.cluster.world import SimulatedClusterNode
 from warren.wire.frames import content_frames
 from warren.wire.methods import (
     BasicAck,
@@ -48,13 +48,13 @@ def send(scenario: ClusterScenario, guest: Guest, name: str, text: str, properti
     return isinstance(guest.answer(), BasicAck)
 
 
-def sender(scenario: ClusterScenario, node: Member) -> Guest:
+def sender(scenario: ClusterScenario, node: SimulatedClusterNode) -> Guest:
     guest = scenario.guest(node)
     scenario.ask(guest, ConfirmSelect())
     return guest
 
 
-def texts(scenario: ClusterScenario, node: Member, name: str = "work") -> list[str]:
+def texts(scenario: ClusterScenario, node: SimulatedClusterNode, name: str = "work") -> list[str]:
     """Everything in a queue, in the order in which it is given out."""
     guest, found = scenario.guest(node), []
     while isinstance(scenario.ask(guest, BasicGet(name, no_ack=True)), BasicGetOk):
@@ -63,22 +63,22 @@ def texts(scenario: ClusterScenario, node: Member, name: str = "work") -> list[s
     return found
 
 
-def fail_over(scenario: ClusterScenario, node: Member) -> None:
+def fail_over(scenario: ClusterScenario, node: SimulatedClusterNode) -> None:
     """Its master is lost for good, and another serves."""
     node.lose_power(FOREVER_MS)
     scenario.until(lambda: served(scenario, scenario.nodes))
 
 
-def books_of(node: Member) -> int:
+def books_of(node: SimulatedClusterNode) -> int:
     """How many queues its journal has something of."""
     journal = node.broker.control.journal
     assert journal is not None
-    return len(journal.books)
+    return len(journal.queue_indexes)
 
 
-def held(node: Member, name: str = "work") -> int:
-    part = part_of(node, name)
-    return 0 if part is None else part.copy.count()
+def held(node: SimulatedClusterNode, name: str = "work") -> int:
+    replica = part_of(node, name)
+    return 0 if replica is None else replica.copy.count()
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -219,7 +219,7 @@ def test_an_operator_can_have_a_mirror_synchronised() -> None:
     scenario.until(lambda: three.up and scenario.world.whole())
     scenario.elapse(3_000)
     assert in_sync(one) == ["one", "two"]
-    one.add(Commanded(4, SynchroniseMirrors("/", "work")))
+    one.add(CommandReceived(4, SyncMirrors("/", "work")))
     scenario.until(lambda: in_sync(one) == ["one", "three", "two"])
     assert held(three) == 20
 
@@ -229,7 +229,7 @@ def test_an_operator_can_have_a_mirror_synchronised() -> None:
 def test_a_queue_can_be_deleted_at_any_moment_and_nothing_is_left_of_it(durable: bool, after_ms: int) -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
-    books = [books_of(node) for node in scenario.nodes]
+    queue_indexes = [books_of(node) for node in scenario.nodes]
     declare(scenario, one, durable=durable)
     published(scenario, scenario.publisher(three), 10)
     one.lose_power(4_000)
@@ -238,8 +238,8 @@ def test_a_queue_can_be_deleted_at_any_moment_and_nothing_is_left_of_it(durable:
     assert isinstance(scenario.ask(deleter, QueueDelete("work")), QueueDeleteOk)
     scenario.until(lambda: one.up and scenario.world.whole())
     scenario.elapse(1_000)
-    assert [parts_of(node) for node in scenario.nodes] == [[], [], []]
-    assert [books_of(node) for node in scenario.nodes] == books
+    assert [local_replicas_of(node) for node in scenario.nodes] == [[], [], []]
+    assert [books_of(node) for node in scenario.nodes] == queue_indexes
     assert [node.broker.turn.held_bytes for node in scenario.nodes] == [0, 0, 0]
     # the name is free, and the new queue has nothing of the old one
     scenario.ask(deleter, QueueDeclare("work", durable=True))

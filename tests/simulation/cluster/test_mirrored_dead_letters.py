@@ -3,14 +3,14 @@
 from tests.simulation.cluster.mirrored import FOREVER_MS, in_sync, mastered
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario
 from tests.simulation.cluster.test_mirrored_contents import PERSISTENT, send, sender, texts
-from warren.sim.cluster.member import Member
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 from warren.wire.methods import BasicGet, BasicGetOk, BasicReject, QueueDeclare, QueueDeclareOk
-from warren.wire.values import Table
 
 LETTERS: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
-def declare_on(scenario: ClusterScenario, name: str, nodes: list[Member], arguments: Table) -> None:
+def declare_on(scenario: ClusterScenario, name: str, nodes: list[SimulatedClusterNode], arguments: Table) -> None:
     """A queue that these hold, all of them in sync; the first is its master."""
     names = [node.name for node in nodes]
     mirrored: Table = {"x-ha-mode": "nodes", "x-ha-params": list(names), **arguments}

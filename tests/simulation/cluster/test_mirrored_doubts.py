@@ -3,8 +3,8 @@
 from tests.simulation.cluster.mirrored import in_sync, part_of, published, served, taken
 from tests.simulation.cluster.ring_lives import mirrored, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario
+from warren.wire.field_tables import Table
 from warren.wire.methods import BasicGet, QueueDeclare, QueuePurge
-from warren.wire.values import Table
 
 FOREVER_MS = 10_000_000
 LIMITED: Table = {

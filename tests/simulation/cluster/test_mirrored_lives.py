@@ -13,11 +13,11 @@ from tests.simulation.cluster.ring_lives import (
     set_policy,
 )
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.broker.commands import RebalanceQueues
-from warren.model.events import Commanded
-from warren.store.naming import NAMES_A_REVISION
+from warren.broker.commands.requests import RebalanceQueues
+from warren.broker.metadata.store import IDS_PER_REVISION
+from warren.broker.model.events import CommandReceived
+from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare
-from warren.wire.values import Table
 
 SPREAD = ["one", "one", "three", "three", "two", "two"]
 
@@ -185,7 +185,7 @@ def test_masters_are_spread_evenly_over_those_who_hold_the_queues() -> None:
     for name in names:
         scenario.publish(publisher, name, 3)
     scenario.until(publisher.done)
-    three.add(Commanded(3, RebalanceQueues()))
+    three.add(CommandReceived(3, RebalanceQueues()))
     scenario.until(lambda: sorted(masters(scenario, name)[0] for name in names if masters(scenario, name)) == SPREAD)
     for name in names:
         scenario.consumer(three, name)
@@ -203,9 +203,9 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
     scenario.until(lambda: members(one) == ["one", "two"])
     two.lose_power(down_ms=60_000)
     scenario.until(lambda: masters(scenario) == ["one"])
-    part = part_of(one)
-    assert part is not None
-    assert "mirror.promoted_unsynced" in [said.name for said in part.story.happenings]
+    replica = part_of(one)
+    assert replica is not None
+    assert "mirror.promoted_unsynced" in [said.name for said in replica.history.happenings]
 
 
 def test_with_fewer_nodes_in_sync_than_a_policy_demands_publishes_are_refused() -> None:
@@ -244,7 +244,7 @@ def test_a_node_that_stops_hands_many_queues_over_in_a_few_transactions() -> Non
     scenario.until(lambda: not two.up)
     scenario.until(lambda: all(masters(scenario, name) in (["one"], ["three"]) for name in names))
     # one for each transaction, a few of which are about something else
-    assert (scenario.world.store.revision - before) // NAMES_A_REVISION < 10
+    assert (scenario.world.store.revision - before) // IDS_PER_REVISION < 10
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -259,14 +259,14 @@ def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool
     publisher = scenario.publisher(three)
     numbers = scenario.publish(publisher, "work", 10)
     scenario.until(publisher.done)
-    part = part_of(two)
-    assert part is not None
-    assert part.mastery is not None
+    replica = part_of(two)
+    assert replica is not None
+    assert replica.master_replica is not None
     numbers += scenario.publish(publisher, "work", 10)
     # what it says as a mirror takes a while
     wire = scenario.world.wires.between("one", "two")
     wire.set_cut(wire.members.index(two), True)
-    part.mastery.master.want_master("one")
+    replica.master_replica.master.want_master("one")
     scenario.elapse(2)
     numbers += scenario.publish(publisher, "work", 10)
     scenario.elapse(500)
@@ -275,7 +275,7 @@ def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool
     assert scenario.confirmed(numbers) == numbers
     scenario.elapse(3_000)
     assert in_sync(one) == ["one", "three", "two"]
-    assert part.copy.count() == 30
+    assert replica.copy.count() == 30
     for node in (one, three):
         node.lose_power(down_ms=1_000_000)
     scenario.until(lambda: masters(scenario) == ["two"])

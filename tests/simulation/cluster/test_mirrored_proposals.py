@@ -2,7 +2,7 @@
 
 from tests.simulation.cluster.mirrored import declare, part_of
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.broker.moves.proposals import RingProposal
+from warren.broker.replication.proposals import ReplicaSetProposal
 
 
 def test_a_proposal_falls_as_soon_as_its_node_knows_of_a_later_version() -> None:
@@ -10,18 +10,18 @@ def test_a_proposal_falls_as_soon_as_its_node_knows_of_a_later_version() -> None
     scenario = ClusterScenario()
     one = scenario.nodes[0]
     declare(scenario, one)
-    part = part_of(one)
-    clustering = one.broker.clustering
-    assert part is not None
-    assert clustering is not None
-    rings = clustering.rings
-    assert rings is not None
-    proposal = RingProposal(part, part.ring.dropping(["two", "three"]))
+    replica = part_of(one)
+    cluster = one.broker.cluster
+    assert replica is not None
+    assert cluster is not None
+    replica_sets = cluster.replica_sets
+    assert replica_sets is not None
+    proposal = ReplicaSetProposal(replica, replica.replica_set.dropping(["two", "three"]))
     assert proposal.stands()
     # the part itself is told when everything that came with it is known
-    rings.put(part.definition.with_ring(part.ring.promoting(("two", 1))), part.queue_id)
+    replica_sets.put(replica.definition.with_replica_set(replica.replica_set.promoting(("two", 1))), replica.queue_id)
     assert not proposal.stands()
-    rings.act()
-    assert part.ring.epoch == 2
+    replica_sets.act()
+    assert replica.replica_set.epoch == 2
     assert not proposal.stands()
-    assert RingProposal(part, part.ring).stands()
+    assert ReplicaSetProposal(replica, replica.replica_set).stands()

@@ -18,12 +18,12 @@ from tests.simulation.cluster.mirrored import (
     taken,
 )
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.sim.cluster.member import Member
-from warren.sim.publisher import TRANSACTION
+from warren.sim.clients import TRANSACTION
+from warren.sim.cluster.world import SimulatedClusterNode
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, QueueDeclare, QueueDeclareOk
 
 OUTAGE_MS = 3_000
-ENDS: dict[str, Callable[[Member], None]] = {
+ENDS: dict[str, Callable[[SimulatedClusterNode], None]] = {
     "killed": lambda node: node.kill(OUTAGE_MS),
     "without power": lambda node: node.lose_power(OUTAGE_MS),
     "stopped": lambda node: node.stop(OUTAGE_MS),

@@ -3,11 +3,10 @@
 from tests.simulation.cluster.mirrored import masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario
 from tests.simulation.cluster.streams import Book, ChunkReader, StreamReader, Streams
-from warren.sim.cluster.member import Member
-from warren.sim.cluster.world import ClusterWorld
-from warren.wire.method_stream import Heard
+from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.wire.field_tables import Table
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import BasicAck, BasicDeliver
-from warren.wire.values import Table
 
 LARGE = 100_000
 
@@ -17,12 +16,14 @@ class Slow(StreamReader):
 
     until = 0
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member, book: Book, arguments: Table) -> None:
+    def __init__(
+        self, world: ClusterWorld, name: str, node: SimulatedClusterNode, book: Book, arguments: Table
+    ) -> None:
         super().__init__(world, name, node, book, "log", arguments)
         # what it holds
         self.tags: list[int] = []
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver) and len(self.offsets) >= self.until:
             self.tags.append(heard.method.delivery_tag)
         else:
@@ -105,7 +106,7 @@ def test_a_probe_is_answered_once_whoever_is_master() -> None:
     streams.write(streams.writer(two), 5)
     arguments: Table = {"x-stream-offset": 3, "x-stream-probe": True}
     probe = StreamReader(scenario.world, "probe", three, streams.book, "log", arguments)
-    answers: list[Heard] = []
+    answers: list[ReceivedMethod] = []
     probe.hear = answers.append  # type: ignore[method-assign]
     scenario.until(lambda: any(isinstance(heard.method, BasicDeliver) for heard in answers))
     lose_master(scenario)

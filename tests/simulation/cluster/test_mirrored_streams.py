@@ -3,26 +3,26 @@
 from tests.simulation.cluster.mirrored import AUTOMATIC, in_sync, masters, part_of, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import Streams
-from warren.broker.mirrored_streams.stream_copy import StreamCopy
-from warren.sim.cluster.member import Member
-from warren.wire.values import Table
+from warren.broker.replication.stream_contents import StreamContents
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 
 LARGE = 100_000
 """Eleven such messages fill a chunk."""
 
 
-def copy_of(node: Member) -> StreamCopy:
-    part = part_of(node, "log")
-    assert part is not None
-    assert isinstance(part.copy, StreamCopy)
-    return part.copy
+def copy_of(node: SimulatedClusterNode) -> StreamContents:
+    replica = part_of(node, "log")
+    assert replica is not None
+    assert isinstance(replica.copy, StreamContents)
+    return replica.copy
 
 
-def archived(node: Member) -> int:
+def archived(node: SimulatedClusterNode) -> int:
     return int(copy_of(node).catalog.end())
 
 
-def first_archived(node: Member) -> int:
+def first_archived(node: SimulatedClusterNode) -> int:
     catalog = copy_of(node).catalog
     return 0 if catalog.empty() else int(catalog.first())
 

@@ -2,23 +2,23 @@
 
 from tests.simulation.cluster.mirrored import declare, part_of, published
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.mirroring.master import Master
-from warren.sim.cluster.member import Member
+from warren.broker.replication.master import Master
+from warren.sim.cluster.world import SimulatedClusterNode
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk
 
 A_MOMENT_MS = 100
 
 
-def master_of(node: Member) -> Master:
-    part = part_of(node)
-    assert part is not None
-    assert part.mastery is not None
-    return part.mastery.master
+def master_of(node: SimulatedClusterNode) -> Master:
+    replica = part_of(node)
+    assert replica is not None
+    assert replica.master_replica is not None
+    return replica.master_replica.master
 
 
 def counts(scenario: ClusterScenario) -> list[int]:
-    parts = [part_of(node) for node in scenario.nodes]
-    return [part.copy.count() for part in parts if part is not None]
+    replicas = [part_of(node) for node in scenario.nodes]
+    return [replica.copy.count() for replica in replicas if replica is not None]
 
 
 def test_mirrors_hear_what_is_settled_though_no_step_comes() -> None:
@@ -28,9 +28,9 @@ def test_mirrors_hear_what_is_settled_though_no_step_comes() -> None:
     published(scenario, scenario.publisher(three), 3)
     scenario.elapse(A_MOMENT_MS)
     for node in (two, three):
-        part = part_of(node)
-        assert part is not None
-        assert (part.mirror.settled, part.mirror.steps) == (master_of(one).end, [])
+        replica = part_of(node)
+        assert replica is not None
+        assert (replica.mirror.committed, replica.mirror.batches) == (master_of(one).end, [])
     assert not scenario.checkers.complaints
 
 
@@ -50,7 +50,7 @@ def test_what_leaves_while_a_step_is_under_way_is_told_together_when_that_is_set
     master = master_of(one)
     two.freeze(500)
     scenario.publish(publisher, "work", 1)
-    scenario.until(lambda: len(master.steps) > 0)
+    scenario.until(lambda: len(master.batches) > 0)
     scenario.elapse(20)
     before = master.end
     for tag in tags:

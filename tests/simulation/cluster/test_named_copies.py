@@ -8,10 +8,10 @@ import pytest
 from tests.simulation.cluster.mirror_plants import Plant, hunt
 from tests.simulation.cluster.mirrored import FOREVER_MS, declare, in_sync, mastered, numbers_in, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario, QuietPublisher
-from warren.sim.cluster.clients import Target
-from warren.sim.cluster.member import Member
+from warren.sim.cluster.clients import ClusterPublishTarget
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
-from warren.wire.values import Table
 
 COPY: Table = {"x-copy-from": "work"}
 
@@ -21,7 +21,7 @@ def scenario() -> ClusterScenario:
     return ClusterScenario()
 
 
-def place(scenario: ClusterScenario, node: Member, name: str, arguments: Table | None = None) -> None:
+def place(scenario: ClusterScenario, node: SimulatedClusterNode, name: str, arguments: Table | None = None) -> None:
     """A durable queue that lives on this node alone."""
     answer = scenario.ask(scenario.guest(node), QueueDeclare(name, durable=True, arguments=arguments or {}))
     assert isinstance(answer, QueueDeclareOk)
@@ -29,7 +29,7 @@ def place(scenario: ClusterScenario, node: Member, name: str, arguments: Table |
 
 def published(scenario: ClusterScenario, publisher: QuietPublisher, count: int) -> list[int]:
     """To `work`, which `copy` copies: those that are confirmed."""
-    target = Target("", "work", ("work", "copy"))
+    target = ClusterPublishTarget("", "work", ("work", "copy"))
     numbers = [publisher.publish(target, mandatory=True).number for _ in range(count)]
     scenario.until(publisher.done)
     return scenario.confirmed(numbers)

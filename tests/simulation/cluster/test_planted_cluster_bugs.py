@@ -13,7 +13,7 @@ from tests.simulation.cluster.plants import AlwaysSwapped, MadeUp, MissedChange
 from tests.simulation.disk_plants import EarlyReports
 from tests.simulation.plants import OutputPlant
 from warren.sim.cluster.run import run_cluster
-from warren.sim.process import Meddler
+from warren.sim.process import Interceptor
 from warren.wire.methods import BasicDeliver
 
 SEEDS = 60
@@ -28,23 +28,23 @@ MARKED = "a second delivery is marked"
 LEFT = "nothing is left of what is gone"
 
 
-def swallowed() -> Meddler:
+def swallowed() -> Interceptor:
     return OutputPlant(plants.without_first(BasicDeliver))
 
 
-def doubled() -> Meddler:
+def doubled() -> Interceptor:
     return OutputPlant(plants.first_twice)
 
 
-def unmarked() -> Meddler:
+def unmarked() -> Interceptor:
     return OutputPlant(plants.mark_cleared)
 
 
-def changed() -> Meddler:
+def changed() -> Interceptor:
     return OutputPlant(plants.body_changed)
 
 
-PLANTS: list[tuple[Callable[[], Meddler], str, tuple[str, ...]]] = [
+PLANTS: list[tuple[Callable[[], Interceptor], str, tuple[str, ...]]] = [
     (MissedChange, "two", (SAME, KNOWN, STUCK)),
     (MadeUp, "two", (AGREED, KNOWN, SAME, STUCK, LEFT)),
     (EarlyReports, "", (LOST, MARKED, "the node starts")),
@@ -57,9 +57,9 @@ PLANTS: list[tuple[Callable[[], Meddler], str, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("plant", "node", "rules"), PLANTS)
-def test_a_planted_bug_is_caught(plant: Callable[[], Meddler], node: str, rules: tuple[str, ...]) -> None:
-    def make_meddler(name: str) -> Meddler:
-        return plant() if node in ("", name) else Meddler()
+def test_a_planted_bug_is_caught(plant: Callable[[], Interceptor], node: str, rules: tuple[str, ...]) -> None:
+    def make_meddler(name: str) -> Interceptor:
+        return plant() if node in ("", name) else Interceptor()
 
     for seed in range(SEEDS):
         outcome = run_cluster(seed, STEPS, 3, make_meddler=make_meddler)

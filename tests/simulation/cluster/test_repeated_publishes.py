@@ -27,8 +27,8 @@ from tests.simulation.cluster.repeating import (
     send,
 )
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.model.stored_offsets import NOWHERE
-from warren.model.window import Window
+from warren.broker.model.deduplication import DeduplicationWindow
+from warren.broker.model.reader_positions import NO_OFFSET
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
 
 
@@ -104,14 +104,14 @@ def test_a_newcomer_is_not_told_the_ids_of_what_no_step_has_yet() -> None:
     one = scenario.nodes[0]
     declare(scenario, one)
     publish(scenario, one, ALL_IDS[:3])
-    part = part_of(one)
-    assert part is not None
-    mastery = part.mastery
-    assert mastery is not None
-    intake_of(mastery).publish(99, message_of(ALL_IDS[3]), True)
+    replica = part_of(one)
+    assert replica is not None
+    master_replica = replica.master_replica
+    assert master_replica is not None
+    intake_of(master_replica).publish(99, message_of(ALL_IDS[3]), True)
     assert knows(one, ALL_IDS[3])
-    told = Window()
-    told.load(b"".join(mastery.seen_in_steps()), False)
+    told = DeduplicationWindow()
+    told.load(b"".join(master_replica.publishing_ids_in_batches()), False)
     assert [told.has((b"p", number)) for number in ALL_IDS[2:4]] == [True, False]
     assert knows(one, ALL_IDS[3])
 
@@ -275,7 +275,7 @@ def test_a_newcomer_forgets_the_readers_that_were_forgotten_while_it_was_away() 
     scenario.until(lambda: remembered(three) == {"gone": 17, "there": 4})
     three.kill(4_000)
     scenario.until(lambda: in_sync(one) == ["one", "two"])
-    remember(one, "gone", NOWHERE)
+    remember(one, "gone", NO_OFFSET)
     remember(one, "late", 1)
     scenario.until(lambda: in_sync(one) == ["one", "three", "two"])
     assert remembered(three) == {"there": 4, "late": 1}

@@ -4,7 +4,8 @@ import pytest
 
 from tests.simulation.cluster.mirrored import FOREVER_MS, declare, masters, published
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
-from warren.wire.method_stream import Heard
+from warren.wire.field_tables import Table
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicConsume,
     BasicConsumeOk,
@@ -15,7 +16,6 @@ from warren.wire.methods import (
     QueueDeclareOk,
 )
 from warren.wire.properties import decode_properties
-from warren.wire.values import Table
 
 TRACE = "amq.rabbitmq.trace"
 EPOCH = "x-warren-epoch"
@@ -28,11 +28,11 @@ def consuming(scenario: ClusterScenario, guest: Guest, queue: str, arguments: Ta
     return guest
 
 
-def deliveries(guest: Guest) -> list[Heard]:
+def deliveries(guest: Guest) -> list[ReceivedMethod]:
     return [heard for heard in guest.answers if isinstance(heard.method, BasicDeliver)]
 
 
-def headers(heard: Heard) -> Table:
+def headers(heard: ReceivedMethod) -> Table:
     return decode_properties(heard.header, 0, len(heard.header)).headers or {}
 
 

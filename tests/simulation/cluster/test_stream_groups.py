@@ -9,11 +9,11 @@ import pytest
 
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from tests.simulation.cluster.streams import Streams
-from warren.model.partitions import index_for
-from warren.sim.cluster.member import Member
-from warren.sim.cluster.world import ClusterWorld
+from warren.broker.model.stream_partitions import index_for
+from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
-from warren.wire.method_stream import Heard
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
     BasicConsume,
@@ -25,7 +25,6 @@ from warren.wire.methods import (
     QueueBind,
 )
 from warren.wire.properties import Properties, decode_properties, encode_header_payload
-from warren.wire.values import Table
 
 PARTITIONS = 4
 KEYS = [f"k{number}" for number in range(10)]
@@ -53,7 +52,9 @@ class Diary:
 class GroupMember(Guest):
     """Acks one of what it holds now and then, and sometimes leaves without."""
 
-    def __init__(self, world: ClusterWorld, name: str, node: Member, diary: Diary, chance: Random) -> None:
+    def __init__(
+        self, world: ClusterWorld, name: str, node: SimulatedClusterNode, diary: Diary, chance: Random
+    ) -> None:
         super().__init__(world, name, node)
         self.diary = diary
         self.luck = chance
@@ -70,7 +71,7 @@ class GroupMember(Guest):
         for holders in self.diary.holders.values():
             holders.pop(self.name, None)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             headers = decode_properties(heard.header, 0, len(heard.header)).headers or {}
             partition = headers["x-stream-partition"]

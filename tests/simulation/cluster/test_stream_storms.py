@@ -7,11 +7,11 @@ import pytest
 from tests.simulation.cluster.mirrored import in_sync, masters
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import StreamReader, Streams, StreamWriter
-from warren.model.events import Commanded
-from warren.policy.commands import SetPolicy
-from warren.policy.policy import QUEUES, Policy
-from warren.sim.cluster.member import Member
-from warren.wire.values import Table
+from warren.broker.commands.requests import SetPolicy
+from warren.broker.model.events import CommandReceived
+from warren.broker.policies.policies import QUEUES, Policy
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 
 ROUNDS = 12
 EVERYBODY = ["one", "three", "two"]
@@ -46,7 +46,7 @@ class Storm:
             self.disturb(self.chance.choice(self.nodes))
             self.scenario.elapse(self.chance.choice((5, 50, 500, 3_000)))
 
-    def disturb(self, node: Member) -> None:
+    def disturb(self, node: SimulatedClusterNode) -> None:
         what = self.chance.randrange(6)
         if what == 0:
             node.kill(self.chance.choice((100, 2_000)))
@@ -80,7 +80,7 @@ class Storm:
     def read_to(self, reader: StreamReader, end: int) -> None:
         self.scenario.until(lambda: reader.offsets[-1:] == [end - 1])
 
-    def _leads(self, node: Member) -> bool:
+    def _leads(self, node: SimulatedClusterNode) -> bool:
         return node.name in masters(self.scenario, self.streams.queue)
 
 
@@ -97,14 +97,14 @@ class Becoming(Storm):
                 writer.write(self.chance.randint(0, 6), 150_000)
             self.scenario.elapse(self.chance.choice((1, 20, 200)))
         policy = Policy("/", "mirroring", ".*", QUEUES, {"ha-mode": "all"})
-        self.nodes[0].add(Commanded(3, SetPolicy(policy, False)))
+        self.nodes[0].add(CommandReceived(3, SetPolicy(policy, False)))
         self.scenario.elapse(self.chance.choice((1, 10, 50, 1_000)))
 
 
 class Losing(Storm):
     """The same, and now and then files are gone of one that is down, if all others have everything."""
 
-    def disturb(self, node: Member) -> None:
+    def disturb(self, node: SimulatedClusterNode) -> None:
         queue = self.streams.queue
         whole = node.up and all(in_sync(one, queue) == EVERYBODY for one in self.nodes if one.up)
         if not whole or self.chance.random() < 0.5:

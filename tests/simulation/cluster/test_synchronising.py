@@ -4,11 +4,11 @@ from itertools import pairwise
 
 from tests.simulation.cluster.mirrored import in_sync, mastered, part_of, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
-from warren.broker.commands import StopSynchronising, SynchroniseMirrors
-from warren.broker.mirrors.catching_up import SLICE_BYTES, CatchingUp
-from warren.model.events import Commanded
+from warren.broker.commands.requests import CancelSync, SyncMirrors
+from warren.broker.model.events import CommandReceived
+from warren.broker.replication.backfill import SLICE_BYTES, Backfill
+from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
-from warren.wire.values import Table
 
 MESSAGES = 120
 PIECE = "x" * 3_000
@@ -27,7 +27,7 @@ def lagging(scenario: ClusterScenario) -> Guest:
     assert isinstance(scenario.ask(guest, QueueDeclare("work", durable=True)), QueueDeclareOk)
     fill(scenario, guest, MESSAGES)
     set_policy(scenario, placed_on(one.name, scenario.nodes[1].name))
-    scenario.until(lambda: newcomers(scenario) != [])
+    scenario.until(lambda: joining_mirrors(scenario) != [])
     return guest
 
 
@@ -40,9 +40,9 @@ def fill(scenario: ClusterScenario, guest: Guest, count: int) -> None:
     scenario.until(lambda: queue.ready_count() == wanted)
 
 
-def newcomers(scenario: ClusterScenario) -> list[CatchingUp]:
-    part = part_of(scenario.nodes[0])
-    return [] if part is None or part.mastery is None else part.mastery.newcomers.all()
+def joining_mirrors(scenario: ClusterScenario) -> list[Backfill]:
+    replica = part_of(scenario.nodes[0])
+    return [] if replica is None or replica.master_replica is None else replica.master_replica.joining_mirrors.all()
 
 
 def synced(scenario: ClusterScenario) -> bool:
@@ -53,28 +53,28 @@ def test_a_new_mirror_waits_until_it_is_let() -> None:
     scenario = ClusterScenario()
     lagging(scenario)
     scenario.elapse(3_000)
-    (newcomer,) = newcomers(scenario)
+    (newcomer,) = joining_mirrors(scenario)
     assert (newcomer.is_under_way(), newcomer.sent_count, synced(scenario)) == (False, 0, False)
-    scenario.nodes[0].add(Commanded(7, SynchroniseMirrors("/", "work")))
+    scenario.nodes[0].add(CommandReceived(7, SyncMirrors("/", "work")))
     scenario.until(lambda: synced(scenario))
-    assert newcomers(scenario) == []
+    assert joining_mirrors(scenario) == []
 
 
 def test_a_mirror_that_is_stopped_keeps_what_it_has_and_gets_the_rest_when_it_is_let_again() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     guest = lagging(scenario)
-    (newcomer,) = newcomers(scenario)
-    one.add(Commanded(7, SynchroniseMirrors("/", "work")))
+    (newcomer,) = joining_mirrors(scenario)
+    one.add(CommandReceived(7, SyncMirrors("/", "work")))
     scenario.until(lambda: newcomer.sent_count > 0)
-    one.add(Commanded(8, StopSynchronising("/", "work")))
+    one.add(CommandReceived(8, CancelSync("/", "work")))
     scenario.until(lambda: not newcomer.is_under_way())
     sent = newcomer.sent_count
     assert (newcomer.wanted_count, 0 < sent < MESSAGES) == (MESSAGES, True)
     fill(scenario, guest, 5)
     scenario.elapse(3_000)
     assert (newcomer.sent_count, synced(scenario)) == (sent, False)
-    one.add(Commanded(9, SynchroniseMirrors("/", "work")))
+    one.add(CommandReceived(9, SyncMirrors("/", "work")))
     scenario.until(newcomer.is_under_way)
     assert newcomer.wanted_count == MESSAGES - sent
     scenario.until(lambda: synced(scenario))
@@ -90,17 +90,17 @@ def test_what_was_lost_and_who_took_over_is_told_by_those_who_are_left() -> None
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     lagging(scenario)
-    one.add(Commanded(7, SynchroniseMirrors("/", "work")))
+    one.add(CommandReceived(7, SyncMirrors("/", "work")))
     scenario.until(lambda: synced(scenario))
     one.kill(OUTAGE_MS)
     scenario.until(lambda: mastered(two) is not None)
-    part = part_of(two)
-    assert part is not None
-    told = [(happening.name, happening.facts["node"]) for happening in part.story.happenings]
+    replica = part_of(two)
+    assert replica is not None
+    told = [(happening.name, happening.facts["node"]) for happening in replica.history.happenings]
     assert told == [("mirror.in_sync", two.name), ("mirror.dropped", one.name), ("mirror.promoted", two.name)]
-    promoted = part.story.happenings[-1].facts
+    promoted = replica.history.happenings[-1].facts
     assert promoted["reason"] in (f"{one.name} has stopped", f"{one.name} is not reached")
-    assert promoted["epoch"] == part.ring.epoch
+    assert promoted["epoch"] == replica.replica_set.epoch
 
 
 def test_a_policy_says_how_many_messages_a_mirror_gets_at_once() -> None:
@@ -108,9 +108,9 @@ def test_a_policy_says_how_many_messages_a_mirror_gets_at_once() -> None:
     one, two, _three = scenario.nodes
     lagging(scenario)
     set_policy(scenario, {**placed_on(one.name, two.name), "ha-sync-mode": "automatic", "ha-sync-batch-size": 7})
-    (newcomer,) = newcomers(scenario)
+    (newcomer,) = joining_mirrors(scenario)
     counts = [0]
-    one.add(Commanded(7, SynchroniseMirrors("/", "work")))
+    one.add(CommandReceived(7, SyncMirrors("/", "work")))
 
     def over() -> bool:
         counts.append(int(newcomer.sent_count))
@@ -127,9 +127,9 @@ def test_mirrors_catch_up_no_faster_than_the_settings_allow() -> None:
         node.settings.sync_bytes_per_s = 100_000
     scenario.come_together()
     guest = lagging(scenario)
-    (newcomer,) = newcomers(scenario)
+    (newcomer,) = joining_mirrors(scenario)
     began_ms = scenario.world.now_ms
-    scenario.nodes[0].add(Commanded(7, SynchroniseMirrors("/", "work")))
+    scenario.nodes[0].add(CommandReceived(7, SyncMirrors("/", "work")))
     scenario.until(lambda: newcomer.sent_count > 0)
     fill(scenario, guest, 5)
     assert not synced(scenario)

@@ -11,24 +11,24 @@ from tests.simulation.cluster.mirrored import (
     set_policy,
 )
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.model.events import Commanded
-from warren.policy.commands import SetPolicy
-from warren.policy.policy import QUEUES, Policy
-from warren.sim.cluster.member import Member
-from warren.wire.values import Table
+from warren.broker.commands.requests import SetPolicy
+from warren.broker.model.events import CommandReceived
+from warren.broker.policies.policies import QUEUES, Policy
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 
 WITHOUT_TWO: Table = {"ha-mode": "nodes", "ha-params": ["one", "three"], "ha-sync-mode": "automatic"}
 
 
-def members_at(node: Member) -> list[str]:
-    part = part_of(node)
-    return [] if part is None else sorted(part.ring.members)
+def members_at(node: SimulatedClusterNode) -> list[str]:
+    replica = part_of(node)
+    return [] if replica is None else sorted(replica.replica_set.members)
 
 
 def want(scenario: ClusterScenario, definition: Table) -> None:
     """Not everybody has to hear of it."""
     policy = Policy("/", "mirroring", ".*", QUEUES, definition)
-    scenario.nodes[0].add(Commanded(3, SetPolicy(policy, False)))
+    scenario.nodes[0].add(CommandReceived(3, SetPolicy(policy, False)))
 
 
 def test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that() -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from tests.simulation.cluster.mirrored import ALL, FOREVER_MS, in_sync, masters, numbers_in, part_of, published
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.sim.cluster.member import Member
+from warren.sim.cluster.world import SimulatedClusterNode
+from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
-from warren.wire.values import Table
 
 LISTED: Table = {"x-ha-mode": "nodes", "x-ha-params": ["three", "one"]}
 
@@ -20,7 +20,9 @@ def scenario() -> ClusterScenario:
     return made
 
 
-def declare(scenario: ClusterScenario, node: Member, name: str, arguments: Table, exclusive: bool = False) -> None:
+def declare(
+    scenario: ClusterScenario, node: SimulatedClusterNode, name: str, arguments: Table, exclusive: bool = False
+) -> None:
     declared = QueueDeclare(name, durable=not exclusive, exclusive=exclusive, arguments=arguments)
     assert isinstance(scenario.ask(scenario.guest(node), declared), QueueDeclareOk)
 

@@ -3,14 +3,14 @@
 import asyncio
 import time
 
-from warren.admin.pace import SLICE_S, Pace
+from warren.admin.time_slices import SLICE_S, TimeSlicer
 
 WORKS, SLICES = 30, 5
 
 
 async def work(rounds: list[int], now: list[int]) -> None:
     """Note the round of the loop that each slice is in."""
-    pace = Pace()
+    pace = TimeSlicer()
     for _ in range(SLICES):
         await pace.rest()
         rounds.append(now[0])

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.support.core_driver import Core
+from warren.broker.commands.requests import ClearPolicy, SetPolicy
+from warren.broker.model.events import Command
+from warren.broker.policies.policies import Policy
+from warren.broker.queues.queue import Queue
+from warren.broker.routing.exchanges import Exchange
 from warren.errors import Refused
-from warren.model.commands import Command
-from warren.policy.commands import ClearPolicy, SetPolicy
-from warren.policy.policy import Policy
-from warren.queue.queue import Queue
-from warren.routing.exchange import Exchange
 
 
 def refusal(core: Core, command: Command) -> tuple[str, str]:

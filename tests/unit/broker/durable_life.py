@@ -1,16 +1,16 @@
 """A virtual host whose durable part is in a real metadata file, and that can be started again."""
 
 from tests.support.lone_vhosts import lone_vhost
-from tests.unit.queue.world import START_MS
-from warren.broker.definitions import Definitions, Loaded
-from warren.model.ports import QueuePort
-from warren.model.turn import Turn
-from warren.node.sqlite_store import SqliteStore
-from warren.routing.exchange import Exchange
-from warren.store.journal import Journal
-from warren.store.metadata import Metadata
-from warren.store.topology_definitions import QueueDefinition
-from warren.wire.values import Table
+from tests.unit.broker.queues.world import START_MS
+from warren.broker.journal.journal import Journal
+from warren.broker.metadata.store import MetadataChangeLog
+from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.model.ports import QueuePort
+from warren.broker.model.turn import Turn
+from warren.broker.routing.exchanges import Exchange
+from warren.broker.startup import DefinitionLoader, LoadedDefinitions
+from warren.node.disk.sqlite_store import SqliteStore
+from warren.wire.field_tables import Table
 
 SEGMENT_BYTES = 1024 * 1024
 
@@ -23,10 +23,10 @@ class Life:
         self.turn = Turn()
         self.turn.now_ms = START_MS
         revision, snapshot = store.snapshot()
-        self.metadata = Metadata(revision)
+        self.metadata = MetadataChangeLog(revision)
         self.journal = Journal(self.turn, self.metadata, SEGMENT_BYTES, 1)
         self.vhost = lone_vhost(self.turn, self.metadata, self.journal)
-        self.loaded: Loaded = Definitions(snapshot).load({"/": self.vhost}, self.metadata)
+        self.loaded: LoadedDefinitions = DefinitionLoader(snapshot).load({"/": self.vhost}, self.metadata)
 
     def end_turn(self) -> None:
         self.store.apply(self.metadata.take())

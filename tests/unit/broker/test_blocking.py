@@ -3,9 +3,9 @@
 import pytest
 
 from tests.support.core_driver import CAPABLE, Client, Core, content, published, spoken, without_notes
-from warren.model.effects import PauseReading, ResumeReading, SendBytes
-from warren.model.events import MemoryMeasured
-from warren.model.settings import BrokerSettings
+from warren.broker.model.effects import PauseReading, ResumeReading, SendBytes
+from warren.broker.model.events import MemoryMeasured
+from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import (
     BasicPublish,
     ConnectionBlocked,

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.support.core_driver import Client, Core, published, spoken
-from warren.broker.dead_letters import KEPT_BYTES_MAX, DeadLetters
-from warren.model.effects import SetTimer
-from warren.model.message import Entry, Envelope, Message
-from warren.model.ports import DeadLetter
-from warren.model.settings import BrokerSettings
+from warren.broker.dead_letters import KEPT_BYTES_MAX, DeadLetterQueue
+from warren.broker.model.effects import SetTimer
+from warren.broker.model.message import Entry, Envelope, Message
+from warren.broker.model.ports import DeadLetter
+from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import BasicGet, QueueDeclare, QueueDelete
 
 TO_GRAVE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
@@ -115,7 +115,7 @@ def test_what_a_node_keeps_that_may_be_behind_is_bounded_and_goes_on_when_it_kno
     queue = vhosts["/"].topology.queues["short"]
     content = bytes(1024 * 1024)
     message = Message(Envelope("", "short"), content, 1, len(content), 4096)
-    letters = DeadLetters(turn, core.broker.settings.node_name)
+    letters = DeadLetterQueue(turn, core.broker.settings.node_name)
     held_bytes = turn.held_bytes
     turn.may_be_behind = True
     turn.dead_letters = [

@@ -5,13 +5,13 @@ Not here: the same over sockets, against RabbitMQ (`tests/wire/test_dead_letters
 
 import pytest
 
-from tests.unit.queue.world import World
+from tests.unit.broker.queues.world import World
 from warren.broker.dead_letters import COUNT_MAX, dead_message, deaths_of, is_cycle
-from warren.model.message import NEVER, NO_EXPIRATION, Entry, Envelope, Message
-from warren.model.ports import DeadLetter
+from warren.broker.model.message import NEVER, NO_EXPIRATION, Entry, Envelope, Message
+from warren.broker.model.ports import DeadLetter
+from warren.wire.field_tables import Long, Table, Timestamp
 from warren.wire.frames import content_frames
 from warren.wire.properties import Properties, encode_header_payload
-from warren.wire.values import Long, Table, Timestamp
 
 NOW_S = 1_700_000_000
 QUEUE = World().queue

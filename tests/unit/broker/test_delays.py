@@ -3,7 +3,8 @@
 import pytest
 
 from tests.support.core_driver import Client, Core, published, spoken
-from warren.model.settings import BrokerSettings
+from warren.broker.model.settings import BrokerSettings
+from warren.wire.field_tables import Table
 from warren.wire.methods import (
     ExchangeBind,
     ExchangeDelete,
@@ -15,7 +16,6 @@ from warren.wire.methods import (
     TxSelect,
 )
 from warren.wire.properties import Properties, decode_properties
-from warren.wire.values import Table
 
 
 @pytest.fixture

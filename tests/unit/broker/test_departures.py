@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.slow_agreement import SlowAgreement
-from tests.unit.queue.world import START_MS, ScriptedConsumer, message_of
-from warren.broker.applying import Appliers
-from warren.broker.departures import PAUSE_MS
-from warren.broker.topology_applier import TopologyApplier
+from tests.unit.broker.queues.world import START_MS, ScriptedConsumer, message_of
+from warren.broker.appliers import TopologyApplier
+from warren.broker.metadata.backend import MetadataAppliers
+from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.model.ports import AWAITED, REJECTED, SETTLED, QueuePort
+from warren.broker.model.turn import Turn
+from warren.broker.pending_deletes import PAUSE_MS
 from warren.broker.vhost import Vhost
-from warren.model.ports import AWAITED, REJECTED, SETTLED, QueuePort
-from warren.model.turn import Turn
-from warren.store.topology_definitions import QueueDefinition
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 
 class World:
@@ -22,16 +22,16 @@ class World:
     def __init__(self) -> None:
         self.turn = Turn()
         self.turn.now_ms = START_MS
-        appliers = Appliers()
-        self.agreement = SlowAgreement(appliers)
-        self.vhost = Vhost("/", self.turn, self.agreement)
-        appliers.add(TopologyApplier({"/": self.vhost}, self.turn.figures))
+        appliers = MetadataAppliers()
+        self.backend = SlowAgreement(appliers)
+        self.vhost = Vhost("/", self.turn, self.backend)
+        appliers.add(TopologyApplier({"/": self.vhost}, self.turn.stats))
 
     def queue(self, auto_delete: bool = False, arguments: Table | None = None, owner: int = 0) -> QueuePort:
         self.vhost.declare_queues(
             [QueueDefinition(self.vhost.name, "q", False, owner != 0, auto_delete, arguments or {}, owner=owner)]
         )
-        self.agreement.grant()
+        self.backend.grant()
         return self.vhost.topology.queues["q"]
 
     def pass_ms(self, milliseconds: int) -> None:
@@ -69,10 +69,10 @@ def test_a_queue_that_outlived_its_use_is_gone_before_others_agreed(
 ) -> None:
     queue = departing(world)
     assert (queue.deleted, world.vhost.queue("q")) == (True, None)
-    assert world.agreement.keys() == [["queues/%2F/q"]]
-    world.agreement.grant()
-    assert (world.vhost.topology.queues, world.agreement.waiting) == ({}, [])
-    assert world.turn.figures.queues_deleted == 1
+    assert world.backend.keys() == [["queues/%2F/q"]]
+    world.backend.grant()
+    assert (world.vhost.topology.queues, world.backend.waiting) == ({}, [])
+    assert world.turn.stats.queues_deleted == 1
 
 
 @pytest.mark.parametrize(("departing", "outcome"), [(unused, SETTLED), (expired, REJECTED), (orphaned, SETTLED)])
@@ -81,10 +81,10 @@ def test_what_comes_to_it_meanwhile_waits_until_it_is_gone(
 ) -> None:
     queue = departing(world)
     assert queue.publish(message_of("late")) == AWAITED
-    world.agreement.fail("no majority")
+    world.backend.fail("no majority")
     world.pass_ms(int(PAUSE_MS))
     assert queue.publish(message_of("late")) == AWAITED
-    world.agreement.grant()
+    world.backend.grant()
     assert (queue.ready_count(), world.turn.held_bytes) == (0, 0)
     assert queue.publish(message_of("later")) == outcome
 
@@ -93,27 +93,27 @@ def test_it_is_planned_again_if_something_else_changed_first(world: World) -> No
     queue = world.queue(owner=7)
     world.vhost.delete_queues_of(7)
     world.vhost.bind(world.vhost.topology.exchanges["amq.fanout"], queue, "", {})
-    world.agreement.waiting.reverse()
-    world.agreement.grant()
-    world.agreement.outdate()
-    assert world.agreement.keys() == [["bindings/%2F/amq.fanout/q/q//-", "queues/%2F/q"]]
-    world.agreement.grant()
+    world.backend.waiting.reverse()
+    world.backend.grant()
+    world.backend.outdate()
+    assert world.backend.keys() == [["bindings/%2F/amq.fanout/q/q//-", "queues/%2F/q"]]
+    world.backend.grant()
     assert world.vhost.topology.queues == {}
 
 
 def test_it_is_planned_again_after_a_pause_if_it_could_not_be_agreed_upon(world: World) -> None:
     orphaned(world)
-    world.agreement.fail("no majority")
+    world.backend.fail("no majority")
     world.pass_ms(int(PAUSE_MS) - 1)
-    assert world.agreement.waiting == []
+    assert world.backend.waiting == []
     world.pass_ms(1)
-    assert world.agreement.keys() == [["queues/%2F/q"]]
+    assert world.backend.keys() == [["queues/%2F/q"]]
 
 
 def test_it_is_not_planned_again_once_it_is_gone(world: World) -> None:
     orphaned(world)
-    world.agreement.fail("nobody knows")
+    world.backend.fail("nobody knows")
     world.vhost.unmake_queue("q")
     world.queue()
     world.pass_ms(int(PAUSE_MS))
-    assert (world.agreement.waiting, list(world.vhost.topology.queues)) == ([], ["q"])
+    assert (world.backend.waiting, list(world.vhost.topology.queues)) == ([], ["q"])

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.broker.durable_life import Life
-from tests.unit.queue.world import message_of
-from warren.node.sqlite_store import SqliteStore
-from warren.queue.queue import Queue
+from tests.unit.broker.queues.world import message_of
+from warren.broker.queues.queue import Queue
+from warren.node.disk.sqlite_store import SqliteStore
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def test_persistent_messages_of_a_durable_queue_are_counted_until_they_are_gone(
     queue.ack(taken)
     report = queue.report()
     assert (report.persistent, report.persistent_bytes) == (2, 5)
-    assert queue.figures.disk_writes == 3
+    assert queue.stats.disk_writes == 3
 
 
 def test_a_transient_queue_has_no_persistent_messages(life: Life) -> None:
     queue = queue_of(life, durable=False)
     queue.publish(message_of("1", persistent=True))
-    assert (queue.report().persistent, queue.figures.disk_writes) == (0, 0)
+    assert (queue.report().persistent, queue.stats.disk_writes) == (0, 0)

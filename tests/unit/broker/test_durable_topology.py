@@ -7,17 +7,17 @@ import pytest
 
 from tests.support.lone_vhosts import lone_vhost, lone_vhosts
 from tests.unit.broker.durable_life import Life
-from tests.unit.queue.world import ScriptedConsumer
-from warren.broker.definitions import Definitions
+from tests.unit.broker.queues.world import ScriptedConsumer
+from warren.broker.metadata.store import MetadataChangeLog, Snapshot
+from warren.broker.metadata.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+from warren.broker.model.turn import Turn
+from warren.broker.queues.arguments import check_equivalent
+from warren.broker.sessions.declares import check_exchange_equivalent
+from warren.broker.startup import DefinitionLoader
 from warren.errors import StoreError
-from warren.model.turn import Turn
-from warren.node.sqlite_store import SqliteStore
-from warren.queue.equivalence import check_equivalent
-from warren.session.exchange_equivalence import check_exchange_equivalent
-from warren.store.metadata import Metadata, Snapshot
-from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+from warren.node.disk.sqlite_store import SqliteStore
+from warren.wire.field_tables import Table, Timestamp
 from warren.wire.methods import ExchangeDeclare
-from warren.wire.values import Table, Timestamp
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def test_the_id_of_a_queue_or_exchange_is_the_revision_that_made_it(life: Life) 
     life.queue("passing", durable=False)
     life.queue("three")
     life.queue("passing too", durable=False)
-    assert list(life.journal.books) == [1, -1, 3, -2]
+    assert list(life.journal.queue_indexes) == [1, -1, 3, -2]
     assert exchange.exchange_id == 2
-    assert [life.journal.books[queue_id].durable for queue_id in (1, -1)] == [True, False]
+    assert [life.journal.queue_indexes[queue_id].durable for queue_id in (1, -1)] == [True, False]
 
 
 def test_a_queue_declared_anew_is_another_one(life: Life) -> None:
@@ -182,7 +182,7 @@ def test_loading_records_nothing_and_gives_everything_the_id_it_had(life: Life) 
     life = life.next()
     assert life.metadata.take() == []
     assert {queue_id: queue.name for queue_id, queue in life.loaded.queues.items()} == {3: "q"}
-    assert life.journal.books[3].max_priority == 5
+    assert life.journal.queue_indexes[3].max_priority == 5
     assert [found[:2] for found in life.loaded.delaying_exchanges] == [("/", late.exchange_id)] == [("/", 5)]
     assert [life.vhost.topology.exchanges[name].exchange_id for name in ("late", "plain")] == [5, 6]
 
@@ -202,10 +202,10 @@ def test_bindings_come_back_in_the_order_of_their_creation_however_the_snapshot_
     life.end_turn()
     revision, snapshot = life.store.snapshot()
     for order in (list(snapshot), list(reversed(snapshot))):
-        turn, metadata = Turn(), Metadata(revision)
+        turn, metadata = Turn(), MetadataChangeLog(revision)
         vhost = lone_vhost(turn, metadata)
         shuffled: Snapshot = {key: snapshot[key] for key in order}
-        Definitions(shuffled).load({"/": vhost}, metadata)
+        DefinitionLoader(shuffled).load({"/": vhost}, metadata)
         bindings = vhost.topology.bindings_of(vhost.topology.queues["q"])
         assert [binding.routing_key for binding in bindings] == ["z", "a", "m"]
 
@@ -225,12 +225,12 @@ def test_a_binding_that_lost_an_end_is_dropped_for_good(life: Life) -> None:
 
 
 def test_the_virtual_hosts_that_must_be_there_are_named(store: SqliteStore) -> None:
-    metadata = Metadata(0)
+    metadata = MetadataChangeLog(0)
     for vhost in lone_vhosts(["red", "green"], Turn(), metadata).values():
         vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
         vhost.declare_exchange("e", "fanout", True, False, False, {})
     store.apply(metadata.take())
-    definitions = Definitions(store.snapshot()[1])
+    definitions = DefinitionLoader(store.snapshot()[1])
     assert definitions.vhosts == ["red", "green"]
     loaded = definitions.load(lone_vhosts(definitions.vhosts, Turn(), metadata), metadata)
     assert [(queue.vhost, queue.name) for queue in loaded.queues.values()] == [("red", "q"), ("green", "q")]

@@ -6,7 +6,7 @@ Each story ends with everything consumed, dropped or closed; the count must be b
 import pytest
 
 from tests.support.core_driver import Client, Core, content, published, spoken
-from warren.model.settings import BrokerSettings
+from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import (
     BasicAck,
     BasicGet,

@@ -2,20 +2,27 @@
 
 import pytest
 
-from warren.broker.membership import Membership
-from warren.cluster.partitions import AUTOHEAL, GO_ON, PAUSE, PAUSE_MINORITY, RESTART, RESUME, PartitionHandling
-from warren.cluster.suspicion import PARTED_AFTER_MS
-from warren.model.effects import Note
-from warren.model.turn import Turn
-from warren.store.cluster_definitions import AliveDefinition, NodeDefinition
+from warren.broker.membership import PARTITIONED_AFTER_MS, ClusterMembership
+from warren.broker.metadata.cluster_definitions import LivenessDefinition, NodeDefinition
+from warren.broker.model.effects import Note
+from warren.broker.model.turn import Turn
+from warren.broker.network_partitions import (
+    AUTOHEAL,
+    CONTINUE,
+    PAUSE,
+    PAUSE_MINORITY,
+    RESTART,
+    RESUME,
+    PartitionHandling,
+)
 
 
-def membership(mode: str = PAUSE_MINORITY, own: str = "a") -> Membership:
+def membership(mode: str = PAUSE_MINORITY, own: str = "a") -> ClusterMembership:
     """Of one of three disc nodes, all alive, in the first run of each."""
-    made = Membership(own, 1, PartitionHandling(mode), Turn())
+    made = ClusterMembership(own, 1, PartitionHandling(mode), Turn())
     for name in ("a", "b", "c"):
         made.put(NodeDefinition(name, "disc", f"{name}:25672"), 2)
-        made.put(AliveDefinition(name, 1), 3)
+        made.put(LivenessDefinition(name, 1), 3)
     return made
 
 
@@ -32,10 +39,10 @@ def test_members_and_lives_are_told_as_they_are_agreed_upon() -> None:
 
 def test_comings_and_goings_are_noted() -> None:
     turn = Turn()
-    made = Membership("a", 1, PartitionHandling(), turn)
+    made = ClusterMembership("a", 1, PartitionHandling(), turn)
     made.put(NodeDefinition("b", "ram", "b:1"), 1)
     made.put(NodeDefinition("b", "disc", "b:1"), 2)
-    made.put(AliveDefinition("b", 4), 3)
+    made.put(LivenessDefinition("b", 4), 3)
     made.delete(["alive", "b"])
     made.delete(["nodes", "b"])
     assert turn.effects == [
@@ -55,16 +62,16 @@ def test_a_run_has_ended_when_the_store_says_so_and_not_when_a_link_is_lost() ->
     made.delete(["alive", "b"])
     assert [made.has_ended("b", incarnation) for incarnation in (1, 2)] == [True, False]
     # it had only paused
-    made.put(AliveDefinition("b", 1), 9)
+    made.put(LivenessDefinition("b", 1), 9)
     assert not made.has_ended("b", 1)
-    made.put(AliveDefinition("b", 3), 10)
+    made.put(LivenessDefinition("b", 3), 10)
     assert [made.has_ended("b", incarnation) for incarnation in (1, 2, 3)] == [True, True, False]
 
 
 def test_a_node_that_loses_its_peers_pauses_and_resumes() -> None:
     made = membership()
     made.peer_connected("b", 1)
-    assert made.look(True) == GO_ON
+    assert made.look(True) == CONTINUE
     made.peer_lost("b")
     assert (made.look(True), made.paused) == (PAUSE, True)
     made.peer_connected("c", 1)
@@ -73,13 +80,13 @@ def test_a_node_that_loses_its_peers_pauses_and_resumes() -> None:
 
 def test_a_node_that_is_parted_from_one_that_goes_before_it_pauses() -> None:
     turn = Turn()
-    made = Membership("b", 1, PartitionHandling(PAUSE_MINORITY), turn)
+    made = ClusterMembership("b", 1, PartitionHandling(PAUSE_MINORITY), turn)
     for name in ("a", "b", "c"):
         made.put(NodeDefinition(name, "disc", ""), 2)
-        made.put(AliveDefinition(name, 1), 3)
+        made.put(LivenessDefinition(name, 1), 3)
     made.peer_connected("c", 1)
-    assert made.look(True) == GO_ON
-    turn.now_ms += PARTED_AFTER_MS
+    assert made.look(True) == CONTINUE
+    turn.now_ms += PARTITIONED_AFTER_MS
     assert made.look(True) == PAUSE
     made.delete(["alive", "a"])
     assert made.look(True) == RESUME
@@ -89,18 +96,18 @@ def test_a_node_that_is_parted_from_one_that_goes_before_it_pauses() -> None:
 def test_a_node_whose_run_was_declared_over_has_lost_its_life_even_if_it_is_said_to_live_again(again: int) -> None:
     made = membership(AUTOHEAL)
     made.peer_connected("b", 1)
-    assert (made.look(True), made.life_lost) == (GO_ON, False)
+    assert (made.look(True), made.life_lost) == (CONTINUE, False)
     made.delete(["alive", "a"])
-    made.put(AliveDefinition("a", again), 9)
+    made.put(LivenessDefinition("a", again), 9)
     assert made.life_lost
-    assert made.look(False) == GO_ON
+    assert made.look(False) == CONTINUE
     assert made.look(True) == RESTART
 
 
 def test_what_an_earlier_run_left_is_no_loss_of_life() -> None:
-    made = Membership("a", 2, PartitionHandling(AUTOHEAL), Turn())
+    made = ClusterMembership("a", 2, PartitionHandling(AUTOHEAL), Turn())
     made.put(NodeDefinition("a", "disc", ""), 1)
-    made.put(AliveDefinition("a", 1), 2)
+    made.put(LivenessDefinition("a", 1), 2)
     made.delete(["alive", "a"])
-    made.put(AliveDefinition("a", 2), 4)
+    made.put(LivenessDefinition("a", 2), 4)
     assert not made.life_lost

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.support.core_driver import Core, without_notes
-from warren.model.effects import CloseConnection, StopNode
-from warren.model.events import ConnectionOpened, StopRequested
-from warren.model.settings import BrokerSettings
-from warren.session.connection import CLOSE_OK_WAIT_MS
+from warren.broker.model.effects import CloseConnection, StopNode
+from warren.broker.model.events import ConnectionOpened, StopRequested
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.sessions.connection import CLOSE_OK_WAIT_MS
 from warren.wire.methods import ConnectionClose, ConnectionCloseOk
 
 FAREWELL = ConnectionClose(320, "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.core_driver import Client, Core, published
-from warren.model.settings import REQUEUE_DELIVERY, BrokerSettings
+from warren.broker.model.settings import REQUEUE_DELIVERY, BrokerSettings
 from warren.wire.methods import BasicAck, BasicDeliver, BasicGet, BasicQos, ChannelClose, QueueDeclare, QueueDeclareOk
 
 LIMIT_MS = 10_000

@@ -3,10 +3,10 @@
 import gc
 
 from tests.support.core_driver import START_MS, Core, published
-from warren.model.effects import Effect, SetTimer
-from warren.model.settings import BrokerSettings
-from warren.model.turn import HUSKS_MIN
-from warren.session.connection import Connection
+from warren.broker.model.effects import Effect, SetTimer
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.model.turn import CANCELLED_TIMERS_MIN
+from warren.broker.sessions.connection import Connection
 from warren.wire.methods import QueueDeclare, QueueDelete, encode_method
 from warren.wire.properties import Properties
 
@@ -125,7 +125,7 @@ def test_queues_that_come_and_go_leave_no_timers_behind() -> None:
     come = encode_method(1, QueueDeclare(queue="q", arguments={"x-expires": day_ms}))
     go = encode_method(1, QueueDelete(queue="q"))
     client.read((come + go) * 10_000)
-    assert len(core.broker.turn._timers) <= 2 * int(HUSKS_MIN)
+    assert len(core.broker.turn._timers) <= 2 * int(CANCELLED_TIMERS_MIN)
 
 
 def living_connections() -> int:

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.support.lone_vhosts import lone_vhosts
-from warren.broker.topology_applier import TopologyApplier
+from warren.broker.appliers import TopologyApplier
+from warren.broker.metadata.store import Definition, key_parts
+from warren.broker.metadata.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
+from warren.broker.model.turn import Turn
 from warren.broker.vhost import Vhost
-from warren.model.turn import Turn
-from warren.store.metadata import Definition, parts_of
-from warren.store.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 QUEUE = QueueDefinition("/", "q", False, True, True, {"x-max-length": 5}, owner=7)
 EXCHANGE = ExchangeDefinition("/", "e", "topic", False, True, True, {"alternate-exchange": "amq.fanout"})
@@ -19,14 +19,14 @@ class World:
         self.turn = Turn()
         vhosts = lone_vhosts(["/"], self.turn)
         self.vhost: Vhost = vhosts["/"]
-        self.applier = TopologyApplier(vhosts, self.turn.figures)
+        self.applier = TopologyApplier(vhosts, self.turn.stats)
 
     def put(self, *definitions: Definition) -> None:
         for definition in definitions:
             self.applier.put(definition, -1)
 
     def delete(self, definition: Definition) -> None:
-        self.applier.delete(parts_of(definition.key()))
+        self.applier.delete(key_parts(definition.key()))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_what_is_there_stays_what_it_is(world: World) -> None:
     version = topology.version
     world.put(QUEUE, EXCHANGE, bound({}), bound({"a": 1}))
     assert (topology.queues["q"], topology.exchanges["e"], topology.bindings_of(topology.queues["q"])) == before
-    assert (topology.version, world.turn.figures.queues_created) == (version, 1)
+    assert (topology.version, world.turn.stats.queues_created) == (version, 1)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"b": 2, "a": 1}])
@@ -84,7 +84,7 @@ def test_what_is_not_there_cannot_go(world: World) -> None:
     version = world.vhost.topology.version
     for definition in (bound({}), bound({"a": 1}), QUEUE, EXCHANGE):
         world.delete(definition)
-    assert (world.vhost.topology.version, world.turn.figures.queues_deleted) == (version, 0)
+    assert (world.vhost.topology.version, world.turn.stats.queues_deleted) == (version, 0)
 
 
 def test_a_binding_without_its_ends_is_not_made(world: World) -> None:
@@ -96,4 +96,4 @@ def test_a_virtual_host_that_is_gone_is_left_alone(world: World) -> None:
     elsewhere = QueueDefinition("gone", "q", True, False, False, {})
     world.put(elsewhere)
     world.delete(elsewhere)
-    assert world.turn.figures.queues_created == 0
+    assert world.turn.stats.queues_created == 0

@@ -1,8 +1,8 @@
 """What a turn leaves behind: nothing but what it said."""
 
 from tests.support.core_driver import Core, spoken, without_notes
-from warren.model.events import BytesReceived, ConnectionLost
-from warren.model.settings import BrokerSettings
+from warren.broker.model.events import BytesReceived, ConnectionDropped
+from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import QueueDeclare
 
 WITHOUT_TIMERS = BrokerSettings(consumer_timeout_ms=0)
@@ -24,5 +24,5 @@ def test_nothing_is_sent_to_a_connection_that_is_lost_in_the_same_turn() -> None
     core = Core(WITHOUT_TIMERS)
     client = core.client()
     asked = BytesReceived(client.number, spoken(QueueDeclare(queue="kept")))
-    assert without_notes(core.turn(asked, ConnectionLost(client.number))) == []
+    assert without_notes(core.turn(asked, ConnectionDropped(client.number))) == []
     assert "kept" in core.broker.vhosts["/"].topology.queues

@@ -1,9 +1,9 @@
 """What one turn does, in which order, and that it is one turn's worth: batching comes from the turn alone."""
 
 from tests.support.core_driver import Core, content, published, sent_to, spoken, without_notes
-from warren.model.effects import SendBytes
-from warren.model.events import BytesReceived, ConnectionLost
-from warren.model.settings import BrokerSettings
+from warren.broker.model.effects import SendBytes
+from warren.broker.model.events import BytesReceived, ConnectionDropped
+from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import (
     BasicAck,
     BasicDeliver,
@@ -185,7 +185,7 @@ def test_events_of_connections_nobody_knows_are_ignored() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client()
     client.lose()
-    assert core.turn(BytesReceived(client.number, b"late"), ConnectionLost(client.number)) == []
+    assert core.turn(BytesReceived(client.number, b"late"), ConnectionDropped(client.number)) == []
 
 
 def test_deliveries_of_a_lost_connection_go_to_the_others_in_the_same_turn() -> None:

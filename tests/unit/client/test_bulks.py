@@ -2,13 +2,13 @@
 
 import random
 
-from warren.client.bulks import Bulk
-from warren.client.machine.confirms import ConfirmLedger, ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
+from warren.client.machine.publishes import ConfirmLedger, ConfirmRange
+from warren.client.publisher import PublishBulk
 
 
-def begun(count: int, sent: int, first_no: int = 11) -> Bulk:
-    bulk = Bulk([b"x"] * count, lambda _: None)
+def begun(count: int, sent: int, first_no: int = 11) -> PublishBulk:
+    bulk = PublishBulk([b"x"] * count, lambda _: None)
     bulk.begin(first_no)
     bulk.sent = sent
     return bulk

@@ -3,8 +3,8 @@
 import asyncio
 
 from warren.client.channel import Channel
-from warren.client.link import WRITE_BYTES, Link
 from warren.client.machine.settings import ClientSettings
+from warren.client.protocol import WRITE_BYTES, ClientProtocol
 from warren.wire.methods import (
     ChannelOpenOk,
     ConfirmSelect,
@@ -37,17 +37,17 @@ class Socket(asyncio.Transport):
 
 def opened() -> tuple[Channel, Socket]:
     """A channel with confirms, of which the test plays the broker."""
-    link = Link(ClientSettings(), 1.0)
+    protocol = ClientProtocol(ClientSettings(), 1.0)
     socket = Socket()
-    link.connection_made(socket)
+    protocol.connection_made(socket)
     for method in (ConnectionStart(mechanisms=b"PLAIN"), ConnectionTune(2047, FRAME_MAX, 0), ConnectionOpenOk()):
-        link.data_received(encode_method(0, method))
-    machine, _ = link.machine.open_channel()
-    channel = Channel(link, machine)
-    link.data_received(encode_method(1, ChannelOpenOk()))
+        protocol.data_received(encode_method(0, method))
+    machine, _ = protocol.machine.open_channel()
+    channel = Channel(protocol, machine)
+    protocol.data_received(encode_method(1, ChannelOpenOk()))
     machine.call(ConfirmSelect())
-    link.data_received(encode_method(1, ConfirmSelectOk()))
-    link.flush()
+    protocol.data_received(encode_method(1, ConfirmSelectOk()))
+    protocol.flush()
     socket.written.clear()
     return channel, socket
 

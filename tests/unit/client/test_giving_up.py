@@ -2,8 +2,8 @@
 
 import asyncio
 
-from warren.client.link import Link
 from warren.client.machine.settings import ClientSettings
+from warren.client.protocol import ClientProtocol
 
 
 class ClosedSocket(asyncio.Transport):
@@ -26,11 +26,11 @@ class ClosedSocket(asyncio.Transport):
 
 
 def test_a_socket_that_is_closed_already_is_not_written_to() -> None:
-    async def attempt() -> Link:
-        link = Link(ClientSettings("guest", "guest"), 1.0)
-        link._transport = ClosedSocket()
-        link.opened.cancel()
-        link.abort()
-        return link
+    async def attempt() -> ClientProtocol:
+        protocol = ClientProtocol(ClientSettings("guest", "guest"), 1.0)
+        protocol._transport = ClosedSocket()
+        protocol.opened.cancel()
+        protocol.abort()
+        return protocol
 
     assert asyncio.run(attempt()).ended

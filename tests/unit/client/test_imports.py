@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-HEAVY = ["warren.client.channel", "warren.client.connecting", "warren.client.connection", "warren.wire.properties"]
+HEAVY = ["warren.client.channel", "warren.client.connection", "warren.client.connection", "warren.wire.properties"]
 
 
 def imported_by(statement: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.client.telling import account, sentence
+from warren.client.errors import error_summary, error_trace
 
 
 def raised(failure: BaseException) -> BaseException:
@@ -12,7 +12,7 @@ def raised(failure: BaseException) -> BaseException:
 
 
 def test_a_sentence_is_the_type_and_the_first_line() -> None:
-    assert sentence(ValueError("no stock\nDETAIL: Key (name)=(Ada)")) == "ValueError: no stock"
+    assert error_summary(ValueError("no stock\nDETAIL: Key (name)=(Ada)")) == "ValueError: no stock"
 
 
 def test_what_led_to_an_error_is_told_without_its_values_too() -> None:
@@ -27,7 +27,7 @@ def test_what_led_to_an_error_is_told_without_its_values_too() -> None:
 
     with pytest.raises(ValueError, match="third") as failed:
         fail()
-    told = account(failed.value)
+    told = error_trace(failed.value)
     sentences = [line for line in told.splitlines() if line.startswith(("KeyError", "OSError", "ValueError"))]
     assert sentences == [r"KeyError: 'Ada\nLovelace'", "OSError: first", "ValueError: third"]
     assert told.count("Traceback (most recent call last):") == 3
@@ -38,12 +38,12 @@ def test_what_led_to_an_error_is_told_without_its_values_too() -> None:
 def test_errors_that_are_each_others_cause_are_told_once() -> None:
     one, other = raised(ValueError("one")), raised(OSError("other"))
     one.__cause__, other.__cause__ = other, one
-    assert account(one).count("Traceback") == 2
+    assert error_trace(one).count("Traceback") == 2
 
 
 def test_all_of_a_group_are_told_by_their_first_lines() -> None:
     group = raised(ExceptionGroup("two of them", [ValueError("one\nsecret"), OSError("other\nsecret")]))
-    told = account(group)
+    told = error_trace(group)
     assert "ExceptionGroup: two of them (2 sub-exceptions)" in told
     assert "ValueError: one\n" in told
     assert told.endswith("OSError: other")

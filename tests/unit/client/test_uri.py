@@ -4,12 +4,12 @@ import pytest
 
 from warren.client.errors import UriError
 from warren.client.machine.settings import AS_SUGGESTED, EXTERNAL
-from warren.client.uri import Address, parse_uri
+from warren.client.uri import BrokerAddress, parse_uri
 
 
 def test_a_bare_host_is_asked_as_guest_for_the_first_virtual_host() -> None:
     target = parse_uri("amqp://broker")
-    assert target.addresses == (Address("broker", 5672),)
+    assert target.addresses == (BrokerAddress("broker", 5672),)
     assert (target.user, target.password, target.vhost, target.tls) == ("guest", "guest", "/", False)
     assert (target.heartbeat_s, target.connection_attempts) == (AS_SUGGESTED, 1)
 
@@ -26,7 +26,12 @@ def test_user_password_and_virtual_host_are_unescaped() -> None:
 
 def test_hosts_stand_in_a_row_each_with_a_port_or_without() -> None:
     target = parse_uri("amqps://u:p@one:5,two,[::1]:7,[fe80::2]/v")
-    assert target.addresses == (Address("one", 5), Address("two", 5671), Address("::1", 7), Address("fe80::2", 5671))
+    assert target.addresses == (
+        BrokerAddress("one", 5),
+        BrokerAddress("two", 5671),
+        BrokerAddress("::1", 7),
+        BrokerAddress("fe80::2", 5671),
+    )
     assert [str(address) for address in target.addresses] == ["one:5", "two:5671", "[::1]:7", "[fe80::2]:5671"]
 
 

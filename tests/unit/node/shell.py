@@ -12,14 +12,12 @@ from typing import Any
 
 import uvloop
 
-from warren.model.effects import Effect
-from warren.model.events import Event
-from warren.node.client_link import ClientLinks
-from warren.node.clock import Clock
+from warren.broker.model.effects import Effect
+from warren.broker.model.events import Event
+from warren.node.client_sockets import ClientSockets
 from warren.node.listeners import ListenAddress, bind, listen
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
-from warren.node.turns import Turns
+from warren.node.logs import Log, LogLevels
+from warren.node.turn_loop import Clock, TurnLoop
 
 Script = Callable[[Event], list[Effect]]
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
@@ -68,7 +66,7 @@ class Shell:
         self.core = core
         self.log = io.StringIO()
         self.stops: list[int] = []
-        self.turns = Turns(
+        self.turns = TurnLoop(
             core,
             asyncio.get_running_loop(),
             clock or Clock(),
@@ -102,7 +100,7 @@ async def listening(core: ScriptedCore) -> AsyncIterator[Shell]:
     shell = Shell(core)
     sockets = bind(ListenAddress("127.0.0.1", 0), "")
     shell.port = sockets[0].getsockname()[1]
-    servers = await listen(sockets, ClientLinks(shell.turns, count(1)).accept)
+    servers = await listen(sockets, ClientSockets(shell.turns, count(1)).accept)
     try:
         yield shell
     finally:

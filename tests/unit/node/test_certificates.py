@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from warren.node.certificates import CertificateNaming, distinguished_name
+from warren.node.tls import CertificateUserName, distinguished_name
 
 Part = tuple[tuple[str, str], ...]
 
@@ -67,7 +67,7 @@ def test_a_distinguished_name_is_written_as_rabbitmq_writes_it(certificate: dict
 
 
 def test_several_common_names_are_joined() -> None:
-    naming = CertificateNaming("common_name")
+    naming = CertificateUserName("common_name")
     assert naming.name_of(subject(("commonName", "a"), ("organizationName", "o"), ("commonName", "b"))) == "a,b"
 
 
@@ -83,7 +83,7 @@ def test_an_alternative_name_is_chosen_by_type_and_index() -> None:
     }
 
     def named(kind: str, index: int = 0) -> str:
-        return CertificateNaming("subject_alternative_name", kind, index).name_of(certificate)
+        return CertificateUserName("subject_alternative_name", kind, index).name_of(certificate)
 
     assert [named("dns"), named("dns", 1), named("dns", 2)] == ["one.example", "two.example", ""]
     assert [named("email"), named("uri"), named("ip")] == ["a@b.c", "urn:x", "10.0.0.1"]
@@ -91,5 +91,5 @@ def test_an_alternative_name_is_chosen_by_type_and_index() -> None:
 
 @pytest.mark.parametrize("login_from", ["distinguished_name", "common_name", "subject_alternative_name"])
 def test_a_client_without_a_certificate_has_no_name(login_from: str) -> None:
-    naming = CertificateNaming(login_from)
+    naming = CertificateUserName(login_from)
     assert (naming.name_of(None), naming.name_of({})) == ("", "")

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, listening, run_on
-from warren.model.effects import CloseConnection, Effect, PauseReading, ResumeReading, SendBytes
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
-from warren.node import client_link
+from warren.broker.model.effects import CloseConnection, Effect, PauseReading, ResumeReading, SendBytes
+from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, Event
+from warren.node import client_sockets
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
@@ -26,12 +26,12 @@ def test_a_connection_opens_receives_and_is_lost(loop_name: str) -> None:
             local = writer.get_extra_info("sockname")
             writer.write(b"hello")
             writer.close()
-            await core.until(lambda: core.of(ConnectionLost))
+            await core.until(lambda: core.of(ConnectionDropped))
             opened = core.of(ConnectionOpened)[0]
             assert (opened.peer_host, opened.peer_port) == local
             assert (opened.local_host, opened.local_port) == ("127.0.0.1", shell.port)
             assert (opened.tls, opened.certificate_name) == (False, "")
-            assert [type(event) for event in core.events] == [ConnectionOpened, BytesReceived, ConnectionLost]
+            assert [type(event) for event in core.events] == [ConnectionOpened, BytesReceived, ConnectionDropped]
             assert [event.connection_id for event in core.of(Event)] == [1, 1, 1]
             assert (shell.turns.links, shell.turns.lingering) == ({}, set())
 
@@ -58,8 +58,8 @@ def test_a_reset_is_a_loss_with_its_reason(loop_name: str) -> None:
             await core.until(lambda: core.of(ConnectionOpened))
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
-            await core.until(lambda: core.of(ConnectionLost))
-            assert "reset" in core.of(ConnectionLost)[0].reason.lower()
+            await core.until(lambda: core.of(ConnectionDropped))
+            assert "reset" in core.of(ConnectionDropped)[0].reason.lower()
 
     run_on(loop_name, conversation())
 
@@ -99,7 +99,7 @@ def test_a_paused_socket_is_not_read_until_it_is_resumed(loop_name: str) -> None
 def test_the_last_words_reach_a_client_that_is_still_sending(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A close with unread input would send a reset that overtakes them."""
     # nobody is cut off meanwhile, however busy the machine is
-    monkeypatch.setattr(client_link, "CLOSE_PATIENCE_S", DEADLINE_S)
+    monkeypatch.setattr(client_sockets, "CLOSE_PATIENCE_S", DEADLINE_S)
     farewell = b"the reason" * 1000
 
     def refuse(event: Event) -> list[Effect]:
@@ -114,9 +114,9 @@ def test_the_last_words_reach_a_client_that_is_still_sending(loop_name: str, mon
                 await asyncio.sleep(0)
             await writer.drain()
             assert await reader.read(-1) == farewell
-            assert core.of(ConnectionLost) == []
+            assert core.of(ConnectionDropped) == []
             writer.close()
-            await core.until(lambda: core.of(ConnectionLost))
+            await core.until(lambda: core.of(ConnectionDropped))
             assert len(core.of(BytesReceived)) == 1
             assert shell.turns.lingering == set()
 
@@ -138,7 +138,7 @@ def test_a_client_that_vanished_unseen_can_still_be_closed(loop_name: str, last_
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
             shell.order(*last_words, ResumeReading(1), CloseConnection(1))
-            await core.until(lambda: core.of(ConnectionLost))
+            await core.until(lambda: core.of(ConnectionDropped))
             assert shell.stops == []
             assert shell.turns.lingering == set()
 
@@ -149,7 +149,7 @@ def test_a_client_that_vanished_unseen_can_still_be_closed(loop_name: str, last_
 def test_a_client_that_neither_reads_nor_closes_is_cut_off(
     loop_name: str, pending: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_link, "CLOSE_PATIENCE_S", 0.1)
+    monkeypatch.setattr(client_sockets, "CLOSE_PATIENCE_S", 0.1)
 
     def close(event: Event) -> list[Effect]:
         return [SendBytes(1, pending), CloseConnection(1)] if isinstance(event, ConnectionOpened) else []
@@ -158,7 +158,7 @@ def test_a_client_that_neither_reads_nor_closes_is_cut_off(
         core = ScriptedCore(close)
         async with listening(core) as shell:
             client = socket.create_connection(("127.0.0.1", shell.port))
-            await core.until(lambda: core.of(ConnectionLost))
+            await core.until(lambda: core.of(ConnectionDropped))
             assert core.of(BytesReceived) == []
             client.close()
 

@@ -1,6 +1,6 @@
 """The node's clock."""
 
-from warren.node.clock import Clock
+from warren.node.turn_loop import Clock
 
 
 def test_the_clock_is_the_wall_clock_at_start_plus_what_elapsed() -> None:

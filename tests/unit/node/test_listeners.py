@@ -6,9 +6,9 @@ from itertools import count
 import pytest
 
 from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, run_on
+from warren.broker.model.events import ConnectionOpened
 from warren.errors import ConfigError
-from warren.model.events import ConnectionOpened
-from warren.node.client_link import ClientLinks
+from warren.node.client_sockets import ClientSockets
 from warren.node.listeners import BACKLOG, ListenAddress, bind, bound_address, listen
 
 
@@ -73,7 +73,7 @@ def test_a_client_of_either_family_is_accepted_and_described(loop_name: str, hos
         shell = Shell(ScriptedCore())
         sockets = bind(ListenAddress("", 0), "")
         port = bound_address(sockets[0]).port
-        links = ClientLinks(shell.turns, count(1))
+        links = ClientSockets(shell.turns, count(1))
         servers = await listen(sockets, links.accept)
         client = socket.create_connection((host, port))
         await shell.core.until(lambda: shell.core.of(ConnectionOpened))

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from warren.node.log_levels import CATEGORIES, LEVELS, LogLevels
-from warren.node.logs import JSON, Log
+from warren.node.logs import CATEGORIES, JSON, LEVELS, Log, LogLevels
 
 
 def lines(level: str, *events: tuple[str, str, dict[str, object]]) -> list[str]:

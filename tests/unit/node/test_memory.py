@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from tests.unit.node.shell import run_on
-from warren.model.events import Event, MemoryMeasured
-from warren.node.memory import MemoryWatch, total_memory_bytes
+from warren.broker.model.events import Event, MemoryMeasured
+from warren.node.resources import MemoryWatch, total_memory_bytes
 
 GIB = 1024**3
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.unit.node.shell import LOOPS, run_on
-from warren.access.hashing import SCRYPT, hash_password
-from warren.model.effects import VerifyPassword
-from warren.model.events import Event, PasswordVerified
+from warren.broker.access.passwords import SCRYPT, hash_password
+from warren.broker.model.effects import VerifyPassword
+from warren.broker.model.events import Event, PasswordVerified
 from warren.node.password_checks import PasswordChecks
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)

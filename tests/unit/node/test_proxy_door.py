@@ -13,23 +13,20 @@ from pathlib import Path
 import pytest
 
 from tests.node.certificate_files import Authority
-from tests.unit.node.proxy.test_header import FOUR, LOCAL, PROXY, TCP4, UNSPECIFIED, addresses, binary
 from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, Shell, run_on
-from warren.model.effects import CloseConnection, Effect, SendBytes
-from warren.model.events import BytesReceived, ConnectionOpened, Event
-from warren.node.certificates import CertificateNaming
-from warren.node.client_link import ClientLink, ClientLinks
-from warren.node.door import Door
-from warren.node.listeners import ListenAddress, bind
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
-from warren.node.proxy.balancers import Balancers
-from warren.node.tls import TlsSettings, server_context
+from tests.unit.node.test_header import FOUR, LOCAL, PROXY, TCP4, UNSPECIFIED, addresses, binary
+from warren.broker.model.effects import CloseConnection, Effect, SendBytes
+from warren.broker.model.events import BytesReceived, ConnectionOpened, Event
+from warren.node.client_sockets import ClientSocket, ClientSockets
+from warren.node.listeners import Acceptor, ListenAddress, bind
+from warren.node.logs import Log, LogLevels
+from warren.node.proxy_protocol import LoadBalancers
+from warren.node.tls import CertificateUserName, TlsSettings, server_context
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
-EVERYBODY = Balancers()
-NOBODY_HERE = Balancers((ipaddress.ip_network("10.0.0.11"),))
+EVERYBODY = LoadBalancers()
+NOBODY_HERE = LoadBalancers((ipaddress.ip_network("10.0.0.11"),))
 
 
 def shouting(event: Event) -> list[Effect]:
@@ -41,14 +38,14 @@ def shouting(event: Event) -> list[Effect]:
 
 @asynccontextmanager
 async def open_door(
-    core: ScriptedCore, balancers: Balancers, context: ssl.SSLContext | None = None, patience_s: float = 10.0
+    core: ScriptedCore, balancers: LoadBalancers, context: ssl.SSLContext | None = None, patience_s: float = 10.0
 ) -> AsyncIterator[Shell]:
     shell = Shell(core)
     sockets = bind(ListenAddress("127.0.0.1", 0), "")
     shell.port = sockets[0].getsockname()[1]
-    links = ClientLinks(shell.turns, count(1), None if context is None else CertificateNaming())
+    links = ClientSockets(shell.turns, count(1), None if context is None else CertificateUserName())
     log = Log(LogLevels({"default": "info"}), stream=shell.log)
-    door = Door(links.accept, context, patience_s, log, balancers)
+    door = Acceptor(links.accept, context, patience_s, log, balancers)
     door.open(sockets)
     try:
         yield shell
@@ -125,7 +122,7 @@ def test_what_comes_through_the_door_waits_for_nothing_to_be_joined(loop_name: s
             writer.write(binary(PROXY, TCP4, FOUR))
             await core.until(lambda: core.of(ConnectionOpened))
             [link] = shell.turns.links.values()
-            assert isinstance(link, ClientLink)
+            assert isinstance(link, ClientSocket)
             accepted = link.transport.get_extra_info("socket")
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 

@@ -12,15 +12,12 @@ import pytest
 
 from tests.node.certificate_files import Authority, CertificateFile
 from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, Shell, run_on
-from warren.model.effects import CloseConnection, Effect, SendBytes
-from warren.model.events import BytesReceived, ConnectionLost, ConnectionOpened, Event
-from warren.node.certificates import CertificateNaming
-from warren.node.client_link import ClientLinks
-from warren.node.door import Door
-from warren.node.listeners import ListenAddress, bind
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
-from warren.node.tls import TlsSettings, server_context
+from warren.broker.model.effects import CloseConnection, Effect, SendBytes
+from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, Event
+from warren.node.client_sockets import ClientSockets
+from warren.node.listeners import Acceptor, ListenAddress, bind
+from warren.node.logs import Log, LogLevels
+from warren.node.tls import CertificateUserName, TlsSettings, server_context
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
@@ -36,8 +33,8 @@ async def open_door(core: ScriptedCore, authority: Authority, patience_s: float 
     sockets = bind(ListenAddress("127.0.0.1", 0), "")
     shell.port = sockets[0].getsockname()[1]
     settings = TlsSettings(authority.server.certificate, authority.server.key, authority.path, verify_peer=True)
-    links = ClientLinks(shell.turns, count(1), CertificateNaming())
-    door = Door(
+    links = ClientSockets(shell.turns, count(1), CertificateUserName())
+    door = Acceptor(
         links.accept, server_context(settings), patience_s, Log(LogLevels({"default": "info"}), stream=shell.log)
     )
     door.open(sockets)
@@ -75,12 +72,12 @@ def test_a_secured_connection_opens_with_its_name_and_talks(loop_name: str, auth
             writer.write(b"hello")
             assert await reader.read(-1) == b"HELLO"
             writer.close()
-            await core.until(lambda: core.of(ConnectionLost))
+            await core.until(lambda: core.of(ConnectionDropped))
             [opened] = core.of(ConnectionOpened)
             assert (opened.tls, opened.certificate_name) == (True, "CN=alice,O=Example")
             assert (opened.peer_host, opened.local_port) == ("127.0.0.1", shell.port)
             accepted = [type(event) for event in core.events]
-            assert accepted == [ConnectionOpened, BytesReceived, ConnectionLost]
+            assert accepted == [ConnectionOpened, BytesReceived, ConnectionDropped]
 
     run_on(loop_name, conversation())
 

@@ -8,47 +8,46 @@ from typing import cast
 import pytest
 
 from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, listening, run_on
-from warren.admin.desk import Desk
-from warren.cluster.hello_messages import Facts
-from warren.model.effects import (
+from warren.admin.command_queue import CommandQueue
+from warren.broker.cluster.hello import PeerIdentity
+from warren.broker.model.effects import (
+    AppendRecords,
     CloseConnection,
     DropPeer,
     DropSegments,
     Effect,
-    KeepMembers,
     Note,
     PauseReading,
     PauseService,
     ReadJournal,
+    RestartNode,
     ResumeReading,
     ResumeService,
+    SaveMembers,
     SendBytes,
     SendToPeer,
     SetTimer,
-    StartAnew,
     StopNode,
-    Store,
 )
-from warren.model.events import (
+from warren.broker.model.events import (
     BytesReceived,
     ConnectionOpened,
     Event,
+    FlushCompleted,
     JournalRead,
     StopRequested,
-    Stored,
     WritesPaused,
     WritesResumed,
 )
-from warren.node.clock import Clock
-from warren.node.cluster.store_pump import StorePump
+from warren.node.cluster.metadata_store import MetadataPump
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.disk.disk import Disk
 from warren.node.etcd.store import EtcdStore
 from warren.node.listeners import ListenAddress
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
+from warren.node.logs import Log, LogLevels
 from warren.node.password_checks import PasswordChecks
-from warren.node.peers.links import Links
+from warren.node.peers.connections import PeerConnections
+from warren.node.turn_loop import Clock
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 BIG = b"x" * 32 * 1024 * 1024
@@ -56,7 +55,7 @@ BIG = b"x" * 32 * 1024 * 1024
 
 def test_other_nodes_are_told_before_the_disk_and_all_else_stays_in_order(loop_name: str) -> None:
     ordered: list[Effect] = [
-        Store(1, [], 1, 0, b"data", True),
+        AppendRecords(1, [], 1, 0, b"data", True),
         SendBytes(1, b"delivery"),
         SendToPeer("warren@bee", b"step"),
         DropPeer("warren@ant", "it lies"),
@@ -67,7 +66,7 @@ def test_other_nodes_are_told_before_the_disk_and_all_else_stays_in_order(loop_n
     async def conversation() -> None:
         shell = Shell(ScriptedCore(lambda _event: list(ordered)))
         done: list[Effect] = []
-        shell.turns.attach(dict.fromkeys((Store, SendBytes, SendToPeer, DropPeer, Note), done.append))
+        shell.turns.attach(dict.fromkeys((AppendRecords, SendBytes, SendToPeer, DropPeer, Note), done.append))
         shell.turns.add(StopRequested())
         await shell.core.until(lambda: done)
         assert done == [*ordered[2:5], *ordered[:2], ordered[5]]
@@ -180,24 +179,24 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
         disk = Disk(str(tmp_path), "hare@here")
         disk.start(turns, lambda error: turns.halt())
         turns.attach(disk.orders())
-        turns.attach(Desk(turns.loop, turns.add).orders())
+        turns.attach(CommandQueue(turns.loop, turns.add).orders())
         turns.attach(PasswordChecks(turns.loop, turns.add).orders())
         settings = ClusterSettings(peer_listener=ListenAddress("127.0.0.1", 0))
         log = Log(LogLevels({}))
-        links = Links(settings, Facts("hare@here", 1, "", ""), b"cookie", log, dict, _answer_nobody)
+        links = PeerConnections(settings, PeerIdentity("hare@here", 1, "", ""), b"cookie", log, dict, _answer_nobody)
         turns.attach(links.orders())
         await links.close()
-        turns.attach(StorePump(cast(EtcdStore, None), turns, log, lambda error: turns.halt()).orders())
+        turns.attach(MetadataPump(cast(EtcdStore, None), turns, log, lambda error: turns.halt()).orders())
         log.close()
-        # the node's own life, which tests of real processes see: `node.node`, `node.cluster.life`
-        of_the_node = {KeepMembers, PauseService, ResumeService, StartAnew}
+        # the node's own life, which tests of real processes see: `node.node`, `node.cluster.agent`
+        of_the_node = {SaveMembers, PauseService, ResumeService, RestartNode}
         assert set(turns.carried_out()) | of_the_node == set(Effect.__subclasses__())
         disk.close()
 
     run_on(loop_name, conversation())
 
 
-async def _answer_nobody(facts: Facts, request: bytes) -> bytes:
+async def _answer_nobody(facts: PeerIdentity, request: bytes) -> bytes:
     return b""
 
 
@@ -219,11 +218,11 @@ def test_orders_for_the_disk_are_carried_out_and_answered(loop_name: str, tmp_pa
         disk = Disk(str(tmp_path), "hare@here")
         disk.start(shell.turns, lambda error: shell.turns.halt())
         shell.turns.attach(disk.orders())
-        shell.order(Store(1, [], 1, 0, b"head", flush=True))
-        await core.until(lambda: core.of(Stored))
+        shell.order(AppendRecords(1, [], 1, 0, b"head", flush=True))
+        await core.until(lambda: core.of(FlushCompleted))
         shell.order(ReadJournal(7, 1, [(0, 4)]))
         await core.until(lambda: core.of(JournalRead))
-        [stored], [read] = core.of(Stored), core.of(JournalRead)
+        [stored], [read] = core.of(FlushCompleted), core.of(JournalRead)
         assert (stored.written_no, stored.flushed_no) == (1, 1)
         assert (read.ticket, read.blocks) == (7, [b"head"])
         assert disk.close() == 0

@@ -4,24 +4,24 @@ import pytest
 
 from warren.pipeline import progress
 from warren.pipeline.errors import PipelineError, sentence
-from warren.pipeline.progress import Progress
+from warren.pipeline.progress import JobProgress
 
 
 def test_lines_say_how_much_is_done_of_how_much(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
-    with Progress("load", 10) as bar:
+    with JobProgress("load", 10) as bar:
         bar.advance(4)
         bar.tell("confirm")
         bar.advance(6)
-    with Progress("read") as bar:
+    with JobProgress("read") as bar:
         bar.advance(3)
     assert capsys.readouterr().err == "load: 4 of 10\nconfirm: 10 of 10\nread: 3\n"
 
 
 def test_lines_are_seconds_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("load", 10) as bar:
+    with JobProgress("load", 10) as bar:
         bar.advance(4)
     assert capsys.readouterr().err == ""
 

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from warren.spark.property_fields import ON_THE_WIRE, PropertyFields
-from warren.spark.schema import PROPERTIES
+from warren.spark.arrow_columns import WIRE_ORDER, PropertyFields
+from warren.spark.options import PROPERTIES
+from warren.wire.field_tables import decode_table
 from warren.wire.properties import Properties, encode_header_payload
-from warren.wire.values import decode_table
 
 TEXTS = st.one_of(st.none(), st.text(max_size=20))
 HEADERS = st.one_of(st.none(), st.dictionaries(st.text(max_size=5), st.integers(-5, 5), max_size=3))
 OCTETS = st.one_of(st.none(), st.integers(0, 255))
 TIMES = st.one_of(st.none(), st.integers(0, 2**63 - 1))
 STRATEGIES = {"text": TEXTS, "octet": OCTETS, "time": TIMES, "table": HEADERS}
-MESSAGES = st.fixed_dictionaries({name: STRATEGIES[kind] for name, kind in ON_THE_WIRE.items()})
+MESSAGES = st.fixed_dictionaries({name: STRATEGIES[kind] for name, kind in WIRE_ORDER.items()})
 
 
 def tail_of(fields: dict[str, object]) -> bytes:

@@ -4,15 +4,9 @@ import pytest
 
 from tests.support.amqp_values import write_properties as written_by_the_tests
 from warren.errors import FRAME_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionFault
-from warren.wire.properties import (
-    Properties,
-    PropertyScan,
-    decode_properties,
-    edit_headers,
-    encode_header_payload,
-    find_header,
-)
-from warren.wire.values import Long, Table
+from warren.wire.field_tables import Long, Table
+from warren.wire.properties import Properties, decode_properties, edit_headers, encode_header_payload, find_header
+from warren.wire.property_scan import PropertyScan
 
 EVERYTHING = {
     "content_type": "text/plain",

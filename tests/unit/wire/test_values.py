@@ -9,20 +9,10 @@ from librt.strings import BytesWriter
 from tests.support.amqp_values import Typed
 from tests.support.amqp_values import write_table as written_by_the_tests
 from warren.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionFault
+from warren.wire.field_tables import Long, Table, Timestamp, decode_table, encode_table
 from warren.wire.field_types import DEPTH_MAX, skip_table
-from warren.wire.values import (
-    ArgumentReader,
-    Long,
-    Table,
-    Timestamp,
-    decode_table,
-    encode_table,
-    write_long,
-    write_longlong,
-    write_octet,
-    write_short,
-    write_shortstr,
-)
+from warren.wire.scalars import write_long, write_longlong, write_octet, write_short, write_shortstr
+from warren.wire.values import ArgumentReader
 
 
 def decoded(content: bytes) -> Table:

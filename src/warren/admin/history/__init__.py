@@ -1,1 +1,3 @@
-"""What every figure was: samples of counters and lengths, every few seconds, and the rates between them."""
+"""Samples of every counter, taken every few seconds, and the rates between them.
+Not here: the current values (`admin.message_stats`), Prometheus (`admin.metrics`).
+"""

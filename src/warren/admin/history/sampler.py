@@ -11,23 +11,226 @@ nobody sampled are taken to be like the one before.
 How fast a figure grows is told by the last pass alone: what did not move in it grows by nothing.
 
 Not here: samples (`history.track`), their kinds (`history.kinds`), timers (`history.history`).
+
+The tracks of all objects of one kind, and one look at all of them.
+
+A look goes through the tracks, drops those whose object is gone and records those that did something. Only if there
+are then fewer tracks than objects are the objects gone through, to find the new ones; what a new one did so far, it
+did since the last look.
+
+A look is taken in steps, for there may be many objects and the loop has other things to do: `look` is a generator
+that stops after every few.
+
+Not here: which kinds there are and when to look (`history.sampler`).
+
+What a channel did with each queue and each exchange: how fast, in the last pass.
+
+Only channels that did something are looked at, and of each only the last two looks are kept. A channel that deals
+with very many queues is not taken apart: that would cost more than it tells.
+
+Not here: what a channel did in all (`history.collection`), the counts themselves (`broker.sessions.counters`).
 """
 
-from collections.abc import Callable, Hashable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Container, Hashable, Iterator
+from typing import Any, Generic, TypeVar, cast
 
-from warren.admin.cluster.peer_port import LinkFacts
-from warren.admin.history.collection import Collection, Room
-from warren.admin.history.kinds import node_figures, overview_figures, vhost_figures
-from warren.admin.history.parts import ChannelParts
-from warren.admin.history.shapes import SAMPLES_BYTES_MAX, shapes_for
-from warren.admin.history.track import Track
-from warren.admin.node_facts import NodeFacts
+from warren.admin.history.counters import node_sample, overview_sample, vhost_sample
+from warren.admin.history.series import (
+    SAMPLES_BYTES_MAX,
+    Retention,
+    RetentionPolicies,
+    SampleSeries,
+    retention_policies,
+)
+from warren.admin.ports import LinkFacts, NodeFacts
 from warren.broker.broker import Broker
-from warren.broker.watching.glances import ChannelGlance, ConnectionGlance, ExchangeGlance, QueueGlance
-from warren.model.ports import QueuePort
-from warren.routing.exchange import Exchange
-from warren.session.channel import Channel
+from warren.broker.model.ports import QueuePort
+from warren.broker.routing.exchanges import Exchange
+from warren.broker.sessions.channel import Channel
+from warren.broker.snapshots import (
+    GONE,
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ExchangeSnapshot,
+    QueueSnapshot,
+    Snapshot,
+    delivery_stats,
+)
+
+STEP_OBJECTS = 256
+
+Subject = TypeVar("Subject")
+
+
+class SampleBudget:
+    """How many bytes of samples there may still be, of all kinds of single objects together."""
+
+    def __init__(self, bytes_max: int = SAMPLES_BYTES_MAX) -> None:
+        self.left_bytes = bytes_max
+
+
+class SeriesCollection(Generic[Subject]):
+    """What all queues, or all connections, have been doing."""
+
+    def __init__(
+        self,
+        shape: Retention,
+        shapes: RetentionPolicies,
+        room: SampleBudget,
+        subjects: Callable[[], list[tuple[Hashable, Subject]]],
+        count: Callable[[], int],
+        glance: Callable[[Subject], Snapshot],
+    ) -> None:
+        self.all_series: dict[Hashable, SampleSeries] = {}
+        self._shape = shape
+        self._short = shapes.short(shape)
+        self._kept_slots = max(level.every * level.size for level in shape.levels)
+        self._room = room
+        self._subjects = subjects
+        self._count = count
+        self._glance = glance
+        self._slot = 0
+        # when each step of the last look was taken
+        self._stepped_at_ms: list[int] = []
+
+    def begin(self, slot: int, now_ms: int) -> None:
+        """What there is before anything happens has not happened just now."""
+        self._slot = slot
+        self._stepped_at_ms = [now_ms]
+        for key, subject in self._subjects():
+            glance = self._glance(subject)
+            glance.look()
+            self.all_series[key] = SampleSeries(self._shape, slot, glance.stats(), glance)
+
+    def look(self, slot: int, now_ms: Callable[[], int]) -> Iterator[list[Hashable]]:
+        """The keys of those that did something, step by step."""
+        looked_at_ms, self._stepped_at_ms = self._stepped_at_ms, []
+        all_series = list(self.all_series.items())
+        for number, first in enumerate(range(0, len(all_series), STEP_OBJECTS)):
+            at_ms = now_ms()
+            gap_ms = at_ms - looked_at_ms[min(number, len(looked_at_ms) - 1)]
+            self._stepped_at_ms.append(at_ms)
+            yield self._look_at(all_series[first : first + STEP_OBJECTS], slot, gap_ms)
+        if not self._stepped_at_ms:
+            self._stepped_at_ms.append(now_ms())
+        if len(self.all_series) != self._count():
+            yield from self._find_new(slot, now_ms() - looked_at_ms[0])
+        self._slot = slot
+
+    def forget_stillness(self) -> None:
+        """Let go of the samples of those that have been still for longer than samples are kept."""
+        for series in self.all_series.values():
+            if series.points is not None and self._slot - series.slot > self._kept_slots:
+                self._room.left_bytes += series.samples_bytes
+                series.rest()
+
+    def _look_at(self, all_series: list[tuple[Hashable, SampleSeries]], slot: int, gap_ms: int) -> list[Hashable]:
+        stirred: list[Hashable] = []
+        for key, series in all_series:
+            glance = series.glance
+            assert glance is not None
+            seen = glance.look()
+            if not seen:
+                continue
+            if seen == GONE:
+                self._room.left_bytes += series.samples_bytes
+                del self.all_series[key]
+                continue
+            self._record(series, slot, gap_ms, glance.stats())
+            stirred.append(key)
+        return stirred
+
+    def _find_new(self, slot: int, gap_ms: int) -> Iterator[list[Hashable]]:
+        subjects = self._subjects()
+        for first in range(0, len(subjects), STEP_OBJECTS):
+            found: list[Hashable] = []
+            for key, subject in subjects[first : first + STEP_OBJECTS]:
+                if key not in self.all_series:
+                    self._begin_track(key, subject, slot, gap_ms)
+                    found.append(key)
+            yield found
+
+    def _begin_track(self, key: Hashable, subject: Subject, slot: int, gap_ms: int) -> None:
+        glance = self._glance(subject)
+        if glance.look() == GONE:
+            return
+        stats = glance.stats()
+        series = self.all_series[key] = SampleSeries(self._shape, slot, stats, glance)
+        if any(stats):
+            series.last, series.slot = [0] * len(stats), slot - 1
+            series.born = slot - 1
+            self._record(series, slot, gap_ms, stats)
+
+    def _record(self, series: SampleSeries, slot: int, gap_ms: int, stats: list[int]) -> None:
+        columns = series.stirred_columns(stats)
+        if columns is not series.columns:
+            self._widen(series, columns)
+        series.record(slot, gap_ms, stats)
+
+    def _widen(self, series: SampleSeries, columns: tuple[int, ...]) -> None:
+        had_bytes = series.samples_bytes
+        shape = series.shape if series.points is not None else self._shape
+        if series.points is None and self._room.left_bytes <= 0:
+            shape = self._short
+        series.widen(columns, shape)
+        self._room.left_bytes -= series.samples_bytes - had_bytes
+
+
+PARTS_MAX = 200
+
+ChannelPartCounts = dict[tuple[str, str], list[int]]
+
+
+class _LastTwo:
+    """Two looks at a channel's parts."""
+
+    __slots__ = ("before", "gap_ms", "last", "slot")
+
+    def __init__(self, slot: int, gap_ms: int, before: ChannelPartCounts, last: ChannelPartCounts) -> None:
+        self.slot = slot
+        self.gap_ms = gap_ms
+        self.before = before
+        self.last = last
+
+
+class ChannelBreakdown:
+    """The parts of all channels."""
+
+    def __init__(self) -> None:
+        self._looks: dict[Hashable, _LastTwo] = {}
+
+    def look(self, key: Hashable, channel: Channel, slot: int, gap_ms: int) -> None:
+        """The channel did something since the last pass."""
+        counters = channel.counters
+        if len(counters.published_to) + len(counters.taken_from) > PARTS_MAX:
+            self._looks.pop(key, None)
+            return
+        seen: ChannelPartCounts = {
+            ("channel_exchange", name): [count] for name, count in channel.published_to().items()
+        }
+        for name, stats in channel.taken_from().items():
+            seen["channel_queue", name] = delivery_stats(stats)
+        known = self._looks.get(key)
+        self._looks[key] = _LastTwo(slot, gap_ms, {} if known is None else known.last, seen)
+
+    def keep_only(self, channels: Container[Hashable]) -> None:
+        """Forget the channels that are gone."""
+        gone = [key for key in self._looks if key not in channels]
+        for key in gone:
+            del self._looks[key]
+
+    def grown(self, kind: str, key: tuple[int, int, str], slot: int) -> tuple[list[int], int] | None:
+        """By how much the figures of a part grew in the last pass, and how long that took."""
+        connection_id, number, name = key
+        looks = self._looks.get((connection_id, number))
+        if looks is None or looks.slot < slot:
+            return None
+        last = looks.last.get((kind, name))
+        if last is None:
+            return None
+        before = looks.before.get((kind, name)) or [0] * len(last)
+        return [after - earlier for after, earlier in zip(last, before, strict=True)], looks.gap_ms
+
 
 SAMPLE_EVERY_MS = 5000
 _TIDY_EVERY_SLOTS = 12
@@ -47,20 +250,20 @@ class Sampler:
         self.interval_ms = interval_ms
         # the slot of the last pass that is complete
         self.slot = 0
-        self.parts = ChannelParts()
+        self.parts = ChannelBreakdown()
         self._broker = broker
         self._facts = facts
         self._links = links
         self._samples_bytes_max = samples_bytes_max
-        self._shapes = shapes_for(interval_ms)
+        self._shapes = retention_policies(interval_ms)
         self._whole = self._shapes.whole
-        self._collections: dict[str, Collection[Any]] = {}
-        self._wholes: dict[tuple[str, Hashable], Track] = {}
+        self._collections: dict[str, SeriesCollection[Any]] = {}
+        self._wholes: dict[tuple[str, Hashable], SampleSeries] = {}
         self._passed_at_ms = 0
 
     def begin(self) -> None:
         """What there is, is where everything starts from; whatever was remembered is forgotten."""
-        self.parts = ChannelParts()
+        self.parts = ChannelBreakdown()
         self._collections = self._new_collections()
         self._wholes = {}
         now_ms = self._facts.now_ms()
@@ -68,8 +271,8 @@ class Sampler:
         self._passed_at_ms = now_ms
         for collection in self._collections.values():
             collection.begin(self.slot, now_ms)
-        for key, figures in self._read_wholes():
-            self._wholes[key] = Track(self._whole, self.slot, figures)
+        for key, stats in self._read_wholes():
+            self._wholes[key] = SampleSeries(self._whole, self.slot, stats)
 
     def take(self) -> Iterator[None]:
         """One pass, step by step."""
@@ -84,13 +287,13 @@ class Sampler:
             if slot % _TIDY_EVERY_SLOTS == 0:
                 collection.forget_stillness()
                 yield
-        self.parts.keep_only(self._collections["channel"].tracks)
+        self.parts.keep_only(self._collections["channel"].all_series)
         self._record_wholes(slot)
         self.slot = slot
 
-    def track(self, kind: str, key: Hashable) -> Track | None:
+    def series(self, kind: str, key: Hashable) -> SampleSeries | None:
         collection = self._collections.get(kind)
-        return self._wholes.get((kind, key)) if collection is None else collection.tracks.get(key)
+        return self._wholes.get((kind, key)) if collection is None else collection.all_series.get(key)
 
     def now_ms(self) -> int:
         return self._facts.now_ms()
@@ -98,55 +301,57 @@ class Sampler:
     @property
     def samples_bytes(self) -> int:
         """What is kept of single objects."""
-        return sum(track.samples_bytes for each in self._collections.values() for track in each.tracks.values())
+        return sum(series.samples_bytes for each in self._collections.values() for series in each.all_series.values())
 
     # -- wholes
 
     def _record_wholes(self, slot: int) -> None:
         now_ms = self._facts.now_ms()
         gap_ms, self._passed_at_ms = now_ms - self._passed_at_ms, now_ms
-        recorded: dict[tuple[str, Hashable], Track] = {}
-        for key, figures in self._read_wholes():
-            track = self._wholes.get(key)
-            if track is None:
+        recorded: dict[tuple[str, Hashable], SampleSeries] = {}
+        for key, stats in self._read_wholes():
+            series = self._wholes.get(key)
+            if series is None:
                 # a virtual host, or a link, that was made since
-                track = Track(self._whole, self.slot, [0] * len(figures))
-            if figures != track.last:
-                columns = track.stirred_columns(figures)
-                if columns is not track.columns:
-                    track.widen(columns, self._whole)
-                track.record(slot, gap_ms, figures)
-            recorded[key] = track
+                series = SampleSeries(self._whole, self.slot, [0] * len(stats))
+            if stats != series.last:
+                columns = series.stirred_columns(stats)
+                if columns is not series.columns:
+                    series.widen(columns, self._whole)
+                series.record(slot, gap_ms, stats)
+            recorded[key] = series
         self._wholes = recorded
 
     def _read_wholes(self) -> Iterator[tuple[tuple[str, Hashable], list[int]]]:
         of_vhosts: list[list[int]] = []
         for name, vhost in self._broker.vhosts.items():
-            of_vhosts.append(vhost_figures(vhost))
+            of_vhosts.append(vhost_sample(vhost))
             yield ("vhost", name), of_vhosts[-1]
-        yield ("overview", ""), overview_figures(self._broker, of_vhosts)
-        yield ("node", self._facts.name), node_figures(self._broker, self._facts)
+        yield ("overview", ""), overview_sample(self._broker, of_vhosts)
+        yield ("node", self._facts.name), node_sample(self._broker, self._facts)
         for link in self._links():
             yield ("link", link.key), [link.sent_bytes, link.received_bytes]
 
     # -- single objects
 
-    def _new_collections(self) -> dict[str, Collection[Any]]:
-        shapes, room = self._shapes, Room(self._samples_bytes_max)
+    def _new_collections(self) -> dict[str, SeriesCollection[Any]]:
+        shapes, room = self._shapes, SampleBudget(self._samples_bytes_max)
         counts, sizes = shapes.counts, shapes.sizes
         return {
-            "queue": Collection(counts, shapes, room, self._queues, self._queue_count, self._glance_at_queue),
-            "exchange": Collection(counts, shapes, room, self._exchanges, self._exchange_count, ExchangeGlance),
-            "connection": Collection(sizes, shapes, room, self._connections, self._connection_count, ConnectionGlance),
-            "channel": Collection(counts, shapes, room, self._channels, self._channel_count, ChannelGlance),
+            "queue": SeriesCollection(counts, shapes, room, self._queues, self._queue_count, self._glance_at_queue),
+            "exchange": SeriesCollection(counts, shapes, room, self._exchanges, self._exchange_count, ExchangeSnapshot),
+            "connection": SeriesCollection(
+                sizes, shapes, room, self._connections, self._connection_count, ConnectionSnapshot
+            ),
+            "channel": SeriesCollection(counts, shapes, room, self._channels, self._channel_count, ChannelSnapshot),
         }
 
     def _queues(self) -> list[tuple[Hashable, QueuePort]]:
         vhosts = self._broker.vhosts.values()
         return [((v.name, name), queue) for v in vhosts for name, queue in v.topology.queues.items()]
 
-    def _glance_at_queue(self, queue: QueuePort) -> QueueGlance:
-        return QueueGlance(queue, self._broker.vhosts[queue.vhost])
+    def _glance_at_queue(self, queue: QueuePort) -> QueueSnapshot:
+        return QueueSnapshot(queue, self._broker.vhosts[queue.vhost])
 
     def _queue_count(self) -> int:
         return sum(len(vhost.topology.queues) for vhost in self._broker.vhosts.values())
@@ -171,10 +376,10 @@ class Sampler:
     def _channel_count(self) -> int:
         return sum(len(connection.channels) for connection in self._broker.connections.values())
 
-    def _look_at_parts(self, keys: list[Hashable], slot: int, collection: Collection[Channel]) -> None:
+    def _look_at_parts(self, keys: list[Hashable], slot: int, collection: SeriesCollection[Channel]) -> None:
         for key in keys:
             connection_id, number = cast(tuple[int, int], key)
             connection = self._broker.connections.get(connection_id)
             channel = None if connection is None else connection.channels.get(number)
             if channel is not None:
-                self.parts.look(key, channel, slot, collection.tracks[key].gap_ms)
+                self.parts.look(key, channel, slot, collection.all_series[key].gap_ms)

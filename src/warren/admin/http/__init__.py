@@ -1,1 +1,3 @@
-"""One HTTP request: its connection, its path, who asks, what they may, and the answer."""
+"""One HTTP request: its connection, its path, the user who sent it, the access level it needs, and the response.
+Not here: what a path answers (`admin.resources`).
+"""

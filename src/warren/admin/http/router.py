@@ -8,6 +8,12 @@ A template is a path with names in braces, `/api/queues/{vhost}/{name}`. Where a
 the literal goes first.
 
 Not here: who may use a resource (`http.levels`), what it does (`admin.resources`).
+
+What a resource demands of whoever asks: each level answers with the reason for a refusal, or nothing.
+
+A virtual host that does not exist is nobody's secret: the resource answers 404.
+
+Not here: the tags (`http.visitor`), permissions on single queues and exchanges, which the broker checks.
 """
 
 import re
@@ -16,12 +22,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-if TYPE_CHECKING:
-    from warren.admin.http.answers import Answer
-    from warren.admin.http.call import Call
-    from warren.admin.http.levels import Level
+from warren.admin.http.request import ApiRequest
 
-Handler = Callable[["Call"], Awaitable["Answer"]]
+if TYPE_CHECKING:
+    from warren.admin.http.responses import ApiResponse
+
+
+Handler = Callable[["ApiRequest"], Awaitable["ApiResponse"]]
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
@@ -30,18 +37,18 @@ METHODS = ("GET", "PUT", "POST", "DELETE")
 
 
 @dataclass(frozen=True)
-class Door:
+class Endpoint:
     """One method of a resource: who may come in, and who answers. `level` of None: everybody."""
 
-    level: "Level | None"
+    level: "AccessLevel | None"
     handler: Handler
 
 
 class Resource:
     """What one kind of path can be asked for. Several families may each know some of its methods."""
 
-    def __init__(self, level: "Level | None", handlers: dict[str, Handler]) -> None:
-        self.doors = {method: Door(level, handler) for method, handler in handlers.items()}
+    def __init__(self, level: "AccessLevel | None", handlers: dict[str, Handler]) -> None:
+        self.endpoints = {method: Endpoint(level, handler) for method, handler in handlers.items()}
 
     def allowed(self) -> str:
         """The methods, as the header `allow` has them."""
@@ -49,10 +56,10 @@ class Resource:
         return ", ".join([*(["HEAD"] if "GET" in known else []), *known, "OPTIONS"])
 
     def methods(self) -> list[str]:
-        return [method for method in METHODS if method in self.doors]
+        return [method for method in METHODS if method in self.endpoints]
 
-    def door(self, method: str) -> Door | None:
-        return self.doors.get("GET" if method == "HEAD" else method)
+    def endpoint(self, method: str) -> Endpoint | None:
+        return self.endpoints.get("GET" if method == "HEAD" else method)
 
 
 @dataclass
@@ -85,8 +92,8 @@ class Router:
         if node.resource is None:
             node.resource = self.resources[template] = resource
             return
-        assert not node.resource.doors.keys() & resource.doors.keys(), f"{template} is there already"
-        node.resource.doors.update(resource.doors)
+        assert not node.resource.endpoints.keys() & resource.endpoints.keys(), f"{template} is there already"
+        node.resource.endpoints.update(resource.endpoints)
 
     def find(self, segments: list[str]) -> tuple[Resource, dict[str, str]] | None:
         """The resource of a path, and what the names in its template stand for."""
@@ -115,3 +122,49 @@ def segments_of(raw_path: bytes) -> list[str] | None:
         return None
     parts = raw_path.removeprefix(b"/").removesuffix(b"/").split(b"/")
     return [unquote_to_bytes(part).decode("utf-8", "surrogateescape") for part in parts]
+
+
+AccessLevel = Callable[[ApiRequest], str]
+
+_NO_VHOST = "User not authorised to access virtual host"
+_NO_OBJECT = "User not authorised to access object"
+
+
+def manager(call: ApiRequest) -> str:
+    """Any of the tags that open the API."""
+    return ""
+
+
+def monitor(call: ApiRequest) -> str:
+    return "" if call.api_user.is_monitor else "Not monitor user"
+
+
+def administrator(call: ApiRequest) -> str:
+    return "" if call.api_user.is_administrator else "Not administrator user"
+
+
+def in_vhost(call: ApiRequest) -> str:
+    """An administrator, or somebody with permissions in the virtual host of the path, if it names one."""
+    return "" if call.api_user.is_administrator or _enters_vhost(call) else _NO_VHOST
+
+
+def in_vhost_or_monitor(call: ApiRequest) -> str:
+    return "" if call.api_user.is_monitor or _enters_vhost(call) else _NO_VHOST
+
+
+def policymaker(call: ApiRequest) -> str:
+    """A policymaker in the virtual host of the path, or an administrator."""
+    api_user = call.api_user
+    if api_user.is_administrator or (api_user.is_policymaker and _enters_vhost(call)):
+        return ""
+    return _NO_OBJECT
+
+
+def any_policymaker(call: ApiRequest) -> str:
+    """For what belongs to no virtual host."""
+    return "" if call.api_user.is_policymaker else _NO_OBJECT
+
+
+def _enters_vhost(call: ApiRequest) -> bool:
+    name = call.params.get("vhost")
+    return name is None or name in call.api_user.vhosts or name not in call.context.broker.vhosts

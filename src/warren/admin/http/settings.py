@@ -1,6 +1,6 @@
 """What an operator may set about the HTTP server, as plain values.
 
-Not here: where the values come from (`node.config`), where the server listens (`node.http_door`).
+Not here: where the values come from (`node.config`), where the server listens (`node.http_listeners`).
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ FITNESS_PATH = "/api/warren/fitness"
 
 
 @dataclass(frozen=True)
-class LinkLimits:
+class HttpLimits:
     """`management.tcp.*_timeout`, and what nobody needs to set."""
 
     # from the first byte of a request to the end of its head

@@ -1,1 +1,3 @@
-"""Lists of many rows: filters, pages, order and columns, without building a row that nobody sees."""
+"""Lists of many rows: filters, pages, order and columns. Only rows that are shown are built.
+Not here: the fields of a row (`admin.resources`).
+"""

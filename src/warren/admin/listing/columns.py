@@ -6,6 +6,13 @@ before its end, the value is what it leads to. A row of which nothing is wanted 
 `Wanted` also tells whoever builds rows what need not be built.
 
 Not here: the rows (`admin.views`).
+
+The order of rows: by a column, then by what they are ordered by anyway, in the order of Erlang's terms.
+
+Numbers come before null, false and true, those before objects and lists, and texts last; that is the order in which
+RabbitMQ lists columns of mixed kinds.
+
+Not here: getting at the column (`listing.columns`).
 """
 
 from typing import Any
@@ -13,7 +20,7 @@ from typing import Any
 _Tree = dict[str, "_Tree"]
 
 
-class Wanted:
+class ColumnSelection:
     """Some fields of a row, or all of them."""
 
     def __init__(self, paths: list[str] | None) -> None:
@@ -34,13 +41,13 @@ class Wanted:
         return _cut(row, self._tree) if self._tree else []
 
 
-EVERYTHING = Wanted(None)
+ALL_COLUMNS = ColumnSelection(None)
 
 
-def wanted_of(query: dict[str, str]) -> Wanted:
+def selected_columns(query: dict[str, str]) -> ColumnSelection:
     """What a request asks for."""
     columns = query.get("columns")
-    return EVERYTHING if columns is None else Wanted([path for path in columns.split(",") if path])
+    return ALL_COLUMNS if columns is None else ColumnSelection([path for path in columns.split(",") if path])
 
 
 def value_at(row: Any, path: str) -> Any:
@@ -79,3 +86,21 @@ def _cut(value: Any, tree: _Tree) -> Any:
     if isinstance(value, list):
         return [_cut(item, tree) for item in value]
     return value
+
+
+SortKey = tuple[int, Any]
+
+
+def sort_key(value: Any) -> SortKey:
+    """Where a value stands: comparable with the place of any other."""
+    if isinstance(value, bool):
+        return (1, "true" if value else "false")
+    if isinstance(value, int | float):
+        return (0, value)
+    if value is None:
+        return (1, "null")
+    if isinstance(value, str):
+        return (3, value)
+    if isinstance(value, dict):
+        return (2, [(3, [(3, name), sort_key(item)]) for name, item in sorted(value.items())])
+    return (2, [sort_key(item) for item in value])

@@ -7,30 +7,32 @@ because rules read them and there is an equivalent: the uptime, garbage collecti
 Not here: where the values come from (`metrics.readings`, `metrics.objects`), families of our own (`metrics.own`).
 """
 
-from warren.admin.metrics.text import COUNTER, GAUGE, UNTYPED, Family
+from warren.admin.metrics.text import COUNTER, GAUGE, UNTYPED, MetricFamily
 
-Families = tuple[Family, ...]
+Families = tuple[MetricFamily, ...]
 
 
 def _counters(**helps: str) -> Families:
-    return tuple(Family(name, COUNTER, text) for name, text in helps.items())
+    return tuple(MetricFamily(name, COUNTER, text) for name, text in helps.items())
 
 
 def _gauges(**helps: str) -> Families:
-    return tuple(Family(name, GAUGE, text) for name, text in helps.items())
+    return tuple(MetricFamily(name, GAUGE, text) for name, text in helps.items())
 
 
 PROCESS: Families = _gauges(process_start_time_seconds="When the node's process started, in seconds since 1970")
 
 ALARMS: Families = (
-    Family("alarms_file_descriptor_limit", UNTYPED, "1 while the node has no file descriptors left, else 0"),
-    Family("alarms_free_disk_space_watermark", UNTYPED, "1 while publishers wait because the disk is nearly full"),
-    Family("alarms_memory_used_watermark", UNTYPED, "1 while publishers wait because memory is nearly used up"),
+    MetricFamily("alarms_file_descriptor_limit", UNTYPED, "1 while the node has no file descriptors left, else 0"),
+    MetricFamily(
+        "alarms_free_disk_space_watermark", UNTYPED, "1 while publishers wait because the disk is nearly full"
+    ),
+    MetricFamily("alarms_memory_used_watermark", UNTYPED, "1 while publishers wait because memory is nearly used up"),
 )
 
 IDENTITY: Families = (
-    Family("build_info", UNTYPED, "Always 1; the labels say which versions run"),
-    Family("identity_info", UNTYPED, "Always 1; the labels say which node of which cluster this is"),
+    MetricFamily("build_info", UNTYPED, "Always 1; the labels say which versions run"),
+    MetricFamily("identity_info", UNTYPED, "Always 1; the labels say which node of which cluster this is"),
 )
 
 CHURN: Families = _counters(

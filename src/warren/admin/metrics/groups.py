@@ -10,105 +10,105 @@ Not here: names and values (`metrics.families`, `metrics.readings`, `metrics.obj
 from collections.abc import Callable
 from typing import NamedTuple
 
-from warren.admin.metrics import families, objects, own, readings
+from warren.admin.metrics import families, node_values, object_values
 from warren.admin.metrics.families import Families
-from warren.admin.metrics.readings import Rows
-from warren.admin.metrics.scene import Scene
+from warren.admin.metrics.node_values import Rows
+from warren.admin.metrics.scrape_source import ScrapeSource
 
 RABBITMQ = "rabbitmq_"
 DETAILED = "rabbitmq_detailed_"
 CLUSTER = "rabbitmq_cluster_"
-OWN = "warren_"
+WARREN_PREFIX = "warren_"
 NO_PREFIX = ""
 
 
-class Group(NamedTuple):
+class MetricGroup(NamedTuple):
     """Families whose values are read together."""
 
     families: Families
-    rows: Callable[[Scene], Rows]
+    rows: Callable[[ScrapeSource], Rows]
     prefix: str = RABBITMQ
 
 
 _NODE = [
-    Group(families.PROCESS, readings.process, NO_PREFIX),
-    Group(own.PROCESS, own.process, NO_PREFIX),
-    Group(families.ALARMS, readings.alarms),
-    Group(families.CHURN, readings.churn),
-    Group(families.NODE_COARSE, readings.node_coarse),
-    Group(families.NODE, readings.node),
-    Group(families.PERSISTER, readings.persister),
-    Group(families.AUTH, readings.auth),
+    MetricGroup(families.PROCESS, node_values.process, NO_PREFIX),
+    MetricGroup(node_values.WARREN_PROCESS, node_values.warren_process, NO_PREFIX),
+    MetricGroup(families.ALARMS, node_values.alarms),
+    MetricGroup(families.CHURN, node_values.churn),
+    MetricGroup(families.NODE_COARSE, node_values.node_coarse),
+    MetricGroup(families.NODE, node_values.node),
+    MetricGroup(families.PERSISTER, node_values.persister),
+    MetricGroup(families.AUTH, node_values.auth),
 ]
 _IDENTITY = [
-    Group(families.IDENTITY[:1], readings.build),
-    Group(families.IDENTITY[1:], readings.identity),
+    MetricGroup(families.IDENTITY[:1], node_values.build),
+    MetricGroup(families.IDENTITY[1:], node_values.identity),
 ]
 _LAST = [
-    Group(families.OBJECTS, readings.objects),
+    MetricGroup(families.OBJECTS, node_values.objects),
     *_IDENTITY,
-    Group(families.GLOBAL_PUBLISHING, readings.global_publishing),
-    Group(families.GLOBAL_TAKING, readings.global_taking),
-    Group(families.GLOBAL_DEAD, readings.global_dead),
-    Group(own.BUILD, own.build, OWN),
-    Group(own.LOOP, own.loop, OWN),
-    Group(own.JOURNAL, own.journal, OWN),
-    Group(own.CERTIFICATES, own.certificates, OWN),
+    MetricGroup(families.GLOBAL_PUBLISHING, node_values.global_publishing),
+    MetricGroup(families.GLOBAL_TAKING, node_values.global_taking),
+    MetricGroup(families.GLOBAL_DEAD, node_values.global_dead),
+    MetricGroup(node_values.WARREN_BUILD, node_values.warren_build, WARREN_PREFIX),
+    MetricGroup(node_values.LOOP_LAG, node_values.loop_lag, WARREN_PREFIX),
+    MetricGroup(node_values.JOURNAL, node_values.journal, WARREN_PREFIX),
+    MetricGroup(node_values.CERTIFICATES, node_values.certificates, WARREN_PREFIX),
 ]
 
 WHOLE = [
     *_NODE,
-    Group(families.QUEUE_COARSE, readings.queue_coarse),
-    Group(families.QUEUE_CONSUMERS, readings.queue_consumers),
-    Group(families.QUEUE_SUMS, readings.queue),
-    Group(families.CHANNEL, readings.channel),
-    Group(families.CHANNEL_EXCHANGE, readings.channel_exchange),
-    Group(families.CHANNEL_QUEUE, readings.channel_queue),
-    Group(families.CONNECTION_COARSE, readings.connection_coarse),
-    Group(families.CONNECTION, readings.connection),
-    Group(families.QUEUE_PUBLISHED, readings.queue_published),
+    MetricGroup(families.QUEUE_COARSE, node_values.queue_coarse),
+    MetricGroup(families.QUEUE_CONSUMERS, node_values.queue_consumers),
+    MetricGroup(families.QUEUE_SUMS, node_values.queue),
+    MetricGroup(families.CHANNEL, node_values.channel),
+    MetricGroup(families.CHANNEL_EXCHANGE, node_values.channel_exchange),
+    MetricGroup(families.CHANNEL_QUEUE, node_values.channel_queue),
+    MetricGroup(families.CONNECTION_COARSE, node_values.connection_coarse),
+    MetricGroup(families.CONNECTION, node_values.connection),
+    MetricGroup(families.QUEUE_PUBLISHED, node_values.queue_published),
     *_LAST,
 ]
 
 PER_OBJECT = [
     *_NODE,
-    Group(families.QUEUE_COARSE, objects.queues_coarse),
-    Group(families.QUEUE_CONSUMERS, objects.queues_consumers),
-    Group(families.QUEUE, objects.queues),
-    Group(families.CHANNEL, objects.channels),
-    Group(families.CHANNEL_EXCHANGE, objects.channels_exchanges),
-    Group(families.CHANNEL_QUEUE, objects.channels_queues),
-    Group(families.CONNECTION_COARSE, objects.connections_coarse),
-    Group(families.CONNECTION, objects.connections),
-    Group(families.QUEUE_PUBLISHED, objects.queues_published),
+    MetricGroup(families.QUEUE_COARSE, object_values.queues_coarse),
+    MetricGroup(families.QUEUE_CONSUMERS, object_values.queues_consumers),
+    MetricGroup(families.QUEUE, object_values.queues),
+    MetricGroup(families.CHANNEL, object_values.channels),
+    MetricGroup(families.CHANNEL_EXCHANGE, object_values.channels_exchanges),
+    MetricGroup(families.CHANNEL_QUEUE, object_values.channels_queues),
+    MetricGroup(families.CONNECTION_COARSE, object_values.connections_coarse),
+    MetricGroup(families.CONNECTION, object_values.connections),
+    MetricGroup(families.QUEUE_PUBLISHED, object_values.queues_published),
     *_LAST,
 ]
 
-BY_NAME: dict[str, list[Group]] = {
-    "queue_coarse_metrics": [Group(families.QUEUE_COARSE, objects.queues_coarse, DETAILED)],
-    "queue_consumer_count": [Group(families.QUEUE_CONSUMERS, objects.queues_consumers, DETAILED)],
+BY_NAME: dict[str, list[MetricGroup]] = {
+    "queue_coarse_metrics": [MetricGroup(families.QUEUE_COARSE, object_values.queues_coarse, DETAILED)],
+    "queue_consumer_count": [MetricGroup(families.QUEUE_CONSUMERS, object_values.queues_consumers, DETAILED)],
     "queue_metrics": [
-        Group(families.QUEUE_CONSUMERS, objects.queues_consumers, DETAILED),
-        Group(families.QUEUE, objects.queues, DETAILED),
+        MetricGroup(families.QUEUE_CONSUMERS, object_values.queues_consumers, DETAILED),
+        MetricGroup(families.QUEUE, object_values.queues, DETAILED),
     ],
-    "channel_metrics": [Group(families.CHANNEL, objects.channels, DETAILED)],
-    "channel_exchange_metrics": [Group(families.CHANNEL_EXCHANGE, objects.channels_exchanges, DETAILED)],
-    "channel_queue_metrics": [Group(families.CHANNEL_QUEUE, objects.channels_queues, DETAILED)],
-    "channel_queue_exchange_metrics": [Group(families.QUEUE_PUBLISHED, objects.queues_published, DETAILED)],
-    "connection_coarse_metrics": [Group(families.CONNECTION_COARSE, objects.connections_coarse, DETAILED)],
-    "connection_metrics": [Group(families.CONNECTION, objects.connections, DETAILED)],
-    "connection_churn_metrics": [Group(families.CHURN, readings.churn, DETAILED)],
-    "node_coarse_metrics": [Group(families.NODE_COARSE, readings.node_coarse, DETAILED)],
-    "node_metrics": [Group(families.NODE, readings.node, DETAILED)],
-    "node_persister_metrics": [Group(families.PERSISTER, readings.persister, DETAILED)],
-    "auth_attempt_metrics": [Group(families.AUTH, readings.auth, DETAILED)],
-    "vhost_status": [Group(families.VHOST_STATUS, objects.vhost_status, CLUSTER)],
-    "exchange_names": [Group(families.EXCHANGE_NAMES, objects.exchange_names, CLUSTER)],
-    "exchange_bindings": [Group(families.EXCHANGE_BINDINGS, objects.exchange_bindings, CLUSTER)],
+    "channel_metrics": [MetricGroup(families.CHANNEL, object_values.channels, DETAILED)],
+    "channel_exchange_metrics": [MetricGroup(families.CHANNEL_EXCHANGE, object_values.channels_exchanges, DETAILED)],
+    "channel_queue_metrics": [MetricGroup(families.CHANNEL_QUEUE, object_values.channels_queues, DETAILED)],
+    "channel_queue_exchange_metrics": [MetricGroup(families.QUEUE_PUBLISHED, object_values.queues_published, DETAILED)],
+    "connection_coarse_metrics": [MetricGroup(families.CONNECTION_COARSE, object_values.connections_coarse, DETAILED)],
+    "connection_metrics": [MetricGroup(families.CONNECTION, object_values.connections, DETAILED)],
+    "connection_churn_metrics": [MetricGroup(families.CHURN, node_values.churn, DETAILED)],
+    "node_coarse_metrics": [MetricGroup(families.NODE_COARSE, node_values.node_coarse, DETAILED)],
+    "node_metrics": [MetricGroup(families.NODE, node_values.node, DETAILED)],
+    "node_persister_metrics": [MetricGroup(families.PERSISTER, node_values.persister, DETAILED)],
+    "auth_attempt_metrics": [MetricGroup(families.AUTH, node_values.auth, DETAILED)],
+    "vhost_status": [MetricGroup(families.VHOST_STATUS, object_values.vhost_status, CLUSTER)],
+    "exchange_names": [MetricGroup(families.EXCHANGE_NAMES, object_values.exchange_names, CLUSTER)],
+    "exchange_bindings": [MetricGroup(families.EXCHANGE_BINDINGS, object_values.exchange_bindings, CLUSTER)],
 }
 
 
-def named(names: list[str]) -> list[Group]:
+def named(names: list[str]) -> list[MetricGroup]:
     """The groups of these names, each once; names nobody knows are not minded."""
     chosen = [group for name in names for group in BY_NAME.get(name, [])]
     return [*dict.fromkeys(chosen), *_IDENTITY]

@@ -1,8 +1,8 @@
-"""Prometheus' text format, version 0.0.4.
+r"""Prometheus' text format, version 0.0.4.
 
 A family is a name, a type, a sentence and samples; all samples of a family follow its head, once. A label's value may
 be any text: backslash, quote and newline are escaped. Names in AMQP are bytes; those that are not UTF-8 are shown as
-`\\xff`, because the format is UTF-8 throughout.
+`\xff`, because the format is UTF-8 throughout.
 
 Not here: which families there are (`metrics.families`).
 """
@@ -20,7 +20,7 @@ Value = int | float | None
 """None is known to be unknown: NaN."""
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """What its samples mean; the name is without its prefix."""
 
     name: str

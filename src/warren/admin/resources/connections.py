@@ -3,35 +3,44 @@
 Whoever may not monitor sees their own only.
 
 Not here: closing connections.
+
+Connections are closed by operators, or by whose they are.
+
+Not here: reading them (`resources.connections`).
 """
 
 from collections.abc import Iterator
 
-from warren.admin.cluster.forwarding import elsewhere
-from warren.admin.cluster.question import WAITING, Key, Part
-from warren.admin.http.answers import Answer, json_answer
-from warren.admin.http.call import Call
-from warren.admin.http.faults import bad_request, not_authorised, not_found
-from warren.admin.http.levels import in_vhost, manager
-from warren.admin.http.router import Resource
-from warren.admin.http.spans import spans_of
-from warren.admin.listing.listed import Gathered, Listed, Row, whole
-from warren.admin.listing.rows import answer_list, answer_object
-from warren.admin.station import Station
-from warren.admin.views.channels import ChannelRows, channel_name, consumer_row
-from warren.admin.views.connections import ConnectionRows, connection_name, listed_connections
-from warren.admin.views.queues import consumers_here, waiting_consumers
-from warren.model.ports import QueuePort
-from warren.queue.arguments import type_of
-from warren.queue.stream_arguments import STREAM
-from warren.remote.remote_queue import RemoteQueue
-from warren.remote.seat import Seat
-from warren.session.channel import Channel
-from warren.session.connection import Connection
-from warren.session.consumer import ChannelConsumer
+from warren.admin.context import AdminContext
+from warren.admin.forwarding import ALONE, forward_to_owner
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, bad_request, json_response, no_content, not_authorised, not_found
+from warren.admin.http.router import Resource, in_vhost, manager
+from warren.admin.listing.lists import GatheredObjects, ObjectList, Row, full_rows
+from warren.admin.listing.responses import list_response, object_response
+from warren.admin.message_stats import sample_spans
+from warren.admin.peers import WAITING, QueryPart, RowKey
+from warren.admin.resources.connection_rows import (
+    ChannelRows,
+    ConnectionRows,
+    channel_name,
+    connection_row_name,
+    consumer_row,
+    listed_connections,
+)
+from warren.admin.resources.queues import consumers_here, waiting_consumers
+from warren.broker.commands.requests import ForceCloseConnection
+from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
+from warren.broker.links.remote_queue import RemoteQueue
+from warren.broker.model.events import CommandBatch
+from warren.broker.model.ports import QueuePort
+from warren.broker.queues.arguments import STREAM, type_of
+from warren.broker.sessions.channel import Channel
+from warren.broker.sessions.connection import Connection
+from warren.broker.sessions.consumers import ChannelConsumer
 
 
-def routes(station: Station) -> dict[str, Resource]:
+def routes(context: AdminContext) -> dict[str, Resource]:
     return {
         "/api/connections": Resource(manager, {"GET": all_connections}),
         "/api/connections/{name}": Resource(manager, {"GET": one_connection}),
@@ -46,128 +55,134 @@ def routes(station: Station) -> dict[str, Resource]:
     }
 
 
-def connection_named(call: Call, name: str) -> Connection | None:
+def connection_named(call: ApiRequest, name: str) -> Connection | None:
     """The connection of that name, if it is one of this node; a fault if it is somebody else's."""
-    for connection in listed_connections(call.station.broker):
-        if connection_name(connection) == name:
-            visitor = call.visitor
-            if not visitor.is_monitor and connection.user != visitor.name:
+    for connection in listed_connections(call.context.broker):
+        if connection_row_name(connection) == name:
+            api_user = call.api_user
+            if not api_user.is_monitor and connection.user != api_user.name:
                 raise not_authorised("User not authorised to access object")
             return connection
     return None
 
 
-async def all_connections(call: Call) -> Answer:
+async def all_connections(call: ApiRequest) -> ApiResponse:
     return await _list_connections(call, _seen_connections(call))
 
 
-async def connections_of_vhost(call: Call) -> Answer:
+async def connections_of_vhost(call: ApiRequest) -> ApiResponse:
     return await _list_connections(call, _in_vhost(call))
 
 
-async def one_connection(call: Call) -> Answer:
+async def one_connection(call: ApiRequest) -> ApiResponse:
     connection = connection_named(call, call.params["name"])
     if connection is None:
-        return await elsewhere(call)
-    return answer_object(call, _connection_rows(call).detailed(connection))
+        return await forward_to_owner(call)
+    return object_response(call, _connection_rows(call).detailed(connection))
 
 
-async def connections_of_user(call: Call) -> Answer:
+async def connections_of_user(call: ApiRequest) -> ApiResponse:
     user = call.params["user"]
     found = [connection for connection in _seen_connections(call) if connection.user == user]
-    listed = Listed(found, whole(_connection_rows(call).short), connection_name, spread=Gathered(_connection_key))
-    return await answer_list(call, listed, paginated=False)
+    listed = ObjectList(
+        found, full_rows(_connection_rows(call).short), connection_row_name, spread=GatheredObjects(_connection_key)
+    )
+    return await list_response(call, listed, paginated=False)
 
 
-async def all_channels(call: Call) -> Answer:
+async def all_channels(call: ApiRequest) -> ApiResponse:
     return await _list_channels(call, _seen_connections(call))
 
 
-async def channels_of_connection(call: Call) -> Answer:
+async def channels_of_connection(call: ApiRequest) -> ApiResponse:
     connection = connection_named(call, call.params["name"])
-    return await (elsewhere(call) if connection is None else _list_channels(call, [connection]))
+    return await (forward_to_owner(call) if connection is None else _list_channels(call, [connection]))
 
 
-async def channels_of_vhost(call: Call) -> Answer:
+async def channels_of_vhost(call: ApiRequest) -> ApiResponse:
     return await _list_channels(call, _in_vhost(call))
 
 
-async def one_channel(call: Call) -> Answer:
+async def one_channel(call: ApiRequest) -> ApiResponse:
     _refuse_without_stats(call)
     name = call.params["name"]
     connection = connection_named(call, name.rpartition(" (")[0])
     if connection is None:
-        return await elsewhere(call)
+        return await forward_to_owner(call)
     for channel in connection.channels.values():
         if channel_name(channel) == name:
-            return answer_object(call, _channel_rows(call).detailed(channel))
+            return object_response(call, _channel_rows(call).detailed(channel))
     raise not_found()
 
 
-async def all_consumers(call: Call) -> Answer:
-    vhosts = list(call.station.broker.vhosts) if call.visitor.is_monitor else call.visitor.vhosts
+async def all_consumers(call: ApiRequest) -> ApiResponse:
+    vhosts = list(call.context.broker.vhosts) if call.api_user.is_monitor else call.api_user.vhosts
     return await _list_consumers(call, vhosts)
 
 
-async def consumers_of_vhost(call: Call) -> Answer:
+async def consumers_of_vhost(call: ApiRequest) -> ApiResponse:
     return await _list_consumers(call, [call.vhost().name])
 
 
-def _seen_connections(call: Call) -> list[Connection]:
-    found = listed_connections(call.station.broker)
-    visitor = call.visitor
-    return found if visitor.is_monitor else [connection for connection in found if connection.user == visitor.name]
+def _seen_connections(call: ApiRequest) -> list[Connection]:
+    found = listed_connections(call.context.broker)
+    api_user = call.api_user
+    return found if api_user.is_monitor else [connection for connection in found if connection.user == api_user.name]
 
 
-def _in_vhost(call: Call) -> list[Connection]:
+def _in_vhost(call: ApiRequest) -> list[Connection]:
     name = call.vhost().name
     return [c for c in _seen_connections(call) if c.vhost is not None and c.vhost.name == name]
 
 
-def _connection_rows(call: Call) -> ConnectionRows:
-    return ConnectionRows(call.station.facts.name, call.station.history, spans_of(call.query))
+def _connection_rows(call: ApiRequest) -> ConnectionRows:
+    return ConnectionRows(call.context.facts.name, call.context.history, sample_spans(call.query))
 
 
-def _channel_rows(call: Call) -> ChannelRows:
-    station = call.station
-    return ChannelRows(station.facts.name, station.history, station.facts.now_ms(), spans_of(call.query))
+def _channel_rows(call: ApiRequest) -> ChannelRows:
+    context = call.context
+    return ChannelRows(context.facts.name, context.history, context.facts.now_ms(), sample_spans(call.query))
 
 
-def _connection_key(connection: Connection) -> Key:
-    return (connection_name(connection),)
+def _connection_key(connection: Connection) -> RowKey:
+    return (connection_row_name(connection),)
 
 
-def _channel_key(channel: Channel) -> Key:
+def _channel_key(channel: Channel) -> RowKey:
     return (channel_name(channel),)
 
 
-def _consumer_key(found: tuple[ChannelConsumer, bool]) -> Key:
+def _consumer_key(found: tuple[ChannelConsumer, bool]) -> RowKey:
     consumer = found[0]
     return (consumer.tag, channel_name(consumer.channel), consumer.queue.vhost, consumer.queue.name)
 
 
-async def _list_connections(call: Call, connections: list[Connection]) -> Answer:
+async def _list_connections(call: ApiRequest, connections: list[Connection]) -> ApiResponse:
     rows = _connection_rows(call)
     build = rows.short if call.flag("disable_stats") else rows.row
-    return await answer_list(call, Listed(connections, whole(build), connection_name, spread=Gathered(_connection_key)))
+    return await list_response(
+        call, ObjectList(connections, full_rows(build), connection_row_name, spread=GatheredObjects(_connection_key))
+    )
 
 
-async def _list_channels(call: Call, connections: list[Connection]) -> Answer:
+async def _list_channels(call: ApiRequest, connections: list[Connection]) -> ApiResponse:
     _refuse_without_stats(call)
     channels: list[Channel] = [channel for connection in connections for channel in connection.channels.values()]
-    listed = Listed(channels, whole(_channel_rows(call).row), channel_name, spread=Gathered(_channel_key))
-    return await answer_list(call, listed)
+    listed = ObjectList(
+        channels, full_rows(_channel_rows(call).row), channel_name, spread=GatheredObjects(_channel_key)
+    )
+    return await list_response(call, listed)
 
 
-def _refuse_without_stats(call: Call) -> None:
+def _refuse_without_stats(call: ApiRequest) -> None:
     if call.flag("disable_stats"):
         raise bad_request("Stats in management UI are disabled on this node")
 
 
-async def _list_consumers(call: Call, vhosts: list[str]) -> Answer:
-    node = call.station.facts.name
+async def _list_consumers(call: ApiRequest, vhosts: list[str]) -> ApiResponse:
+    node = call.context.facts.name
     if call.part is not None and call.part.kind == WAITING:
-        return json_answer(list(_waiting(call, vhosts)))
+        return json_response(list(_waiting(call, vhosts)))
     consumers = list(_consumers(call, vhosts))
     waiting = await _told_to_wait(call, [consumer for consumer, _ in consumers]) | set(_waiting(call, vhosts))
 
@@ -176,13 +191,13 @@ async def _list_consumers(call: Call, vhosts: list[str]) -> Answer:
         queue = consumer.queue
         return consumer_row(node, consumer, active and (queue.vhost, queue.name, node, consumer.tag) not in waiting)
 
-    listed = Listed(consumers, whole(build), _tag, spread=Gathered(_consumer_key))
-    return await answer_list(call, listed, paginated=False)
+    listed = ObjectList(consumers, full_rows(build), _tag, spread=GatheredObjects(_consumer_key))
+    return await list_response(call, listed, paginated=False)
 
 
-def _waiting(call: Call, vhosts: list[str]) -> Iterator[Key]:
+def _waiting(call: ApiRequest, vhosts: list[str]) -> Iterator[RowKey]:
     """Consumers of other nodes' clients that are not active: queue, node and tag of each."""
-    broker = call.station.broker
+    broker = call.context.broker
     for vhost in vhosts:
         if vhost in broker.vhosts:
             for queue in broker.vhosts[vhost].own_queues():
@@ -191,11 +206,15 @@ def _waiting(call: Call, vhosts: list[str]) -> Iterator[Key]:
                         yield vhost, queue.name, node, tag
 
 
-async def _told_to_wait(call: Call, consumers: list[ChannelConsumer]) -> set[Key]:
+async def _told_to_wait(call: ApiRequest, consumers: list[ChannelConsumer]) -> set[RowKey]:
     """Which of several consumers of a queue elsewhere is active its home knows; it is asked if there may be several."""
     queues = [consumer.queue for consumer in consumers]
-    homes = {queue.node for queue in queues if isinstance(queue, RemoteQueue | Seat) and _may_have_waiting(queue)}
-    told = await call.station.peers.ask_all(call.question(Part(WAITING)), homes)
+    homes = {
+        queue.node
+        for queue in queues
+        if isinstance(queue, RemoteQueue | MirroredQueueProxy) and _may_have_waiting(queue)
+    }
+    told = await call.context.peers.ask_all(call.question(QueryPart(WAITING)), homes)
     return {tuple(found) for answer in told.values() if answer.status == 200 for found in answer.document}
 
 
@@ -208,9 +227,9 @@ def _tag(found: tuple[ChannelConsumer, bool]) -> str:
     return found[0].tag
 
 
-def _consumers(call: Call, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer, bool]]:
+def _consumers(call: ApiRequest, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer, bool]]:
     """Those of this node's clients that the visitor may see, and whether each is active."""
-    broker, visitor = call.station.broker, call.visitor
+    broker, api_user = call.context.broker, call.api_user
     for name in vhosts:
         if name not in broker.vhosts:
             continue
@@ -218,5 +237,46 @@ def _consumers(call: Call, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer,
             for consumer, active in consumers_here(queue, broker.vhosts[name].own_queue(queue.name)):
                 if not isinstance(consumer, ChannelConsumer) or consumer.channel.connection.opened.internal:
                     continue
-                if visitor.is_monitor or consumer.channel.connection.user == visitor.name:
+                if api_user.is_monitor or consumer.channel.connection.user == api_user.name:
                     yield consumer, active
+
+
+DEFAULT_REASON = "Closed via management plugin"
+
+
+def change_routes(context: AdminContext) -> dict[str, Resource]:
+    return {
+        "/api/connections/{name}": Resource(manager, {"DELETE": close_one}),
+        "/api/connections/username/{user}": Resource(manager, {"DELETE": close_all_of_user}),
+    }
+
+
+async def close_one(call: ApiRequest) -> ApiResponse:
+    connection = connection_named(call, call.params["name"])
+    return await (forward_to_owner(call) if connection is None else _close(call, [connection]))
+
+
+async def close_all_of_user(call: ApiRequest) -> ApiResponse:
+    user = call.params["user"]
+    if not call.api_user.is_monitor and user != call.api_user.name:
+        raise not_authorised("User not authorised to access object")
+    if call.part is None:
+        await call.context.peers.ask_all(call.question(ALONE))
+    return await _close(call, [one for one in listed_connections(call.context.broker) if one.user == user])
+
+
+async def _close(call: ApiRequest, connections: list[Connection]) -> ApiResponse:
+    api_user = call.api_user
+    if any(connection.user != api_user.name for connection in connections) and not api_user.is_administrator:
+        raise not_authorised("User not authorised to access object")
+    reason = _reason(call)
+    await call.context.command_queue.carry_out(
+        CommandBatch([ForceCloseConnection(one.connection_id, reason) for one in connections])
+    )
+    return no_content()
+
+
+def _reason(call: ApiRequest) -> str:
+    """What the header `X-Reason` says; its bytes are UTF-8, which HTTP knows nothing of."""
+    given = call.header("x-reason").encode("latin-1").decode("utf-8", "replace")
+    return given or DEFAULT_REASON

@@ -1,47 +1,214 @@
 """Definitions, to take away.
 
 Not here: bringing them.
+
+Everything that was declared, as one document that RabbitMQ can take over, and that can come from it.
+
+Left out is what is there anyway (the exchanges every virtual host begins with) and what belongs to a connection
+(exclusive queues). The document of one virtual host does not name it, so that it fits any other.
+
+Not here: taking a document over.
+
+Definitions are brought over HTTP, as the body of a request or as a form's file.
+
+Not here: taking them away (`resources.definitions`), what becomes of them (`admin.importing`).
+
+A file that a browser's form sends (`multipart/form-data`), and where the form wants to go afterwards.
+
+Not here: any other body, which is the file itself.
 """
 
 import re
+from email import message_from_bytes
+from email.message import Message
+from typing import Any
 
-from warren.admin.http.answers import Answer
-from warren.admin.http.call import Call
-from warren.admin.http.faults import bad_request
-from warren.admin.http.levels import administrator
-from warren.admin.http.router import Resource
-from warren.admin.listing.rows import answer_object
-from warren.admin.station import Station
-from warren.admin.views import definitions
+from warren.admin.context import AdminContext
+from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, no_content
+from warren.admin.http.router import Resource, administrator
+from warren.admin.listing.responses import object_response
+from warren.admin.rabbitmq_json import amqp_json
+from warren.admin.resources import exchanges
+from warren.admin.resources.access import permission_row, topic_permission_row, user_row
+from warren.admin.resources.policies import global_parameter_row, parameter_rows, policy_row
+from warren.broker.broker import Broker
+from warren.broker.sessions.handshake import COMPATIBLE_VERSION
+from warren.broker.vhost import Vhost
+
+
+def definitions_document(broker: Broker) -> dict[str, Any]:
+    """The document of a node."""
+    access, policies = broker.access, broker.policies
+    vhosts = [broker.vhosts[name] for name in sorted(broker.vhosts)]
+    return {
+        "rabbit_version": COMPATIBLE_VERSION,
+        "rabbitmq_version": COMPATIBLE_VERSION,
+        "product_name": "RabbitMQ",
+        "product_version": COMPATIBLE_VERSION,
+        "users": [user_row(access.users[name]) for name in sorted(access.users)],
+        "vhosts": [_vhost(vhost) for vhost in vhosts],
+        "permissions": [permission_row(access.permissions[key]) for key in sorted(access.permissions)],
+        "topic_permissions": [
+            topic_permission_row(access.topic_permissions[key]) for key in sorted(access.topic_permissions)
+        ],
+        "parameters": list(parameter_rows(broker)),
+        "global_parameters": [
+            global_parameter_row(name, value) for name, value in sorted(policies.global_parameters.items())
+        ],
+        "policies": [policy_row(policies.policies[key]) for key in sorted(policies.policies)],
+        "queues": [row for vhost in vhosts for row in _queues(vhost)],
+        "exchanges": [row for vhost in vhosts for row in _exchanges(vhost)],
+        "bindings": [row for vhost in vhosts for row in _bindings(vhost)],
+    }
+
+
+def vhost_definitions_document(broker: Broker, vhost: Vhost) -> dict[str, Any]:
+    """The document of one virtual host."""
+    policies = broker.policies.policies
+    return {
+        "rabbit_version": COMPATIBLE_VERSION,
+        "parameters": [row for row in parameter_rows(broker) if row["vhost"] == vhost.name],
+        "policies": [policy_row(policies[key]) for key in sorted(policies) if key[0] == vhost.name],
+        "queues": [_nameless(row) for row in _queues(vhost)],
+        "exchanges": [_nameless(row) for row in _exchanges(vhost)],
+        "bindings": [_nameless(row) for row in _bindings(vhost)],
+    }
+
+
+def _nameless(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "vhost"}
+
+
+def _vhost(vhost: Vhost) -> dict[str, Any]:
+    """RabbitMQ exports the name alone, and imports the rest as well."""
+    described = {"description": vhost.description, "tags": vhost.tags}
+    return {"name": vhost.name} | {name: value for name, value in described.items() if value}
+
+
+def _queues(vhost: Vhost) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": queue.name,
+            "vhost": vhost.name,
+            "durable": queue.durable,
+            "auto_delete": queue.auto_delete,
+            "arguments": amqp_json(queue.arguments),
+        }
+        for queue in vhost.topology.queues.values()
+        if not queue.exclusive
+    ]
+
+
+def _exchanges(vhost: Vhost) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": exchange.name,
+            "vhost": vhost.name,
+            "type": exchange.type,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": amqp_json(exchange.arguments),
+        }
+        for exchange in vhost.topology.exchanges.values()
+        if exchange.name and not exchange.name.startswith("amq.")
+    ]
+
+
+def _bindings(vhost: Vhost) -> list[dict[str, Any]]:
+    topology = vhost.topology
+    rows = []
+    for exchange in topology.exchanges.values():
+        for binding in exchange.outgoing:
+            facts = exchanges.binding_facts(vhost.name, binding)
+            queue = topology.queues.get(facts.destination) if facts.destination_type == "queue" else None
+            if queue is None or not queue.exclusive:
+                row = exchanges.binding_row(facts)
+                del row["properties_key"]
+                rows.append(row)
+    return rows
+
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.@ -]", re.ASCII)
 
 
-def routes(station: Station) -> dict[str, Resource]:
+def routes(context: AdminContext) -> dict[str, Resource]:
     return {
-        "/api/definitions": Resource(administrator, {"GET": whole}),
-        "/api/all-configuration": Resource(administrator, {"GET": whole}),
-        "/api/definitions/{vhost}": Resource(administrator, {"GET": of_vhost}),
+        "/api/definitions": Resource(administrator, {"GET": all_definitions}),
+        "/api/all-configuration": Resource(administrator, {"GET": all_definitions}),
+        "/api/definitions/{vhost}": Resource(administrator, {"GET": vhost_definitions}),
     }
 
 
-async def whole(call: Call) -> Answer:
-    return _to_keep(call, answer_object(call, definitions.whole(call.station.broker)))
+async def all_definitions(call: ApiRequest) -> ApiResponse:
+    return _as_download(call, object_response(call, definitions_document(call.context.broker)))
 
 
-async def of_vhost(call: Call) -> Answer:
-    broker = call.station.broker
+async def vhost_definitions(call: ApiRequest) -> ApiResponse:
+    broker = call.context.broker
     vhost = broker.vhosts.get(call.params["vhost"])
     if vhost is None:
         raise bad_request("vhost_not_found")
-    return _to_keep(call, answer_object(call, definitions.of_vhost(broker, vhost)))
+    return _as_download(call, object_response(call, vhost_definitions_document(broker, vhost)))
 
 
-def _to_keep(call: Call, answer: Answer) -> Answer:
+def _as_download(call: ApiRequest, answer: ApiResponse) -> ApiResponse:
     """`download=FILE` asks the browser to keep the answer under that name."""
     if "download" not in call.query:
         return answer
     name = _NOT_IN_FILE_NAMES.sub("_", call.query["download"])
-    return Answer(
+    return ApiResponse(
         answer.status, answer.body, answer.content_type, {"content-disposition": f'attachment; filename="{name}"'}
     )
+
+
+def file_in_form(content_type: str, body: bytes) -> tuple[bytes, str]:
+    """The file within a form, and its field `redirect`; a body that is no form is the file."""
+    if not content_type.startswith("multipart/form-data"):
+        return body, ""
+    form = message_from_bytes(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
+    parts = {_field(part): part for part in form.walk() if not part.is_multipart()}
+    back_to = _content(parts["redirect"]).decode("ascii", "replace").strip() if "redirect" in parts else ""
+    file = _content(parts["file"]) if "file" in parts else b""
+    # only within this site: a relative place, never another host, and nothing that would end the header
+    return file, back_to if back_to.startswith(("../", "./", "#")) and back_to.isprintable() else ""
+
+
+def _field(part: Message) -> str:
+    return str(part.get_param("name", "", "content-disposition"))
+
+
+def _content(part: Message) -> bytes:
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
+
+
+def import_routes(context: AdminContext) -> dict[str, Resource]:
+    return {
+        "/api/definitions": Resource(administrator, {"POST": import_all}),
+        "/api/all-configuration": Resource(administrator, {"POST": import_all}),
+        "/api/definitions/{vhost}": Resource(administrator, {"POST": import_into_vhost}),
+    }
+
+
+async def import_all(call: ApiRequest) -> ApiResponse:
+    return await _import(call, "")
+
+
+async def import_into_vhost(call: ApiRequest) -> ApiResponse:
+    vhost = call.params["vhost"]
+    if vhost not in call.context.broker.vhosts:
+        raise HttpFault(404, "not_found", "vhost_not_found")
+    return await _import(call, vhost)
+
+
+async def _import(call: ApiRequest, vhost: str) -> ApiResponse:
+    body, back_to = file_in_form(call.header("content-type"), await call.body())
+    context = call.context
+    try:
+        await DefinitionImporter(context.broker, context.command_queue).take([DefinitionsFile("", body)], vhost)
+    except InvalidDefinitionsFile as error:
+        raise bad_request(f"failed_to_parse_json: {error}") from error
+    return ApiResponse(303, headers={"location": back_to}) if back_to else no_content()

@@ -3,21 +3,24 @@
 Each node tells of the links it runs.
 
 Not here: upstreams, which are parameters (`changes.policies`); restarting links (`changes.federation`).
+
+Links of federation are restarted, in the path of RabbitMQ's federation plugin.
+
+Not here: defining upstreams, as parameters (`changes.policies`); how links stand (`resources.federation`).
 """
 
-from warren.admin.bridges_port import Row
-from warren.admin.cluster.forwarding import ALONE
-from warren.admin.http.answers import Answer, json_answer
-from warren.admin.http.call import Call
-from warren.admin.http.levels import monitor
-from warren.admin.http.router import Resource
-from warren.admin.listing.rows import answer_rows
-from warren.admin.station import Station
+from warren.admin.context import AdminContext
+from warren.admin.forwarding import ALONE, at_node
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
+from warren.admin.http.router import Resource, monitor, policymaker
+from warren.admin.listing.responses import rows_response
+from warren.admin.ports import BridgeRow
 
 UP = ("running", "starting")
 
 
-def routes(station: Station) -> dict[str, Resource]:
+def routes(context: AdminContext) -> dict[str, Resource]:
     return {
         "/api/federation-links": Resource(monitor, {"GET": links}),
         "/api/federation-links/{vhost}": Resource(monitor, {"GET": links}),
@@ -26,30 +29,43 @@ def routes(station: Station) -> dict[str, Resource]:
     }
 
 
-async def links(call: Call) -> Answer:
+async def links(call: ApiRequest) -> ApiResponse:
     """The links of exchanges and queues in the virtual host of the path, or in those the visitor may enter."""
     return await _answer(call, only_down=False)
 
 
-async def links_down(call: Call) -> Answer:
+async def links_down(call: ApiRequest) -> ApiResponse:
     """Those of them that are broken."""
     return await _answer(call, only_down=True)
 
 
-async def _answer(call: Call, *, only_down: bool) -> Answer:
+async def _answer(call: ApiRequest, *, only_down: bool) -> ApiResponse:
     if call.part is not None:
-        return json_answer(call.station.bridges.federation_rows())
-    vhosts = [call.vhost().name] if "vhost" in call.params else list(call.station.broker.vhosts)
-    seen = set(vhosts).intersection(call.visitor.vhosts)
+        return json_response(call.context.bridges.federation_rows())
+    vhosts = [call.vhost().name] if "vhost" in call.params else list(call.context.broker.vhosts)
+    seen = set(vhosts).intersection(call.api_user.vhosts)
     rows = [row for row in await _rows(call) if row["vhost"] in seen and not (only_down and row["status"] in UP)]
-    return await answer_rows(call, sorted(rows, key=_place))
+    return await rows_response(call, sorted(rows, key=_place))
 
 
-async def _rows(call: Call) -> list[Row]:
-    rows = call.station.bridges.federation_rows()
-    told = await call.station.peers.ask_all(call.question(ALONE))
+async def _rows(call: ApiRequest) -> list[BridgeRow]:
+    rows = call.context.bridges.federation_rows()
+    told = await call.context.peers.ask_all(call.question(ALONE))
     return rows + [row for answer in told.values() if answer.status == 200 for row in answer.document]
 
 
-def _place(row: Row) -> list[str]:
+def _place(row: BridgeRow) -> list[str]:
     return [str(row.get(name, "")) for name in ("vhost", "type", "exchange", "queue", "upstream", "node")]
+
+
+def change_routes(context: AdminContext) -> dict[str, Resource]:
+    return {
+        "/api/federation-links/vhost/{vhost}/{id}/{node}/restart": Resource(policymaker, {"DELETE": at_node(restart)})
+    }
+
+
+async def restart(call: ApiRequest) -> ApiResponse:
+    """End a link and begin it anew."""
+    if not await call.context.bridges.restart_federation_link(call.vhost().name, call.params["id"]):
+        raise not_found()
+    return no_content()

@@ -2,28 +2,70 @@
 which have none.
 
 Not here: the aliveness test, which sends a message.
+
+Whether this node's mirrors are being synchronised right now: whether what they lack keeps coming.
+
+A mirror that waits for a synchronisation which nobody has ordered gets nothing, nor does one whose master is away.
+
+Not here: how far each has come, which its master knows (`views.rings`), what that means to clients (`views.fitness`).
 """
 
-from warren.admin.cluster.forwarding import at_node
-from warren.admin.http.answers import Answer, json_answer
-from warren.admin.http.call import Call
-from warren.admin.http.faults import bad_request
-from warren.admin.http.levels import manager
-from warren.admin.http.router import Handler, Resource
-from warren.admin.station import Station
-from warren.admin.views.alarms import cluster_alarms, local_alarms
-from warren.admin.views.catching_up import Arrivals
-from warren.admin.views.fitness import PATH, RELUCTANT_STATUSES, UNFIT_STATUS, fitness_row, reasons_of, status_of
-from warren.admin.views.rings import Mirrors
-from warren.remote.remote_queue import RemoteQueue
-from warren.remote.seat import Seat
+from warren.admin.context import AdminContext
+from warren.admin.fitness import (
+    PATH,
+    RELUCTANT_STATUSES,
+    UNFIT_STATUS,
+    cluster_alarms,
+    fitness_row,
+    local_alarms,
+    reasons_of,
+    status_of,
+)
+from warren.admin.forwarding import at_node
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, bad_request, json_response
+from warren.admin.http.router import Handler, Resource, manager
+from warren.admin.resources.queues import MirrorRows
+from warren.broker.broker import Broker
+from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
+from warren.broker.links.remote_queue import RemoteQueue
+from warren.broker.replication.local_replica import LocalReplica
+from warren.broker.replication.mirror import FOLLOWING
+
+STALLED_AFTER_MS = 10_000
+"""A master may have been told to send slowly, and sends a slice of 64 KiB at a time."""
+
+
+class MirrorSyncMonitor:
+    """What the mirrors of a node have got so far, as it was seen from time to time."""
+
+    def __init__(self) -> None:
+        # by the queue: how many bytes had come, and when that was new
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def under_way(self, broker: Broker, now_ms: int) -> int:
+        """How many queues are being synchronised to this node."""
+        replica_sets = None if broker.cluster is None else broker.cluster.replica_sets
+        found: dict[int, tuple[int, int]] = {}
+        if replica_sets is not None:
+            for replica in replica_sets.replicas():
+                if replica.master_replica is None and not replica.mirror.whole and replica.mirror.state == FOLLOWING:
+                    found[replica.queue_id] = self._now(replica, now_ms)
+        self._seen = found
+        return sum(size > 0 and now_ms - at_ms < STALLED_AFTER_MS for size, at_ms in found.values())
+
+    def _now(self, replica: LocalReplica, now_ms: int) -> tuple[int, int]:
+        size = int(replica.upstream.taken_bytes)
+        before = self._seen.get(replica.queue_id)
+        return before if before is not None and before[0] == size else (size, now_ms)
+
 
 _DAYS = {"days": 1, "weeks": 7, "months": 28, "years": 365}
 _DAY_MS = 24 * 3600 * 1000
 _PROTOCOL_NAMES = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
 
 
-def routes(station: Station) -> dict[str, Resource]:
+def routes(context: AdminContext) -> dict[str, Resource]:
     checks = {
         "/api/healthchecks/node": node_health,
         "/api/healthchecks/node/{node}": at_node(node_health),
@@ -37,55 +79,55 @@ def routes(station: Station) -> dict[str, Resource]:
         "/api/health/checks/node-is-quorum-critical": quorum_critical,
     }
     found = {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
-    return {**found, PATH: Resource(None, {"GET": fitness_of(Arrivals())})}
+    return {**found, PATH: Resource(None, {"GET": fitness_of(MirrorSyncMonitor())})}
 
 
-def fitness_of(arrivals: Arrivals) -> Handler:
-    async def fitness(call: Call) -> Answer:
+def fitness_of(arrivals: MirrorSyncMonitor) -> Handler:
+    async def fitness(call: ApiRequest) -> ApiResponse:
         """Whether load balancers should send clients here, and if not, why."""
         wanted = call.query.get("reluctant", str(UNFIT_STATUS))
         if wanted not in RELUCTANT_STATUSES:
             raise bad_request(f"reluctant must be one of {', '.join(RELUCTANT_STATUSES)}, not {wanted!r}")
-        station = call.station
-        syncs = arrivals.under_way(station.broker, station.facts.now_ms())
-        reasons = reasons_of(station.broker, station.facts, syncs)
+        context = call.context
+        syncs = arrivals.under_way(context.broker, context.facts.now_ms())
+        reasons = reasons_of(context.broker, context.facts, syncs)
         status = status_of(reasons, RELUCTANT_STATUSES[wanted])
-        return json_answer(fitness_row(station.facts.name, reasons), status)
+        return json_response(fitness_row(context.facts.name, reasons), status)
 
     return fitness
 
 
-def _good(**facts: object) -> Answer:
-    return json_answer({"status": "ok", **facts})
+def _good(**facts: object) -> ApiResponse:
+    return json_response({"status": "ok", **facts})
 
 
-def _failed(reason: str, **facts: object) -> Answer:
-    return json_answer({"status": "failed", "reason": reason, **facts}, 503)
+def _failed(reason: str, **facts: object) -> ApiResponse:
+    return json_response({"status": "failed", "reason": reason, **facts}, 503)
 
 
-async def node_health(call: Call) -> Answer:
-    if local_alarms(call.station.broker):
-        return json_answer({"status": "failed", "reason": "resource alarm(s) in effect"})
+async def node_health(call: ApiRequest) -> ApiResponse:
+    if local_alarms(call.context.broker):
+        return json_response({"status": "failed", "reason": "resource alarm(s) in effect"})
     return _good()
 
 
-async def alarms(call: Call) -> Answer:
-    raised = cluster_alarms(call.station.broker)
+async def alarms(call: ApiRequest) -> ApiResponse:
+    raised = cluster_alarms(call.context.broker)
     return _failed("There are alarms in effect in the cluster", alarms=raised) if raised else _good()
 
 
-async def alarms_here(call: Call) -> Answer:
-    raised = local_alarms(call.station.broker)
+async def alarms_here(call: ApiRequest) -> ApiResponse:
+    raised = local_alarms(call.context.broker)
     return _failed("There are alarms in effect on the node", alarms=raised) if raised else _good()
 
 
-async def certificate_expiration(call: Call) -> Answer:
+async def certificate_expiration(call: ApiRequest) -> ApiResponse:
     within, unit = call.params["within"], call.params["unit"]
     if unit not in _DAYS:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     if not within.isascii() or not within.isdigit() or len(within) > 9:
         raise bad_request("Invalid expiration value.")
-    facts = call.station.facts
+    facts = call.context.facts
     until_ms = facts.now_ms() + int(within) * _DAYS[unit] * _DAY_MS
     expiring = [
         {
@@ -102,35 +144,35 @@ async def certificate_expiration(call: Call) -> Answer:
     return _failed("Certificates expiring", expired=expiring) if expiring else _good()
 
 
-async def port_listener(call: Call) -> Answer:
+async def port_listener(call: ApiRequest) -> ApiResponse:
     text = call.params["port"]
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise bad_request("Invalid port")
     port = int(text)
-    ports = sorted({listener.port for listener in call.station.facts.listeners()})
+    ports = sorted({listener.port for listener in call.context.facts.listeners()})
     return _good(port=port) if port in ports else _failed("No active listener", missing=port, ports=ports)
 
 
-async def protocol_listener(call: Call) -> Answer:
+async def protocol_listener(call: ApiRequest) -> ApiResponse:
     named = call.params["protocol"]
     protocol = _PROTOCOL_NAMES.get(named.lower(), named)
-    protocols = list(dict.fromkeys(listener.protocol for listener in call.station.facts.listeners()))
+    protocols = list(dict.fromkeys(listener.protocol for listener in call.context.facts.listeners()))
     if protocol in protocols:
         return _good(protocol=protocol)
     return _failed("No active listener", missing=protocol, protocols=protocols)
 
 
-async def virtual_hosts(call: Call) -> Answer:
+async def virtual_hosts(call: ApiRequest) -> ApiResponse:
     """A virtual host that is there is up."""
     return _good()
 
 
-async def mirror_sync_critical(call: Call) -> Answer:
+async def mirror_sync_critical(call: ApiRequest) -> ApiResponse:
     """Whether queues whose masters are here have mirrors, none of which could take over."""
-    if len(call.station.peers.names()) == 1:
+    if len(call.context.peers.names()) == 1:
         return _good(reason="single node cluster")
-    broker, own = call.station.broker, call.station.peers.own
-    mirrors = Mirrors(broker)
+    broker, own = call.context.broker, call.context.peers.own
+    mirrors = MirrorRows(broker)
     critical = [
         {
             "name": queue.name,
@@ -140,16 +182,16 @@ async def mirror_sync_critical(call: Call) -> Answer:
         }
         for vhost in broker.vhosts.values()
         for queue in vhost.topology.queues.values()
-        if isinstance(queue, RemoteQueue | Seat) and queue.node == own
-        if queue.ring is not None and mirrors.is_last_in_sync(queue.ring)
+        if isinstance(queue, RemoteQueue | MirroredQueueProxy) and queue.node == own
+        if queue.replica_set is not None and mirrors.is_last_in_sync(queue.replica_set)
     ]
     reason = "There are classic mirrored queues without online synchronised mirrors"
     return _failed(reason, queues=critical) if critical else _good()
 
 
-async def quorum_critical(call: Call) -> Answer:
+async def quorum_critical(call: ApiRequest) -> ApiResponse:
     """Whether the cluster could agree upon nothing any more if this node went."""
-    peers = call.station.peers
+    peers = call.context.peers
     names = peers.names()
     if len(names) == 1:
         return _good(reason="single node cluster")

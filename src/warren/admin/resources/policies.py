@@ -1,23 +1,92 @@
 """Policies, operator policies, parameters and global parameters, to read.
 
 Not here: changing them.
+
+Policies and parameters as rows.
+
+To RabbitMQ operator policies and the limits of virtual hosts are parameters, too, and are listed among them.
+
+Not here: what they do (`policy`).
+
+Policies, operator policies, parameters and global parameters are set and cleared.
+
+Limits of virtual hosts are parameters, too, of the component `vhost-limits`, and operator policies of the component
+`operator_policy`; scripts set them as such. Both bind policymakers, so they are for administrators on this path, too.
+Shovels and upstreams are parameters, and may lead into virtual hosts of this very broker.
+
+RabbitMQ writes the reasons of some refusals as it would into a page, with `<` and `&` escaped; scripts know them so.
+
+Not here: reading them (`resources.policies`), what is a good policy (`broker.policies.validation`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from html import escape
 from typing import Any
 
-from warren.admin.http.answers import Answer
-from warren.admin.http.call import Call
-from warren.admin.http.faults import not_found
-from warren.admin.http.levels import any_policymaker, in_vhost, manager, policymaker
-from warren.admin.http.router import Resource
-from warren.admin.listing.rows import answer_object, answer_rows
-from warren.admin.station import Station
-from warren.admin.views.policies import global_parameter_row, parameter_rows, policy_row
-from warren.policy.policy import Policy
+from warren.admin.context import AdminContext
+from warren.admin.http.documents import Document, require, text
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, created, no_content, not_found
+from warren.admin.http.router import Resource, administrator, any_policymaker, in_vhost, manager, policymaker
+from warren.admin.listing.responses import object_response, rows_response
+from warren.admin.rabbitmq_json import amqp_json
+from warren.admin.resources.access import carry_out
+from warren.broker.broker import Broker
+from warren.broker.commands.requests import (
+    ClearGlobalParameter,
+    ClearParameter,
+    ClearPolicy,
+    ClearVhostLimits,
+    SetGlobalParameter,
+    SetParameter,
+    SetPolicy,
+    SetVhostLimits,
+)
+from warren.broker.model.erlang_terms import json_term
+from warren.broker.model.events import Command, CommandBatch
+from warren.broker.policies.parameters import Parameter
+from warren.broker.policies.policies import Policy
+from warren.broker.policies.validation import policy_of
+from warren.errors import Refused
+
+OPERATOR_POLICY = "operator_policy"
+VHOST_LIMITS = "vhost-limits"
 
 
-def routes(station: Station) -> dict[str, Resource]:
+def policy_row(policy: Policy) -> dict[str, Any]:
+    return {
+        "vhost": policy.vhost,
+        "name": policy.name,
+        "pattern": policy.pattern,
+        "apply-to": policy.apply_to,
+        "definition": amqp_json(policy.definition),
+        "priority": policy.priority,
+    }
+
+
+def parameter_rows(broker: Broker) -> Iterator[dict[str, Any]]:
+    """All that RabbitMQ calls a parameter of a component."""
+    for policy in broker.policies.operator_policies.values():
+        row = policy_row(policy)
+        value = {name: row[name] for name in ("pattern", "definition", "priority", "apply-to")}
+        yield _parameter_row(policy.vhost, OPERATOR_POLICY, policy.name, value)
+    for vhost in broker.vhosts.values():
+        if vhost.limits:
+            yield _parameter_row(vhost.name, VHOST_LIMITS, "limits", dict(vhost.limits))
+    for parameter in broker.policies.parameters.values():
+        yield _parameter_row(parameter.vhost, parameter.component, parameter.name, parameter.value)
+
+
+def _parameter_row(vhost: str, component: str, name: str, value: object) -> dict[str, Any]:
+    return {"value": value, "vhost": vhost, "component": component, "name": name}
+
+
+def global_parameter_row(name: str, value: object) -> dict[str, Any]:
+    return {"name": name, "value": value}
+
+
+def routes(context: AdminContext) -> dict[str, Resource]:
     policies, operator_policies = PolicyReads(False), PolicyReads(True)
     return {
         "/api/policies": Resource(manager, {"GET": policies.all}),
@@ -41,66 +110,216 @@ class PolicyReads:
     def __init__(self, operator: bool) -> None:
         self._operator = operator
 
-    async def all(self, call: Call) -> Answer:
-        vhosts = call.visitor.vhosts
+    async def all(self, call: ApiRequest) -> ApiResponse:
+        vhosts = call.api_user.vhosts
         return await _policies(call, [policy for policy in self._known(call) if policy.vhost in vhosts])
 
-    async def of_vhost(self, call: Call) -> Answer:
+    async def of_vhost(self, call: ApiRequest) -> ApiResponse:
         vhost = call.vhost().name
         return await _policies(call, [policy for policy in self._known(call) if policy.vhost == vhost])
 
-    async def one(self, call: Call) -> Answer:
-        policies = call.station.broker.policies
+    async def one(self, call: ApiRequest) -> ApiResponse:
+        policies = call.context.broker.policies
         found = policies.policy(call.vhost().name, call.params["name"], self._operator)
         if found is None:
             raise not_found()
-        return answer_object(call, policy_row(found))
+        return object_response(call, policy_row(found))
 
-    def _known(self, call: Call) -> list[Policy]:
-        policies = call.station.broker.policies
+    def _known(self, call: ApiRequest) -> list[Policy]:
+        policies = call.context.broker.policies
         return list((policies.operator_policies if self._operator else policies.policies).values())
 
 
-async def _policies(call: Call, policies: Iterable[Policy]) -> Answer:
-    return await answer_rows(call, [policy_row(policy) for policy in policies], ("vhost", "name"))
+async def _policies(call: ApiRequest, policies: Iterable[Policy]) -> ApiResponse:
+    return await rows_response(call, [policy_row(policy) for policy in policies], ("vhost", "name"))
 
 
-async def parameters(call: Call) -> Answer:
+async def parameters(call: ApiRequest) -> ApiResponse:
     """Those of a component, or of all, in the virtual host of the path or in those the visitor may enter."""
     rows = _seen_parameters(call)
     if "vhost" in call.params:
         vhost = call.vhost().name
         rows = [row for row in rows if row["vhost"] == vhost]
-    return await answer_rows(call, rows, ("component", "vhost", "name"))
+    return await rows_response(call, rows, ("component", "vhost", "name"))
 
 
-async def one_parameter(call: Call) -> Answer:
+async def one_parameter(call: ApiRequest) -> ApiResponse:
     wanted = (call.vhost().name, call.params["name"])
     for row in _seen_parameters(call):
         if (row["vhost"], row["name"]) == wanted:
-            return answer_object(call, row)
+            return object_response(call, row)
     raise not_found()
 
 
-def _seen_parameters(call: Call) -> list[dict[str, Any]]:
+def _seen_parameters(call: ApiRequest) -> list[dict[str, Any]]:
     component = call.params.get("component")
-    visitor = call.visitor
+    api_user = call.api_user
     return [
         row
-        for row in parameter_rows(call.station.broker)
+        for row in parameter_rows(call.context.broker)
         if (component is None or row["component"] == component)
-        and (visitor.is_administrator or row["vhost"] in visitor.vhosts)
+        and (api_user.is_administrator or row["vhost"] in api_user.vhosts)
     ]
 
 
-async def global_parameters(call: Call) -> Answer:
-    known = call.station.broker.policies.global_parameters
-    return await answer_rows(call, [global_parameter_row(name, value) for name, value in known.items()], ("name",))
+async def global_parameters(call: ApiRequest) -> ApiResponse:
+    known = call.context.broker.policies.global_parameters
+    return await rows_response(call, [global_parameter_row(name, value) for name, value in known.items()], ("name",))
 
 
-async def one_global_parameter(call: Call) -> Answer:
-    known = call.station.broker.policies.global_parameters
+async def one_global_parameter(call: ApiRequest) -> ApiResponse:
+    known = call.context.broker.policies.global_parameters
     name = call.params["name"]
     if name not in known:
         raise not_found()
-    return answer_object(call, global_parameter_row(name, known[name]))
+    return object_response(call, global_parameter_row(name, known[name]))
+
+
+FOR_ADMINISTRATORS = (VHOST_LIMITS, OPERATOR_POLICY)
+
+
+def change_routes(context: AdminContext) -> dict[str, Resource]:
+    return {
+        "/api/policies/{vhost}/{name}": Resource(policymaker, {"PUT": put_policy, "DELETE": delete_policy}),
+        "/api/operator-policies/{vhost}/{name}": Resource(
+            administrator, {"PUT": put_operator_policy, "DELETE": delete_operator_policy}
+        ),
+        "/api/parameters/{component}/{vhost}/{name}": Resource(
+            parameter_level, {"PUT": put_parameter, "DELETE": delete_parameter}
+        ),
+        "/api/global-parameters/{name}": Resource(
+            any_policymaker, {"PUT": put_global_parameter, "DELETE": delete_global_parameter}
+        ),
+        "/api/cluster-name": Resource(administrator, {"PUT": put_cluster_name}),
+    }
+
+
+def parameter_level(call: ApiRequest) -> str:
+    """A policymaker, but for what limits policymakers."""
+    return administrator(call) if call.params["component"] in FOR_ADMINISTRATORS else policymaker(call)
+
+
+async def put_policy(call: ApiRequest) -> ApiResponse:
+    vhost, document = _vhost_of(call), await call.document()
+    with _escaped_reasons():
+        return await _put(call, policy_command(vhost, call.params["name"], document, False), False)
+
+
+async def put_operator_policy(call: ApiRequest) -> ApiResponse:
+    return await _put(call, policy_command(_vhost_of(call), call.params["name"], await call.document(), True), True)
+
+
+async def _put(call: ApiRequest, command: Command, operator: bool) -> ApiResponse:
+    is_new = call.context.broker.policies.policy(call.params["vhost"], call.params["name"], operator) is None
+    await carry_out(call, command)
+    return created() if is_new else no_content()
+
+
+def policy_command(vhost: str, name: str, document: Document, operator: bool) -> Command:
+    """What a policy's document asks for."""
+    require(document, "pattern", "definition")
+    apply_to = document.get("apply-to", "all")
+    priority = document.get("priority", 0)
+    policy = policy_of(vhost, name, document["pattern"], apply_to, document["definition"], priority, operator)
+    return SetPolicy(policy, operator)
+
+
+async def delete_policy(call: ApiRequest) -> ApiResponse:
+    return await carry_out(call, ClearPolicy(call.params["vhost"], call.params["name"], False))
+
+
+async def delete_operator_policy(call: ApiRequest) -> ApiResponse:
+    return await carry_out(call, ClearPolicy(call.params["vhost"], call.params["name"], True))
+
+
+async def put_parameter(call: ApiRequest) -> ApiResponse:
+    document = await call.document()
+    require(document, "value")
+    vhost, component, name = _vhost_of(call), call.params["component"], call.params["name"]
+    if component == "policy":
+        raise bad_request("policies may not be set using this method")
+    is_new = not _has_parameter(call, vhost, component, name)
+    _check_bridge(call, Parameter(vhost, component, name, document["value"]))
+    with _escaped_reasons():
+        await carry_out(call, parameter_command(vhost, component, name, document["value"]))
+    return created() if is_new else no_content()
+
+
+def _check_bridge(call: ApiRequest, parameter: Parameter) -> None:
+    """Who defines a bridge that enters this broker without a login has to be somebody who may enter."""
+    for vhost in call.context.bridges.vhosts_entered(parameter):
+        if vhost not in call.api_user.vhosts:
+            reason = f'user "{call.api_user.name}" may not connect to vhost "{vhost}"'
+            raise bad_request(f"Validation failed\n\n{reason}\n")
+
+
+def _has_parameter(call: ApiRequest, vhost: str, component: str, name: str) -> bool:
+    broker = call.context.broker
+    if component == OPERATOR_POLICY:
+        return (vhost, name) in broker.policies.operator_policies
+    if component == VHOST_LIMITS:
+        return bool(broker.vhosts[vhost].limits)
+    return (vhost, component, name) in broker.policies.parameters
+
+
+def parameter_command(vhost: str, component: str, name: str, value: object) -> Command:
+    """What setting a parameter comes to."""
+    if component == OPERATOR_POLICY:
+        if not isinstance(value, dict):
+            raise bad_request("Validation failed\n\na policy is an object\n")
+        for key in ("priority", "pattern", "definition"):
+            if key not in value:
+                raise bad_request(f'Validation failed\n\nKey "{key}" not found in {name}\n')
+        return policy_command(vhost, name, value, True)
+    if component != VHOST_LIMITS:
+        return SetParameter(vhost, component, name, value)
+    # RabbitMQ writes an object that is empty as an array
+    limits = {} if value == [] else value
+    if not isinstance(limits, dict):
+        raise bad_request(f"Validation failed\n\nlimits not a list {json_term(value)}\n")
+    return CommandBatch([ClearVhostLimits(vhost, None), SetVhostLimits(vhost, limits)])
+
+
+async def delete_parameter(call: ApiRequest) -> ApiResponse:
+    vhost, component, name = call.params["vhost"], call.params["component"], call.params["name"]
+    if component == OPERATOR_POLICY:
+        return await carry_out(call, ClearPolicy(vhost, name, True))
+    if component != VHOST_LIMITS:
+        return await carry_out(call, ClearParameter(vhost, component, name))
+    if not call.vhost().limits:
+        raise not_found()
+    return await carry_out(call, ClearVhostLimits(vhost, None))
+
+
+async def put_global_parameter(call: ApiRequest) -> ApiResponse:
+    document = await call.document()
+    require(document, "value")
+    is_new = call.params["name"] not in call.context.broker.policies.global_parameters
+    await carry_out(call, SetGlobalParameter(call.params["name"], document["value"]))
+    return created() if is_new else no_content()
+
+
+async def delete_global_parameter(call: ApiRequest) -> ApiResponse:
+    return await carry_out(call, ClearGlobalParameter(call.params["name"]))
+
+
+async def put_cluster_name(call: ApiRequest) -> ApiResponse:
+    document = await call.document()
+    require(document, "name")
+    return await carry_out(call, SetGlobalParameter("cluster_name", text(document, "name")))
+
+
+def _vhost_of(call: ApiRequest) -> str:
+    """The virtual host to change something in; RabbitMQ words its absence otherwise than when something is read."""
+    name = call.params["vhost"]
+    if name not in call.context.broker.vhosts:
+        raise HttpFault(404, "not_found", "vhost_not_found")
+    return name
+
+
+@contextmanager
+def _escaped_reasons() -> Iterator[None]:
+    try:
+        yield
+    except Refused as refusal:
+        raise Refused(refusal.kind, escape(refusal.reason, quote=False)) from refusal

@@ -3,23 +3,29 @@
 Each node tells of the shovels it runs. One that is defined and that no node tells of is on its way.
 
 Not here: their definitions, which are parameters (`changes.policies`); ending and restarting them (`changes.shovels`).
+
+Shovels are restarted and deleted, in the paths of RabbitMQ's shovel plugin.
+
+Deleting one is clearing its parameter, so it takes a policymaker here; RabbitMQ lets any monitor do it.
+
+Not here: defining them, as parameters (`changes.policies`); how they stand (`resources.shovels`).
 """
 
-from warren.admin.bridges_port import Row
-from warren.admin.cluster.forwarding import ALONE
-from warren.admin.http.answers import Answer, json_answer
-from warren.admin.http.call import Call
-from warren.admin.http.faults import not_found
-from warren.admin.http.levels import monitor
-from warren.admin.http.router import Resource
-from warren.admin.listing.rows import answer_object, answer_rows
-from warren.admin.station import Station
+from warren.admin.context import AdminContext
+from warren.admin.forwarding import ALONE, forward_to_owner
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
+from warren.admin.http.router import Resource, monitor, policymaker
+from warren.admin.listing.responses import object_response, rows_response
+from warren.admin.ports import BridgeRow
+from warren.admin.resources.access import carry_out
+from warren.broker.commands.requests import ClearParameter
 
 COMPONENT = "shovel"
 RUNNING = "running"
 
 
-def routes(station: Station) -> dict[str, Resource]:
+def routes(context: AdminContext) -> dict[str, Resource]:
     return {
         "/api/shovels": Resource(monitor, {"GET": shovels}),
         "/api/shovels/{vhost}": Resource(monitor, {"GET": shovels}),
@@ -27,34 +33,34 @@ def routes(station: Station) -> dict[str, Resource]:
     }
 
 
-async def shovels(call: Call) -> Answer:
+async def shovels(call: ApiRequest) -> ApiResponse:
     """The shovels in the virtual host of the path, or in those the visitor may enter: how each of them stands."""
     if call.part is not None:
-        return json_answer(call.station.bridges.shovel_rows())
-    vhosts = [call.vhost().name] if "vhost" in call.params else list(call.station.broker.vhosts)
-    seen = set(vhosts).intersection(call.visitor.vhosts)
-    return await answer_rows(call, [row for row in await _rows(call) if row["vhost"] in seen], ("vhost", "name"))
+        return json_response(call.context.bridges.shovel_rows())
+    vhosts = [call.vhost().name] if "vhost" in call.params else list(call.context.broker.vhosts)
+    seen = set(vhosts).intersection(call.api_user.vhosts)
+    return await rows_response(call, [row for row in await _rows(call) if row["vhost"] in seen], ("vhost", "name"))
 
 
-async def one_shovel(call: Call) -> Answer:
+async def one_shovel(call: ApiRequest) -> ApiResponse:
     """How one shovel stands."""
     if call.part is not None:
-        return json_answer(call.station.bridges.shovel_rows())
+        return json_response(call.context.bridges.shovel_rows())
     wanted = (call.vhost().name, call.params["name"])
     for row in await _rows(call):
-        if (row["vhost"], row["name"]) == wanted and row["vhost"] in call.visitor.vhosts:
-            return answer_object(call, row)
+        if (row["vhost"], row["name"]) == wanted and row["vhost"] in call.api_user.vhosts:
+            return object_response(call, row)
     raise not_found()
 
 
-async def _rows(call: Call) -> list[Row]:
+async def _rows(call: ApiRequest) -> list[BridgeRow]:
     """Of each that is defined what the node that runs it says; of two that run it for a moment one counts."""
-    rows = call.station.bridges.shovel_rows()
-    told = await call.station.peers.ask_all(call.question(ALONE))
+    rows = call.context.bridges.shovel_rows()
+    told = await call.context.peers.ask_all(call.question(ALONE))
     rows += [row for answer in told.values() if answer.status == 200 for row in answer.document]
     rows.sort(key=lambda row: row["state"] == RUNNING)
     known = {(row["vhost"], row["name"]): row for row in rows}
-    defined = call.station.broker.policies.parameters.values()
+    defined = call.context.broker.policies.parameters.values()
     return [
         known.get((one.vhost, one.name)) or _coming(call, one.vhost, one.name)
         for one in defined
@@ -62,6 +68,31 @@ async def _rows(call: Call) -> list[Row]:
     ]
 
 
-def _coming(call: Call, vhost: str, name: str) -> Row:
-    row: Row = {"node": call.station.facts.name, "timestamp": "", "name": name, "vhost": vhost, "type": "dynamic"}
+def _coming(call: ApiRequest, vhost: str, name: str) -> BridgeRow:
+    row: BridgeRow = {"node": call.context.facts.name, "timestamp": "", "name": name, "vhost": vhost, "type": "dynamic"}
     return row | {"state": "starting", "forwarded": 0, "uncertain": 0}
+
+
+def change_routes(context: AdminContext) -> dict[str, Resource]:
+    return {
+        "/api/shovels/vhost/{vhost}/{name}": Resource(_deleter, {"DELETE": delete}),
+        "/api/shovels/vhost/{vhost}/{name}/restart": Resource(monitor, {"DELETE": restart}),
+    }
+
+
+def _deleter(call: ApiRequest) -> str:
+    return monitor(call) or policymaker(call)
+
+
+async def delete(call: ApiRequest) -> ApiResponse:
+    return await carry_out(call, ClearParameter(call.vhost().name, COMPONENT, call.params["name"]))
+
+
+async def restart(call: ApiRequest) -> ApiResponse:
+    vhost, name = call.vhost().name, call.params["name"]
+    parameters = call.context.broker.policies.parameters
+    if vhost not in call.api_user.vhosts or (vhost, COMPONENT, name) not in parameters:
+        raise not_found()
+    if await call.context.bridges.restart_shovel(vhost, name):
+        return no_content()
+    return await forward_to_owner(call)

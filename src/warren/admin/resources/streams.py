@@ -3,25 +3,79 @@
 Each node tells of the streams, and partitions, that it is the home of.
 
 Not here: streams as queues (`resources.queues`).
+
+How far whoever has a name has come in a stream of this node: consumers with a name, and groups with their members.
+
+Not here: which streams (`resources.streams`), consumers as rows of their own (`views.channels`).
 """
 
 from collections.abc import Iterable
+from typing import Any
 
-from warren.admin.cluster.forwarding import ALONE
-from warren.admin.http.answers import Answer, json_answer
-from warren.admin.http.call import Call
-from warren.admin.http.faults import not_found
-from warren.admin.http.levels import in_vhost, manager
-from warren.admin.http.router import Resource
-from warren.admin.listing.listed import Listed, Row, whole
-from warren.admin.listing.rows import answer_list
-from warren.admin.station import Station
-from warren.admin.views.streams import progress_rows
+from warren.admin.context import AdminContext
+from warren.admin.forwarding import ALONE
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, json_response, not_found
+from warren.admin.http.router import Resource, in_vhost, manager
+from warren.admin.listing.lists import ObjectList, Row, full_rows
+from warren.admin.listing.responses import list_response
+from warren.broker.links.hosted_queue import HostedConsumer
+from warren.broker.model.ports import ConsumerPort
+from warren.broker.model.stream_partitions import logical_name, partition_index
+from warren.broker.streams.groups import ConsumerGroup, member_name
+from warren.broker.streams.stream import Stream
 from warren.broker.vhost import Vhost
-from warren.stream.stream import Stream
+
+ACTIVE = "active"
+RETIRING = "retiring"
+WAITING = "waiting"
 
 
-def routes(station: Station) -> dict[str, Resource]:
+def progress_rows(stream: Stream, node: str) -> list[dict[str, Any]]:
+    """A row for each name, in their order; a group is there from its first member on."""
+    stored = stream.stored_offsets()
+    groups = {group.name: group for group in stream.groups()}
+    return [_row(stream, node, name, stored.get(name), groups.get(name)) for name in sorted({*stored, *groups})]
+
+
+def _row(stream: Stream, node: str, name: str, offset: int | None, group: ConsumerGroup | None) -> dict[str, Any]:
+    partition = partition_index(stream)
+    begun = offset is not None and offset >= 0
+    members = [] if group is None else [_member(group, consumer, node) for consumer in group.members()]
+    return {
+        "vhost": stream.vhost,
+        "stream": logical_name(stream.arguments) or stream.name,
+        "partition": partition if partition >= 0 else None,
+        "queue": stream.name,
+        "node": node,
+        "name": name,
+        "offset": offset if begun else None,
+        "end": stream.end_offset(),
+        "lag": _lag(stream, offset),
+        "active": next((member["name"] for member in members if member["state"] != WAITING), None),
+        "members": members,
+    }
+
+
+def _lag(stream: Stream, offset: int | None) -> int:
+    """How much there is that has not been dealt with; what was dropped is not there."""
+    behind = stream.first_offset() if offset is None else max(offset + 1, stream.first_offset())
+    return max(stream.end_offset() - behind, 0)
+
+
+def _member(group: ConsumerGroup, consumer: ConsumerPort, node: str) -> dict[str, Any]:
+    state = WAITING
+    if consumer is group.active:
+        state = RETIRING if group.is_retiring() else ACTIVE
+    return {
+        "name": member_name(consumer),
+        "consumer_tag": consumer.tag,
+        "node": consumer.node if isinstance(consumer, HostedConsumer) else node,
+        "state": state,
+    }
+
+
+def routes(context: AdminContext) -> dict[str, Resource]:
     return {
         "/api/stream/groups": Resource(manager, {"GET": all_groups}),
         "/api/stream/groups/{vhost}": Resource(in_vhost, {"GET": groups_of_vhost}),
@@ -29,17 +83,17 @@ def routes(station: Station) -> dict[str, Resource]:
     }
 
 
-async def all_groups(call: Call) -> Answer:
+async def all_groups(call: ApiRequest) -> ApiResponse:
     """Groups and named consumers of streams: where they are, and by how much they lag."""
     return await _answer(call, _rows(call, call.entered_vhosts()))
 
 
-async def groups_of_vhost(call: Call) -> Answer:
+async def groups_of_vhost(call: ApiRequest) -> ApiResponse:
     """The same, of one virtual host."""
     return await _answer(call, _rows(call, [call.vhost()]))
 
 
-async def groups_of_stream(call: Call) -> Answer:
+async def groups_of_stream(call: ApiRequest) -> ApiResponse:
     """The same, of one stream; of all its partitions if it has any."""
     name = call.params["name"]
     if name not in call.vhost().topology.queues:
@@ -48,19 +102,19 @@ async def groups_of_stream(call: Call) -> Answer:
     return await _answer(call, [row for row in rows if name in (row["stream"], row["queue"])])
 
 
-def _rows(call: Call, vhosts: Iterable[Vhost]) -> list[Row]:
-    node = call.station.facts.name
+def _rows(call: ApiRequest, vhosts: Iterable[Vhost]) -> list[Row]:
+    node = call.context.facts.name
     streams = [queue for vhost in vhosts for queue in vhost.own_queues() if isinstance(queue, Stream)]
     return [row for stream in streams for row in progress_rows(stream, node)]
 
 
-async def _answer(call: Call, rows: list[Row]) -> Answer:
+async def _answer(call: ApiRequest, rows: list[Row]) -> ApiResponse:
     """With those of the other nodes, partition by partition."""
     if call.part is not None:
-        return json_answer(rows)
-    told = await call.station.peers.ask_all(call.question(ALONE))
+        return json_response(rows)
+    told = await call.context.peers.ask_all(call.question(ALONE))
     rows += [row for answer in told.values() if answer.status == 200 for row in answer.document]
-    return await answer_list(call, Listed(sorted(rows, key=_place), whole(_itself), _name), paginated=False)
+    return await list_response(call, ObjectList(sorted(rows, key=_place), full_rows(_itself), _name), paginated=False)
 
 
 def _place(row: Row) -> tuple[str, str, int, str]:

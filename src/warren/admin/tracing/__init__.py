@@ -1,1 +1,3 @@
-"""Traces: what the Firehose copies, written to files that operators start, stop and read."""
+"""Traces: copies of messages from the Firehose, written to files that operators start, stop and read.
+Not here: the HTTP paths (`admin.resources.traces`), the Firehose itself (`broker.sessions`).
+"""

@@ -10,28 +10,209 @@ A trace that failed stays listed, with the reason, until it is stopped or starte
 deleted goes with it.
 
 Not here: one trace (`tracing.trace`), the paths (`tracing.resources`).
+
+One trace: a queue on the Firehose, somebody who reads it, and a file.
+
+::
+
+    amq.rabbitmq.trace ──pattern──► queue ──link──► a few records in memory ──thread──► file
+
+Nobody waits for a trace. When the disk is slower than the messages, little more than `HELD_BYTES` wait in memory while
+as many are written; the rest stays in the queue, whose length is limited, and the oldest are dropped there and
+counted. The queue is exclusive: it goes with the link. What others send to that queue is no copy, and is ignored.
+
+A trace ends when it is stopped, or fails: its virtual host or its user goes, the file cannot be written, or the node's
+disk runs low, for a trace must not be what fills it. What came before is written.
+
+Not here: which traces there are, switching the Firehose (`tracing.traces`).
 """
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
-from warren.access.commands import PutVhost
-from warren.admin.desk import Desk
-from warren.admin.direct_link import DirectLinks, LinkFault
-from warren.admin.node_facts import NodeFacts
-from warren.admin.tracing.directory import TraceDirectory
-from warren.admin.tracing.file_names import file_name
-from warren.admin.tracing.trace import DISK_LOW, FORMATS, Trace, TraceOrder, is_disk_low
-from warren.admin.tracing.trace_file import Rotation, TraceFile
+from warren.admin.command_queue import CommandQueue
+from warren.admin.direct_link import DirectLink, DirectLinks, LinkFault
+from warren.admin.fitness import own_alarm
+from warren.admin.ports import NodeFacts
+from warren.admin.tracing.files import TraceDirectory, TraceFile, TraceRotation, file_name
+from warren.admin.tracing.formats import json_of, text_of
+from warren.admin.tracing.records import TraceRecord, record_of
 from warren.broker.broker import Broker
+from warren.broker.commands.requests import PutVhost
+from warren.broker.queues.queue import Queue
+from warren.broker.sessions.firehose import TRACE
 from warren.errors import Refused
+from warren.wire.method_stream import ReceivedMethod
+from warren.wire.methods import (
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 
-END_PATIENCE_S = 3.0
+HELD_BYTES = 4 * 1024 * 1024
+QUEUE_LENGTH_MAX = 100_000
+QUEUE_BYTES_MAX = 64 * 1024 * 1024
+DISK_LOW = "the disk is low on free space"
+
+_Written = Callable[[TraceRecord], bytes]
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """How records are written, and the octet each begins with."""
+
+    write: _Written
+    opening: bytes
+
+
+FORMATS = {"text": TraceFormat(text_of, b"\n"), "json": TraceFormat(json_of, b"{")}
+
+
+@dataclass(frozen=True)
+class TraceRequest:
+    """What was asked for. `username` is empty unless somebody else than who asked was to be traced as."""
+
+    vhost: str
+    name: str
+    format: str
+    pattern: str
+    payload_bytes_max: int | None = None
+    username: str = ""
+
+
+class MessageTrace:
+    """A trace that runs, or has failed and says why."""
+
+    def __init__(self, order: TraceRequest, file_name: str, broker: Broker, now_ms: Callable[[], int]) -> None:
+        self.order = order
+        self.file_name = file_name
+        # why it does not run any more
+        self.failure = ""
+        self.written_count = 0
+        self.queue: Queue | None = None
+        self._broker = broker
+        self._now_ms = now_ms
+        self._link: DirectLink | None = None
+        self._held: list[tuple[ReceivedMethod, int]] = []
+        self._held_bytes = 0
+        self._paused = False
+        self._stirred = asyncio.Event()
+        self._hung_up = False
+        self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def dropped_count(self) -> int:
+        """Records the file lacks because it could not be written fast enough."""
+        queue = self.queue
+        if queue is None:
+            return 0
+        stats = queue.stats
+        arrived = int(stats.published + queue.uncounted)
+        return max(0, arrived - int(stats.delivered_no_ack) - queue.ready_count())
+
+    async def connect(self, link: DirectLink, user: str) -> None:
+        """Make the queue and read from it; `LinkFault` if the user may not."""
+        self._link = link
+        link.deliver = self._deliver
+        await link.connect(user, self.order.vhost)
+        limits = {"x-max-length": QUEUE_LENGTH_MAX, "x-max-length-bytes": QUEUE_BYTES_MAX, "x-overflow": "drop-head"}
+        made = await link.ask(QueueDeclare(exclusive=True, arguments=limits), QueueDeclareOk)
+        await link.ask(QueueBind(queue=made.queue, exchange=TRACE, routing_key=self.order.pattern), QueueBindOk)
+        await link.ask(BasicConsume(queue=made.queue, no_ack=True), BasicConsumeOk)
+        found = self._broker.vhosts[self.order.vhost].topology.queues.get(made.queue)
+        self.queue = found if isinstance(found, Queue) else None
+
+    def start(self, file: TraceFile, thread: Executor, failed: Callable[[], None]) -> None:
+        """Write what comes from here on; `failed` is called if that ends by itself."""
+        self._writing = asyncio.ensure_future(self._run(file, thread, failed))
+
+    async def stop(self) -> None:
+        """Write what has come, and close the file."""
+        self._hang_up()
+        if self._writing is not None:
+            await self._writing
+
+    # -- what comes
+
+    def _deliver(self, heard: ReceivedMethod) -> None:
+        assert isinstance(heard.method, BasicDeliver)
+        if heard.method.exchange != TRACE:
+            return
+        self._held.append((heard, self._now_ms()))
+        self._held_bytes += len(heard.header) + len(heard.body)
+        if self._held_bytes > HELD_BYTES and not self._paused and self._link is not None:
+            self._paused = True
+            self._link.pause()
+        self._stirred.set()
+
+    def _hang_up(self) -> None:
+        self._hung_up = True
+        if self._link is not None:
+            self._link.hang_up()
+        self._stirred.set()
+
+    # -- what is written
+
+    async def _run(self, file: TraceFile, thread: Executor, failed: Callable[[], None]) -> None:
+        ended = asyncio.ensure_future(self._watch_link())
+        try:
+            await self._write_all(file, thread)
+        except OSError as error:
+            self.failure = f"{self.file_name} cannot be written: {error.strerror or error}"
+        finally:
+            ended.cancel()
+            self._hang_up()
+            self._held.clear()
+            await asyncio.get_running_loop().run_in_executor(thread, file.close)
+        if self.failure:
+            failed()
+
+    async def _watch_link(self) -> None:
+        assert self._link is not None
+        fault = await self._link.ended()
+        if not self._hung_up:
+            self.failure = self.failure or fault.text
+            self._hang_up()
+
+    async def _write_all(self, file: TraceFile, thread: Executor) -> None:
+        loop = asyncio.get_running_loop()
+        while self._held or not self._hung_up:
+            await self._stirred.wait()
+            self._stirred.clear()
+            if not self._held:
+                continue
+            if is_disk_low(self._broker):
+                self.failure = DISK_LOW
+                return
+            held, self._held, self._held_bytes = self._held, [], 0
+            if self._paused and not self._hung_up and self._link is not None:
+                self._paused = False
+                self._link.resume()
+            await loop.run_in_executor(thread, self._write, file, held)
+            self.written_count += len(held)
+
+    def _write(self, file: TraceFile, held: list[tuple[ReceivedMethod, int]]) -> None:
+        """In the thread."""
+        write, payload_bytes_max = FORMATS[self.order.format].write, self.order.payload_bytes_max
+        file.append(write(record_of(heard, at_ms, payload_bytes_max)) for heard, at_ms in held)
+
+
+def is_disk_low(broker: Broker) -> bool:
+    return "disk" in own_alarm(broker)
+
+
+END_TIMEOUT_S = 3.0
 _NOT_STARTED = "Something went wrong trying to start the trace - "
 
 
-class LogPort(Protocol):
+class TraceLog(Protocol):
     """Where the traces' lives are told."""
 
     def info(self, event: str, **fields: object) -> None: ...
@@ -45,21 +226,21 @@ class Traces:
     def __init__(
         self,
         broker: Broker,
-        desk: Desk,
+        command_queue: CommandQueue,
         links: DirectLinks,
         facts: NodeFacts,
         directory: TraceDirectory,
-        rotation: Rotation,
-        log: LogPort,
+        rotation: TraceRotation,
+        log: TraceLog,
     ) -> None:
         self.directory = directory
         self._broker = broker
-        self._desk = desk
+        self._command_queue = command_queue
         self._links = links
         self._facts = facts
         self._rotation = rotation
         self._log = log
-        self._traces: dict[tuple[str, str], Trace] = {}
+        self._traces: dict[tuple[str, str], MessageTrace] = {}
         # one thread: the disk is one, and so a piece of a file has one writer
         self._thread = ThreadPoolExecutor(1, "traces")
         # starting and stopping switch the Firehose; they do so one after another
@@ -67,13 +248,13 @@ class Traces:
         self._settling: set[asyncio.Task[None]] = set()
         self._ending = False
 
-    def listed(self) -> list[Trace]:
+    def listed(self) -> list[MessageTrace]:
         return [self._traces[key] for key in sorted(self._traces)]
 
-    def find(self, vhost: str, name: str) -> Trace | None:
+    def find(self, vhost: str, name: str) -> MessageTrace | None:
         return self._traces.get((vhost, name))
 
-    async def start(self, order: TraceOrder, user: str) -> None:
+    async def start(self, order: TraceRequest, user: str) -> None:
         """Start a trace as this user; `Refused` says why it cannot be."""
         try:
             name = file_name(order.name)
@@ -81,7 +262,7 @@ class Traces:
             raise Refused("bad_request", str(error)) from None
         async with self._switching:
             self._check(order, name)
-            trace = Trace(order, name, self._broker, self._facts.now_ms)
+            trace = MessageTrace(order, name, self._broker, self._facts.now_ms)
             file = await self._file(trace)
             link = self._links.unconnected()
             try:
@@ -116,13 +297,13 @@ class Traces:
         self._ending = True
         stops = [asyncio.ensure_future(trace.stop()) for trace in self._traces.values()]
         if stops:
-            await asyncio.wait(stops, timeout=END_PATIENCE_S)
+            await asyncio.wait(stops, timeout=END_TIMEOUT_S)
         for trace in self._traces.values():
             self._told_stopped(trace)
         self._traces.clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _check(self, order: TraceOrder, name: str) -> None:
+    def _check(self, order: TraceRequest, name: str) -> None:
         for other in self._traces.values():
             if other.file_name == name and not other.failure:
                 running = f"{other.order.name} is running in the virtual host {other.order.vhost}"
@@ -130,7 +311,7 @@ class Traces:
         if is_disk_low(self._broker):
             raise Refused("bad_request", _NOT_STARTED + DISK_LOW)
 
-    async def _file(self, trace: Trace) -> TraceFile:
+    async def _file(self, trace: MessageTrace) -> TraceFile:
         opening = FORMATS[trace.order.format].opening
         arguments = (self.directory.path, trace.file_name, opening, self._rotation)
         try:
@@ -144,9 +325,9 @@ class Traces:
         vhost = self._broker.vhosts.get(name)
         wanted = any(trace.order.vhost == name and not trace.failure for trace in self._traces.values())
         if vhost is not None and vhost.tracing != wanted:
-            await self._desk.carry_out(PutVhost(name, vhost.description, list(vhost.tags), wanted))
+            await self._command_queue.carry_out(PutVhost(name, vhost.description, list(vhost.tags), wanted))
 
-    def _failed(self, trace: Trace) -> None:
+    def _failed(self, trace: MessageTrace) -> None:
         order = trace.order
         if self._ending or self._traces.get((order.vhost, order.name)) is not trace:
             return
@@ -163,7 +344,7 @@ class Traces:
         async with self._switching:
             await self._settle(vhost)
 
-    def _told_stopped(self, trace: Trace) -> None:
+    def _told_stopped(self, trace: MessageTrace) -> None:
         self._log.info(
             "trace.stopped",
             vhost=trace.order.vhost,

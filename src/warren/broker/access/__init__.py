@@ -1,1 +1,4 @@
-"""Who is let in, who is in, and what operators change about either."""
+"""Users, passwords, permissions and limits.
+Not here: logins (`broker.logins`), commands that change them (`broker.commands.requests.access`), counts of connections
+(`broker.connections`).
+"""

@@ -5,7 +5,7 @@ Standard output says what was found, standard error why something was refused.
 Exit codes: 0 all is well; 1 something was found, or the broker cannot be asked; 2 wrong usage, or a file of settings
 that makes no sense.
 
-Not here: the convention (`client.settings.naming`), asking the broker (`client.settings.presence`), the commands that
+Not here: the convention (`client.settings.checks`), asking the broker (`client.settings.checks`), the commands that
 have modules of their own beside this one.
 """
 
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warren.cli.client import chase, open_items, relay, tables
+from warren.cli.client import databases, jobs, open_items
 from warren.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from warren.client.settings import Settings
+
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -65,10 +66,10 @@ def check(file: File) -> int:
     return 1 if found else 0
 
 
-open_items.add_to(app)
-relay.add_to(app)
-chase.add_to(app)
-tables.add_to(app)
+open_items.add_open_items(app)
+jobs.add_relay(app)
+jobs.add_chase(app)
+databases.add_tables(app)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -3,6 +3,10 @@
 Errors never show a password.
 
 Not here: which URLs make sense (`client.ledgers.database`), the tables (`client.tables`).
+
+`warren client tables`: have the tables of the reliability kit in a database.
+
+Not here: what they are, and how older ones are brought up to date (`client.tables`).
 """
 
 from collections.abc import Iterator
@@ -15,6 +19,7 @@ from warren.errors import ConfigError
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+
 
 Database = Annotated[
     str,
@@ -52,4 +57,32 @@ def shown(engine: "Engine") -> str:
     """Where it is, without a password."""
     from warren.client.ledgers import database
 
-    return database.shown(engine)
+    return database.redacted_url(engine)
+
+
+def add_tables(app: typer.Typer) -> None:
+    app.command(epilog="Example: warren client tables --database postgresql://shop@localhost/shop")(tables)
+
+
+def tables(
+    database: Database,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether they are there, and change nothing.")
+    ] = False,
+) -> int:
+    """Make the tables of outbox, inbox and leases, or bring older ones up to date."""
+    engine = engine_of(database, must_exist=check)
+    from warren.client.ledgers.database import database_errors
+    from warren.client.tables import check_tables, create_tables
+
+    try:
+        with database_errors(engine):
+            if check:
+                with engine.connect() as connection:
+                    check_tables(connection)
+            else:
+                create_tables(engine)
+    finally:
+        engine.dispose()
+    print(f"{shown(engine)}: the tables are there, and up to date")
+    return 0

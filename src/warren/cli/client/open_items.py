@@ -3,7 +3,7 @@
 Exit codes as those of `diff`: 0 nothing is open, 1 something is, 2 anything else. So a script that asks for 1 never
 mistakes a database that was down for a row that is stuck.
 
-Not here: finding it out (`client.ledgers`), the page (`cli.client.open_page`).
+Not here: finding it out (`client.ledgers`), the page (`cli.client.open_items_page`).
 """
 
 import json
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from warren.client.ledgers import Standing
 
+
 EPILOG = (
     "Examples: warren client open --database postgresql://shop@localhost/shop\n\n"
     "warren client open --database sqlite:///shop.db --serve 127.0.0.1:8080"
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_open_items(app: typer.Typer) -> None:
     app.command("open", epilog=EPILOG)(open_items)
 
 
@@ -71,7 +72,7 @@ def _shown(engine: "Engine", limit: int, html: str, as_json: bool) -> int:
     found = standing(engine, limit)
     if html:
         with needed_packages():
-            from warren.cli.client.open_page import page
+            from warren.cli.client.open_items_page import page
         _write(Path(html), page(found, shown(engine)))
     print(json.dumps(as_value(found), indent=2) if as_json else as_table(found, shown(engine)))
     return 1 if found.rows else 0
@@ -89,18 +90,18 @@ def _write(path: Path, text: str) -> None:
 
 def _served(engine: "Engine", limit: int, address: str) -> int:
     with needed_packages():
-        from warren.cli.client.open_page import page
+        from warren.cli.client.open_items_page import page
+    from warren.cli.client.open_items_page import REFRESH_S, PageContent, address_of, serve
     from warren.cli.client.open_table import as_value
-    from warren.cli.client.page_server import REFRESH_S, Content, address_of, serve
     from warren.client.ledgers import standing
 
     address_of(address)
 
-    def content(path: str) -> Content | None:
+    def content(path: str) -> PageContent | None:
         if path == "/":
-            return Content("text/html", page(looked_at(), shown(engine), REFRESH_S))
+            return PageContent("text/html", page(looked_at(), shown(engine), REFRESH_S))
         if path == "/open.json":
-            return Content("application/json", json.dumps(as_value(looked_at())))
+            return PageContent("application/json", json.dumps(as_value(looked_at())))
         return None
 
     def looked_at() -> "Standing":

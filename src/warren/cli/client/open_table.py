@@ -2,7 +2,7 @@
 
 Names from messages may have any characters; in a terminal those that are no letters are shown as a dot.
 
-Not here: the page (`cli.client.open_page`).
+Not here: the page (`cli.client.open_items_page`).
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warren.client.ledgers import OpenItem, Standing
+
 
 COLUMNS = ("status", "business id", "route", "attempt", "age", "due", "amount", "what was said")
 CELL_CHARACTERS_MAX = 60

@@ -4,7 +4,7 @@ Standard output says what was done, standard error how far a start has come and 
 
 Exit codes: 0 done; 1 refused or failed; 2 wrong usage, a bad option or port, a node that is not of this cluster.
 
-Not here: how it is done (`cli.cluster.starting`, `processes`), what `status` shows (`standing`).
+Not here: how it is done (`cli.cluster.node_processes`, `processes`), what `status` shows (`standing`).
 """
 
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from warren.cli.cluster.layout import Layout
-    from warren.cli.cluster.processes import NodeProcess
+    from warren.cli.cluster.local_cluster import LocalCluster
+    from warren.cli.cluster.node_processes import NodeProcess
+
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 Data = Annotated[str, typer.Option("--data", metavar="DIR", help="The cluster's directory.")]
@@ -51,12 +52,14 @@ def up(
     config: Annotated[str | None, CONFIG_FILE] = None,
 ) -> int:
     """Start a cluster, and wait until every node is ready."""
-    from warren.cli.cluster import layout as layouts
+    from warren.cli.cluster import local_cluster as layouts
 
     directory = Path(data).resolve()
     config = str(Path(config).absolute()) if config else config
-    with layouts.held(directory):
-        layout = layouts.made(directory, layouts.Wishes(nodes, ram, witness or None, amqp, http, peer, config))
+    with layouts.locked(directory):
+        layout = layouts.make_cluster(
+            directory, layouts.LocalClusterOptions(nodes, ram, witness or None, amqp, http, peer, config)
+        )
         stopped = [process for process in _processes(layout) if process.pid() is None]
         _start(stopped)
     print(f"Pages: http://{layouts.HOST}:{layout.nodes[0].http}/ (user guest, password guest)")
@@ -67,9 +70,9 @@ def up(
 @app.command(epilog="Example: warren cluster status --data var/cluster")
 def status(data: Data = DEFAULT_DIRECTORY) -> int:
     """Show what every node's process does, and what the cluster says of it."""
-    from warren.cli.cluster import standing
+    from warren.cli.cluster import status
 
-    standing.show(_processes(_found(data)))
+    status.show(_processes(_found(data)))
     return 0
 
 
@@ -79,12 +82,12 @@ def status(data: Data = DEFAULT_DIRECTORY) -> int:
 )
 def down(data: Data = DEFAULT_DIRECTORY) -> int:
     """Stop every node, in good order, and its etcd member."""
-    from warren.cli.cluster import layout as layouts
-    from warren.cli.cluster import starting
+    from warren.cli.cluster import local_cluster as layouts
+    from warren.cli.cluster import node_processes
 
     layout = _found(data)
-    with layouts.held(layout.directory):
-        for overdue in starting.take_down(_processes(layout)):
+    with layouts.locked(layout.directory):
+        for overdue in node_processes.take_down(_processes(layout)):
             print(f"{overdue.node.name} took too long to stop, and was killed.")
     print("Every node is stopped.")
     return 0
@@ -93,10 +96,10 @@ def down(data: Data = DEFAULT_DIRECTORY) -> int:
 @app.command(epilog=f"Example: warren cluster kill n2\n\n{ITS_MEMBER}")
 def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     """End nodes at once, with SIGKILL."""
-    from warren.cli.cluster import starting
+    from warren.cli.cluster import node_processes
 
     for process in _chosen(names, data):
-        _insist(process, starting.kill(process))
+        _insist(process, node_processes.kill_node(process))
         print(f"{process.node.name} is killed.")
     return 0
 
@@ -104,13 +107,13 @@ def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
 @app.command(epilog=f"Example: warren cluster stop n2\n\n{ITS_MEMBER}")
 def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     """Stop nodes in good order, with SIGTERM, and wait until they have ended."""
-    from warren.cli.cluster import starting
+    from warren.cli.cluster import node_processes
     from warren.errors import WarrenError
 
     for process in _chosen(names, data):
-        _insist(process, starting.ask_to_stop(process))
-        if not process.ended_within(starting.STOP_DEADLINE_S):
-            raise WarrenError(f"{process.node.name} did not stop within {starting.STOP_DEADLINE_S:.0f} s")
+        _insist(process, node_processes.ask_to_stop(process))
+        if not process.ended_within(node_processes.STOP_DEADLINE_S):
+            raise WarrenError(f"{process.node.name} did not stop within {node_processes.STOP_DEADLINE_S:.0f} s")
         process.forget()
         print(f"{process.node.name} is stopped.")
     return 0
@@ -119,11 +122,11 @@ def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
 @app.command(epilog="Example: warren cluster start n2")
 def start(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     """Start nodes that were stopped or killed, as they were started before."""
-    from warren.cli.cluster import layout as layouts
+    from warren.cli.cluster import local_cluster as layouts
     from warren.errors import Refused
 
     layout = _found(data)
-    with layouts.held(layout.directory):
+    with layouts.locked(layout.directory):
         processes = _chosen(names, data)
         for process in processes:
             pid = process.pid()
@@ -148,7 +151,7 @@ def resume(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
 def _freeze(names: list[str], data: str, *, frozen: bool) -> int:
     import signal
 
-    from warren.cli.cluster.processes import PAUSED, RUNNING
+    from warren.cli.cluster.node_processes import PAUSED, RUNNING
     from warren.errors import WarrenError
 
     number, state = (signal.SIGSTOP, PAUSED) if frozen else (signal.SIGCONT, RUNNING)
@@ -167,21 +170,21 @@ def _insist(process: "NodeProcess", ran: bool) -> None:
         raise Refused("not_found", f"{process.node.name} does not run")
 
 
-def _found(data: str) -> "Layout":
-    from warren.cli.cluster import layout as layouts
+def _found(data: str) -> "LocalCluster":
+    from warren.cli.cluster import local_cluster as layouts
 
-    return layouts.found(Path(data).resolve())
+    return layouts.load_cluster(Path(data).resolve())
 
 
-def _processes(layout: "Layout") -> list["NodeProcess"]:
-    from warren.cli.cluster.processes import NodeProcess
+def _processes(layout: "LocalCluster") -> list["NodeProcess"]:
+    from warren.cli.cluster.node_processes import NodeProcess
 
     return [NodeProcess(layout, node) for node in layout.nodes]
 
 
 def _chosen(names: list[str], data: str) -> list["NodeProcess"]:
     """The processes of the nodes named, each once; all names are looked up before anything is done."""
-    from warren.cli.cluster.processes import NodeProcess
+    from warren.cli.cluster.node_processes import NodeProcess
 
     layout = _found(data)
     nodes = {node.name: node for node in (layout.node(name) for name in names)}
@@ -189,8 +192,8 @@ def _chosen(names: list[str], data: str) -> list["NodeProcess"]:
 
 
 def _start(processes: list["NodeProcess"]) -> None:
-    from warren.cli.cluster import starting
-    from warren.cli.cluster.waiting import Waiting
+    from warren.cli.cluster import node_processes
+    from warren.cli.cluster.node_processes import StartProgress
 
-    with Waiting(len(processes)) as waiting:
-        starting.start(processes, waiting.tell, waiting.ready)
+    with StartProgress(len(processes)) as waiting:
+        node_processes.start_nodes(processes, waiting.tell, waiting.ready)

@@ -4,6 +4,10 @@ Names become path segments with everything but letters and digits escaped, so th
 any name is one segment. Long lists are asked for a page at a time where the server pages them.
 
 Not here: what is asked (`cli.ctl.verbs`).
+
+Why a verb failed, and the exit codes that scripts read.
+
+Not here: what is printed around a failure (`cli.ctl.run`).
 """
 
 import base64
@@ -15,8 +19,74 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from warren.cli.ctl.failure import UNAVAILABLE, Declined, Failure, TimedOut, failed
 from warren.cli.ctl.terms import elixir
+
+OK: Final = 0
+USAGE: Final = 64
+DATA_ERROR: Final = 65
+NO_SUCH_USER: Final = 67
+UNAVAILABLE: Final = 69
+SOFTWARE: Final = 70
+TIMED_OUT: Final = 75
+
+STOPPED: Final = "app_stopped"
+"""How a node says that it is stopped."""
+
+
+class Failure(Exception):
+    """The verb could not do what it was asked; the text goes to standard error as it is."""
+
+    def __init__(self, exit_code: int, text: str) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+        self.text = text
+
+
+class UsageFailure(Failure):
+    """The command line is wrong: the text is printed with what was given and how it should be."""
+
+    prefix = "Error (argument validation)"
+
+
+class WrongNodeState(UsageFailure):
+    """The node is not in the state that the verb needs."""
+
+    prefix = "Error"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(USAGE, text)
+
+
+class TimedOut(Failure):
+    """The server took longer than it was given."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(TIMED_OUT, f"timed out. Timeout value used: {timeout_s:g}")
+
+
+class ApiRefusal(Failure):
+    """The server answered with a status of 400 or more."""
+
+    def __init__(self, status: int, error: str, reason: str, document: dict[str, object]) -> None:
+        super().__init__(SOFTWARE if status >= 500 else UNAVAILABLE, error_text(reason))
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.document = document
+
+
+def error_text(reason: str) -> str:
+    """A reason as most verbs print it."""
+    return f"Error:\n{reason}"
+
+
+def failed(reason: str, exit_code: int = UNAVAILABLE) -> Failure:
+    return Failure(exit_code, error_text(reason))
+
+
+def no_such_vhost(vhost: str) -> Failure:
+    return Failure(DATA_ERROR, f"Virtual host '{vhost}' does not exist")
+
 
 PAGE_SIZE: Final = 500
 Document = dict[str, Any]
@@ -46,7 +116,7 @@ class Api:
         """What is there, or None when nothing is."""
         try:
             return self.get(*segments, **query)
-        except Declined as answer:
+        except ApiRefusal as answer:
             if answer.status == 404:
                 return None
             raise
@@ -68,7 +138,7 @@ class Api:
         """Delete it; False when it was not there."""
         try:
             self.delete(*segments)
-        except Declined as answer:
+        except ApiRefusal as answer:
             if answer.status == 404:
                 return False
             raise
@@ -78,7 +148,7 @@ class Api:
         """Whether these are a user's name and password; the user need not be allowed to use the API."""
         try:
             self._ask("GET", ("whoami",), headers={"Authorization": basic(user, password)})
-        except Declined as answer:
+        except ApiRefusal as answer:
             if answer.status not in (401, 403):
                 raise
             return answer.error == "not_authorised"
@@ -138,7 +208,7 @@ class Api:
         reason = html.unescape(reason if isinstance(reason, str) else elixir(reason))
         if status == 401 and fields.get("error") not in ("not_authorised", "not_proved"):
             reason = f"{self.url} does not accept this user name and password"
-        raise Declined(status, str(fields.get("error", "")), reason, fields)
+        raise ApiRefusal(status, str(fields.get("error", "")), reason, fields)
 
 
 def basic(user: str, password: str) -> str:

@@ -9,36 +9,31 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
-from warren.cli.ctl import output, usage
-from warren.cli.ctl.failure import USAGE, Failure
-from warren.cli.ctl.verb import Call, Text, Verb
+from warren.cli.ctl import command_line, output
+from warren.cli.ctl.api import USAGE, Failure
+from warren.cli.ctl.verb import Text, Verb, VerbCall
 from warren.cli.ctl.verbs import (
-    checks,
+    bridges,
     connections,
     definitions,
-    federation,
+    health_checks,
     membership,
-    new_queue,
     nodes,
     parameters,
-    permissions,
-    policies,
     queues,
-    shovels,
     status,
-    streams,
     topology,
     users,
     vhosts,
 )
 
 
-def report(call: Call) -> None:
+def report(call: VerbCall) -> None:
     """Print what the other verbs tell, one after another; what one of them cannot tell is said in its place."""
     for verb, vhost in _reported(call):
         print()
         options = dataclasses.replace(call.options, vhost=vhost, formatter="table", own={})
-        with closing(Call(verb, list(verb.columns), options)) as part:
+        with closing(VerbCall(verb, list(verb.columns), options)) as part:
             output.announce(part, part.banner())
             try:
                 output.write(part, verb.run(part))
@@ -46,7 +41,7 @@ def report(call: Call) -> None:
                 print(failure.text)
 
 
-def _reported(call: Call) -> Iterator[tuple[Verb, str]]:
+def _reported(call: VerbCall) -> Iterator[tuple[Verb, str]]:
     for verb in (*status.VERBS, status.ENVIRONMENT, *connections.LISTS):
         yield verb, call.vhost
     for vhost in call.api.get("vhosts", columns="name"):
@@ -56,16 +51,16 @@ def _reported(call: Call) -> Iterator[tuple[Verb, str]]:
     yield VERBS["list_global_parameters"], call.vhost
 
 
-def show_help(call: Call) -> Text:
+def show_help(call: VerbCall) -> Text:
     if not call.arguments:
-        return Text(usage.overview(GROUPS, sys.stdout))
+        return Text(command_line.verb_overview(GROUPS, sys.stdout))
     verb = VERBS.get(call.arguments[0])
     if verb is None:
         raise Failure(USAGE, f"Error:\n\nCommand '{call.arguments[0]}' not found.")
-    return Text(usage.page(verb, sys.stdout))
+    return Text(command_line.verb_page(verb, sys.stdout))
 
 
-def autocomplete(call: Call) -> Text | None:
+def autocomplete(call: VerbCall) -> Text | None:
     prefix = call.arguments[0] if call.arguments else ""
     names = sorted(name for name in VERBS if name.startswith(prefix))
     return Text("\n".join(names)) if names else None
@@ -98,12 +93,12 @@ GROUPS: Final[dict[str, list[Verb]]] = {
     "Cluster": [*membership.CLUSTER_VERBS, status.VERBS[1]],
     "Replication": queues.REPLICATION,
     "Users": users.VERBS,
-    "Access Control": permissions.VERBS,
+    "Access Control": users.PERMISSION_VERBS,
     "Monitoring, observability and health checks": [
         queues.LIST,
         queues.LIST_UNRESPONSIVE,
         *topology.VERBS,
-        *streams.VERBS,
+        *queues.STREAM_VERBS,
         *connections.LISTS,
         nodes.PING,
         status.VERBS[0],
@@ -115,16 +110,16 @@ GROUPS: Final[dict[str, list[Verb]]] = {
             "report > report.txt",
             "Reporting server status of node {node} ...",
         ),
-        *checks.VERBS,
+        *health_checks.VERBS,
     ],
     "Parameters": parameters.VERBS,
-    "Policies": policies.VERBS,
-    "Shovels": shovels.VERBS,
-    "Federation": federation.VERBS,
+    "Policies": parameters.POLICY_VERBS,
+    "Shovels": bridges.SHOVEL_VERBS,
+    "Federation": bridges.FEDERATION_VERBS,
     "Virtual hosts": vhosts.VERBS,
     "Configuration and Environment": [status.ENVIRONMENT, *nodes.SETTINGS],
     "Definitions": definitions.VERBS,
     "Operations": connections.VERBS,
-    "Queues": [new_queue.ADD, *queues.VERBS],
+    "Queues": [queues.ADD, *queues.VERBS],
 }
 VERBS: Final[dict[str, Verb]] = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}

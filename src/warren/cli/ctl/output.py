@@ -10,19 +10,19 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from warren.cli.ctl.terms import compact, erlang, shown, tagged
-from warren.cli.ctl.verb import Call, Outcome, Rows, Text
+from warren.cli.ctl.verb import Rows, Text, VerbCall, VerbResult
 
 # Said before the work, unless the output is a document.
 DOCUMENTS = ("json", "csv")
 
 
-def announce(call: Call, sentence: str) -> None:
+def announce(call: VerbCall, sentence: str) -> None:
     """Print what is about to be done."""
     if sentence and not (_hushed(call) or call.options.formatter in DOCUMENTS):
         print(sentence, flush=True)
 
 
-def write(call: Call, outcome: Outcome) -> None:
+def write(call: VerbCall, outcome: VerbResult) -> None:
     """Print an answer."""
     if isinstance(outcome, Rows):
         for line in _rows(call, outcome):
@@ -33,17 +33,17 @@ def write(call: Call, outcome: Outcome) -> None:
         print(outcome.words)
 
 
-def _hushed(call: Call) -> bool:
+def _hushed(call: VerbCall) -> bool:
     return call.options.quiet or call.options.silent
 
 
-def _document(call: Call, outcome: Text | None) -> object:
+def _document(call: VerbCall, outcome: Text | None) -> object:
     if outcome is None:
         return {"node": call.node, "result": "ok"}
     return {"message": outcome.words} if outcome.document is None else outcome.document
 
 
-def _rows(call: Call, rows: Rows) -> Iterator[str]:
+def _rows(call: VerbCall, rows: Rows) -> Iterator[str]:
     options = call.options
     headed = rows.headed and options.headers and not options.silent
     formatter = options.formatter or ("drawn" if sys.stdout.isatty() else "table")

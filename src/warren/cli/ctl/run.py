@@ -11,11 +11,11 @@ from contextlib import closing
 from typing import Final
 
 from warren import __version__
-from warren.cli.ctl import command_line, output, usage
+from warren.cli.ctl import command_line, output
+from warren.cli.ctl.api import OK, STOPPED, USAGE, ApiRefusal, Failure, TimedOut, UsageFailure, WrongNodeState
 from warren.cli.ctl.catalog import GROUPS, VERBS
 from warren.cli.ctl.command_line import CommandLine
-from warren.cli.ctl.failure import OK, STOPPED, USAGE, Declined, Failure, Misuse, TimedOut, Untimely
-from warren.cli.ctl.verb import Call, Verb
+from warren.cli.ctl.verb import Verb, VerbCall
 
 INTERRUPTED: Final = 130
 
@@ -42,14 +42,14 @@ def _run(words: list[str]) -> int:
     if line.verb is None:
         asked = "help" in line.switches
         stream = sys.stdout if asked else sys.stderr
-        print(usage.overview(GROUPS, stream), file=stream)
+        print(command_line.verb_overview(GROUPS, stream), file=stream)
         return OK if asked else USAGE
     verb = VERBS.get(line.verb)
     if verb is None:
-        print(usage.unknown(line.verb, GROUPS), file=sys.stderr)
+        print(command_line.unknown_verb(line.verb, GROUPS), file=sys.stderr)
         return USAGE
     if "help" in line.switches:
-        print(usage.page(verb, sys.stdout))
+        print(command_line.verb_page(verb, sys.stdout))
         return OK
     return _carry_out(line, verb)
 
@@ -57,12 +57,12 @@ def _run(words: list[str]) -> int:
 def _carry_out(line: CommandLine, verb: Verb) -> int:
     try:
         line.refuse_invalid()
-        with closing(Call(verb, line.arguments, line.options(os.environ), verb.patience_s)) as call:
+        with closing(VerbCall(verb, line.arguments, line.options(os.environ), verb.patience_s)) as call:
             _perform_running(call)
-    except Misuse as misuse:
+    except UsageFailure as misuse:
         print(f"{misuse.prefix}: {misuse.text}", file=sys.stderr)
         print(f"Arguments given:\n\t{' '.join(line.shown)}\n", file=sys.stderr)
-        print(f"{usage.heading('Usage', sys.stderr)}\n\n{usage.usage_line(verb)}", file=sys.stderr)
+        print(f"{command_line.heading('Usage', sys.stderr)}\n\n{command_line.usage_line(verb)}", file=sys.stderr)
         return misuse.exit_code
     except TimedOut as late:
         node = line.switches.get("node") or line.options(os.environ).http
@@ -75,20 +75,20 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
     return OK
 
 
-def _perform_running(call: Call) -> None:
+def _perform_running(call: VerbCall) -> None:
     """A node that is stopped has nothing to say about what it is asked."""
     try:
         _perform(call)
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.error != STOPPED:
             raise
-        raise Untimely(
+        raise WrongNodeState(
             "this command requires the 'rabbit' app to be running on the target node. "
             "Start it with 'warren ctl start_app'."
         ) from answer
 
 
-def _perform(call: Call) -> None:
+def _perform(call: VerbCall) -> None:
     _check(call)
     if call.options.node and not call.verb.of_process:
         _ = call.node
@@ -97,12 +97,12 @@ def _perform(call: Call) -> None:
         output.write(call, call.verb.run(call))
 
 
-def _check(call: Call) -> None:
+def _check(call: VerbCall) -> None:
     fewest, most = call.verb.arguments
     if len(call.arguments) < fewest:
-        raise Misuse(USAGE, "not enough arguments.")
+        raise UsageFailure(USAGE, "not enough arguments.")
     if len(call.arguments) > most:
-        raise Misuse(USAGE, "too many arguments.")
+        raise UsageFailure(USAGE, "too many arguments.")
     if call.verb.columns:
         call.chosen_columns("")
     if call.verb.check is not None:

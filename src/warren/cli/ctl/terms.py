@@ -26,7 +26,7 @@ class Atom(str):
     __slots__ = ()
 
 
-class Table(dict[str, Any]):
+class TermTable(dict[str, Any]):
     """AMQP arguments."""
 
 
@@ -39,7 +39,7 @@ def shown(value: object) -> str:
     """A value as a cell of a table."""
     if value is None:
         return ""
-    if isinstance(value, Table):
+    if isinstance(value, TermTable):
         return _arguments(value)
     if isinstance(value, dict):
         return "[" + ", ".join(f"{{{key}, {shown(item)}}}" for key, item in value.items()) + "]"
@@ -54,7 +54,7 @@ def tagged(value: object) -> object:
     """A value as JSON carries it."""
     if value is None:
         return ""
-    if isinstance(value, Table):
+    if isinstance(value, TermTable):
         return [[name, *_typed(item)] for name, item in value.items()]
     if isinstance(value, dict):
         return {key: tagged(item) for key, item in value.items()}
@@ -65,7 +65,7 @@ def erlang(value: object) -> str:
     """A value as an Erlang term."""
     if value is None:
         return "''"
-    if isinstance(value, Table):
+    if isinstance(value, TermTable):
         return "[" + ",".join(_erlang_argument([f"<<{_quoted(name)}>>"], item) for name, item in value.items()) + "]"
     if isinstance(value, dict):
         return "[" + ",".join(f"{{{_erlang_atom(key)},{erlang(item)}}}" for key, item in value.items()) + "]"
@@ -126,7 +126,7 @@ def _typed(value: object) -> list[object]:
 def _erlang_argument(words: list[str], value: object) -> str:
     kind, _ = _typed(value)
     if isinstance(value, dict):
-        text = erlang(Table(value))
+        text = erlang(TermTable(value))
     elif isinstance(value, list):
         text = "[" + ",".join(_erlang_argument([], item) for item in value) + "]"
     else:

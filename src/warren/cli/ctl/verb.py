@@ -1,25 +1,112 @@
 """A verb as the table of verbs has it, one call of it, and what it can answer.
 
 Not here: the verbs (`cli.ctl.verbs`), reading a command line (`cli.ctl.command_line`), printing (`cli.ctl.output`).
+
+The paths about a node's membership, which it answers whether it runs or is stopped.
+
+A node that runs asks for a user, like everywhere else. One that is stopped has no users: it wants proof that whoever
+gives orders has the cookie of the cluster, which is looked for in a file of this machine.
+
+Not here: the verbs (`cli.ctl.verbs.membership`), what is proved, and how (`node.peers.cookie`).
 """
 
 import getpass
+import json
+import os
+import secrets
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from warren.cli.ctl.api import Api, unreachable
-from warren.cli.ctl.failure import DATA_ERROR, UNAVAILABLE, USAGE, Failure, Misuse, failed
-from warren.cli.ctl.membership import Membership
+from warren.cli.ctl.api import (
+    DATA_ERROR,
+    UNAVAILABLE,
+    USAGE,
+    Api,
+    ApiRefusal,
+    Failure,
+    UsageFailure,
+    failed,
+    unreachable,
+)
+from warren.errors import ConfigError
+from warren.node.peers.cookie import COOKIE_PROOF_HEADER, cookie_at, prove_cookie
+
+PATH: Final = ("warren", "membership")
+RUNNING: Final = "running"
+STOPPED: Final = "stopped"
+
+
+class MembershipApi:
+    """Of the node at one address; `wanted` is the name it should have, if that is known."""
+
+    def __init__(self, api: Api, cookie_file: str, wanted: str) -> None:
+        self._api = api
+        self._cookie_file = cookie_file
+        self._wanted = wanted
+        self._cookie = b""
+        self.node = ""
+        self.app = ""
+        self.look()
+
+    def look(self) -> None:
+        """See which node it is, and what it does."""
+        try:
+            found = self._api.get(*PATH)
+        except ApiRefusal as answer:
+            if answer.status in (404, 405):
+                raise failed("this server has no paths about its membership") from answer
+            raise
+        self.node, self.app = str(found["node"]), str(found["app"])
+        if self._wanted not in ("", self.node, self.node.partition("@")[0]):
+            detail = f"the node at {self._api.url} is {self.node}; give the address of the other one with --http"
+            raise Failure(UNAVAILABLE, unreachable(self._wanted, detail))
+
+    def trouble(self) -> str:
+        """Why the node did not start when it was told to."""
+        return str(self._api.get_with(self._proof("GET", "", b""), *PATH).get("trouble", ""))
+
+    def order(self, verb: str, **arguments: object) -> None:
+        body = json.dumps(arguments).encode()
+        headers = {} if self.app == RUNNING else self._proof("POST", f"/{verb}", body)
+        self._api.post(*PATH, verb, body=body, headers=headers)
+
+    def _proof(self, method: str, below: str, body: bytes) -> dict[str, Any]:
+        path = "/".join(["", "api", *PATH]) + below
+        self._cookie = self._cookie or self._found_cookie()
+        text = prove_cookie(self._cookie, self.node, method, path, body, int(time.time()), secrets.token_hex(16))
+        return {COOKIE_PROOF_HEADER: text}
+
+    def _found_cookie(self) -> bytes:
+        given = os.environ.get("WARREN_CLUSTER__COOKIE", "")
+        if given and not self._cookie_file:
+            return given.encode()
+        path = self._cookie_file or os.environ.get("WARREN_CLUSTER__COOKIE_FILE", "")
+        path = path or os.path.join(os.environ.get("WARREN_DATA", "var"), "cookie")
+        try:
+            return cookie_at(path)
+        except FileNotFoundError as error:
+            raise failed(_NO_COOKIE.format(node=self.node, app=self.app, path=path), DATA_ERROR) from error
+        except ConfigError as error:
+            raise failed(str(error), DATA_ERROR) from error
+
+
+_NO_COOKIE: Final = (
+    "{node} is {app}, so it has no users, and does what it is told by whoever has the cookie of its cluster. There is "
+    "none at {path}: name the file with --cookie-file or in WARREN_CLUSTER__COOKIE_FILE (it is called cookie, in the "
+    "node's data directory)"
+)
+
 
 MANY: Final = 1000
 Getter = Callable[[dict[str, Any]], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ColumnSource:
     """Where a column comes from: the fields it asks the API for, and how they become a value."""
 
     fields: tuple[str, ...]
@@ -45,7 +132,7 @@ class Text:
     chatty: bool = False
 
 
-Outcome = Rows | Text | None
+VerbResult = Rows | Text | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +141,15 @@ class Verb:
 
     name: str
     summary: str
-    run: Callable[["Call"], Outcome]
+    run: Callable[["VerbCall"], VerbResult]
     usage: str = ""
     example: str = ""
-    banner: "str | Callable[[Call], str]" = ""
+    banner: "str | Callable[[VerbCall], str]" = ""
     arguments: tuple[int, int] = (0, 0)
     switches: Mapping[str, type] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, Source] = field(default_factory=dict)
-    check: "Callable[[Call], None] | None" = None
+    columns: Mapping[str, ColumnSource] = field(default_factory=dict)
+    check: "Callable[[VerbCall], None] | None" = None
     patience_s: float = 60.0
     # about the process, whether its node runs or not
     of_process: bool = False
@@ -89,7 +176,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Call:
+class VerbCall:
     """A verb with its arguments and options, on its way to the server."""
 
     verb: Verb
@@ -112,8 +199,8 @@ class Call:
         return Api(options.http, options.user, options.password, options.ca_file, self.timeout_s)
 
     @cached_property
-    def membership(self) -> Membership:
-        return Membership(self.api, self.options.cookie_file, self.options.node)
+    def membership(self) -> MembershipApi:
+        return MembershipApi(self.api, self.options.cookie_file, self.options.node)
 
     def close(self) -> None:
         if "api" in self.__dict__:
@@ -164,22 +251,22 @@ class Call:
         words = [word for argument in self.arguments for word in argument.split(",") if word]
         unknown = sorted({word for word in words if word not in self.verb.columns})
         if unknown:
-            raise Misuse(USAGE, f"Info key(s) {','.join(unknown)} are not supported")
+            raise UsageFailure(USAGE, f"Info key(s) {','.join(unknown)} are not supported")
         return list(dict.fromkeys(words)) or default.split()
 
 
-def no_empty_name(call: Call) -> None:
+def no_empty_name(call: VerbCall) -> None:
     if not call.arguments[0]:
-        raise Misuse(DATA_ERROR, "Bad argument: user cannot be an empty string")
+        raise UsageFailure(DATA_ERROR, "Bad argument: user cannot be an empty string")
 
 
-def same(names: str) -> dict[str, Source]:
+def same(names: str) -> dict[str, ColumnSource]:
     """Columns that are fields of the same name."""
-    return {name: Source((name,), _field(name)) for name in names.split()}
+    return {name: ColumnSource((name,), _field(name)) for name in names.split()}
 
 
 def listed(
-    call: Call,
+    call: VerbCall,
     default: str,
     *segments: str,
     lists: Callable[[dict[str, Any]], bool] | None = None,

@@ -1,4 +1,3 @@
-"""`warren ha`: configurations for what stands before a cluster, the plan of its ports, and a check from outside.
-
-Not here: what is rendered and judged (`warren.ha`).
+"""`warren ha`: load balancers and a virtual address before a cluster: described, rendered, planned, and checked from
+outside. Not here: a cluster on one machine (`cli.cluster`).
 """

@@ -57,17 +57,18 @@ def render(
     ] = False,
 ) -> int:
     """Write configurations for HAProxy, Keepalived and the nodes, once the first two have nothing against theirs."""
-    from warren.cli.ha import programs
-    from warren.cli.ha.source import Source, deployment_of
-    from warren.cli.ha.writing import write_all
-    from warren.ha.bundle import bundle
-    from warren.ha.deployment import DEPLOYMENT_FILE, remarks
+    from warren.cli.ha import bundle
+    from warren.cli.ha.bundle import rendered_files, write_all
+    from warren.cli.ha.deployment import DEPLOYMENT_FILE, remarks
+    from warren.cli.ha.source import DeploymentSource, deployment_of
 
-    deployment = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file))
+    deployment = deployment_of(
+        DeploymentSource(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file)
+    )
     place = Path(out) / DEPLOYMENT_FILE
     # what its author wrote there is not replaced by the same without comments
-    files = bundle(deployment, with_itself=not (file and place.exists() and place.samefile(file)))
-    left_unchecked = [] if unchecked else programs.checked(deployment)
+    files = rendered_files(deployment, with_itself=not (file and place.exists() and place.samefile(file)))
+    left_unchecked = [] if unchecked else bundle.check_configurations(deployment)
     write_all(Path(out), files)
     for each in files:
         print(f"{out.rstrip('/')}/{each.path}")
@@ -95,13 +96,14 @@ def plan(
     ] = "",
 ) -> int:
     """Print which ports of which machine must be open for whom, and the rules of nftables that make it so."""
-    from warren.cli.ha.names import looked_up
-    from warren.cli.ha.source import Source, deployment_of
-    from warren.ha import plan as planning
+    from warren.cli.ha import port_plan as planning
+    from warren.cli.ha.source import DeploymentSource, deployment_of, with_addresses
 
-    described = deployment_of(Source(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file))
-    deployment = looked_up(described)
-    print(planning.rules_of(deployment, rules) if rules else planning.plan(deployment), end="")
+    described = deployment_of(
+        DeploymentSource(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file)
+    )
+    deployment = with_addresses(described)
+    print(planning.rules_of(deployment, rules) if rules else planning.plan_text(deployment), end="")
     return 0
 
 
@@ -119,14 +121,13 @@ def check(
     """Look at a deployment from outside, and say in words what is wrong; 1 if anything is."""
     import os
 
-    from warren.cli.ha.looking import Visitor, look
+    from warren.cli.ha.probes import ClusterLogin, observe
     from warren.cli.ha.source import read_file
-    from warren.ha.findings import WRONG
-    from warren.ha.verdict import judge
+    from warren.cli.ha.verdict import WRONG, judge_deployment
 
     deployment = read_file(file)
     user, password = user or os.environ.get("WARREN_USER", ""), password or os.environ.get("WARREN_PASSWORD", "")
-    findings = judge(deployment, look(deployment, Visitor(user, password, ca_file)))
+    findings = judge_deployment(deployment, observe(deployment, ClusterLogin(user, password, ca_file)))
     for finding in findings:
         print(f"{finding.level:8} {finding.sentence}")
     if not user:

@@ -1,8 +1,12 @@
-"""Questions to a single port, as a client and as a load balancer would ask them.
+"""Looks at a deployment from outside: at each door and each node at the same time, then at the cluster behind them.
+
+Not here: single questions (`cli.ha.probes`), what they mean (`cli.ha.verdict`).
+
+Questions to a single port, as a client and as a load balancer would ask them.
 
 A probe answers within its patience, whatever is at the other end, and never raises.
 
-Not here: which ports (`cli.ha.looking`), what the answers mean (`ha.verdict`).
+Not here: which ports (`cli.ha.probes`), what the answers mean (`cli.ha.verdict`).
 """
 
 import contextlib
@@ -13,15 +17,41 @@ import socket
 import ssl
 import struct
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
 
+from warren.cli.ctl.api import Api, Failure
+from warren.cli.ha.deployment import (
+    AMQP,
+    AMQPS,
+    BALANCER_HEADER,
+    FITNESS_PATH,
+    HTTP,
+    HTTPS,
+    Balancer,
+    BrokerNode,
+    Deployment,
+    endpoint,
+)
+from warren.cli.ha.observations import (
+    AmqpProbeResult,
+    ClusterObservation,
+    EntryPoint,
+    FitnessProbeResult,
+    NodeObservation,
+    Observations,
+)
+from warren.client import ClientError, blocking
 from warren.errors import WarrenError
-from warren.ha.deployment import BALANCER_HEADER, FITNESS_PATH
-from warren.ha.sightings import Answer, Greeting
 from warren.wire.methods.connection import ConnectionStart
 from warren.wire.methods.registry import decode_method
 
-PATIENCE_S = 4.0
+PROBE_TIMEOUT_S = 4.0
 LOCAL_HEADER = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
 """PROXY protocol, version 2: whoever sends this speaks for itself."""
 _AMQP_HEADER = b"AMQP\0\0\x09\x01"
@@ -37,25 +67,25 @@ class _Unreached(Exception):
     """There is no other end."""
 
 
-def greet(host: str, port: int, *, tls: bool = False, header: bool = False) -> Greeting:
+def probe_amqp(host: str, port: int, *, tls: bool = False, header: bool = False) -> AmqpProbeResult:
     """Begin an AMQP connection, as far as the server says who it is."""
     try:
         with _connected(host, port, tls, header) as connection:
             connection.sendall(_AMQP_HEADER)
             start = _start_of(connection)
     except _Silent:
-        return Greeting(port, refusal="it closes the connection", silent=True)
+        return AmqpProbeResult(port, refusal="it closes the connection", silent=True)
     except _Unreached as error:
-        return Greeting(port, refusal=str(error), unreached=True)
+        return AmqpProbeResult(port, refusal=str(error), unreached=True)
     except (OSError, ValueError, WarrenError) as error:
-        return Greeting(port, refusal=_words(error))
+        return AmqpProbeResult(port, refusal=_words(error))
     properties = dict(start.server_properties)
-    return Greeting(port, _text(properties.get("product")), _text(properties.get("version")))
+    return AmqpProbeResult(port, _text(properties.get("product")), _text(properties.get("version")))
 
 
-def ask_fitness(host: str, port: int, *, tls: bool = False, header: bool = False) -> Answer:
+def probe_fitness(host: str, port: int, *, tls: bool = False, header: bool = False) -> FitnessProbeResult:
     """How the node, or the one a balancer chooses, is."""
-    connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(host, port, timeout=PROBE_TIMEOUT_S)
     try:
         # the header comes before anything of HTTP, and before TLS
         connection.sock = _connected(host, port, tls, header)
@@ -64,15 +94,15 @@ def ask_fitness(host: str, port: int, *, tls: bool = False, header: bool = False
         answer = connection.getresponse()
         body = answer.read(65536)
     except (http.client.RemoteDisconnected, ConnectionResetError, _Silent):
-        return Answer(port, refusal="it closes the connection", silent=True)
+        return FitnessProbeResult(port, refusal="it closes the connection", silent=True)
     except _Unreached as error:
-        return Answer(port, refusal=str(error), unreached=True)
+        return FitnessProbeResult(port, refusal=str(error), unreached=True)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return Answer(port, refusal=_words(error))
+        return FitnessProbeResult(port, refusal=_words(error))
     finally:
         connection.close()
     standing, node, reasons = _fitness(body)
-    return Answer(
+    return FitnessProbeResult(
         port,
         answer.status,
         answer.headers.get(BALANCER_HEADER, ""),
@@ -85,7 +115,7 @@ def ask_fitness(host: str, port: int, *, tls: bool = False, header: bool = False
 
 def _connected(host: str, port: int, tls: bool, header: bool) -> socket.socket:
     try:
-        connection = socket.create_connection((host, port), PATIENCE_S)
+        connection = socket.create_connection((host, port), PROBE_TIMEOUT_S)
     except OSError as error:
         raise _Unreached(_words(error)) from error
     try:
@@ -159,5 +189,139 @@ def _text(value: object) -> str:
 
 def _words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {PATIENCE_S:g} s"
+        return f"no answer within {PROBE_TIMEOUT_S:g} s"
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+
+
+_LOOK_TIMEOUT_S = 20.0
+_SEEN_WITHIN_S = 10.0
+_QUEUE_COLUMNS = ["name", "vhost", "exclusive", "slave_nodes", "synchronised_slave_nodes"]
+
+
+@dataclass(frozen=True)
+class ClusterLogin:
+    """As whom the cluster is asked; without a name it is not."""
+
+    user: str = ""
+    password: str = ""
+    ca_file: str = ""
+
+
+def observe(deployment: Deployment, visitor: ClusterLogin) -> Observations:
+    entry_points: list[Callable[[], EntryPoint]] = [lambda: _entry_point(deployment, deployment.virtual_address, None)]
+    entry_points += [_bound(deployment, balancer) for balancer in deployment.balancers]
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        found_doors = [pool.submit(entry_point) for entry_point in entry_points]
+        found_nodes = [pool.submit(_node, deployment, node) for node in deployment.nodes]
+        seen = Observations(
+            tuple(entry_point.result() for entry_point in found_doors), tuple(node.result() for node in found_nodes)
+        )
+    return replace(seen, cluster=_cluster(deployment, seen, visitor)) if visitor.user else seen
+
+
+def _bound(deployment: Deployment, balancer: Balancer) -> Callable[[], EntryPoint]:
+    return lambda: _entry_point(deployment, balancer.address, balancer)
+
+
+def _entry_point(deployment: Deployment, address: str, balancer: Balancer | None) -> EntryPoint:
+    ports = deployment.ports
+    return EntryPoint(
+        address,
+        balancer,
+        tuple(probe_amqp(address, ports[kind], tls=kind == AMQPS) for kind in (AMQP, AMQPS) if kind in ports),
+        tuple(probe_fitness(address, ports[kind], tls=kind == HTTPS) for kind in (HTTP, HTTPS) if kind in ports),
+    )
+
+
+def _node(deployment: Deployment, node: BrokerNode) -> NodeObservation:
+    """Without a header first, as anybody would; who closes that may want one."""
+    kind = HTTP if HTTP in node.ports else HTTPS
+    answer = probe_fitness(node.address, node.ports[kind], tls=kind == HTTPS)
+    wants_header = False
+    if answer.silent:
+        asked_again = probe_fitness(node.address, node.ports[kind], tls=kind == HTTPS, header=True)
+        wants_header = not asked_again.refusal
+        answer = asked_again if wants_header else answer
+    greeting = None
+    amqp = next((each for each in (AMQP, AMQPS) if each in node.ports), None)
+    if amqp is not None and not answer.refusal:
+        greeting = probe_amqp(node.address, node.ports[amqp], tls=amqp == AMQPS)
+        if greeting.silent:
+            with_header = probe_amqp(node.address, node.ports[amqp], tls=amqp == AMQPS, header=True)
+            if not with_header.refusal:
+                greeting, wants_header = with_header, True
+    puzzled = wants_header or answer.refusal or (greeting is not None and greeting.unreached)
+    return NodeObservation(node, answer, greeting, wants_header, own_address(node.address) if puzzled else "")
+
+
+def _cluster(deployment: Deployment, seen: Observations, visitor: ClusterLogin) -> ClusterObservation:
+    """Through the first door that leads to a node, or else by a node itself."""
+    url = _way_in(deployment, seen)
+    if url is None:
+        return ClusterObservation(refusal="no door and no node answers over HTTP")
+    try:
+        with closing(Api(url, visitor.user, visitor.password, visitor.ca_file, _LOOK_TIMEOUT_S)) as api:
+            told = ClusterObservation(tuple(api.get("nodes")), tuple(api.pages("queues", columns=_QUEUE_COLUMNS)))
+            return _with_own_connection(deployment, told, visitor, api)
+    except Failure as failure:
+        return ClusterObservation(refusal=failure.text.strip().splitlines()[-1].strip(" *"))
+
+
+def _way_in(deployment: Deployment, seen: Observations) -> str | None:
+    kinds = {deployment.ports[kind]: kind for kind in (HTTP, HTTPS) if kind in deployment.ports}
+    for entry_point in seen.entry_points:
+        for answer in entry_point.answers:
+            if answer.standing:
+                return f"{kinds[answer.port]}://{endpoint(entry_point.address, answer.port)}"
+    for sighting in seen.nodes:
+        if sighting.answer.standing and not sighting.wants_header:
+            own = HTTP if HTTP in sighting.node.ports else HTTPS
+            return f"{own}://{sighting.node.endpoint(own)}"
+    return None
+
+
+def _with_own_connection(
+    deployment: Deployment, told: ClusterObservation, visitor: ClusterLogin, api: Api
+) -> ClusterObservation:
+    """Log in through the virtual address, and find out who the nodes think we are."""
+    name = f"warren ha check {uuid4()}"
+    try:
+        connection = blocking.connect(_amqp_url(deployment, visitor), name=name, call_timeout_s=_LOOK_TIMEOUT_S)
+    except ClientError as error:
+        return replace(told, login_refusal=str(error))
+    with closing(connection):
+        row = _found(api, name)
+    return replace(told, called_from=own_address(deployment.virtual_address), seen_from=str(row.get("peer_host", "")))
+
+
+def _amqp_url(deployment: Deployment, visitor: ClusterLogin) -> str:
+    kind = AMQP if AMQP in deployment.ports else AMQPS
+    login = f"{quote(visitor.user, safe='')}:{quote(visitor.password, safe='')}"
+    trust = ""
+    if kind == AMQPS:
+        trust = f"?cacertfile={quote(visitor.ca_file, safe='')}" if visitor.ca_file else "?verify=verify_none"
+    return f"{kind}://{login}@{endpoint(deployment.virtual_address, deployment.ports[kind])}/{trust}"
+
+
+def _found(api: Api, name: str) -> dict[str, Any]:
+    """Our connection's row; nodes tell each other of connections with a little delay."""
+    deadline = time.monotonic() + _SEEN_WITHIN_S
+    while True:
+        for row in api.pages("connections", columns=["peer_host", "user_provided_name"]):
+            if row.get("user_provided_name") == name:
+                return row
+        if time.monotonic() > deadline:
+            return {}
+        time.sleep(0.2)
+
+
+def own_address(host: str) -> str:
+    """The address from which this machine reaches another, or none; nothing is sent to learn it."""
+    try:
+        [(family, _, _, _, there), *_] = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(there)
+            return str(probe.getsockname()[0])
+    except OSError:
+        # a name that nobody knows, or no way there
+        return ""

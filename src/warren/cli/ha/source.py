@@ -1,25 +1,104 @@
 """Where a command gets its deployment from: a file, or a running cluster and a few options.
 
-Not here: what the file says (`ha.document`), what the cluster's answers mean (`ha.discovery`).
+Not here: what the file says (`cli.ha.deployment_file`), what the cluster's answers mean (`cli.ha.source`).
+
+A deployment from what a running cluster says of itself: which nodes there are, and where each listens for what.
+
+A node's address is the one by which the others dial it, which is that of a listener, a link, or the host in its name.
+Where it listens for anything else, like metrics, need not be where clients reach it; nor is a loopback address, as long
+as there is another.
+
+Not here: asking (`cli.ha.source`); balancers and the virtual address, of which the cluster knows nothing.
+
+Nodes that a deployment knows by their hosts' names, looked up for what needs addresses: a firewall's rules.
+
+Not here: HAProxy, which looks names up itself.
 """
 
+import ipaddress
 import os
+import socket
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from warren.cli.ctl.api import Api
-from warren.cli.ctl.failure import Failure
+from warren.cli.ctl.api import Api, Failure
+from warren.cli.ha import deployment_file
+from warren.cli.ha.deployment import (
+    AMQP,
+    AMQPS,
+    DISC,
+    FRONT_KINDS,
+    HTTP,
+    HTTPS,
+    KINDS,
+    METRICS,
+    PEER,
+    USUAL_PORTS,
+    WITNESS,
+    Balancer,
+    BrokerNode,
+    Deployment,
+    canonical,
+    is_ip,
+    is_loopback,
+    problem,
+)
 from warren.errors import ConfigError, WarrenError
-from warren.ha import document
-from warren.ha.deployment import FRONT_KINDS, Balancer, Deployment, canonical, problem
-from warren.ha.discovery import nodes_of
 
-_PATIENCE_S = 20.0
+_KINDS_OF_LISTENERS = {"amqp": AMQP, "amqp/ssl": AMQPS, "http": HTTP, "https": HTTPS, "clustering": PEER}
+_METRICS_LISTENER = "http/prometheus"
+Rows = Sequence[Mapping[str, Any]]
+
+
+def nodes_of(nodes: Rows, listeners: Rows) -> tuple[BrokerNode, ...]:
+    """From the rows of `/api/nodes` and the listeners of `/api/overview`; a node that is down cannot be described."""
+    down = [str(row["name"]) for row in nodes if not row.get("running")]
+    if down:
+        raise ConfigError(
+            f"these nodes do not run, so nobody knows where they listen: {', '.join(down)}; start them, or describe "
+            "the deployment in a file"
+        )
+    return tuple(_node(row, nodes, listeners) for row in sorted(nodes, key=lambda row: str(row["name"])))
+
+
+def _node(row: Mapping[str, Any], nodes: Rows, listeners: Rows) -> BrokerNode:
+    name = str(row["name"])
+    own = [listener for listener in listeners if listener.get("node") == name]
+    ports: dict[str, int] = {}
+    for listener in own:
+        kind = _KINDS_OF_LISTENERS.get(str(listener.get("protocol")))
+        if kind is not None:
+            ports.setdefault(kind, int(listener["port"]))
+        elif listener.get("protocol") == _METRICS_LISTENER and int(listener["port"]) != USUAL_PORTS[METRICS]:
+            ports.setdefault(METRICS, int(listener["port"]))
+    kind = WITNESS if row.get("witness") else str(row.get("type", DISC))
+    return BrokerNode(name, _address(name, nodes, own), kind if kind in KINDS else DISC, ports)
+
+
+def _address(name: str, nodes: Rows, own: Rows) -> str:
+    listening = [each.get("ip_address") for each in own if str(each.get("protocol")) in _KINDS_OF_LISTENERS]
+    dialled = [link.get("peer_addr") for row in nodes for link in row.get("cluster_links", ()) if link["name"] == name]
+    definite = [str(found).strip("[]") for found in (*listening, *dialled) if _is_definite(str(found))]
+    elsewhere = [address for address in definite if not is_loopback(address)]
+    if elsewhere:
+        return elsewhere[0]
+    everywhere = not all(_is_definite(str(address)) for address in listening)
+    return definite[0] if definite and not everywhere else name.partition("@")[2]
+
+
+def _is_definite(address: str) -> bool:
+    bare = address.strip("[]")
+    return is_ip(bare) and not ipaddress.ip_address(bare).is_unspecified
+
+
+_API_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
-class Source:
+class DeploymentSource:
     """What the command line says of it."""
 
     file: str
@@ -32,7 +111,7 @@ class Source:
     ca_file: str = ""
 
 
-def deployment_of(source: Source) -> Deployment:
+def deployment_of(source: DeploymentSource) -> Deployment:
     if bool(source.file) == bool(source.url):
         raise ConfigError(
             "give the FILE that describes the deployment, or --from with the URL of a running node's HTTP API"
@@ -47,7 +126,7 @@ def read_file(name: str) -> Deployment:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from error
-    return document.parse(text, name)
+    return deployment_file.parse_deployment(text, name)
 
 
 def credentials(user: str, password: str) -> tuple[str, str]:
@@ -58,7 +137,7 @@ def credentials(user: str, password: str) -> tuple[str, str]:
     )
 
 
-def _of_cluster(source: Source) -> Deployment:
+def _of_cluster(source: DeploymentSource) -> Deployment:
     if not source.virtual:
         raise ConfigError(
             "--from needs --virtual ADDRESS/LENGTH, the address that clients will know, like 10.0.0.10/24"
@@ -85,9 +164,11 @@ def _balancer(text: str, interface: str) -> Balancer:
     return Balancer(name, canonical(address), own_interface or interface)
 
 
-def _asked(source: Source) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+def _asked(source: DeploymentSource) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     try:
-        with closing(Api(source.url, *credentials(source.user, source.password), source.ca_file, _PATIENCE_S)) as api:
+        with closing(
+            Api(source.url, *credentials(source.user, source.password), source.ca_file, _API_TIMEOUT_S)
+        ) as api:
             nodes, overview = api.get("nodes"), api.get("overview")
     except Failure as failure:
         raise WarrenError(f"{source.url} cannot be asked for its nodes: {_last_line(failure.text)}") from failure
@@ -104,3 +185,30 @@ def _is_rows(found: object) -> bool:
 
 def _last_line(text: str) -> str:
     return text.strip().splitlines()[-1].strip(" *")
+
+
+def with_addresses(deployment: Deployment) -> Deployment:
+    """The same with addresses alone, of the family of the virtual one; `WarrenError` names who has none."""
+    family = socket.AF_INET6 if deployment.is_ipv6 else socket.AF_INET
+    among_ourselves = all(is_loopback(each.address) for each in deployment.balancers)
+    return replace(deployment, nodes=tuple(_looked_up(node, family, among_ourselves) for node in deployment.nodes))
+
+
+def _looked_up(node: BrokerNode, family: socket.AddressFamily, among_ourselves: bool) -> BrokerNode:
+    """A machine often knows itself by a loopback address; with `among_ourselves` there is no other machine."""
+    if is_ip(node.address):
+        return node
+    try:
+        found = socket.getaddrinfo(node.address, None, family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise WarrenError(
+            f"node {node.name} is at {node.address}, and a firewall's rules need addresses, but the name cannot be "
+            f"looked up here ({getattr(error, 'strerror', None) or error}): give its address in the deployment"
+        ) from error
+    address = str(found[0][4][0])
+    if is_loopback(address) and not among_ourselves:
+        raise WarrenError(
+            f"node {node.name} is at {node.address}, which is {address} on this machine alone, and useless in another "
+            "machine's rules: give its address in the deployment, or ask on a machine that is none of the nodes"
+        )
+    return replace(node, address=address)

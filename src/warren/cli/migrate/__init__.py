@@ -1,13 +1,3 @@
-"""`warren migrate`: moving in from a live RabbitMQ.
-
-::
-
-    command ─▶ move ─▶ rabbitmq, destination (what both say) ─ migrating.plan ─▶ told, and imported
-                    ─▶ carrying: a shovel for each queue ─ watched ─▶ counted, told
-                    ─▶ guide: who is to be switched over, and when
-
-Whatever it has begun is kept by the brokers alone, as definitions and as shovels. So it may be interrupted at any time,
-and the same command, given again, goes on.
-
-Not here: what is to be done, and whether everything arrived (`migrating`); carrying messages (`bridges`).
+"""`warren migrate`: a move from a live RabbitMQ. Definitions are compared and imported, shovels move the contents,
+counts prove that everything arrived. Not here: shovels themselves (`bridges`).
 """

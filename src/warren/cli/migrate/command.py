@@ -51,20 +51,18 @@ def migrate(
     ca_file: Annotated[str, _option("FILE", "Certificates to trust, for https:// addresses.")] = "",
 ) -> int:
     """Move in from a live RabbitMQ 3: definitions, then queues' contents, counted."""
-    from warren.cli.migrate.destination import Destination
-    from warren.cli.migrate.guide import ORDERS
-    from warren.cli.migrate.move import Manner, Move
-    from warren.cli.migrate.rabbitmq import RabbitMQ
-    from warren.migrating.plan import Wishes
+    from warren.cli.migrate.brokers import RabbitMQ, WarrenDestination
+    from warren.cli.migrate.move import ORDERS, Move, MoveOptions
+    from warren.cli.migrate.plan import PlanOptions
 
     if first and first not in ORDERS:
         raise ConfigError(f"--first takes {' or '.join(ORDERS)}, not {first}")
-    there = Destination(destination, ca_file)
+    there = WarrenDestination(destination, ca_file)
     here = RabbitMQ(source, amqp, ca_file)
-    wishes = Wishes(tuple(vhost or ()), keep, bridges, there.http.user, here.carrier)
-    manner = Manner(wishes, dry_run, definitions_only, follow, first, at_once)
+    plan_options = PlanOptions(tuple(vhost or ()), keep, bridges, there.http.user, here.carrier)
+    move_options = MoveOptions(plan_options, dry_run, definitions_only, follow, first, at_once)
     try:
-        return Move(here, there, manner, _say).run().value
+        return Move(here, there, move_options, _say).run().value
     except KeyboardInterrupt:
         print(
             "warren: interrupted; shovels that were begun go on. The same command goes on from here, "

@@ -1,26 +1,122 @@
 """A whole move: both brokers are asked, the plan is told and carried out, contents are carried and counted.
 
 Not here: the command line (`cli.migrate.command`).
+
+Who is to be switched over, and when: what the operator is asked to do, one step at a time.
+
+Consumers first (publishers stay at RabbitMQ, shovels carry what they send):
+
+    stop consumers ─▶ shovels begin ─▶ start consumers at Warren ─▶ stop publishers ─▶ the rest comes, is counted
+                   ─▶ start publishers at Warren
+
+Everything goes through RabbitMQ's queue, the shovel and Warren's queue, so the order is kept, and every consumer that
+counts at RabbitMQ is a shovel, so the count is exact.
+
+Publishers first (what they send waits at Warren, consumers empty RabbitMQ):
+
+    publishers go over ─▶ consumers empty RabbitMQ's queues and stop ─▶ the rest comes by shovel, is counted
+                       ─▶ start consumers at Warren
+
+The order is kept for queues that the consumers have emptied; what is left comes behind what was published to Warren.
+
+Not here: carrying (`cli.migrate.transfer`).
 """
 
+import os
+import select
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import final
 
-from warren.cli.migrate.carrying import Carrying
-from warren.cli.migrate.destination import Destination
-from warren.cli.migrate.guide import CONSUMERS, Guide, Listener, lead_consumers_first, lead_publishers_first
-from warren.cli.migrate.rabbitmq import RabbitMQ
-from warren.cli.migrate.trouble import MoveFailed
-from warren.migrating.counting import MATCHES, Account
-from warren.migrating.definitions import EXCHANGES
-from warren.migrating.permitting import Lack
-from warren.migrating.plan import Plan, Wishes, plan_move
-from warren.migrating.shovels import exchange_name, shovels_of_others, with_roads_of_others
-from warren.migrating.wording import listener_notes, plan_lines
+from warren.cli.migrate.brokers import MoveFailed, RabbitMQ, WarrenDestination
+from warren.cli.migrate.counts import MATCHES, QueueAudit
+from warren.cli.migrate.definitions import EXCHANGES
+from warren.cli.migrate.plan import MigrationPlan, MissingPermission, PlanOptions, listener_notes, plan_lines, plan_move
+from warren.cli.migrate.queues import exchange_name, shovels_of_others, with_foreign_exchanges
+from warren.cli.migrate.transfer import Transfer
+
+CONSUMERS = "consumers"
+PUBLISHERS = "publishers"
+ORDERS = (CONSUMERS, PUBLISHERS)
+READ_BYTES = 4096
 
 
-class Outcome(IntEnum):
+@final
+class EnterKeyListener:
+    """Waits for lines on standard input. Where that has ended nobody will say anything: only a signal ends the wait."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._ended = False
+
+    def was_told(self, within_s: float = 0.0) -> bool:
+        """Whether there was a line; each counts once."""
+        if not self._lines:
+            self._read(within_s)
+        if not self._lines:
+            return False
+        self._lines -= 1
+        return True
+
+    def _read(self, within_s: float) -> None:
+        sources = [] if self._ended else [sys.stdin.fileno()]
+        ready, _, _ = select.select(sources, [], [], within_s)
+        if ready:
+            given = os.read(ready[0], READ_BYTES)
+            self._ended = not given
+            self._lines += given.count(b"\n")
+
+
+@final
+class SwitchoverGuide:
+    """Says each step, and waits until it is done."""
+
+    def __init__(self, listener: EnterKeyListener) -> None:
+        self._listener = listener
+        self._step = 0
+
+    def ask(self, sentence: str) -> None:
+        """Wait for the operator, doing nothing."""
+        self._say(sentence)
+        while not self._listener.was_told(1.0):
+            pass
+
+    def ask_while_carrying(self, sentence: str, transfer: Transfer) -> None:
+        """Wait for the operator while shovels carry."""
+        self._say(sentence)
+        with transfer:
+            while not self._listener.was_told():
+                transfer.tick(ending=False)
+
+    def _say(self, sentence: str) -> None:
+        self._step += 1
+        print(f"step {self._step}: {sentence}; then press Enter", flush=True)
+
+
+def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
+    """Up to the moment when only the rest is to come."""
+    guide.ask("stop the consumers at RabbitMQ; publishers go on there, and what they send waits for a moment")
+    transfer = begin()
+    guide.ask_while_carrying(
+        f"start the consumers at Warren ({amqp}): shovels bring them everything, in order", transfer
+    )
+    guide.ask_while_carrying("stop the publishers at RabbitMQ, or let them wait", transfer)
+    return transfer
+
+
+def switch_publishers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
+    """Up to the moment when only the rest is to come."""
+    guide.ask(f"stop the publishers at RabbitMQ and start them at Warren ({amqp}); consumers go on at RabbitMQ")
+    guide.ask(
+        "wait until the consumers have emptied RabbitMQ's queues, and stop them; "
+        "what they leave comes to Warren behind what was published there since"
+    )
+    return begin()
+
+
+class MoveOutcome(IntEnum):
     """The exit codes of a move that was not refused."""
 
     WELL = 0
@@ -30,10 +126,10 @@ class Outcome(IntEnum):
 
 
 @dataclass(frozen=True)
-class Manner:
+class MoveOptions:
     """How a move is done."""
 
-    wishes: Wishes
+    plan_options: PlanOptions
     dry_run: bool = False
     definitions_only: bool = False
     follow: bool = False
@@ -44,13 +140,15 @@ class Manner:
 class Move:
     """From one broker to the other."""
 
-    def __init__(self, source: RabbitMQ, destination: Destination, manner: Manner, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, source: RabbitMQ, destination: WarrenDestination, move_options: MoveOptions, tell: Callable[[str], None]
+    ) -> None:
         self._source = source
         self._destination = destination
-        self._manner = manner
+        self._move_options = move_options
         self._tell = tell
 
-    def run(self) -> Outcome:
+    def run(self) -> MoveOutcome:
         """All is well if it is done and counted, or planned without anything in the way."""
         plan = self._plan()
         if plan.in_the_way:
@@ -58,32 +156,34 @@ class Move:
                 f"{len(plan.in_the_way)} definitions are otherwise at Warren; nothing was changed. Delete them at one "
                 "of the brokers, make them the same, or leave Warren's as they are with --keep"
             )
-        if not self._manner.definitions_only:
+        if not self._move_options.definitions_only:
             self._check_contents(plan)
-        if self._manner.dry_run:
+        if self._move_options.dry_run:
             self._tell("nothing was changed: this was a dry run")
-            return Outcome.WELL
+            return MoveOutcome.WELL
         self._destination.bring(plan)
         self._tell(f"definitions brought: {len(plan.brought) + len(plan.bridges)}")
-        if self._manner.definitions_only:
-            return Outcome.WELL
+        if self._move_options.definitions_only:
+            return MoveOutcome.WELL
         return self._carry(plan)
 
-    def _plan(self) -> Plan:
-        source, manner = self._source, self._manner
+    def _plan(self) -> MigrationPlan:
+        source, move_options = self._source, self._move_options
         overview = source.overview()
         name, version = overview.get("product_name", "RabbitMQ"), overview.get("rabbitmq_version", "")
         if not str(version).startswith("3."):
             raise MoveFailed(f"{source.http.address} is {name} {version}; this moves from RabbitMQ 3")
         self._tell(f"from {name} {version} at {source.http.address} to Warren at {self._destination.http.address}")
-        plan = plan_move(source.definitions(), self._destination.definitions(), source.queues(), manner.wishes)
+        plan = plan_move(
+            source.definitions(), self._destination.definitions(), source.queues(), move_options.plan_options
+        )
         if plan.unknown_vhosts:
             raise MoveFailed(f"RabbitMQ has no virtual host '{plan.unknown_vhosts[0]}'; nothing was changed")
         for line in (*plan_lines(plan), *listener_notes(overview)):
             self._tell(line)
         return plan
 
-    def _check_contents(self, plan: Plan) -> None:
+    def _check_contents(self, plan: MigrationPlan) -> None:
         """That contents can be carried is made sure of before anything is brought: a refused move changes nothing."""
         if plan.away:
             found = plan.away[0]
@@ -104,7 +204,7 @@ class Move:
         for vhost in sorted({found.queue.vhost for found in plan.carried}):
             self._source.enter(vhost)
 
-    def _check_permissions(self, plan: Plan) -> None:
+    def _check_permissions(self, plan: MigrationPlan) -> None:
         if plan.lacking_at_rabbitmq:
             lack = plan.lacking_at_rabbitmq[0]
             raise MoveFailed(
@@ -120,7 +220,7 @@ class Move:
                 f"--keep if RabbitMQ's permissions are others: warren ctl set_permissions {_permitting(lack)}"
             )
 
-    def _check_shovels(self, plan: Plan) -> None:
+    def _check_shovels(self, plan: MigrationPlan) -> None:
         """Somebody's own shovel must not have the name of one that carries, neither at Warren nor by being brought."""
         self._destination.carried()
         if others := shovels_of_others(each.value for each in plan.bridges):
@@ -129,10 +229,10 @@ class Move:
                 "changed. Bring it later, with --definitions-only --bridges, or give it another name"
             )
 
-    def _check_roads(self, plan: Plan) -> None:
+    def _check_roads(self, plan: MigrationPlan) -> None:
         """What shovels publish to leads to one queue and is deleted at the end: it must not be somebody's own."""
         exchanges = [*self._destination.exchanges(), *plan.document().get(EXCHANGES.section, ())]
-        taken = with_roads_of_others([found.queue for found in plan.carried], exchanges)
+        taken = with_foreign_exchanges([found.queue for found in plan.carried], exchanges)
         if taken:
             road = f"exchange '{exchange_name(taken[0])}' in '{taken[0].vhost}'"
             raise MoveFailed(
@@ -140,61 +240,63 @@ class Move:
                 "nothing was changed. Delete or rename it, or leave contents where they are with --definitions-only"
             )
 
-    def _carry(self, plan: Plan) -> Outcome:
-        carrying = self._carrying(plan)
-        with carrying:
-            carrying.drain()
-        but = ", but for what is gone at Warren" if carrying.gone else ""
+    def _carry(self, plan: MigrationPlan) -> MoveOutcome:
+        transfer = self._carrying(plan)
+        with transfer:
+            transfer.drain()
+        but = ", but for what is gone at Warren" if transfer.gone else ""
         self._tell(f"RabbitMQ's queues are empty{but}; counting")
-        accounts = carrying.settle()
+        accounts = transfer.settle()
         for account in accounts:
             if account.had or account.arrived or not account.matches:
                 self._tell(count_line(account))
         outcome = outcome_of(accounts)
-        if outcome is Outcome.UNPROVEN:
+        if outcome is MoveOutcome.UNPROVEN:
             self._tell("not proven: others consumed at RabbitMQ meanwhile; look whether they had what did not come")
-        elif outcome is Outcome.WELL and self._manner.first:
-            who = "publishers" if self._manner.first == CONSUMERS else "consumers"
+        elif outcome is MoveOutcome.WELL and self._move_options.first:
+            who = "publishers" if self._move_options.first == CONSUMERS else "consumers"
             self._tell(f"everything has arrived: start the {who} at Warren")
         return outcome
 
-    def _carrying(self, plan: Plan) -> Carrying:
+    def _carrying(self, plan: MigrationPlan) -> Transfer:
         """What is on its way when only the rest is to come."""
-        manner, amqp = self._manner, self._destination.amqp()
+        move_options, amqp = self._move_options, self._destination.amqp()
 
-        def begin(at_once: int = 0) -> Carrying:
-            return Carrying(self._source, self._destination, plan.carried, at_once)
+        def begin(at_once: int = 0) -> Transfer:
+            return Transfer(self._source, self._destination, plan.carried, at_once)
 
-        listener = Listener()
-        if manner.first == CONSUMERS:
-            return lead_consumers_first(Guide(listener), amqp, begin)
-        if manner.first:
-            return lead_publishers_first(Guide(listener), amqp, begin)
-        if not manner.follow:
-            return begin(manner.at_once)
-        carrying = begin()
-        Guide(listener).ask_while_carrying("contents are carried until RabbitMQ's publishers are stopped", carrying)
-        return carrying
+        listener = EnterKeyListener()
+        if move_options.first == CONSUMERS:
+            return switch_consumers_first(SwitchoverGuide(listener), amqp, begin)
+        if move_options.first:
+            return switch_publishers_first(SwitchoverGuide(listener), amqp, begin)
+        if not move_options.follow:
+            return begin(move_options.at_once)
+        transfer = begin()
+        SwitchoverGuide(listener).ask_while_carrying(
+            "contents are carried until RabbitMQ's publishers are stopped", transfer
+        )
+        return transfer
 
 
-def _and_others(lacks: list[Lack]) -> str:
+def _and_others(lacks: list[MissingPermission]) -> str:
     more = len(lacks) - 1
     return f", and {more} more of the queues are like it" if more else ""
 
 
-def _permitting(lack: Lack) -> str:
+def _permitting(lack: MissingPermission) -> str:
     return f"-p {lack.queue.vhost} {lack.user} " + " ".join(f"'{each}'" for each in lack.wanted)
 
 
-def outcome_of(accounts: Iterable[Account]) -> Outcome:
+def outcome_of(accounts: Iterable[QueueAudit]) -> MoveOutcome:
     """Of all queues together."""
     unproven = [account for account in accounts if not account.matches]
     if not unproven:
-        return Outcome.WELL
-    return Outcome.UNPROVEN if all(account.is_explained for account in unproven) else Outcome.NOT_WELL
+        return MoveOutcome.WELL
+    return MoveOutcome.UNPROVEN if all(account.is_explained for account in unproven) else MoveOutcome.NOT_WELL
 
 
-def count_line(account: Account) -> str:
+def count_line(account: QueueAudit) -> str:
     """One queue's final count."""
     verdict = account.verdict()
     counts = f"RabbitMQ had {account.had}, {account.arrived} arrived, Warren has {account.destination_after.messages}"

@@ -1,4 +1,3 @@
 """`warren pipeline`: a command for each job on Spark.
-
-Not here: what the jobs do (`warren.pipeline`).
+Not here: the jobs (`warren.pipeline`).
 """

@@ -18,7 +18,8 @@ from warren.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-    from warren.pipeline.audit.job import Outcome
+    from warren.pipeline.audit.job import AuditOutcome
+
 
 SHOWN = 5
 COLUMNS = (
@@ -73,14 +74,14 @@ def audit(
         )
     with needed_packages():
         from warren.pipeline.audit import counters as broker
+        from warren.pipeline.audit.checks import CountersInterval
         from warren.pipeline.audit.job import Settings, run
-        from warren.pipeline.audit.judging import Taken
         from warren.pipeline.folder import Folder
 
     asked_at = datetime.now(UTC) if http else _time(until)
     said = broker.from_broker(http, user, password) if http else broker.from_file(counters)
     answered_at = datetime.now(UTC) if http else _time(answered) or asked_at
-    taken = Taken(asked_at, answered_at) if asked_at and answered_at else None
+    taken = CountersInterval(asked_at, answered_at) if asked_at and answered_at else None
     target = Folder(out) if out else Folder(lake).child("audit")
     settings = Settings(Folder(lake), said, target, taken, tuple(queue or ()), listed)
     settings.check()
@@ -90,7 +91,7 @@ def audit(
     return 0 if outcome.is_well else 1
 
 
-def told(outcome: "Outcome") -> str:
+def told(outcome: "AuditOutcome") -> str:
     """The outcome as text."""
     lines = _aligned([COLUMNS, *([_cell(row[name]) for name in COLUMNS] for row in outcome.queues)])
     for row in outcome.queues:

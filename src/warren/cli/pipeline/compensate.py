@@ -12,6 +12,7 @@ from warren.cli.pipeline.options import LOCAL, MEMORY, Conf, Master, Memory, nee
 if TYPE_CHECKING:
     from warren.pipeline.compensate.job import Compensated
 
+
 BODY_CHARACTERS = 200
 STEPS = {
     "resent": "rows of the outbox, sent again",

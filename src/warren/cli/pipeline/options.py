@@ -18,6 +18,7 @@ from warren.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 LOCAL = "local[*]"
 MEMORY = "2g"
 Master = Annotated[

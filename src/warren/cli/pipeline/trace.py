@@ -87,9 +87,9 @@ def trace(
     print(f"quarantined: {done.quarantined} ({done.added_quarantined} of them added)")
     print(f"messages:    {done.messages}")
     folder = Folder(lake)
-    untold = lakes.untold(folder, done.quarantined)
+    untold = lakes.unreported(folder, done.quarantined)
     if untold:
-        lakes.tell(folder, done.quarantined)
+        lakes.mark_reported(folder, done.quarantined)
         raise PipelineError(
             f"lines that cannot be understood: {untold}; they are in the quarantine of {lake}, with the reasons"
         )

@@ -31,7 +31,7 @@ sender makes of receipts (`client.receipts`).
 """
 
 from warren.client.inbox.inbox import Inbox
-from warren.client.inbox.receipting import Refused, receipt_for
-from warren.client.inbox.standing_for import Subject, subject_of
+from warren.client.inbox.receipt_writer import Refused, receipt_for
+from warren.client.inbox.rows import Subject, subject_of
 
 __all__ = ["Inbox", "Refused", "Subject", "receipt_for", "subject_of"]

@@ -2,6 +2,10 @@
 
 Not here: what a row says (`inbox.recording`), what is done with a message (`inbox.handling`), removing old ones
 (`inbox.pruning`).
+
+Old rows go, in steps so small that nobody who handles messages waits for them.
+
+Not here: when that is done (`Inbox.prune`, `Inbox.keep_pruned`).
 """
 
 import asyncio
@@ -14,21 +18,37 @@ from decimal import Decimal
 from threading import Lock
 from typing import Final
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from warren.client.errors import CannotConvert
-from warren.client.inbox.digest import digest_of
-from warren.client.inbox.handling import Came, Handling, Money
-from warren.client.inbox.outcomes import IdTaken, TakenBack, check_same, take_back
-from warren.client.inbox.pruning import prune_step
-from warren.client.inbox.receipting import ReceiptWriter
-from warren.client.inbox.recording import TEXT_CHARACTERS_MAX, Recorder, checked_id, is_kept_as_text
+from warren.client.errors import CannotConvert, error_summary
+from warren.client.inbox.handler import (
+    Came,
+    IdTaken,
+    InboxHandler,
+    Money,
+    ReversalOutcome,
+    check_same_message,
+    take_back,
+)
+from warren.client.inbox.receipt_writer import ReceiptWriter
+from warren.client.inbox.rows import TEXT_CHARACTERS_MAX, InboxTable, checked_id, digest_of, is_kept_as_text
 from warren.client.measures import CONSUMER, Measure
 from warren.client.outbox import Outbox
-from warren.client.tables import Executor
-from warren.client.telling import sentence
+from warren.client.tables import INBOX, Executor, database_time
 from warren.client.transport import Incoming
+
+
+def prune_step(engine: Engine, consumer: str, keep_s: float, rows: int) -> int:
+    """Remove the oldest rows that are older than that, at most so many; how many it were."""
+    is_old = (INBOX.c.consumer == consumer, INBOX.c.received_at < database_time(-keep_s))
+    old = select(INBOX.c.business_id).where(*is_old).order_by(INBOX.c.received_at).limit(rows)
+    with engine.begin() as connection:
+        # what another process is removing is left to it
+        found = connection.execute(old.with_for_update(skip_locked=True)).scalars().all()
+        # SQLite locks nothing by that: by now a row may be another, and young
+        return connection.execute(delete(INBOX).where(*is_old, INBOX.c.business_id.in_(found))).rowcount
+
 
 KEEP: Final = timedelta(days=7)
 STEP_ROWS: Final = 1000
@@ -50,7 +70,7 @@ class Inbox:
         self.duplicates = 0
         self._engine = engine
         self._keep_s = keep.total_seconds()
-        self._recorder = Recorder(engine.dialect, consumer)
+        self._recorder = InboxTable(engine.dialect, consumer)
         self._counting = Lock()
 
     def first_time(
@@ -73,7 +93,7 @@ class Inbox:
         if self._recorder.record(executor, checked_id(business_id), amount, currency, attempt, digest):
             return True
         with _as_unreadable():
-            check_same(executor, self.consumer, business_id, digest)
+            check_same_message(executor, self.consumer, business_id, digest)
         return False
 
     def take_back(
@@ -93,7 +113,7 @@ class Inbox:
         known = checked_id(business_id)
         with _as_unreadable():
             taken = take_back(executor, self.consumer, known, written_at, self._keep_s, _digest(message))
-        return taken is TakenBack.TO_UNDO
+        return taken is ReversalOutcome.TO_UNDO
 
     def handler(
         self,
@@ -112,7 +132,7 @@ class Inbox:
         for function in (work, undo):
             _check_plain(function)
         writer = None if receipts is None else ReceiptWriter(receipts, self.consumer)
-        handling = Handling(self._engine, self.consumer, self._keep_s, self._recorder, work, undo, money, writer)
+        handling = InboxHandler(self._engine, self.consumer, self._keep_s, self._recorder, work, undo, money, writer)
 
         def handle(message: Came) -> None:
             business_id, is_first = handling.handle(message)
@@ -145,7 +165,7 @@ class Inbox:
                 removed = await asyncio.to_thread(self.prune)
                 log.info("inbox.pruned", extra={"consumer": self.consumer, "rows": removed})
             except SQLAlchemyError as error:
-                log.warning("inbox.prune_failed", extra={"consumer": self.consumer, "reason": sentence(error)})
+                log.warning("inbox.prune_failed", extra={"consumer": self.consumer, "reason": error_summary(error)})
             await asyncio.sleep(every.total_seconds())
 
     def _count(self, is_first: bool, business_id: str) -> None:

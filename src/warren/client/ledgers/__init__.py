@@ -17,8 +17,6 @@ Not here: sending (`client.outbox`), what is done when no receipt comes (`client
 (`warren.pipeline.reconcile`).
 """
 
-from warren.client.ledgers.items import OpenItem, Standing, StatusCount
-from warren.client.ledgers.looking import open_items, standing
-from warren.client.ledgers.measuring import OpenRows
+from warren.client.ledgers.open_rows import OpenItem, OpenRows, Standing, StatusCount, open_items, standing
 
 __all__ = ["OpenItem", "OpenRows", "Standing", "StatusCount", "open_items", "standing"]

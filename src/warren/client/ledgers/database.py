@@ -9,17 +9,36 @@ What is told of a URL is never taken from a part that may hold a password: not o
 options those alone that say where the server is.
 
 Not here: the tables in it (`client.tables`).
+
+Both sides' tables as ledgers: which rows count, and which of their columns are told.
+
+| side     | a row is                        | left out                                                              |
+|----------|---------------------------------|-----------------------------------------------------------------------|
+| `outbox` | a message that was to be sent   | one that is to be taken back, or was refused; what settles or corrects|
+|          |                                 | others, and receipts. What else rows are called by `kind` is no matter|
+| `inbox`  | a message that one consumer did | one that it took back or refused                                      |
+
+So what was taken back is in neither, and a message that was sent and done is in both, under its business id. One that
+is to be taken back, and the consumer has done, is a difference until that has happened; also if nobody goes on with it.
+
+Invariant: all rows are of one moment, because one statement reads them; few of them are in memory at a time.
+
+Not here: comparing (`warren.pipeline.reconcile`).
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy import URL, Engine, Select, String, and_, case, cast, create_engine, exists, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.errors import CannotConnect, SettingsError, TablesRefused
+from warren.client.outbox.outbox import CONFIRMATION, RECEIPT, REVERSAL
+from warren.client.tables import INBOX, OUTBOX, check_tables, database_time
 
 DRIVER: Final = "postgresql+psycopg"
 OPTIONS_SHOWN: Final = ("host", "port")
@@ -51,7 +70,7 @@ def open_database(
     return engine
 
 
-def shown(engine: Engine) -> str:
+def redacted_url(engine: Engine) -> str:
     """Where it is, without a password, wherever in the URL that stands."""
     url = engine.url
     options = {name: value for name, value in url.query.items() if name in OPTIONS_SHOWN}
@@ -59,15 +78,15 @@ def shown(engine: Engine) -> str:
 
 
 @contextmanager
-def reached(engine: Engine) -> Iterator[None]:
+def database_errors(engine: Engine) -> Iterator[None]:
     """What the database has to say, if it is of no help, as an error of ours in one sentence."""
     try:
         yield
     except DBAPIError as trouble:
         said = str(trouble.orig).strip().partition("\n")[0]
         if trouble.connection_invalidated or isinstance(trouble, InterfaceError | OperationalError):
-            raise CannotConnect([(shown(engine), said)]) from trouble
-        raise TablesRefused(f"{shown(engine)} refuses what it is asked: {said}") from trouble
+            raise CannotConnect([(redacted_url(engine), said)]) from trouble
+        raise TablesRefused(f"{redacted_url(engine)} refuses what it is asked: {said}") from trouble
 
 
 def _known(url: URL, named: str, must_exist: bool) -> URL:
@@ -88,3 +107,80 @@ def _check_file(name: str, named: str, must_exist: bool) -> None:
         raise SettingsError(f"{named} is a file of SQLite, sqlite:///FILE: nobody else sees a database in memory")
     if must_exist and not name.startswith("file:") and not Path(name).is_file():
         raise SettingsError(f"{named} names a file that is not there: {name}")
+
+
+CHUNK_ROWS: Final = 50_000
+TAKEN_BACK: Final = ("reversing", "reversed", "refused")
+CORRECTION: Final = "correction"
+ABOUT_OTHERS: Final = (CONFIRMATION, REVERSAL, RECEIPT, CORRECTION)
+"""Kinds of rows that are no message of their own."""
+
+OUTBOX_COLUMNS: Final = (
+    "business_id",
+    "status",
+    "exchange",
+    "routing_key",
+    "ordering_key",
+    "attempt",
+    "amount",
+    "currency",
+    "created_at",
+    "sent_at",
+    "done_at",
+)
+INBOX_COLUMNS: Final = ("consumer", "business_id", "attempt", "amount", "currency", "received_at")
+
+
+def check_ledger(engine: Engine) -> None:
+    """A `CannotConnect` or a `TablesRefused` if there is nothing to read."""
+    with database_errors(engine), engine.connect() as connection:
+        check_tables(connection)
+
+
+def database_now(engine: Engine) -> datetime:
+    """What time it is, by the database's clock."""
+    with database_errors(engine), engine.connect() as connection:
+        return connection.execute(select(database_time())).scalar_one()
+
+
+def outbox_rows(engine: Engine) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows that count, in pieces; columns as in `OUTBOX_COLUMNS`. Amounts are text, whatever it says.
+
+    One that was written by hand may lack the time at which it was; then it is that at which it was sent.
+    """
+    row = OUTBOX.c
+    written = func.coalesce(row.created_at, row.sent_at, row.done_at, type_=row.created_at.type)
+    exact = {"created_at": written, "amount": _as_text(row.amount)}
+    columns = [exact.get(name, row[name]) for name in OUTBOX_COLUMNS]
+    reversal = OUTBOX.alias()
+    is_reversed = exists().where(reversal.c.settles == row.business_id, reversal.c.kind == REVERSAL)
+    return _pieces(engine, select(*columns).where(is_own_message(), standing_status().not_in(TAKEN_BACK), ~is_reversed))
+
+
+def standing_status() -> ColumnElement[str]:
+    """The status; what was refused stays refused when nobody goes on with it."""
+    row = OUTBOX.c
+    was_refused = and_(row.status == "failed", row.refused_at.is_not(None))
+    return case((was_refused, "refused"), else_=row.status)
+
+
+def is_own_message() -> ColumnElement[bool]:
+    """Whether a row of the outbox is a message of its own, and not about another one."""
+    return and_(OUTBOX.c.settles.is_(None), OUTBOX.c.kind.not_in(ABOUT_OTHERS))
+
+
+def inbox_rows(engine: Engine, consumer: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Those of one consumer, in pieces; columns as in `INBOX_COLUMNS`."""
+    columns = [_as_text(INBOX.c.amount) if name == "amount" else INBOX.c[name] for name in INBOX_COLUMNS]
+    return _pieces(engine, select(*columns).where(INBOX.c.consumer == consumer, INBOX.c.outcome == "done"))
+
+
+def _as_text(amount: ColumnElement[Any]) -> ColumnElement[Any]:
+    """As it stands there: one that is no number would end the whole reading."""
+    return cast(amount, String).label("amount")
+
+
+def _pieces(engine: Engine, statement: Select[*tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    with database_errors(engine), engine.connect().execution_options(yield_per=CHUNK_ROWS) as connection:
+        for piece in connection.execute(statement).partitions():
+            yield [tuple(row) for row in piece]

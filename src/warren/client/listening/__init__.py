@@ -30,14 +30,19 @@ Not here: connections and their recovery (`client.recovering`), publishing (`cli
 
 from warren.client.listening.arrival import Arrival
 from warren.client.listening.blocking import Program
-from warren.client.listening.filters import Filter, routed, tagged
-from warren.client.listening.groups import StreamReading, group_layout, group_queue
-from warren.client.listening.handling import Acknowledge, Handler, Unwanted
+from warren.client.listening.handler import Acknowledge, Handler, Unwanted
 from warren.client.listening.listener import Listener, header_key
-from warren.client.listening.pulling import MessageGroup, Puller
-from warren.client.listening.requesting import Requester
-from warren.client.listening.retrying import Retries, backoff, parking_queue, retry_queue
-from warren.client.listening.signals import ImmediateAck, RejectAndDontRequeue
+from warren.client.listening.puller import MessageGroup, Puller
+from warren.client.listening.requester import Requester
+from warren.client.listening.retries import (
+    ImmediateAck,
+    RejectAndDontRequeue,
+    Retries,
+    backoff,
+    parking_queue,
+    retry_queue,
+)
+from warren.client.listening.subscriptions import Filter, StreamReading, group_layout, group_queue, routed, tagged
 
 __all__ = [
     "Acknowledge",

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
 from warren.client.errors import CannotConvert
-from warren.client.listening.moving import origin, retries_done
+from warren.client.listening.retries import origin, retries_done
 from warren.client.transport import Incoming
 from warren.errors import ConnectionFault
+from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 T = TypeVar("T")
 

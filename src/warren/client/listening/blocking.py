@@ -30,10 +30,10 @@ from typing import Any, Protocol, Self
 
 import uvloop
 
-from warren.client.listening import pulling, requesting
-from warren.client.listening.groups import StreamReading
+from warren.client.listening import puller, requester
 from warren.client.listening.listener import STOP_DEADLINE_S, Listener
-from warren.client.machine.publishing import Message
+from warren.client.listening.subscriptions import StreamReading
+from warren.client.machine.publishes import Message
 from warren.client.recovering import blocking
 from warren.client.transport import Incoming, Transport
 
@@ -169,10 +169,10 @@ def _signals_to(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Ite
             signal.signal(each, handler)
 
 
-class _Group(pulling.MessageGroup):
+class _Group(puller.MessageGroup):
     """Settled in the transport's thread, and handed over as one."""
 
-    def __init__(self, transport: blocking.Transport, inner: pulling.MessageGroup) -> None:
+    def __init__(self, transport: blocking.Transport, inner: puller.MessageGroup) -> None:
         super().__init__([blocking.Taken(transport.thread, message) for message in inner])
         self._transport = transport
         self._inner = inner
@@ -191,9 +191,9 @@ class Puller:
         self, transport: blocking.Transport, queue: str, *, group_size: int = 100, stream: StreamReading | None = None
     ) -> None:
         self._transport = transport
-        self._inner = pulling.Puller(transport.inner, queue, group_size=group_size, stream=stream)
+        self._inner = puller.Puller(transport.inner, queue, group_size=group_size, stream=stream)
 
-    def take(self, wait_s: float = 1.0) -> pulling.MessageGroup:
+    def take(self, wait_s: float = 1.0) -> puller.MessageGroup:
         """A full group as soon as there is one, or when the time is over what has come."""
         return _Group(self._transport, self._transport.run(self._inner.take(wait_s)))
 
@@ -215,13 +215,13 @@ class Requester:
 
     def __init__(self, transport: blocking.Transport, exchange: str = "", routing_key: str = "") -> None:
         self._transport = transport
-        self._inner = requesting.Requester(transport.inner, exchange, routing_key)
+        self._inner = requester.Requester(transport.inner, exchange, routing_key)
 
     def start(self) -> None:
         """Have the queue for answers, and listen to it."""
         self._transport.run(self._inner.start())
 
-    def request(self, message: bytes | Message, timeout_s: float = requesting.REQUEST_TIMEOUT_S) -> Incoming:
+    def request(self, message: bytes | Message, timeout_s: float = requester.REQUEST_TIMEOUT_S) -> Incoming:
         """The answer to a message, which needs no ack."""
         return self._transport.run(self._inner.request(message, timeout_s))
 

@@ -12,21 +12,57 @@ Invariants: a key is held by one message at most, so no two with the same key ar
 key are taken in the order in which they were added; with a single worker those of a queue are all taken in that order.
 
 Not here: who works (`listening.listener`), whose turn it is (`listening.weights`).
+
+Who is next, among several that wait: each gets its share by weight, and none waits for ever.
+
+Every source has a *pass*, which grows with each pick by a *stride*: the smaller, the larger its weight. The source with
+the smallest pass is next. A source that had nothing to give meanwhile does not come back with a claim to everything it
+missed: its pass is then at least that of the last pick.
+
+Lemma: while a source of weight w waits, another one of weight v is picked at most v/w + 1 times. Those that wait are
+never behind the last pick, and we are at most one stride ahead of it; nobody is picked any more who is ahead of us.
+
+Not here: what is waiting (`listening.dispatch`).
 """
 
 import heapq
+import math
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from warren.client.listening.weights import FairPicker
+
+class FairPicker:
+    """Picks by weight; weights are whole numbers from 1 on."""
+
+    def __init__(self, weights: Mapping[str, int]) -> None:
+        wrong = [f"{name!r}: {weight}" for name, weight in weights.items() if weight < 1]
+        if wrong or not weights:
+            raise ValueError(f"each queue has a weight of at least 1, not {', '.join(wrong) or 'none at all'}")
+        whole = math.lcm(*weights.values())
+        self._strides = {name: whole // weight for name, weight in weights.items()}
+        self._passes = dict.fromkeys(weights, 0)
+        self._waited: Collection[str] = ()
+        self._last_pass = 0
+
+    def pick(self, waiting: Collection[str]) -> str:
+        """One of those that wait; of equals the one that was named first."""
+        for name in waiting:
+            if name not in self._waited:
+                self._passes[name] = max(self._passes[name], self._last_pass)
+        chosen = min((name for name in self._passes if name in waiting), key=self._passes.__getitem__)
+        self._waited = frozenset(waiting)
+        self._last_pass = self._passes[chosen]
+        self._passes[chosen] += self._strides[chosen]
+        return chosen
+
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ticket(Generic[T]):
+class DispatchEntry(Generic[T]):
     """A message's place; without a key it has no order to keep."""
 
     number: int
@@ -41,8 +77,8 @@ class Dispatch(Generic[T]):
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._picker = FairPicker(weights)
         self._sources = tuple(weights)
-        self._ready: dict[str, list[tuple[int, Ticket[T]]]] = {name: [] for name in weights}
-        self._lines: dict[Hashable, deque[Ticket[T]]] = {}
+        self._ready: dict[str, list[tuple[int, DispatchEntry[T]]]] = {name: [] for name in weights}
+        self._lines: dict[Hashable, deque[DispatchEntry[T]]] = {}
         self._added = 0
         self._waiting = 0
 
@@ -54,7 +90,7 @@ class Dispatch(Generic[T]):
     def add(self, source: str, key: Hashable | None, item: T) -> None:
         self._added += 1
         self._waiting += 1
-        ticket = Ticket(self._added, source, key, item)
+        ticket = DispatchEntry(self._added, source, key, item)
         if key is None:
             self._make_ready(ticket)
         elif (line := self._lines.get(key)) is not None:
@@ -63,7 +99,7 @@ class Dispatch(Generic[T]):
             self._lines[key] = deque()
             self._make_ready(ticket)
 
-    def take(self) -> Ticket[T] | None:
+    def take(self) -> DispatchEntry[T] | None:
         """The next one to be handled, if any may be."""
         ready = self._ready[self._next_source()]
         if not ready:
@@ -71,7 +107,7 @@ class Dispatch(Generic[T]):
         self._waiting -= 1
         return heapq.heappop(ready)[1]
 
-    def finish(self, ticket: Ticket[T]) -> None:
+    def finish(self, ticket: DispatchEntry[T]) -> None:
         """It was handled, or given back; its key is free for the next."""
         if ticket.key is None:
             return
@@ -81,7 +117,7 @@ class Dispatch(Generic[T]):
         else:
             del self._lines[ticket.key]
 
-    def resume(self, ticket: Ticket[T]) -> None:
+    def resume(self, ticket: DispatchEntry[T]) -> None:
         """One that was taken and laid aside, with its key held, is to be handled again."""
         self._waiting += 1
         self._make_ready(ticket)
@@ -102,7 +138,7 @@ class Dispatch(Generic[T]):
         for ticket in dropped.values():
             self.finish(ticket)
 
-    def clear(self) -> list[Ticket[T]]:
+    def clear(self) -> list[DispatchEntry[T]]:
         """All that wait, in the order in which they came; those at work and paused keep their keys."""
         waiting = [ticket for ready in self._ready.values() for _, ticket in ready]
         held = [ticket.key for ticket in waiting if ticket.key is not None]
@@ -122,23 +158,23 @@ class Dispatch(Generic[T]):
         waiting = [name for name in self._sources if self._ready[name]]
         return self._picker.pick(waiting) if waiting else self._sources[0]
 
-    def _make_ready(self, ticket: Ticket[T]) -> None:
+    def _make_ready(self, ticket: DispatchEntry[T]) -> None:
         heapq.heappush(self._ready[ticket.source], (ticket.number, ticket))
 
 
-def parted(
-    waiting: Sequence[Ticket[T]], before: Sequence[Ticket[T]], *, all_in_order: bool
-) -> tuple[list[Ticket[T]], list[Ticket[T]]]:
+def split_returnable(
+    waiting: Sequence[DispatchEntry[T]], before: Sequence[DispatchEntry[T]], *, all_in_order: bool
+) -> tuple[list[DispatchEntry[T]], list[DispatchEntry[T]]]:
     """Those that may go back to their queue, and those that stand behind one which may have to go back before them."""
     keys = {ticket.key for ticket in before if ticket.key is not None}
     stays_all = all_in_order and bool(before)
-    free: list[Ticket[T]] = []
-    behind: list[Ticket[T]] = []
+    free: list[DispatchEntry[T]] = []
+    behind: list[DispatchEntry[T]] = []
     for ticket in in_order(waiting):
         (behind if stays_all or ticket.key in keys else free).append(ticket)
     return free, behind
 
 
-def in_order(tickets: Iterable[Ticket[T]]) -> list[Ticket[T]]:
+def in_order(tickets: Iterable[DispatchEntry[T]]) -> list[DispatchEntry[T]]:
     """As they came."""
     return sorted(tickets, key=lambda ticket: ticket.number)

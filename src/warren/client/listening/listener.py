@@ -27,17 +27,23 @@ from typing import Any, Generic, Self, TypeVar
 
 from warren.client.errors import ClientError
 from warren.client.listening.arrival import Arrival
-from warren.client.listening.counting import Fates, Lately
-from warren.client.listening.dispatch import Dispatch, Ticket, in_order, parted
-from warren.client.listening.filters import Filter
-from warren.client.listening.groups import StreamReading
-from warren.client.listening.handling import Acknowledge, Handler, Handling, Terms, Unwanted
-from warren.client.listening.retrying import UNLESS_TOLD, Retries
-from warren.client.listening.threads import Threads
-from warren.client.machine.publishing import Message
+from warren.client.listening.dispatch import Dispatch, DispatchEntry, in_order, split_returnable
+from warren.client.listening.handler import (
+    Acknowledge,
+    FailureCounters,
+    Handler,
+    HandlerRunner,
+    HandlerThreads,
+    ListenerOptions,
+    RecentOutcomes,
+    Unwanted,
+)
+from warren.client.listening.retries import DEFAULT_RETRIES, Retries
+from warren.client.listening.subscriptions import Filter, StreamReading
+from warren.client.machine.publishes import Message
 from warren.client.measures import Measure
 from warren.client.transport import Incoming, Subscription, Transport
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 T = TypeVar("T")
 Key = Callable[[Incoming], Hashable | None]
@@ -87,14 +93,16 @@ class Listener(Generic[T]):
         self._weights = {queue: 1} if isinstance(queue, str) else dict(queue)
         self._names = ", ".join(self._weights)
         is_stream = stream is not None
-        chosen = retries or UNLESS_TOLD
+        chosen = retries or DEFAULT_RETRIES
         # what a stream has given cannot be put back, so it waits in hand
         self._retries = replace(chosen, way="in_hand") if is_stream else chosen
-        terms = Terms(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)
-        self._threads = Threads(concurrency)
-        self._fates = Fates(self._weights)
+        options = ListenerOptions(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)
+        self._threads = HandlerThreads(concurrency)
+        self._failure_counters = FailureCounters(self._weights)
         self._paused_max = max(prefetch // 2, 1)
-        self._handling = Handling(transport, terms, self._threads, self._fates, Lately(self._paused_max))
+        self._handling = HandlerRunner(
+            transport, options, self._threads, self._failure_counters, RecentOutcomes(self._paused_max)
+        )
         self._dispatch: Dispatch[Arrival[T]] = Dispatch(self._weights)
         self._no_ack = acknowledge == "none"
         self._prefetch = prefetch
@@ -111,12 +119,12 @@ class Listener(Generic[T]):
         self._workers: list[asyncio.Task[None]] = []
         self._idle: deque[asyncio.Future[None]] = deque()
         self._room = asyncio.Event()
-        self._paused: dict[Ticket[Arrival[T]], asyncio.TimerHandle] = {}
-        self._at_work: dict[Ticket[Arrival[T]], None] = {}
+        self._paused: dict[DispatchEntry[Arrival[T]], asyncio.TimerHandle] = {}
+        self._at_work: dict[DispatchEntry[Arrival[T]], None] = {}
         # what handlers have left unsettled, in the mode manual
-        self._left: dict[Arrival[T], Ticket[Arrival[T]]] = {}
+        self._left: dict[Arrival[T], DispatchEntry[Arrival[T]]] = {}
         # what is to go back, and waits for what has to go before it
-        self._going_back: list[Ticket[Arrival[T]]] = []
+        self._going_back: list[DispatchEntry[Arrival[T]]] = []
         self._is_manual = acknowledge == "manual"
         self._failure: BaseException | None = None
         self._is_stopping = False
@@ -186,7 +194,7 @@ class Listener(Generic[T]):
 
     def measures(self) -> Sequence[Measure]:
         """How often its messages failed, and what became of them then."""
-        return self._fates.measures()
+        return self._failure_counters.measures()
 
     # messages in
 
@@ -282,7 +290,7 @@ class Listener(Generic[T]):
         self._idle.append(future)
         await future
 
-    async def _deal_with(self, ticket: Ticket[Arrival[T]]) -> None:
+    async def _deal_with(self, ticket: DispatchEntry[Arrival[T]]) -> None:
         arrival = ticket.item
         self._at_work[ticket] = None
         try:
@@ -306,7 +314,7 @@ class Listener(Generic[T]):
             if len(self._paused) == self._paused_max:
                 _log.warning("half of what the listener of %s may have in hand failed and waits", self._names)
 
-    def _gives_way(self, ticket: Ticket[Arrival[T]]) -> bool:
+    def _gives_way(self, ticket: DispatchEntry[Arrival[T]]) -> bool:
         """A few that nobody can handle are not to fill the hands of the listener; what has a key keeps its place."""
         paused = len(self._paused)
         if self._is_stream or ticket.key is not None or paused < self._paused_max:
@@ -316,7 +324,7 @@ class Listener(Generic[T]):
     def _forget(self, arrival: Arrival[T]) -> None:
         self._left.pop(arrival, None)
 
-    def _resume(self, ticket: Ticket[Arrival[T]]) -> None:
+    def _resume(self, ticket: DispatchEntry[Arrival[T]]) -> None:
         del self._paused[ticket]
         self._dispatch.resume(ticket)
         self._wake(1)
@@ -347,7 +355,7 @@ class Listener(Generic[T]):
 
     def _give_back_free(self) -> None:
         before = [*self._at_work, *self._left.values()]
-        free, self._going_back = parted(self._going_back, before, all_in_order=self._keeps_all_in_order)
+        free, self._going_back = split_returnable(self._going_back, before, all_in_order=self._keeps_all_in_order)
         for ticket in free:
             self._give_back(ticket.item)
 

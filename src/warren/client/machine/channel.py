@@ -17,24 +17,23 @@ from typing import TYPE_CHECKING, Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from warren.client.machine.acks import AckLedger
-from warren.client.machine.confirms import ConfirmLedger, ConfirmRange
-from warren.client.machine.publishing import Message, PublishWriter, property_tail
-from warren.client.machine.returns import MandatoryPublishes
-from warren.wire.frames import write_ack
-from warren.wire.methods import (
-    BasicConsume,
-    ChannelClose,
-    ConfirmSelect,
-    Method,
-    TxSelect,
-    encode_method,
+from warren.client.machine.deliveries import AckLedger
+from warren.client.machine.publishes import (
+    ConfirmLedger,
+    ConfirmRange,
+    MandatoryPublishes,
+    Message,
+    PublishWriter,
+    property_tail,
 )
+from warren.wire.frames import write_ack
+from warren.wire.methods import BasicConsume, ChannelClose, ConfirmSelect, Method, TxSelect, encode_method
 from warren.wire.properties import Properties
 
 if TYPE_CHECKING:
     from warren.client.machine.connection import ConnectionMachine
-    from warren.client.machine.content import PartialContent
+    from warren.client.machine.deliveries import PartialContent
+
 
 CHANNEL_OPENING: Final[i64] = 0
 CHANNEL_OPEN: Final[i64] = 1

@@ -7,26 +7,26 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import Delivery, ReturnedMessage
+from warren.client.machine.publishes import ConfirmRange
+from warren.wire.field_tables import Table
 from warren.wire.methods import Method
-from warren.wire.values import Table
 
 # why a connection ended
 BY_BROKER: Final = "closed by the broker"
 BY_CLIENT: Final = "closed by the client"
 LOST: Final = "lost"
-SHUT_OUT: Final = "shut out"
-SILENT: Final = "silent"
-MISUNDERSTOOD: Final = "misunderstood"
+LOGIN_REFUSED: Final = "shut out"
+HEARTBEAT_MISSED: Final = "silent"
+PROTOCOL_ERROR: Final = "misunderstood"
 
 
-class Event:
+class ClientEvent:
     """Something that happened."""
 
 
 @final
-class Opened(Event):
+class HandshakeCompleted(ClientEvent):
     """The handshake is done; these are the limits both sides keep, and what the broker says of itself."""
 
     def __init__(self, server_properties: Table, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
@@ -37,7 +37,7 @@ class Opened(Event):
 
 
 @final
-class Answered(Event):
+class CallAnswered(ClientEvent):
     """The answer to a call; that of basic.get may have a message with it."""
 
     def __init__(self, channel: int, ticket: int, method: Method, delivery: Delivery | None = None) -> None:
@@ -48,7 +48,7 @@ class Answered(Event):
 
 
 @final
-class Delivered(Event):
+class Delivered(ClientEvent):
     """Messages for a consumer, in order."""
 
     def __init__(self, channel: int, consumer_tag: str, deliveries: list[Delivery]) -> None:
@@ -60,7 +60,7 @@ class Delivered(Event):
 
 
 @final
-class Returned(Event):
+class Returned(ClientEvent):
     """A mandatory message came back, because no queue was there for it."""
 
     def __init__(self, channel: int, message: ReturnedMessage) -> None:
@@ -69,7 +69,7 @@ class Returned(Event):
 
 
 @final
-class Confirmed(Event):
+class Confirmed(ClientEvent):
     """Publishes that were decided, as ranges of their numbers, in the order the broker told of them."""
 
     def __init__(self, channel: int, ranges: list[ConfirmRange]) -> None:
@@ -78,7 +78,7 @@ class Confirmed(Event):
 
 
 @final
-class Cancelled(Event):
+class Cancelled(ClientEvent):
     """The broker ended a consumer: its queue is gone, or has another home."""
 
     def __init__(self, channel: int, consumer_tag: str) -> None:
@@ -87,7 +87,7 @@ class Cancelled(Event):
 
 
 @final
-class FlowChanged(Event):
+class FlowChanged(ClientEvent):
     """The broker asks to stop publishing on a channel, or to go on."""
 
     def __init__(self, channel: int, active: bool) -> None:
@@ -96,7 +96,7 @@ class FlowChanged(Event):
 
 
 @final
-class Blocked(Event):
+class Blocked(ClientEvent):
     """The broker takes no publishes of this connection for a while, and says why."""
 
     def __init__(self, reason: str) -> None:
@@ -104,12 +104,12 @@ class Blocked(Event):
 
 
 @final
-class Unblocked(Event):
+class Unblocked(ClientEvent):
     """It takes them again."""
 
 
 @final
-class ChannelClosed(Event):
+class ChannelClosedByBroker(ClientEvent):
     """The broker closed a channel: the code and text it gave, and the method it blames, if any."""
 
     def __init__(self, channel: int, code: int, text: str, method_name: str) -> None:
@@ -120,7 +120,7 @@ class ChannelClosed(Event):
 
 
 @final
-class Closed(Event):
+class Closed(ClientEvent):
     """The connection has ended, all its channels with it. Always the last event, and told once.
 
     `stage` is how far it had come. A broker that does not tell when it refuses a login hangs up on it: `SHUT_OUT`.

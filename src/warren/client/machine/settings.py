@@ -5,7 +5,7 @@ Not here: hosts, TLS, timeouts (`warren.client.uri`).
 
 from typing import Final, final
 
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 PLAIN: Final = "PLAIN"
 EXTERNAL: Final = "EXTERNAL"

@@ -26,8 +26,8 @@ Not here: the tables and leases (`client.tables`), once instead of at least once
 acknowledged (`client.receipts`).
 """
 
-from warren.client.outbox.adding import Outbox
+from warren.client.outbox.outbox import Outbox
 from warren.client.outbox.relay import Relay
-from warren.client.outbox.settings import RelaySettings
+from warren.client.outbox.table import RelaySettings
 
 __all__ = ["Outbox", "Relay", "RelaySettings"]

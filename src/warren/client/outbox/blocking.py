@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 
 from warren.client.measures import Measure
 from warren.client.outbox import relay as on_loop
-from warren.client.outbox.settings import RelaySettings
+from warren.client.outbox.table import RelaySettings
 from warren.client.recovering.blocking import Transport
 
 __all__ = ["Relay"]

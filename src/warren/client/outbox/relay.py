@@ -17,25 +17,137 @@ A database that is gone for a while is logged, and tried again; only at the star
 
 Not here: whose turn it is (`tables.leading`), the SQL (`outbox.shelf`), the judgement of answers
 (`outbox.publishing`), the order (`outbox.waves`).
+
+Who tells a relay that there may be something to do: PostgreSQL, or nobody.
+
+`NOTIFY` is part of the transaction that adds a row, and is told to whoever listens when that commits. A word that is
+missed, because the connection was down, is made up for by looking from time to time.
+
+Invariant: whoever waits looks at the table after it began to listen, so nothing falls between the two.
+
+Not here: how often to look (`outbox.relay`).
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from warren.client.measures import DATABASE, Measure, Point
-from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up
-from warren.client.outbox.settings import RelaySettings
-from warren.client.outbox.shelf import LEASE, Shelf
-from warren.client.outbox.waking import Waking, waking_for
-from warren.client.outbox.waves import Waves
-from warren.client.tables.claiming import Claim
-from warren.client.tables.leading import Leading, wait
-from warren.client.tables.places import place_of
+from warren.client.outbox.outbox import CHANNEL
+from warren.client.outbox.publisher import (
+    PendingRow,
+    PublishedRow,
+    PublishWaves,
+    RowPublisher,
+    RowVerdict,
+    has_given_up,
+)
+from warren.client.outbox.table import LEASE, OutboxTable, RelaySettings
+from warren.client.tables.connections import database_name
+from warren.client.tables.leases import LeaderLoop, LeaseHolder, wait_for_event
 from warren.client.transport import Transport
+
+
+class WakeupSource(Protocol):
+    """Sets an event whenever there may be something to do."""
+
+    @property
+    def tells(self) -> bool:
+        """Whether somebody does; else one has to look."""
+
+    async def open(self) -> None:
+        """Begin to listen, unless that is so already; the database's error if it cannot be."""
+
+    def close(self) -> None: ...
+
+
+def wakeup_source_for(engine: Engine, woken: asyncio.Event) -> WakeupSource:
+    """What this database and its driver can do."""
+    if engine.dialect.name == "postgresql" and engine.dialect.driver == "psycopg":
+        return PostgresWakeups(engine, woken)
+    return NoWakeups()
+
+
+class NoWakeups:
+    """Nobody tells."""
+
+    tells = False
+
+    async def open(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+class PostgresWakeups:
+    """PostgreSQL tells, over a connection of its own."""
+
+    def __init__(self, engine: Engine, woken: asyncio.Event) -> None:
+        self._engine = engine
+        self._woken = woken
+        self._listening: _NotifyConnection | None = None
+
+    @property
+    def tells(self) -> bool:
+        return self._listening is not None
+
+    async def open(self) -> None:
+        if self._listening is None:
+            self._listening = await asyncio.to_thread(_NotifyConnection, self._engine)
+            asyncio.get_running_loop().add_reader(self._listening.fileno, self._readable)
+
+    def close(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening.fileno)
+            self._listening.close()
+            self._listening = None
+
+    def _readable(self) -> None:
+        if self._listening is not None and not self._listening.take():
+            self.close()
+        self._woken.set()
+
+
+class _NotifyConnection:
+    """A connection that is read when there is something to read."""
+
+    def __init__(self, engine: Engine) -> None:
+        # imported where PostgreSQL is used, for its driver need not be there elsewhere
+        from psycopg import Connection, OperationalError
+
+        self._lost = OperationalError
+        self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        driver = self._connection.connection.driver_connection
+        assert isinstance(driver, Connection)
+        self._driver = driver
+        # it is kept as long as the relay runs, and is not to be missing in the pool
+        self._connection.detach()
+        self._connection.exec_driver_sql(f"LISTEN {CHANNEL}")
+        self.fileno = driver.fileno()
+
+    def take(self) -> bool:
+        """Read what is there; False if the connection is lost."""
+        try:
+            self._driver.pgconn.consume_input()
+            while self._driver.pgconn.notifies():
+                pass
+        except self._lost:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._driver.close()
+        # what is left of it rolls back, for which it is too late
+        with contextlib.suppress(DBAPIError):
+            self._connection.close()
+
 
 PASS_S_MAX = 1.0
 """After which no more waves of a pass are begun: what was confirmed is to be written down soon."""
@@ -54,16 +166,16 @@ class Relay:
 
     def __init__(self, engine: Engine, transport: Transport, settings: RelaySettings | None = None) -> None:
         self._settings = settings or RelaySettings()
-        self._claim = Claim(engine, LEASE, self._settings.lease_s)
-        self._shelf = Shelf(engine, self._claim, self._settings)
-        self._publisher = Publisher(transport, self._settings.publish_timeout_s)
+        self._claim = LeaseHolder(engine, LEASE, self._settings.lease_s)
+        self._table = OutboxTable(engine, self._claim, self._settings)
+        self._publisher = RowPublisher(transport, self._settings.publish_timeout_s)
         self._woken = asyncio.Event()
-        self._leading = Leading(self._claim, log, "relay", self._woken)
-        self._waking: Waking = waking_for(engine, self._woken)
+        self._leading = LeaderLoop(self._claim, log, "relay", self._woken)
+        self._wakeups: WakeupSource = wakeup_source_for(engine, self._woken)
         self._stopped = asyncio.Event()
         self._clean_at = 0.0
-        self._judged: Counter[Verdict] = Counter()
-        self._where = {DATABASE: place_of(engine)}
+        self._judged: Counter[RowVerdict] = Counter()
+        self._where = {DATABASE: database_name(engine)}
 
     async def run(self) -> None:
         """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause.
@@ -74,7 +186,7 @@ class Relay:
         try:
             await self._leading.run(self._serve, self._stopped, self._settings.backoff_s)
         finally:
-            self._waking.close()
+            self._wakeups.close()
 
     def stop(self) -> None:
         """Have `run` return when what is in hand is written down; may be a signal's handler in the loop."""
@@ -89,11 +201,11 @@ class Relay:
         await asyncio.to_thread(self._claim.check)
         sent = 0
         async with self._leading.lead():
-            while self._goes_on and (rows := await asyncio.to_thread(self._shelf.rows)):
+            while self._goes_on and (rows := await asyncio.to_thread(self._table.rows)):
                 judged = await self._pass(rows)
-                if not _came_to_something(judged):
+                if not _made_progress(judged):
                     raise judged[0].trouble or AssertionError("a row without an answer")
-                sent += sum(each.verdict is Verdict.SENT for each in judged) if self._leading.leads else 0
+                sent += sum(each.verdict is RowVerdict.SENT for each in judged) if self._leading.leads else 0
         return sent
 
     def measures(self) -> Sequence[Measure]:
@@ -104,7 +216,7 @@ class Relay:
         ]
 
     def _rows(self) -> list[Point]:
-        return [(self._judged[verdict], {**self._where, VERDICT: verdict.value}) for verdict in Verdict]
+        return [(self._judged[verdict], {**self._where, VERDICT: verdict.value}) for verdict in RowVerdict]
 
     def _leads(self) -> list[Point]:
         return [(int(self._leading.leads), self._where)]
@@ -117,41 +229,41 @@ class Relay:
         while self._goes_on:
             # before anything is looked at: what happens from here on wakes it
             self._woken.clear()
-            await self._waking.open()
+            await self._wakeups.open()
             cleaned = await self._clean_from_time_to_time()
-            if rows := await asyncio.to_thread(self._shelf.rows):
-                if not _came_to_something(await self._pass(rows)):
-                    await wait(self._stopped, self._settings.backoff_s)
+            if rows := await asyncio.to_thread(self._table.rows):
+                if not _made_progress(await self._pass(rows)):
+                    await wait_for_event(self._stopped, self._settings.backoff_s)
             elif not cleaned:
                 await self._rest()
 
-    async def _pass(self, rows: Sequence[PendingRow]) -> list[Judged]:
+    async def _pass(self, rows: Sequence[PendingRow]) -> list[PublishedRow]:
         """Publish them and write down what became of them, unless nothing came of any.
 
         The transport's own error if it has given up.
         """
         judged = await self._publish(rows)
         self._judged.update(each.verdict for each in judged)
-        if not _came_to_something(judged):
+        if not _made_progress(judged):
             log.warning("relay.broker_unreachable", extra={"rows": len(judged), "reason": str(judged[0].trouble)})
-        elif not await asyncio.to_thread(self._shelf.settle, judged):
+        elif not await asyncio.to_thread(self._table.settle, judged):
             self._leading.lose()
-        _log_what_was_not_taken(judged)
+        _log_refusals(judged)
         _check_transport(judged)
         return judged
 
-    async def _publish(self, rows: Sequence[PendingRow]) -> list[Judged]:
+    async def _publish(self, rows: Sequence[PendingRow]) -> list[PublishedRow]:
         loop = asyncio.get_running_loop()
-        waves = Waves(rows)
+        waves = PublishWaves(rows)
         over_at = loop.time() + PASS_S_MAX
-        judged: list[Judged] = []
+        judged: list[PublishedRow] = []
         while wave := waves.next():
             answered = await self._publisher.publish(wave)
             judged += answered
             for each in answered:
-                if each.verdict is not Verdict.SENT:
+                if each.verdict is not RowVerdict.SENT:
                     waves.hold(each.row.ordering_key)
-            silent = any(each.verdict is Verdict.UNDECIDED for each in answered)
+            silent = any(each.verdict is RowVerdict.UNDECIDED for each in answered)
             if silent or loop.time() >= over_at or not self._goes_on:
                 break
         return judged
@@ -160,33 +272,33 @@ class Relay:
         now = asyncio.get_running_loop().time()
         if now < self._clean_at:
             return 0
-        cleaned = await asyncio.to_thread(self._shelf.clean)
+        cleaned = await asyncio.to_thread(self._table.clean)
         self._clean_at = now + (0.0 if cleaned else CLEAN_EVERY_S)
         return cleaned
 
     async def _rest(self) -> None:
         """Nothing may go: wait for a word, for a row's time, or long enough."""
-        look_after_s = self._settings.listening_poll_s if self._waking.tells else self._settings.poll_s
-        due_s = await asyncio.to_thread(self._shelf.next_due_s)
-        await wait(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
+        look_after_s = self._settings.listening_poll_s if self._wakeups.tells else self._settings.poll_s
+        due_s = await asyncio.to_thread(self._table.next_due_s)
+        await wait_for_event(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
 
 
-def _log_what_was_not_taken(judged: Sequence[Judged]) -> None:
+def _log_refusals(judged: Sequence[PublishedRow]) -> None:
     for each in judged:
-        if each.verdict is Verdict.REFUSED:
+        if each.verdict is RowVerdict.REFUSED:
             facts = {"business_id": each.row.business_id, "attempt": each.row.attempt + 1, "reason": str(each.trouble)}
             log.warning("relay.row_refused", extra=facts)
     # a full queue may put off all that there is, again and again
-    if put_off := [each for each in judged if each.verdict is Verdict.PUT_OFF]:
+    if put_off := [each for each in judged if each.verdict is RowVerdict.PUT_OFF]:
         log.warning("relay.rows_put_off", extra={"rows": len(put_off), "reason": str(put_off[0].trouble)})
 
 
-def _check_transport(judged: Sequence[Judged]) -> None:
+def _check_transport(judged: Sequence[PublishedRow]) -> None:
     for trouble in (each.trouble for each in judged):
         if trouble is not None and has_given_up(trouble):
             log.error("relay.transport_ended", extra={"reason": str(trouble)})
             raise trouble
 
 
-def _came_to_something(judged: Sequence[Judged]) -> bool:
-    return any(each.verdict is not Verdict.UNDECIDED for each in judged)
+def _made_progress(judged: Sequence[PublishedRow]) -> bool:
+    return any(each.verdict is not RowVerdict.UNDECIDED for each in judged)

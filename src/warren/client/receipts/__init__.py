@@ -27,14 +27,10 @@ Promises and invariants:
 Not here: sending and its order (`client.outbox`), the receiver's side (`client.inbox`).
 """
 
-from warren.client.inbox.receipting import Refused, receipt_for
-from warren.client.receipts.alerts import Alert
-from warren.client.receipts.chaser import Chaser
-from warren.client.receipts.compensating import compensate, compensating_id
-from warren.client.receipts.marking import Marked
-from warren.client.receipts.overdue import Chased
-from warren.client.receipts.receipts import Receipts
-from warren.client.receipts.settings import ChasingSettings
+from warren.client.inbox.receipt_writer import Refused, receipt_for
+from warren.client.receipts.chaser import Alert, Chased, Chaser, ChasingSettings
+from warren.client.receipts.compensation import compensate, compensating_id
+from warren.client.receipts.receipts import Marked, Receipts
 
 __all__ = [
     "Alert",

@@ -13,9 +13,7 @@ import asyncio
 from sqlalchemy import Engine
 
 from warren.client.receipts import chaser as on_loop
-from warren.client.receipts.alerts import OnAlert
-from warren.client.receipts.overdue import Chased
-from warren.client.receipts.settings import ChasingSettings
+from warren.client.receipts.chaser import Chased, ChasingSettings, OnAlert
 
 __all__ = ["Chaser"]
 

@@ -1,22 +1,187 @@
 """`Receipts`: the sender's side of receipts, as messages or as calls.
 
 Not here: what changes (`receipts.marking`), what is done if none comes (`receipts.chaser`).
+
+What a receipt changes in the table.
+
+| receipt | of                       | which is                  | and then                                     |
+|---------|--------------------------|---------------------------|----------------------------------------------|
+| done    | a message                | one that waits            | `done`                                       |
+| done    | a message                | confirming                | `done`, and so is its confirmation           |
+| done    | a message                | reversed by another row   | as it was: the receipt is late               |
+| done    | a confirmation, reversal | one that waits            | `done`, and its message `done` or `reversed` |
+| refused | any                      | pending, sent             | `refused`, and the chaser goes on from there |
+| refused | any                      | failed                    | as it was, and marked as refused             |
+
+One that waits is pending, sent, refused or failed: a receiver may be faster than the mark that the row was sent, and
+slower than everybody's patience.
+
+Invariants: a receipt that comes again changes nothing. A message is locked before its confirmation or reversal, by
+everybody. The first statement is one that writes, so that nobody else writes in SQLite until the transaction ends.
+
+Not here: receipts as messages (`receipts.reading`), whose transaction it is (`receipts.receipts`).
+
+A receipt as it came, read.
+
+Not here: what it looks like (`inbox.receipting`), what it changes (`receipts.marking`).
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from enum import Enum
 from threading import Lock
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, Row, func, or_, select, update
 
+from warren.client.errors import CannotConvert
+from warren.client.inbox.receipt_writer import OUTCOME, REASON, RECEIPT, RECEIPT_FOR
+from warren.client.inbox.rows import checked_id
 from warren.client.measures import DATABASE, Measure, Point
-from warren.client.receipts.marking import Marked, mark_done, mark_refused
-from warren.client.receipts.reading import receipt_of
-from warren.client.tables import Executor, connection_of
-from warren.client.tables.places import place_of
+from warren.client.outbox.outbox import CONFIRMATION, REVERSAL
+from warren.client.receipts.compensation import compensating_id, settled_status
+from warren.client.tables import OUTBOX, Executor, connection_of, database_time
+from warren.client.tables.columns import storable_text
+from warren.client.tables.connections import database_name
 from warren.client.transport import Incoming
+
+ROW = OUTBOX.c
+WAITING = ("pending", "sent", "refused", "failed")
+
+
+_other = OUTBOX.alias("other")
+_settling = select(_other.c.id).where(_other.c.settles == ROW.business_id).correlate(OUTBOX)
+_settled_by_another = _settling.exists()
+_reversed_by_another = _settling.where(_other.c.kind == REVERSAL).exists()
+
+
+class Marked(Enum):
+    """What came of a receipt."""
+
+    DONE = "done"
+    REVERSED = "reversed"
+    REFUSED = "refused"
+    REPEATED = "repeated"
+    LATE = "late"
+    UNKNOWN = "unknown"
+
+
+def mark_done(executor: Executor, business_id: str) -> tuple[Marked, str]:
+    """What came of it, and the business id of the message that is done or reversed by it."""
+    if _finish(executor, business_id):
+        return Marked.DONE, business_id
+    found = _row(executor, business_id)
+    if found is None:
+        return Marked.UNKNOWN, business_id
+    if found.settles is not None:
+        return _settle(executor, found)
+    return _mark_other(executor, business_id), business_id
+
+
+def mark_refused(executor: Executor, business_id: str, reason: str) -> Marked:
+    refused = update(OUTBOX).where(ROW.business_id == business_id, ROW.status.in_(["pending", "sent"]))
+    said = storable_text(f"refused: {reason}")
+    # it has been sent, even if that is not marked yet, and is not to hold back others as if it had not
+    sent_at = func.coalesce(ROW.sent_at, database_time())
+    now = database_time()
+    values = {"status": "refused", "sent_at": sent_at, "due_at": now, "refused_at": now, "last_error": said}
+    if executor.execute(refused.values(values).returning(ROW.id)).first() is not None:
+        return Marked.REFUSED
+    found = _row(executor, business_id)
+    if found is None:
+        return Marked.UNKNOWN
+    unmarked = update(OUTBOX).where(ROW.id == found.id, ROW.status == "failed", ROW.refused_at.is_(None))
+    executor.execute(unmarked.values(refused_at=now))
+    return Marked.LATE if found.status == "done" else Marked.REPEATED
+
+
+def _finish(executor: Executor, business_id: str) -> bool:
+    """The usual case, in one statement: a message that was not done before, and that no other row is for."""
+    message = update(OUTBOX).where(ROW.business_id == business_id, ROW.settles.is_(None), ROW.done_at.is_(None))
+    done = message.where(ROW.status.in_(WAITING), ~_settled_by_another).values(_as("done"))
+    return executor.execute(done.returning(ROW.id)).first() is not None
+
+
+def _settle(executor: Executor, found: Row[Any]) -> tuple[Marked, str]:
+    """Of a confirmation or a reversal."""
+    message = _locked(executor, found.settles)
+    own = _locked(executor, found.business_id)
+    if own is None or own.status not in WAITING:
+        return Marked.REPEATED, found.settles
+    _change(executor, own, _as("done"))
+    if message is None:
+        return Marked.UNKNOWN, found.settles
+    status = settled_status(own.kind)
+    if message.status in (status, "reversed"):
+        return Marked.REPEATED, message.business_id
+    if status == "done" and message.is_reversed:
+        return Marked.LATE, message.business_id
+    _change(executor, message, _as(status))
+    if status == "reversed":
+        return Marked.REVERSED if own.done_at is None else Marked.REPEATED, message.business_id
+    return Marked.DONE if message.done_at is None else Marked.REPEATED, message.business_id
+
+
+def _mark_other(executor: Executor, business_id: str) -> Marked:
+    """Of a message that is confirmed or reversed, or was done before."""
+    message = _locked(executor, business_id)
+    if message is None:
+        return Marked.UNKNOWN
+    if message.is_reversed:
+        return Marked.LATE
+    if message.status == "done":
+        return Marked.REPEATED
+    own = _locked(executor, compensating_id(business_id, "confirm"))
+    if own is not None and own.kind == CONFIRMATION and own.status in WAITING:
+        _change(executor, own, _as("done"))
+    _change(executor, message, _as("done"))
+    return Marked.DONE if message.done_at is None else Marked.REPEATED
+
+
+def _as(status: str) -> dict[str, Any]:
+    return {"status": status, "done_at": database_time(), "due_at": None, "refused_at": None, "last_error": None}
+
+
+def _change(executor: Executor, row: Row[Any], values: dict[str, Any]) -> None:
+    executor.execute(update(OUTBOX).where(ROW.id == row.id).values(values))
+
+
+def _row(executor: Executor, business_id: str) -> Row[Any] | None:
+    return executor.execute(_read(business_id)).one_or_none()
+
+
+def _locked(executor: Executor, business_id: str) -> Row[Any] | None:
+    return executor.execute(_read(business_id).with_for_update()).one_or_none()
+
+
+def _read(business_id: str) -> Any:
+    is_reversed = or_(ROW.status.in_(["reversing", "reversed"]), _reversed_by_another).label("is_reversed")
+    columns = (ROW.id, ROW.business_id, ROW.kind, ROW.status, ROW.settles, ROW.done_at, is_reversed)
+    return select(*columns).where(ROW.business_id == business_id)
+
+
+class Receipt(NamedTuple):
+    """Of which message, and what became of it."""
+
+    business_id: str
+    is_refusal: bool = False
+    reason: str = ""
+
+
+def receipt_of(incoming: Incoming) -> Receipt:
+    """What it says; a `CannotConvert` if it is no receipt, or says nothing that makes sense."""
+    properties = incoming.properties
+    if properties.type != RECEIPT:
+        raise CannotConvert(f"it is no receipt: its type is {properties.type!r}, not {RECEIPT!r}")
+    headers = properties.headers or {}
+    said = headers.get(RECEIPT_FOR, properties.correlation_id)
+    business_id = checked_id(said if isinstance(said, str) else "", RECEIPT_FOR)
+    outcome, reason = headers.get(OUTCOME), headers.get(REASON, "")
+    if outcome not in ("done", "refused"):
+        raise CannotConvert(f"the receipt for {business_id!r} has {OUTCOME} {outcome!r}; it is 'done' or 'refused'")
+    return Receipt(business_id, outcome == "refused", reason if isinstance(reason, str) else "")
+
 
 Settled = Callable[[Executor, str, Literal["done", "reversed"]], object]
 """`settled(executor, business_id, status)`"""
@@ -89,7 +254,7 @@ class Receipts:
     def measures(self) -> Sequence[Measure]:
         """What `counts` says."""
 
-        where = {DATABASE: place_of(self._engine)}
+        where = {DATABASE: database_name(self._engine)}
 
         def read() -> list[Point]:
             return [(count, {**where, MARKED: marked.value}) for marked, count in self.counts.items()]

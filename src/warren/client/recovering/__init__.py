@@ -24,7 +24,7 @@ acks. Everything on a connection from here finds the layout declared.
 Not here: the calls themselves (`client.transport`); keeping messages beyond the life of the process (`client.outbox`).
 """
 
-from warren.client.recovering.notices import (
+from warren.client.recovering.connection import (
     ConnectionDown,
     ConnectionUp,
     GivenUp,

@@ -17,15 +17,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from warren.client.connecting import CALL_TIMEOUT_S
+from warren.client.connection import CALL_TIMEOUT_S
 from warren.client.errors import ClientError
 from warren.client.loop_thread import LoopThread
 from warren.client.recovering import transport as on_loop
-from warren.client.recovering.notices import Observer
+from warren.client.recovering.connection import Observer
 from warren.client.transport import Incoming, Layout, Outgoing
 from warren.client.transport import Transport as LoopTransport
+from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 __all__ = ["Taken", "Transport", "open"]
 

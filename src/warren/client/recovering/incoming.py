@@ -5,10 +5,23 @@ channel has ended the broker gives its messages to somebody again, so settling t
 it.
 
 Not here: where they come from (`recovering.subscription`, `recovering.fetching`).
+
+Messages that are asked for one by one, by `Transport.get`.
+
+A queue that is missing ends the channel on which it is asked for, and with it what others have in hand there. So each
+queue has a `Desk` of its own, and the channels of the queues that were asked for last are kept, no more than
+`DESKS_MAX` of them: a program that looks into ever other queues does not use up the channels of its connection.
+
+Without acks, too, the broker is asked for an ack, which it gets when the message is handed out. So a message that comes
+for somebody who has gone meanwhile, because the call was cancelled or took too long, goes back to its queue. The price
+is that a connection which ends at that moment may deliver it once more.
+
+Not here: subscriptions (`recovering.subscription`).
 """
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
@@ -16,17 +29,17 @@ from warren.client.channel import Channel
 from warren.client.connection import Connection
 from warren.client.errors import CallTimeout, ClientError
 from warren.client.machine.deliveries import Delivery
+from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 # an event loop does not keep its tasks
-_unwanted: set[asyncio.Task[None]] = set()
+_closing: set[asyncio.Task[None]] = set()
 
 LOOK_AGAIN_S: Final = 0.1
 """How soon it is noticed that a channel has ended of which nobody is told."""
 
 
-class Desk:
+class DeliveryChannel:
     """A channel that hands out messages; with `no_ack` they need not be settled."""
 
     def __init__(
@@ -65,14 +78,14 @@ class Desk:
         """Whether the broker delivers again what was handed out."""
         return self._comes_again and not self.channel.is_open
 
-    def hand_out(self, deliveries: Iterable[Delivery]) -> "list[HeldMessage]":
-        messages = [HeldMessage(delivery, self) for delivery in deliveries]
+    def hand_out(self, deliveries: Iterable[Delivery]) -> "list[AmqpIncoming]":
+        messages = [AmqpIncoming(delivery, self) for delivery in deliveries]
         if not self._no_ack and messages:
             self._in_hand += len(messages)
             self._idle.clear()
         return messages
 
-    async def fetch(self, queue: str) -> "HeldMessage | None":
+    async def fetch(self, queue: str) -> "AmqpIncoming | None":
         """The first ready message of a queue, if it has one; it goes back if the caller is cancelled meanwhile."""
         self._asked += 1
         asking = asyncio.create_task(self.channel.get(queue))
@@ -152,14 +165,14 @@ class Desk:
             self._closing = asyncio.create_task(close_quietly(self.channel))
 
 
-async def opened(connection: Connection) -> Channel:
+async def open_channel(connection: Connection) -> Channel:
     """A channel of its own; if the caller is cancelled meanwhile, it is closed when it is there."""
     opening = asyncio.create_task(connection.channel())
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        _unwanted.add(unwanted := asyncio.create_task(_close_when_open(opening)))
-        unwanted.add_done_callback(_unwanted.discard)
+        _closing.add(unwanted := asyncio.create_task(_close_when_open(opening)))
+        unwanted.add_done_callback(_closing.discard)
         raise
 
 
@@ -174,14 +187,14 @@ async def close_quietly(channel: Channel) -> None:
         await channel.close()
 
 
-class HeldMessage:
+class AmqpIncoming:
     """An `Incoming` of AMQP."""
 
     __slots__ = ("_delivery", "_desk")
 
-    def __init__(self, delivery: Delivery, desk: Desk) -> None:
+    def __init__(self, delivery: Delivery, delivery_channel: DeliveryChannel) -> None:
         self._delivery = delivery
-        self._desk = desk
+        self._desk = delivery_channel
 
     @property
     def body(self) -> bytes:
@@ -226,3 +239,49 @@ class HeldMessage:
 
     def __repr__(self) -> str:
         return repr(self._delivery).replace("Delivery", "HeldMessage", 1)
+
+
+FETCH_CHANNELS_MAX: Final = 32
+
+
+class MessageFetcher:
+    """The desks of a transport at which single messages are fetched."""
+
+    def __init__(self) -> None:
+        # by queue and whether acks are wanted; the one that was used last is the last
+        self._delivery_channels: OrderedDict[tuple[str, bool], DeliveryChannel] = OrderedDict()
+        # that hand out nothing more, and wait for acks
+        self._leaving: list[DeliveryChannel] = []
+
+    async def fetch(self, connection: Connection, queue: str, no_ack: bool) -> AmqpIncoming | None:
+        """The first ready message of a queue, if it has one."""
+        delivery_channel = self._usable(queue, no_ack) or await self._open(connection, queue, no_ack)
+        return await delivery_channel.fetch(queue)
+
+    async def idle(self) -> None:
+        """Returns when all that was handed out is settled, or need not be any more."""
+        await asyncio.gather(
+            *(delivery_channel.idle() for delivery_channel in [*self._leaving, *self._delivery_channels.values()])
+        )
+
+    def _usable(self, queue: str, no_ack: bool) -> DeliveryChannel | None:
+        delivery_channel = self._delivery_channels.get((queue, no_ack))
+        if delivery_channel is None or not delivery_channel.is_usable:
+            return None
+        self._delivery_channels.move_to_end((queue, no_ack))
+        return delivery_channel
+
+    async def _open(self, connection: Connection, queue: str, no_ack: bool) -> DeliveryChannel:
+        delivery_channel = DeliveryChannel(await open_channel(connection), no_ack)
+        if (others := self._usable(queue, no_ack)) is not None:
+            # somebody else who asks for the same was faster
+            delivery_channel.retire()
+            return others
+        replaced = self._delivery_channels.pop((queue, no_ack), None)
+        self._delivery_channels[queue, no_ack] = delivery_channel
+        self._leaving = [each for each in [*self._leaving, replaced] if each is not None and each.in_hand]
+        while len(self._delivery_channels) > FETCH_CHANNELS_MAX:
+            _, oldest = self._delivery_channels.popitem(last=False)
+            oldest.retire()
+            self._leaving.append(oldest)
+        return delivery_channel

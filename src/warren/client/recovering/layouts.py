@@ -19,13 +19,13 @@ from warren.client.errors import ChannelClosed, SettingsError
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
 
 Named = TypeVar("Named", ExchangeLayout, QueueLayout)
-Step = tuple[str, Callable[[Channel], Awaitable[object]]]
+DeclareStep = tuple[str, Callable[[Channel], Awaitable[object]]]
 """What is declared, in words, and how."""
 
-LAID_ASIDE_MAX: Final = 256
+UNUSED_QUEUES_MAX: Final = 256
 
 
-def merged(known: Layout, more: Layout) -> Layout:
+def merge_layouts(known: Layout, more: Layout) -> Layout:
     """Both; of what they both name the later counts."""
     return Layout(
         _by_name(known.exchanges + more.exchanges),
@@ -34,7 +34,7 @@ def merged(known: Layout, more: Layout) -> Layout:
     )
 
 
-def shared(layout: Layout) -> Layout:
+def without_exclusive(layout: Layout) -> Layout:
     """Without what belongs to a single connection."""
     exclusive = {queue.name for queue in layout.queues if queue.exclusive}
     return Layout(
@@ -44,7 +44,7 @@ def shared(layout: Layout) -> Layout:
     )
 
 
-def about_queue(layout: Layout, name: str) -> Layout:
+def layout_of_queue(layout: Layout, name: str) -> Layout:
     """A queue and its bindings."""
     return Layout(
         (),
@@ -53,9 +53,9 @@ def about_queue(layout: Layout, name: str) -> Layout:
     )
 
 
-def without_passing(layout: Layout, name: str) -> Layout:
+def without_auto_delete(layout: Layout, name: str) -> Layout:
     """Without a queue and its bindings if the broker deletes it when nobody consumes it; else the same."""
-    if not any(_passes(queue) for queue in layout.queues if queue.name == name):
+    if not any(_is_auto_delete(queue) for queue in layout.queues if queue.name == name):
         return layout
     return Layout(
         layout.exchanges,
@@ -64,7 +64,7 @@ def without_passing(layout: Layout, name: str) -> Layout:
     )
 
 
-class LaidAside:
+class UnusedQueues:
     """Queues that go by themselves, with their bindings, of those to which nobody is subscribed any more.
 
     They are known again when somebody is. The last ones are kept: a program that makes up names for its queues does not
@@ -76,10 +76,10 @@ class LaidAside:
 
     def put(self, layout: Layout, name: str) -> Layout:
         """The layout without a queue if that goes by itself, which is kept here then."""
-        rest = without_passing(layout, name)
+        rest = without_auto_delete(layout, name)
         if rest is not layout:
-            self._parts[name] = about_queue(layout, name)
-            while len(self._parts) > LAID_ASIDE_MAX:
+            self._parts[name] = layout_of_queue(layout, name)
+            while len(self._parts) > UNUSED_QUEUES_MAX:
                 self._parts.popitem(last=False)
         return rest
 
@@ -87,23 +87,25 @@ class LaidAside:
         """The layout with a queue that was laid aside, unless it was declared anew meanwhile."""
         part = self._parts.pop(name, None)
         is_declared = any(queue.name == name for queue in layout.queues)
-        return layout if part is None or is_declared else merged(layout, part)
+        return layout if part is None or is_declared else merge_layouts(layout, part)
 
 
-def check(layout: Layout) -> None:
+def check_layout(layout: Layout) -> None:
     names = [exchange.name for exchange in layout.exchanges] + [queue.name for queue in layout.queues]
     if not all(names):
         raise SettingsError("every queue and exchange of a layout has a name, so that it can be declared again")
 
 
-async def declare(connection: Connection, layout: Layout) -> None:
+async def declare_layout(connection: Connection, layout: Layout) -> None:
     """All of it; a `ChannelClosed` if something is refused."""
     async with await connection.channel() as channel:
         for _, step in _steps(layout):
             await step(channel)
 
 
-async def declare_again(connection: Connection, layout: Layout, refused: Callable[[str, ChannelClosed], None]) -> None:
+async def redeclare_layout(
+    connection: Connection, layout: Layout, refused: Callable[[str, ChannelClosed], None]
+) -> None:
     """All that the broker takes."""
     channel: Channel | None = None
     for name, step in _steps(layout):
@@ -117,7 +119,7 @@ async def declare_again(connection: Connection, layout: Layout, refused: Callabl
         await channel.close()
 
 
-def _passes(queue: QueueLayout) -> bool:
+def _is_auto_delete(queue: QueueLayout) -> bool:
     return queue.auto_delete or "x-expires" in queue.arguments
 
 
@@ -125,7 +127,7 @@ def _by_name(layouts: tuple[Named, ...]) -> tuple[Named, ...]:
     return tuple({each.name: each for each in layouts}.values())
 
 
-def _steps(layout: Layout) -> Iterator[Step]:
+def _steps(layout: Layout) -> Iterator[DeclareStep]:
     for exchange in layout.exchanges:
         yield f"exchange {exchange.name!r}", _exchange(exchange)
     for queue in layout.queues:

@@ -14,19 +14,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from warren.client.connecting import CALL_TIMEOUT_S, Dialer
-from warren.client.connection import Connection
+from warren.client.connection import CALL_TIMEOUT_S, Connection, Dialer
 from warren.client.errors import CallTimeout, CannotConnect, ChannelClosed, ClientError, ConnectionClosed
 from warren.client.recovering import layouts
-from warren.client.recovering.fetching import Fetching
-from warren.client.recovering.incoming import HeldMessage
-from warren.client.recovering.line import Line, transport_closed
-from warren.client.recovering.notices import Bulletin, LayoutRefused, Observer
-from warren.client.recovering.sending import Sender
-from warren.client.recovering.subscription import KeptSubscription, Wish
-from warren.client.recovering.together import Transactions
+from warren.client.recovering.connection import (
+    LayoutRefused,
+    Notifier,
+    Observer,
+    RecoveringConnection,
+    transport_closed,
+)
+from warren.client.recovering.incoming import AmqpIncoming, MessageFetcher
+from warren.client.recovering.sender import Sender, TransactionSender
+from warren.client.recovering.subscription import RecoveringSubscription, SubscriptionRequest
 from warren.client.transport import Layout, Outgoing
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 Result = TypeVar("Result")
 
@@ -34,7 +36,7 @@ WINDOW: Final = 16_384
 """How many publishes may be undecided at once, unless the program says otherwise."""
 
 CLOSE_S: Final = 10.0
-PARTING_S: Final = 1.0
+CLOSE_GRACE_S: Final = 1.0
 """What is left for closing connections in any case."""
 
 
@@ -59,7 +61,7 @@ async def open(
         named = f"{name} ({role})" if name else role
         return Dialer(url, name=named, call_timeout_s=call_timeout_s, ssl_context=ssl_context)
 
-    transport = RecoveringTransport(dialer, window, call_timeout_s, Bulletin(observer))
+    transport = RecoveringTransport(dialer, window, call_timeout_s, Notifier(observer))
     await transport.start()
     return transport
 
@@ -67,19 +69,19 @@ async def open(
 class RecoveringTransport:
     """A `Transport` over AMQP; made by `open`."""
 
-    def __init__(self, dialer: Callable[[str], Dialer], window: int, call_timeout_s: float, bulletin: Bulletin) -> None:
-        self._bulletin = bulletin
+    def __init__(self, dialer: Callable[[str], Dialer], window: int, call_timeout_s: float, notifier: Notifier) -> None:
+        self._notifier = notifier
         self._call_timeout_s = call_timeout_s
         self._layout = Layout()
-        self._publishing = Line("publishing", dialer("publishing"), self._prepare_publishing, bulletin)
-        self._consuming = Line("consuming", dialer("consuming"), self._prepare_consuming, bulletin)
+        self._publishing = RecoveringConnection("publishing", dialer("publishing"), self._prepare_publishing, notifier)
+        self._consuming = RecoveringConnection("consuming", dialer("consuming"), self._prepare_consuming, notifier)
         self._sender = Sender(self._publishing, window)
-        self._transactions = Transactions(self._publishing)
-        self._laid_aside = layouts.LaidAside()
-        self._subscriptions: list[KeptSubscription] = []
+        self._transactions = TransactionSender(self._publishing)
+        self._unused_queues = layouts.UnusedQueues()
+        self._subscriptions: list[RecoveringSubscription] = []
         # queues of subscriptions that the broker has not granted yet
         self._beginning: list[str] = []
-        self._fetching = Fetching()
+        self._fetching = MessageFetcher()
         self._closing = False
 
     async def start(self) -> None:
@@ -87,7 +89,7 @@ class RecoveringTransport:
         try:
             await self._consuming.open()
         except BaseException:
-            await self._publishing.close(PARTING_S)
+            await self._publishing.close(CLOSE_GRACE_S)
             raise
         self._sender.start()
 
@@ -139,12 +141,12 @@ class RecoveringTransport:
         no_ack: bool = False,
         exclusive: bool = False,
         arguments: Table | None = None,
-    ) -> KeptSubscription:
+    ) -> RecoveringSubscription:
         """A queue's messages from now on; a `ChannelClosed` if the broker refuses it now."""
-        wish = Wish(queue, prefetch, no_ack, exclusive, arguments or {})
-        subscription = KeptSubscription(wish, self._consuming, self._declare_queue_again, self._bulletin)
+        request = SubscriptionRequest(queue, prefetch, no_ack, exclusive, arguments or {})
+        subscription = RecoveringSubscription(request, self._consuming, self._declare_queue_again, self._notifier)
         subscription.when_cancelled = self._look_what_goes
-        before, self._layout = self._layout, self._laid_aside.take(self._layout, queue)
+        before, self._layout = self._layout, self._unused_queues.take(self._layout, queue)
         was_aside = self._layout is not before
         self._beginning.append(queue)
         try:
@@ -159,7 +161,7 @@ class RecoveringTransport:
         self._subscriptions.append(subscription)
         return subscription
 
-    async def get(self, queue: str, *, no_ack: bool = False) -> HeldMessage | None:
+    async def get(self, queue: str, *, no_ack: bool = False) -> AmqpIncoming | None:
         """The first ready message of a queue, if it has one; it goes back if the caller is cancelled meanwhile."""
         return await self._insist(lambda connection: self._fetching.fetch(connection, queue, no_ack))
 
@@ -171,30 +173,32 @@ class RecoveringTransport:
         But for queues that go by themselves (`auto_delete`, `x-expires`) from when a subscription to them is cancelled
         until there is another.
         """
-        layouts.check(layout)
-        await self._insist(lambda connection: layouts.declare(connection, layout))
-        self._layout = layouts.merged(self._layout, layout)
+        layouts.check_layout(layout)
+        await self._insist(lambda connection: layouts.declare_layout(connection, layout))
+        self._layout = layouts.merge_layouts(self._layout, layout)
 
     def _look_what_goes(self, queue: str) -> None:
         """A queue that goes by itself when nobody consumes it is not to be there again after a failure."""
         is_wanted = any(each.queue == queue and not each.is_cancelled for each in self._subscriptions)
         if not is_wanted and queue not in self._beginning:
-            self._layout = self._laid_aside.put(self._layout, queue)
+            self._layout = self._unused_queues.put(self._layout, queue)
 
     async def _prepare_publishing(self, connection: Connection) -> None:
-        await self._declare_again(connection, layouts.shared(self._layout), self._publishing)
+        await self._declare_again(connection, layouts.without_exclusive(self._layout), self._publishing)
 
     async def _prepare_consuming(self, connection: Connection) -> None:
         await self._declare_again(connection, self._layout, self._consuming)
 
     async def _declare_queue_again(self, connection: Connection, queue: str) -> None:
-        await self._declare_again(connection, layouts.about_queue(self._layout, queue), self._consuming)
+        await self._declare_again(connection, layouts.layout_of_queue(self._layout, queue), self._consuming)
 
-    async def _declare_again(self, connection: Connection, layout: Layout, line: Line) -> None:
+    async def _declare_again(
+        self, connection: Connection, layout: Layout, recovering_connection: RecoveringConnection
+    ) -> None:
         def refused(name: str, error: ChannelClosed) -> None:
-            self._bulletin.tell(LayoutRefused(line.role, name, error))
+            self._notifier.tell(LayoutRefused(recovering_connection.role, name, error))
 
-        await layouts.declare_again(connection, layout, refused)
+        await layouts.redeclare_layout(connection, layout, refused)
 
     async def _insist(self, call: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Make a call on the consuming connection; again if that ends meanwhile, until the time for a call is over."""
@@ -229,12 +233,12 @@ class RecoveringTransport:
         self._sender.refuse(transport_closed)
         self._transactions.refuse()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(end_at_s - min(PARTING_S, deadline_s / 4)):
+            async with asyncio.timeout_at(end_at_s - min(CLOSE_GRACE_S, deadline_s / 4)):
                 await asyncio.gather(self._sender.drained(), self._transactions.idle(), self._finish_consuming())
         await self._sender.close(transport_closed)
         left_s = max(end_at_s - loop.time(), 0.05)
         # a broker that takes no publishes does not read a goodbye either
-        goodbye_s = min(left_s, PARTING_S) if self.blocked_reason else left_s
+        goodbye_s = min(left_s, CLOSE_GRACE_S) if self.blocked_reason else left_s
         await asyncio.gather(self._publishing.close(goodbye_s), self._consuming.close(left_s))
 
     async def _finish_consuming(self) -> None:

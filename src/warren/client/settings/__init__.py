@@ -18,11 +18,9 @@ Beside them: `lint` (`settings.naming`) holds names against the convention X_VHO
 Not here: opening a transport by them (`client.template`), declaring (`Transport.declare`).
 """
 
-from warren.client.settings.builder import SettingsBuilder
-from warren.client.settings.content import Settings, TemplateSettings
+from warren.client.settings.checks import Absence, Finding, absences, lint
 from warren.client.settings.files import read_settings
-from warren.client.settings.naming import Finding, lint
-from warren.client.settings.presence import Absence, absences
+from warren.client.settings.settings import Settings, SettingsBuilder, TemplateSettings
 
 __all__ = [
     "Absence",

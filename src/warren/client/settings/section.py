@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from warren.client.errors import SettingsError
 
-Tree = Mapping[str, object]
+SettingsTree = Mapping[str, object]
 
 NAME_BYTES_MAX = 255
 FLAGS = {"true": True, "false": False}
@@ -27,7 +27,7 @@ _KINDS = {bool: "a flag", int: "a whole number", float: "a number", str: "text",
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingsSource:
     """Where settings come from: a file or none; whether all its values are text; the variables, if it may name any."""
 
     file: str = ""
@@ -55,15 +55,15 @@ class Source:
         return _VARIABLE.sub(value, text)
 
 
-class Section:
+class SettingsSection:
     """A table at `key`; the whole is at the empty one."""
 
-    def __init__(self, source: Source, values: object, key: str = "") -> None:
+    def __init__(self, source: SettingsSource, values: object, key: str = "") -> None:
         self.source = source
         self.key = key
         if not isinstance(values, Mapping):
             source.refuse(key, f"is a table, not {_kind(values)}")
-        self._values: Tree = values
+        self._values: SettingsTree = values
         self._asked: list[str] = []
 
     def has(self, name: str) -> bool:
@@ -158,20 +158,20 @@ class Section:
             self.refuse(name, f"is text or a number, not {_kind(value)}")
         return self.source.resolved(str(value), self._path(name))
 
-    def section(self, name: str) -> "Section":
+    def section(self, name: str) -> "SettingsSection":
         value = self._take(name)
-        return Section(self.source, {} if value is None else value, self._path(name))
+        return SettingsSection(self.source, {} if value is None else value, self._path(name))
 
-    def sections(self, name: str) -> list["Section"]:
+    def sections(self, name: str) -> list["SettingsSection"]:
         """A list of tables."""
         value = self._take(name)
         if value is None:
             return []
         if not isinstance(value, list | tuple):
             self.refuse(name, f"is a list of tables, not {_kind(value)}")
-        return [Section(self.source, each, f"{self._path(name)}[{index}]") for index, each in enumerate(value)]
+        return [SettingsSection(self.source, each, f"{self._path(name)}[{index}]") for index, each in enumerate(value)]
 
-    def whole(self) -> Tree:
+    def whole(self) -> SettingsTree:
         """All of it, for whoever knows no names in advance."""
         self._asked = list(self._values)
         return self._values

@@ -22,12 +22,9 @@ with a transaction of the caller's own.
 Not here: what is written into them (`client.outbox`, `client.inbox`, `client.receipts`).
 """
 
-from warren.client.tables.clock import database_time
-from warren.client.tables.inserting import insert_unless_there
-from warren.client.tables.leases import LEASE_S_MAX, Lease, release_lease, renew_lease, take_lease
-from warren.client.tables.metadata import INBOX, LEASES, METADATA, OUTBOX, VERSIONS
-from warren.client.tables.transactions import Executor, connection_of
-from warren.client.tables.versions import check_tables, create_tables
+from warren.client.tables.connections import Executor, connection_of, insert_unless_there
+from warren.client.tables.leases import LEASE_S_MAX, Lease, database_time, release_lease, renew_lease, take_lease
+from warren.client.tables.schema import INBOX, LEASES, METADATA, OUTBOX, VERSIONS, check_tables, create_tables
 
 __all__ = [
     "INBOX",

@@ -22,14 +22,13 @@ two headers; headers that make no sense are as if they were not there.
 Not here: where spans and metrics go (OpenTelemetry's SDK, which the program configures).
 """
 
+from warren.client.telemetry.metrics import observe
+from warren.client.telemetry.traces import Traced, in_span, stamped
+
 try:
     import opentelemetry.trace  # noqa: F401 - what is missing is said here, for all modules of the package
 except ImportError:
     raise ImportError("warren.client.telemetry needs OpenTelemetry: install warren[telemetry]") from None
 
-from warren.client.telemetry.carrying import stamped
-from warren.client.telemetry.incoming import in_span
-from warren.client.telemetry.meters import observe
-from warren.client.telemetry.traced import Traced
 
 __all__ = ["Traced", "in_span", "observe", "stamped"]

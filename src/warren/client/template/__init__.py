@@ -21,11 +21,13 @@ Not here: reconnecting and resending (`client.recovering`), requests that wait f
 what a transaction has written (`client.outbox`).
 """
 
-from warren.client.template.alternate import with_alternate
-from warren.client.template.identity import new_message_id
-from warren.client.template.opening import open_template
-from warren.client.template.preparing import Overrides
-from warren.client.template.template import Template
-from warren.client.template.transaction import Transaction
+from warren.client.template.template import (
+    Overrides,
+    Template,
+    Transaction,
+    new_message_id,
+    open_template,
+    with_alternate,
+)
 
 __all__ = ["Overrides", "Template", "Transaction", "new_message_id", "open_template", "with_alternate"]

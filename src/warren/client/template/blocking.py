@@ -19,9 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 from warren.client.loop_thread import LoopThread
 from warren.client.settings import Settings
 from warren.client.template import template as on_loop
-from warren.client.template.opening import open_transport
-from warren.client.template.preparing import Overrides
-from warren.client.template.transaction import Gathering
+from warren.client.template.template import Overrides, TransactionBuffer, open_transport
 from warren.client.transport import Outgoing
 
 __all__ = ["Template", "open_template"]
@@ -58,7 +56,7 @@ class Template:
         return self._inner.prepare(payload, **overrides)
 
     @contextmanager
-    def transaction(self) -> Iterator[Gathering]:
+    def transaction(self) -> Iterator[TransactionBuffer]:
         """For `with`: what is sent by it counts when the block is left, all of it or nothing."""
         together = self._inner.transaction()
         try:

@@ -3,20 +3,351 @@
 A template has no connection of its own; many may share a transport, and closing that is for whoever opened it.
 
 Not here: how a message is made (`template.preparing`), how many may be undecided (`template.window`).
+
+From settings to a template that sends.
+
+    async with open_template(read_settings("shop.toml")) as template:
+        await template.send({"order": 7})
+
+The layout is declared before anything is sent, and again whenever the connection was lost. When the block is left, what
+was submitted is decided first; when it is left by an error the transport still finishes what it has in hand.
+
+Not here: how the transport keeps itself alive (`client.recovering`).
+
+From a payload to the message that is sent, with what a call says otherwise.
+
+Content type and encoding are the converter's; a content type that the call's own properties name stands in its place,
+because a format may be known by a more exact one (`application/vnd.order+json`).
+
+Invariants: properties that a caller gave are copied, never changed; what AMQP could not carry is refused here, so that
+the messages before it in a batch are not sent either.
+
+Not here: sending (`template.template`).
+
+Ids of messages: UUIDs of version 7, so that ids made later sort later, to the millisecond.
+
+A clock that is set back makes ids that sort earlier, and none twice: 74 of their bits are chance.
+
+Not here: ids that mean something to a business; those are the program's own.
+
+Messages of a template that count together.
+
+    async with template.transaction() as together:
+        together.send(order)
+        together.send(bill, routing_key="billing")
+
+They are gathered, and sent when the block is left: as one transaction, or, if an error leaves it, not at all.
+
+Not here: what the broker does with it (`Transport.publish_together`).
+
+Messages that are sent without being waited for, of which at most so many are undecided.
+
+    submit ──▶ gathered ──▶ one Transport.publish for each step of the loop ──▶ futures
+
+What is submitted in one step of the loop is published together, in the order in which it was submitted; in parts, so
+that a window of which a part is decided is filled again while the rest is on its way.
+
+A part of which something failed is logged in one line, because a program may not look at all of its futures.
+
+Invariants: a place in the window is taken before a message is gathered, and given back when it is decided, whatever
+that decision is; each future is decided exactly once.
+
+Not here: what a message is (`template.preparing`).
+
+An exchange from which nothing is lost: what none of its bindings wants goes to an alternate exchange.
+
+    EXCHANGE ──▶ its bindings
+        └──────▶ EXCHANGE's alternate (fanout) ──▶ a queue that catches all
+
+The names follow the convention where the exchange's does: A_TO_B_EXCHANGE has A_TO_B_UNROUTED_EXCHANGE and
+A_TO_B_UNROUTED_QUEUE; any other, say orders, has orders.unrouted twice.
+
+A message that went that way was routed: it is confirmed, and a mandatory one does not come back.
+
+Not here: telling the sender instead (`mandatory`, which all templates begin with).
 """
 
 import asyncio
-from collections.abc import Iterable
-from typing import Self, Unpack
+import logging
+import os
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final, Self, TypedDict, Unpack
 
-from warren.client.converters import CONVERTERS, Converter
-from warren.client.errors import BatchFailed
-from warren.client.settings import TemplateSettings
-from warren.client.settings.content import SEND_TIMEOUT_S, WINDOW
-from warren.client.template.preparing import Overrides, Standing, message_id_of, prepared
-from warren.client.template.transaction import Transaction
-from warren.client.template.window import Window
-from warren.client.transport import Outgoing, Transport
+from warren.client import recovering
+from warren.client.converters import CONVERTERS, Converter, body_of
+from warren.client.errors import BatchFailed, CannotConvert, ClientError
+from warren.client.machine.publishes import Message
+from warren.client.settings import Settings, TemplateSettings
+from warren.client.settings.checks import ENDINGS
+from warren.client.settings.settings import SEND_TIMEOUT_S, WINDOW
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout, Transport
+from warren.wire.field_tables import Table
+from warren.wire.properties import Properties, encode_header_payload
+
+_VERSION_7 = 7 << 76
+_VARIANT = 0b10 << 62
+
+
+def new_message_id() -> str:
+    """An id that nobody else has."""
+    chance = int.from_bytes(os.urandom(10), "big")
+    above = (chance >> 62) & 0xFFF
+    below = chance & 0x3FFF_FFFF_FFFF_FFFF
+    milliseconds = (time.time_ns() // 1_000_000) & 0xFFFF_FFFF_FFFF
+    return str(uuid.UUID(int=milliseconds << 80 | _VERSION_7 | above << 64 | _VARIANT | below))
+
+
+KEY_HEADER: Final = "x-key"
+"""The header with the key within which order is kept."""
+
+NAME_BYTES_MAX: Final = 255
+PERSISTENT: Final = 2
+TRANSIENT: Final = 1
+
+
+class Overrides(TypedDict, total=False):
+    """What a call may say otherwise; `key` is the ordering key, a header like those in `headers`."""
+
+    exchange: str
+    routing_key: str
+    converter: Converter
+    mandatory: bool
+    persistent: bool
+    message_id: str
+    key: str
+    headers: Table
+    properties: Properties
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateDefaults:
+    """What is fixed for all calls."""
+
+    exchange: str
+    routing_key: str
+    converter: Converter
+    mandatory: bool
+    persistent: bool
+
+    def __post_init__(self) -> None:
+        _check_name("exchange", self.exchange)
+        _check_name("routing key", self.routing_key)
+
+
+def prepare_message(payload: object, standing: TemplateDefaults, overrides: Overrides) -> Outgoing:
+    """The message that a payload becomes, and where it goes."""
+    if not overrides:
+        return _plain(payload, standing)
+    if unknown := sorted(set(overrides) - Overrides.__optional_keys__):
+        raise TypeError(f"a template's call takes {', '.join(sorted(Overrides.__optional_keys__))}, not {unknown[0]}")
+    there = TemplateDefaults(
+        overrides.get("exchange", standing.exchange),
+        overrides.get("routing_key", standing.routing_key),
+        overrides.get("converter", standing.converter),
+        overrides.get("mandatory", standing.mandatory),
+        overrides.get("persistent", standing.persistent),
+    )
+    outgoing = _plain(payload, there)
+    properties = _merged(outgoing.message.properties or Properties(), overrides)
+    _check_encodes(properties)
+    return Outgoing(Message(outgoing.message.body, properties), there.exchange, there.routing_key, there.mandatory)
+
+
+def message_id_of(outgoing: Outgoing) -> str:
+    """The id of a message; empty if it was prepared elsewhere and has none."""
+    properties = outgoing.message.properties
+    return (properties.message_id or "") if properties is not None else ""
+
+
+def _plain(payload: object, standing: TemplateDefaults) -> Outgoing:
+    properties = Properties(
+        content_type=standing.converter.content_type,
+        content_encoding=standing.converter.content_encoding,
+        delivery_mode=PERSISTENT if standing.persistent else TRANSIENT,
+        message_id=new_message_id(),
+    )
+    message = Message(body_of(payload, standing.converter), properties)
+    return Outgoing(message, standing.exchange, standing.routing_key, standing.mandatory)
+
+
+def _merged(made: Properties, overrides: Overrides) -> Properties:
+    """The caller's properties where there are any, with those that were made in the gaps."""
+    given = overrides.get("properties")
+    found = dict(given.fields()) if given is not None else {}
+    headers: Table = {**((given.headers if given is not None else None) or {}), **overrides.get("headers", {})}
+    if "key" in overrides:
+        headers[KEY_HEADER] = overrides["key"]
+    merged = Properties(**{name: value for name, value in found.items() if value is not None})  # type: ignore[arg-type]
+    merged.headers = headers or None
+    merged.content_type = merged.content_type or made.content_type
+    # the converter has written the body, so it knows; one that does not say leaves it to the caller
+    merged.content_encoding = made.content_encoding or merged.content_encoding
+    merged.message_id = overrides.get("message_id") or merged.message_id or made.message_id
+    if merged.delivery_mode is None or "persistent" in overrides:
+        merged.delivery_mode = made.delivery_mode
+    return merged
+
+
+def _check_encodes(properties: Properties) -> None:
+    try:
+        encode_header_payload(properties, 0)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CannotConvert(f"the properties of the message cannot be written: {error}") from None
+
+
+def _check_name(kind: str, name: str) -> None:
+    if len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
+        raise ValueError(f"the {kind} has more than {NAME_BYTES_MAX} bytes, and AMQP has no room for more")
+
+
+class TransactionBuffer:
+    """Messages, as long as they are taken: until they are sent or dropped."""
+
+    def __init__(self, outgoing_of: Callable[[object, Overrides], Outgoing]) -> None:
+        self._outgoing_of = outgoing_of
+        self._messages: list[Outgoing] = []
+        self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    def send(self, payload: object, **overrides: Unpack[Overrides]) -> str:
+        """The id that the message will have; a `CannotConvert` if it cannot be sent."""
+        self._check_open()
+        outgoing = self._outgoing_of(payload, overrides)
+        self._messages.append(outgoing)
+        return message_id_of(outgoing)
+
+    def drop(self) -> None:
+        """Send none of them."""
+        self._is_over = True
+
+    def end(self) -> list[Outgoing]:
+        """What is to be sent, once."""
+        self._check_open()
+        self._is_over = True
+        return self._messages
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise ValueError("this transaction is over; begin another one")
+
+
+class Transaction(TransactionBuffer):
+    """For `async with`: committed when the block is left, unless it was before, or dropped."""
+
+    def __init__(
+        self, transport: Transport, outgoing_of: Callable[[object, Overrides], Outgoing], timeout_s: float | None
+    ) -> None:
+        super().__init__(outgoing_of)
+        self._transport = transport
+        self._timeout_s = timeout_s
+
+    async def commit(self) -> None:
+        """Returns when the broker has all of them; else an error, whose `outcome` says whether it has none."""
+        if messages := self.end():
+            await self._transport.publish_together(messages, self._timeout_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None and not self._is_over:
+            await self.commit()
+        else:
+            self.drop()
+
+
+WINDOW_PARTS = 4
+LOGGER = logging.getLogger("warren.client.template")
+
+Submitted = tuple[Outgoing, "asyncio.Future[str]"]
+
+
+class SubmitWindow:
+    """One for each template."""
+
+    def __init__(self, transport: Transport, size: int, timeout_s: float | None) -> None:
+        if size < 1:
+            raise ValueError("a window has room for one message at least")
+        self._transport = transport
+        self._timeout_s = timeout_s
+        self._part_size = max(1, size // WINDOW_PARTS)
+        self._room = asyncio.Semaphore(size)
+        self._gathered: list[Submitted] = []
+        # the loop itself keeps no task alive
+        self._publishing: set[asyncio.Task[None]] = set()
+
+    async def submit(self, outgoing: Outgoing) -> "asyncio.Future[str]":
+        """Waits for room; the future has the message's id when the broker has it, or the error."""
+        await self._room.acquire()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[str] = loop.create_future()
+        if not self._gathered:
+            loop.call_soon(self._publish_gathered)
+        self._gathered.append((outgoing, future))
+        return future
+
+    async def drain(self) -> None:
+        """Returns when nothing is undecided; what failed is told by its future."""
+        self._publish_gathered()
+        while self._publishing:
+            await asyncio.wait(self._publishing)
+
+    def _publish_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        for start in range(0, len(gathered), self._part_size):
+            task = asyncio.get_running_loop().create_task(self._publish(gathered[start : start + self._part_size]))
+            self._publishing.add(task)
+            task.add_done_callback(self._publishing.discard)
+
+    async def _publish(self, part: list[Submitted]) -> None:
+        decisions: Sequence[BaseException | None]
+        try:
+            decisions = await self._transport.publish([outgoing for outgoing, _ in part], self._timeout_s)
+        except ClientError as error:
+            decisions = [error] * len(part)
+        except BaseException as error:
+            _decide_all(part, [error] * len(part))
+            raise
+        finally:
+            for _ in part:
+                self._room.release()
+        _decide_all(part, decisions)
+        _log_failures(part, decisions)
+
+
+def _decide_all(part: list[Submitted], decisions: "Sequence[BaseException | None]") -> None:
+    for (outgoing, future), error in zip(part, decisions, strict=True):
+        if error is not None:
+            _fail(future, error)
+        elif not future.done():
+            future.set_result(message_id_of(outgoing))
+
+
+def _log_failures(part: list[Submitted], decisions: "Sequence[BaseException | None]") -> None:
+    failures = [(at, error) for at, error in enumerate(decisions) if error is not None]
+    if failures:
+        at, error = failures[0]
+        facts = {"failed": len(failures), "of": len(part), "first_id": message_id_of(part[at][0]), "error": str(error)}
+        LOGGER.warning("submitted messages failed, the first: %s", error, extra=facts)
+
+
+def _fail(future: "asyncio.Future[str]", error: BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(error, asyncio.CancelledError):
+        future.cancel()
+    else:
+        future.set_exception(error)
 
 
 class Template:
@@ -37,8 +368,8 @@ class Template:
         """Without a converter payloads become JSON; without a `timeout_s` a call waits as long as it takes."""
         self._transport = transport
         self._timeout_s = timeout_s
-        self._standing = Standing(exchange, routing_key, converter or CONVERTERS["json"], mandatory, persistent)
-        self._window = Window(transport, window, timeout_s)
+        self._standing = TemplateDefaults(exchange, routing_key, converter or CONVERTERS["json"], mandatory, persistent)
+        self._window = SubmitWindow(transport, window, timeout_s)
 
     @classmethod
     def of(cls, transport: Transport, settings: TemplateSettings) -> Self:
@@ -98,7 +429,50 @@ class Template:
 
     def _outgoing(self, payload: object, overrides: Overrides) -> Outgoing:
         if not isinstance(payload, Outgoing):
-            return prepared(payload, self._standing, overrides)
+            return prepare_message(payload, self._standing, overrides)
         if overrides:
             raise ValueError("a message that was prepared is sent as it is; give prepare what is to be otherwise")
         return payload
+
+
+@asynccontextmanager
+async def open_template(settings: Settings) -> AsyncIterator[Template]:
+    """A template on a transport of its own."""
+    transport = await open_transport(settings)
+    try:
+        template = Template.of(transport, settings.template)
+        yield template
+        await template.drain()
+    finally:
+        await transport.close()
+
+
+async def open_transport(settings: Settings) -> Transport:
+    """A transport that has found, or made, everything that the settings name."""
+    transport = await recovering.open(settings.url, name=settings.name)
+    try:
+        await transport.declare(settings.layout)
+    except BaseException:
+        await transport.close()
+        raise
+    return transport
+
+
+ALTERNATE_ARGUMENT = "alternate-exchange"
+
+
+def with_alternate(exchange: ExchangeLayout) -> Layout:
+    """The exchange, its alternate, and the queue behind it; in the order in which they are declared."""
+    alternate, queue = _unrouted_names(exchange.name)
+    catching = ExchangeLayout(alternate, "fanout", exchange.durable)
+    guarded = replace(exchange, arguments={**exchange.arguments, ALTERNATE_ARGUMENT: alternate})
+    return Layout(
+        (catching, guarded), (QueueLayout(queue, durable=exchange.durable),), (BindingLayout(alternate, queue),)
+    )
+
+
+def _unrouted_names(exchange: str) -> tuple[str, str]:
+    stem = exchange.removesuffix(ENDINGS["exchange"])
+    if stem == exchange:
+        return f"{exchange}.unrouted", f"{exchange}.unrouted"
+    return f"{stem}_UNROUTED{ENDINGS['exchange']}", f"{stem}_UNROUTED{ENDINGS['queue']}"

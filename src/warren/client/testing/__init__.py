@@ -14,10 +14,9 @@ threads. pytest is needed only by `testing.fixtures`, which a test suite enables
 Not here: how the seam is done over AMQP (`client.recovering`).
 """
 
-from warren.client.testing.broker import MemoryBroker
-from warren.client.testing.faults import Faults
-from warren.client.testing.memory import MemoryTransport
-from warren.client.testing.messages import StoredMessage
+from warren.client.testing.broker import Faults, MemoryBroker
 from warren.client.testing.proxy import FaultProxy
+from warren.client.testing.queues import StoredMessage
+from warren.client.testing.transport import MemoryTransport
 
 __all__ = ["FaultProxy", "Faults", "MemoryBroker", "MemoryTransport", "StoredMessage"]

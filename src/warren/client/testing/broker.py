@@ -10,6 +10,12 @@ due happens at the next call, or when a subscription that waits finds that it is
 Whoever calls holds `lock`, so that transports may be used by several threads, each with an event loop of its own.
 
 Not here: waiting, connections (`testing.memory`), what goes wrong (`testing.faults`).
+
+What a memory broker does wrong, and when: each fault that may happen between a program and its broker, on demand.
+
+A fault that counts is used up by the messages it happens to; `block` and `delay` last until they are ended.
+
+Not here: faults of real connections (`testing.proxy`).
 """
 
 import threading
@@ -17,23 +23,117 @@ import time
 from collections.abc import Callable, Iterable
 
 from warren.client.errors import ConnectionClosed
-from warren.client.testing.dead_letters import Reason, dead_letter, goes_in_circles
-from warren.client.testing.faults import Faults
-from warren.client.testing.memory import MemoryTransport
-from warren.client.testing.messages import StoredMessage
-from warren.client.testing.queues import Consumer, Entry, Limits, MemoryQueue
-from warren.client.testing.refusals import (
+from warren.client.testing.queues import (
+    MemoryConsumer,
+    MemoryQueue,
+    MemoryQueueEntry,
+    MemoryQueueLimits,
+    Reason,
+    StoredMessage,
+    dead_letter,
+    is_cycle,
+)
+from warren.client.testing.topology import (
     ACCESS_REFUSED,
+    MATCHERS,
     NOT_FOUND,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     RESOURCE_LOCKED,
     Fact,
-    check_same,
+    MemoryExchanges,
+    check_equivalent,
     refusal,
 )
-from warren.client.testing.routing import MATCHERS, Routes
+from warren.client.testing.transport import MemoryTransport
 from warren.client.transport import BindingLayout, ExchangeLayout, QueueLayout
+
+
+class Faults:
+    """A broker's `faults`."""
+
+    def __init__(self, broker: "MemoryBroker") -> None:
+        self.is_blocked = False
+        self.delay_s = 0.0
+        self._broker = broker
+        self._refused = 0
+        self._published_twice = 0
+        self._lost_acks = 0
+        # how many publishes until the connection is lost, and whether the broker has those that it is lost on
+        self._until_lost: int | None = None
+        self._arrives = True
+
+    def refuse(self, publishes: int) -> None:
+        """The next publishes are refused: `PublishFailed`, and no queue has them."""
+        self._refused = publishes
+
+    def publish_twice(self, publishes: int) -> None:
+        """The next publishes arrive twice, as those of a publisher do that sends again what was not confirmed."""
+        self._published_twice = publishes
+
+    def deliver_twice(self, messages: int) -> None:
+        """The next acks are lost on the way: what they settle is delivered again, as redelivered."""
+        self._lost_acks = messages
+
+    def lose_connection(self, after: int = 0, *, arrives: bool = True) -> None:
+        """Lose a connection with the next publish, or after some more.
+
+        That publish and what comes with it end as `ConnectionLost`, outcome unknown: whether it `arrives` only the test
+        knows. What the connection's consumers had not settled comes again.
+        """
+        self._until_lost, self._arrives = after, arrives
+
+    def lose_connections(self) -> None:
+        """Lose every connection at once: what is in consumers' hands comes again, and acks of it mean nothing."""
+        with self._broker.lock:
+            for transport in list(self._broker.transports):
+                transport.lose()
+
+    def delay(self, seconds: float) -> None:
+        """Each confirm takes so long from now on; 0 for none."""
+        self.delay_s = seconds
+
+    def block(self) -> None:
+        """Take no publishes, as a broker does that is short of memory; they wait."""
+        self.is_blocked = True
+
+    def unblock(self) -> None:
+        with self._broker.lock:
+            self.is_blocked = False
+            for transport in self._broker.transports:
+                transport.wake()
+
+    # for transports
+
+    def loses_this_publish(self) -> bool:
+        """The publish on which the connection is lost, if it is this one."""
+        if self._until_lost is None:
+            return False
+        self._until_lost -= 1
+        if self._until_lost >= 0:
+            return False
+        self._until_lost = None
+        return True
+
+    @property
+    def lost_arrives(self) -> bool:
+        return self._arrives
+
+    def refuses_this_publish(self) -> bool:
+        self._refused, happens = _used(self._refused)
+        return happens
+
+    def repeats_this_publish(self) -> bool:
+        self._published_twice, happens = _used(self._published_twice)
+        return happens
+
+    def loses_this_ack(self) -> bool:
+        self._lost_acks, happens = _used(self._lost_acks)
+        return happens
+
+
+def _used(left: int) -> tuple[int, bool]:
+    return max(left - 1, 0), left > 0
 
 
 class MemoryBroker:
@@ -47,7 +147,7 @@ class MemoryBroker:
         self._ahead_s = 0.0
         # while time is advanced from one thing that is due to the next
         self._stands_at: float | None = None
-        self._routes = Routes()
+        self._routes = MemoryExchanges()
         self._queues: dict[str, MemoryQueue] = {}
 
     # for tests
@@ -101,7 +201,7 @@ class MemoryBroker:
             raise ConnectionClosed(f"the broker closed the connection: 503 {text}", 503, text)
         if there is not None:
             facts = [("type", layout.kind, there.kind), ("durable", layout.durable, there.durable)]
-            check_same(f"exchange '{layout.name}'", facts, layout.arguments, there.arguments)
+            check_equivalent(f"exchange '{layout.name}'", facts, layout.arguments, there.arguments)
         elif layout.name.startswith("amq."):
             raise refusal(ACCESS_REFUSED, f"exchange name '{layout.name}' contains reserved prefix 'amq.*'")
         else:
@@ -116,7 +216,7 @@ class MemoryBroker:
         if layout.name.startswith("amq."):
             raise refusal(ACCESS_REFUSED, f"queue name '{layout.name}' contains reserved prefix 'amq.*'")
         try:
-            Limits.of(layout.arguments)
+            MemoryQueueLimits.of(layout.arguments)
         except ValueError as wrong:
             raise refusal(
                 NOT_IMPLEMENTED, f"the memory broker cannot make queue '{layout.name}' with {wrong}"
@@ -157,28 +257,28 @@ class MemoryBroker:
             raise refusal(RESOURCE_LOCKED, text)
         return queue
 
-    def consume(self, consumer: Consumer) -> None:
+    def consume(self, consumer: MemoryConsumer) -> None:
         queue = consumer.queue
         if any(each.exclusive for each in queue.consumers) or (consumer.exclusive and queue.consumers):
             raise refusal(ACCESS_REFUSED, f"queue '{queue.name}' in vhost '/' in exclusive use")
         queue.add_consumer(consumer)
         self._tidy(queue)
 
-    def has_consumer(self, consumer: Consumer) -> bool:
+    def has_consumer(self, consumer: MemoryConsumer) -> bool:
         return consumer in consumer.queue.consumers and self._queues.get(consumer.queue.name) is consumer.queue
 
-    def cancel(self, consumer: Consumer, untaken: Iterable[Entry]) -> None:
+    def cancel(self, consumer: MemoryConsumer, untaken: Iterable[MemoryQueueEntry]) -> None:
         """It gets no more, and what nobody took of what it got goes back."""
         for entry in untaken:
             consumer.queue.settle(consumer, entry)
             consumer.queue.requeue([entry])
         self._remove([consumer])
 
-    def ack(self, consumer: Consumer, entry: Entry) -> None:
+    def ack(self, consumer: MemoryConsumer, entry: MemoryQueueEntry) -> None:
         consumer.queue.settle(consumer, entry)
         self._tidy(consumer.queue)
 
-    def nack(self, consumer: Consumer, entry: Entry, requeue: bool) -> None:
+    def nack(self, consumer: MemoryConsumer, entry: MemoryQueueEntry, requeue: bool) -> None:
         queue = consumer.queue
         queue.settle(consumer, entry)
         if requeue:
@@ -187,7 +287,7 @@ class MemoryBroker:
             self._bury(queue, entry.message, "rejected")
         self._tidy(queue)
 
-    def leave(self, owner: object, consumers: list[Consumer]) -> None:
+    def leave(self, owner: object, consumers: list[MemoryConsumer]) -> None:
         """A connection ends: what its consumers had not settled is their queues' again, and its own queues go."""
         for consumer in consumers:
             entries = list(consumer.unacked.values())
@@ -237,7 +337,7 @@ class MemoryBroker:
             self._bury_all(queue, queue.expired(self.now()), "expired")
             queue.deliver()
 
-    def _bury_all(self, queue: MemoryQueue, entries: Iterable[Entry], reason: Reason) -> None:
+    def _bury_all(self, queue: MemoryQueue, entries: Iterable[MemoryQueueEntry], reason: Reason) -> None:
         for entry in entries:
             self._bury(queue, entry.message, reason)
 
@@ -247,10 +347,10 @@ class MemoryBroker:
             return
         dead = dead_letter(message, reason, queue.name, exchange, queue.limits.dead_letter_key, self.now())
         for target in self._targets(dead):
-            if reason == "rejected" or not goes_in_circles(dead, target.name):
+            if reason == "rejected" or not is_cycle(dead, target.name):
                 self._put(target, dead)
 
-    def _remove(self, consumers: list[Consumer]) -> None:
+    def _remove(self, consumers: list[MemoryConsumer]) -> None:
         """All of them, before anybody else gets what they had."""
         lonely = [each.queue for each in consumers if each in each.queue.consumers and each.queue.layout.auto_delete]
         for consumer in consumers:
@@ -280,4 +380,4 @@ class MemoryBroker:
             ("exclusive", layout.exclusive, there.layout.exclusive),
             ("auto_delete", layout.auto_delete, there.layout.auto_delete),
         ]
-        check_same(f"queue '{layout.name}'", facts, layout.arguments, there.layout.arguments)
+        check_equivalent(f"queue '{layout.name}'", facts, layout.arguments, there.layout.arguments)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from warren.client.testing.broker import MemoryBroker
-from warren.client.testing.memory import MemoryTransport
 from warren.client.testing.proxy import FaultProxy
+from warren.client.testing.transport import MemoryTransport
 
 __all__ = ["fault_proxy", "memory_broker", "transport"]
 

@@ -37,7 +37,7 @@ Chunks = asyncio.Queue[tuple[float, bytes]]
 
 
 @dataclass(slots=True)
-class Way:
+class DirectionFaults:
     """What happens in one direction."""
 
     is_stalled: bool = False
@@ -53,7 +53,7 @@ class FaultProxy:
     def __init__(self, url: str) -> None:
         self._url = url
         self._target = parse_uri(url).addresses[0]
-        self._ways: dict[Direction, Way] = {"to_broker": Way(), "to_client": Way()}
+        self._ways: dict[Direction, DirectionFaults] = {"to_broker": DirectionFaults(), "to_client": DirectionFaults()}
         self._refuses = False
         self._carrying: dict[asyncio.Task[None], None] = {}
         self._changed = asyncio.Event()
@@ -106,7 +106,7 @@ class FaultProxy:
     def restore(self) -> None:
         """Be a proxy without faults: what was held back goes on its way."""
 
-        def heal(way: Way) -> None:
+        def heal(way: DirectionFaults) -> None:
             way.is_stalled, way.delay_s, way.bytes_left = False, 0.0, None
             self._refuses = False
 
@@ -146,7 +146,7 @@ class FaultProxy:
     ) -> None:
         await asyncio.to_thread(self.close)
 
-    def _change(self, direction: Direction | None, change: Callable[[Way], None]) -> None:
+    def _change(self, direction: Direction | None, change: Callable[[DirectionFaults], None]) -> None:
         def act() -> None:
             for each, way in self._ways.items():
                 if direction in (None, each):
@@ -202,7 +202,7 @@ class FaultProxy:
             except* OSError:
                 pass  # one end broke it, and so does this proxy at the other
 
-    async def _carry(self, source: socket.socket, sink: socket.socket, way: Way) -> None:
+    async def _carry(self, source: socket.socket, sink: socket.socket, way: DirectionFaults) -> None:
         """One direction of a connection; an empty chunk is its end."""
         chunks: Chunks = asyncio.Queue(_CHUNKS_IN_HAND)
         async with asyncio.TaskGroup() as both:
@@ -212,7 +212,7 @@ class FaultProxy:
                 chunk = await self._loop.sock_recv(source, _CHUNK_BYTES)
                 await chunks.put((self._loop.time() + way.delay_s, chunk))
 
-    async def _hand_on(self, chunks: Chunks, sink: socket.socket, way: Way) -> None:
+    async def _hand_on(self, chunks: Chunks, sink: socket.socket, way: DirectionFaults) -> None:
         chunk, is_closed = b"first", False
         while chunk:
             due, chunk = await chunks.get()

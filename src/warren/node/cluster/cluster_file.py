@@ -8,7 +8,11 @@ is afterwards a node alone or a member, and nothing in between.
 A store that somebody else runs keeps what a founding has brought there, if the node dies before the file is written.
 `FOUNDING` has the proof by which the node recognises that as its own, and may take it back.
 
-Not here: founding (`node.cluster.life`) and joining (`node.cluster.joining`).
+Not here: founding (`node.cluster.agent`) and joining (`node.cluster.join`).
+
+What a node asks that wants to join, and what a member answers; JSON, behind a hello in which both proved themselves.
+
+Not here: how the question gets there (`node.peers.requests`), what is done about it (`node.cluster.admission`).
 """
 
 import json
@@ -16,10 +20,10 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from warren.broker.model.settings import NODE_KINDS
 from warren.errors import StoreError
-from warren.model.settings import NODE_KINDS
-from warren.node.disk.durable import replace_file, sync_directory
-from warren.node.disk.names import CLUSTER, FOUNDING
+from warren.node.disk.file_io import replace_file, sync_directory
+from warren.node.disk.file_names import CLUSTER, FOUNDING
 
 VERSION = 1
 
@@ -112,3 +116,53 @@ def _facts_of(document: dict[str, Any]) -> ClusterFacts:
         raise ValueError("no kind of node")
     enlisted, renaming = bool(document["enlisted"]), str(document.get("renaming", ""))
     return ClusterFacts(str(document["cluster_id"]), document["kind"], members, enlisted, renaming)
+
+
+class JoinRefused(Exception):
+    """The other node will not have it, or what it said makes no sense; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class ClusterJoinRequest:
+    """Who wants to join, and what it will be."""
+
+    name: str
+    kind: str
+    peer: str
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> "ClusterJoinRequest":
+        try:
+            fields = json.loads(data)
+            request = ClusterJoinRequest(**{name: str(value) for name, value in fields.items()})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise JoinRefused("the request to join makes no sense to this version of Warren") from error
+        if request.kind not in NODE_KINDS:
+            raise JoinRefused("the request to join makes no sense to this version of Warren")
+        return request
+
+
+@dataclass(frozen=True)
+class ClusterJoinAnswer:
+    """What a new member needs to begin: which cluster that is, and whom there is; or why it may not."""
+
+    cluster_id: str = ""
+    members: dict[str, MemberAddresses] = field(default_factory=dict)
+    refused: str = ""
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> "ClusterJoinAnswer":
+        try:
+            fields = json.loads(data)
+            if fields["refused"]:
+                raise JoinRefused(str(fields["refused"]))
+            members = {str(name): MemberAddresses(**where) for name, where in fields["members"].items()}
+            return ClusterJoinAnswer(str(fields["cluster_id"]), members)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise JoinRefused("the answer makes no sense to this version of Warren") from error

@@ -11,7 +11,20 @@
 Each of them may be interrupted anywhere: what was begun is either finished by the next start, or by giving the same
 order again. In the cluster's list it is `cluster.json` that decides what this node is.
 
-Not here: members that run (`node.cluster.life`), how orders come in (`node.cluster.control_room`).
+Not here: members that run (`node.cluster.agent`), how orders come in (`node.cluster.control_endpoint`).
+
+A node that does not run gets another name in the cluster's store: its entry among the members, its runs, its queues
+and its places in rings.
+
+The new entry comes first and the old one goes last, so that no queue ever belongs to a node that is no member. Whoever
+is interrupted does it again: what has the new name already is passed over.
+
+Rings whose master lives are left to it: as long as both names are those of members it would take the old one in again.
+It sees by itself who is gone, and does not count on it any more. One that was killed is said to live until its lease
+has ended. So as long as a ring counts on the old name, which a master that lives changes soon, its end is waited for:
+afterwards nobody could tell that ring.
+
+Not here: the node's own files (`node.cluster.stopped_member`).
 """
 
 import asyncio
@@ -19,25 +32,143 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from warren.cluster.addresses import PeerAddress, parse_address, parse_node
-from warren.cluster.hello_messages import Facts
+from warren.broker.cluster.addresses import PeerAddress, parse_address, parse_node
+from warren.broker.cluster.hello import PeerIdentity
+from warren.broker.membership import all_queues
+from warren.broker.metadata.cluster_definitions import (
+    NODES,
+    IncarnationDefinition,
+    LivenessDefinition,
+    NodeDefinition,
+    incarnation_key,
+    liveness_key,
+    node_key,
+)
+from warren.broker.metadata.definition_kinds import decode_definition
+from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.model.events import MetadataSnapshot
+from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.model.settings import DISC, RAM
 from warren.errors import ConfigError
-from warren.model.events import SharedSnapshot
-from warren.model.settings import DISC, RAM
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
-from warren.node.cluster.joining import Joining, NobodyThere, new_store
-from warren.node.cluster.refusal import MembershipRefused, nobody_online, not_in_the_cluster, only_disc_node
-from warren.node.cluster.renaming import refuse_taken_name, rename_in_store
-from warren.node.cluster.shared_store import SharedStore
-from warren.node.cluster.witness import ram_witness
+from warren.node.cluster.join import JoinAttempt, NoMemberAnswered, new_metadata_store
+from warren.node.cluster.metadata_store import DEATH_NOTICE_S, ClusterMetadataStore
+from warren.node.cluster.refusals import (
+    MembershipRefused,
+    no_quorum_online,
+    not_in_the_cluster,
+    only_disc_node,
+    refuse_ram_witness,
+)
 from warren.node.config.settings import NodeSettings
 from warren.node.disk.directory import DataDirectory
-from warren.node.listeners import settled
+from warren.node.listeners import with_bound_port
 from warren.node.logs import Log
+from warren.node.peers.connections import PeerConnections
 from warren.node.peers.cookie import read_cookie
-from warren.node.peers.links import Links
-from warren.store.cluster_definitions import NODES, NodeDefinition
-from warren.store.definition_kinds import decode_definition
+
+RENAME_BATCH_MAX = 50
+RENAME_PAUSE_S = 0.2
+
+
+def refuse_taken_name(known: MetadataSnapshot, old: str, new: str, peer: str) -> None:
+    """A `MembershipRefused` if another node has that name; one at this address that does not live is this node."""
+    entry, taken = _entry(old, known), _entry(new, known)
+    if entry is None and taken is None:
+        raise not_in_the_cluster()
+    own = (peer, "" if entry is None else entry.peer)
+    if taken is not None and (taken.peer not in own or liveness_key(new) in known):
+        raise MembershipRefused("", f"another node of the cluster is called {new}")
+    runs, others = _runs(old, known), _runs(new, known)
+    if runs is not None and others is not None and runs.data != others.data:
+        # its runs would be taken for the other's
+        raise MembershipRefused(
+            "", f"another node of the cluster was called {new} once; choose a name that is new to it"
+        )
+
+
+async def rename_in_store(shared: ClusterMetadataStore, old: str, new: str, patience_s: float = DEATH_NOTICE_S) -> None:
+    """Nothing is left to do if it was done before."""
+    _revision, known = await shared.snapshot()
+    entry = _entry(old, known)
+    if entry is not None:
+        places = (entry.peer, entry.http, entry.amqp, entry.store)
+        await _rename_incarnations(shared, old, new)
+        await shared.enlist(NodeDefinition(new, entry.kind, *places, entry.witness))
+        await _rename_queues(shared, old, new, patience_s)
+        await shared.delist(old)
+
+
+async def _rename_incarnations(shared: ClusterMetadataStore, old: str, new: str) -> None:
+    """Those of the old name stay: whoever else gets it must not count them again."""
+    _revision, known = await shared.snapshot()
+    runs = _runs(old, known)
+    if runs is not None:
+        key = incarnation_key(new)
+        seen_at = known[key][1] if key in known else 0
+        await shared.change(
+            [(key, seen_at)], [(key, IncarnationDefinition(new, runs.run, runs.born, runs.data).value())]
+        )
+
+
+async def _rename_queues(shared: ClusterMetadataStore, old: str, new: str, patience_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience_s
+    while True:
+        _revision, known = await shared.snapshot()
+        queues = _queues_with(old, known)[:RENAME_BATCH_MAX]
+        if queues:
+            await _rename_some(shared, queues, known, old, new)
+        elif _is_counted_on(old, known) and loop.time() < end:
+            await asyncio.sleep(RENAME_PAUSE_S)
+        else:
+            return
+
+
+async def _rename_some(
+    shared: ClusterMetadataStore, queues: list[QueueDefinition], known: MetadataSnapshot, old: str, new: str
+) -> None:
+    """Unless one of them has changed meanwhile."""
+    for queue in queues:
+        queue.node = new if queue.node == old else queue.node
+        queue.replica_set = None if queue.replica_set is None else queue.replica_set.renaming(old, new)
+    compares = [(queue.key(), known[queue.key()][1]) for queue in queues]
+    await shared.change(compares, [(queue.key(), queue.value()) for queue in queues])
+
+
+def _is_counted_on(name: str, known: MetadataSnapshot) -> bool:
+    return any(
+        queue.replica_set is not None and name in queue.replica_set.synced_names() for queue in all_queues(known)
+    )
+
+
+def _queues_with(name: str, known: MetadataSnapshot) -> list[QueueDefinition]:
+    """The queues that live on a node or are held by it, but for those whose master lives."""
+    return [
+        queue for queue in all_queues(known) if queue.node == name or _has_to_be_told(name, queue.replica_set, known)
+    ]
+
+
+def _has_to_be_told(name: str, replica_set: ReplicaSet | None, known: MetadataSnapshot) -> bool:
+    """Of one whose master is gone, though its name may live as another run."""
+    if replica_set is None or name not in replica_set.members:
+        return False
+    key = liveness_key(replica_set.master)
+    alive = decode_definition(key, known[key][2]) if key in known else None
+    return not isinstance(alive, LivenessDefinition) or alive.incarnation != replica_set.master_incarnation[1]
+
+
+def _runs(name: str, known: MetadataSnapshot) -> IncarnationDefinition | None:
+    found = known.get(incarnation_key(name))
+    definition = None if found is None else decode_definition(incarnation_key(name), found[2])
+    return definition if isinstance(definition, IncarnationDefinition) else None
+
+
+def _entry(name: str, known: MetadataSnapshot) -> NodeDefinition | None:
+    found = known.get(node_key(name))
+    definition = None if found is None else decode_definition(node_key(name), found[2])
+    return definition if isinstance(definition, NodeDefinition) else None
+
 
 STORE_PATIENCE_S = 20.0
 JOIN_PATIENCE_S = 5.0
@@ -74,10 +205,10 @@ class StoppedMember:
                 raise MembershipRefused("nodedown", f"{node} does not answer at {address}")
             await self._leave(facts)
         async with self._links(kind) as links:
-            joining = Joining(self._settings, self._directory.path, links, self._log)
+            joining = JoinAttempt(self._settings, self._directory.path, links, self._log)
             try:
                 _name, answer = await joining.ask([address], meant, JOIN_PATIENCE_S)
-            except NobodyThere as error:
+            except NoMemberAnswered as error:
                 raise MembershipRefused("nodedown", str(error)) from error
             await self._discard(links)
             facts, shared = await joining.enter(answer)
@@ -86,7 +217,7 @@ class StoppedMember:
             finally:
                 await shared.close()
 
-    async def _enlist(self, shared: SharedStore, facts: ClusterFacts, peer: str) -> None:
+    async def _enlist(self, shared: ClusterMetadataStore, facts: ClusterFacts, peer: str) -> None:
         """Let everybody know what this node is; where it listens they hear when it starts."""
         witness = self._settings.cluster.witness
         definition = NodeDefinition(self._name, facts.kind, peer, store=shared.address, witness=witness)
@@ -124,9 +255,9 @@ class StoppedMember:
                     await shared.delist(name)
                 await shared.part(_without(facts, self._name))
 
-    async def _discard(self, links: Links) -> None:
+    async def _discard(self, links: PeerConnections) -> None:
         """Its part of the store ends before its data is deleted."""
-        await new_store(self._settings, links.own.address, self._directory.path, self._log).discard()
+        await new_metadata_store(self._settings, links.own.address, self._directory.path, self._log).discard()
         self._directory.delete_everything()
 
     # -- disc and ram
@@ -148,9 +279,9 @@ class StoppedMember:
 
     def _refuse_ram_witness(self, kind: str) -> None:
         if kind == RAM and self._settings.cluster.witness:
-            raise ram_witness()
+            raise refuse_ram_witness()
 
-    async def _become_ram(self, facts: ClusterFacts, links: Links) -> None:
+    async def _become_ram(self, facts: ClusterFacts, links: PeerConnections) -> None:
         async with self._store(facts, links) as shared:
             known = await self._known(shared)
             if not any(node.kind == DISC for name, node in _nodes(known).items() if name != self._name):
@@ -161,7 +292,7 @@ class StoppedMember:
             await shared.part(_without(facts, self._name))
             await self._enlist(shared, changed, links.own.address)
 
-    async def _become_disc(self, facts: ClusterFacts, links: Links) -> None:
+    async def _become_disc(self, facts: ClusterFacts, links: PeerConnections) -> None:
         async with self._store(facts, links) as shared:
             await self._known(shared)
             changed = replace(facts, kind=DISC)
@@ -191,14 +322,14 @@ class StoppedMember:
                 "and all the other nodes must be offline.",
             )
         async with self._links(DISC) as links:
-            shared = new_store(self._settings, links.own.address, self._directory.path, self._log)
+            shared = new_metadata_store(self._settings, links.own.address, self._directory.path, self._log)
             try:
                 await shared.resume_alone(facts)
                 await self._forget_lost(shared, facts, name)
             finally:
                 await shared.close()
 
-    async def _forget_lost(self, shared: SharedStore, facts: ClusterFacts, name: str) -> None:
+    async def _forget_lost(self, shared: ClusterMetadataStore, facts: ClusterFacts, name: str) -> None:
         nodes = _nodes(await self._known(shared))
         lost = [other for other, node in nodes.items() if other != self._name and (node.kind == DISC or other == name)]
         async with asyncio.timeout(STORE_PATIENCE_S):
@@ -244,37 +375,37 @@ class StoppedMember:
     # -- the store
 
     @asynccontextmanager
-    async def _links(self, kind: str) -> AsyncIterator[Links]:
+    async def _links(self, kind: str) -> AsyncIterator[PeerConnections]:
         """The port for other nodes, taken: where it is decides where this node's part of the store is."""
         cluster = self._settings.cluster
-        own = Facts(self._name, 1, "", "", kind, int(cluster.silence_s * 1000))
-        links = Links(cluster, own, read_cookie(cluster), self._log, dict, _refuse_join)
-        cluster.peer_listener = settled(cluster.peer_listener, links.sockets)
+        own = PeerIdentity(self._name, 1, "", "", kind, int(cluster.silence_s * 1000))
+        links = PeerConnections(cluster, own, read_cookie(cluster), self._log, dict, _refuse_join)
+        cluster.peer_listener = with_bound_port(cluster.peer_listener, links.sockets)
         try:
             yield links
         finally:
             await links.close()
 
     @asynccontextmanager
-    async def _store(self, facts: ClusterFacts, links: Links) -> AsyncIterator[SharedStore]:
-        shared = new_store(self._settings, links.own.address, self._directory.path, self._log)
+    async def _store(self, facts: ClusterFacts, links: PeerConnections) -> AsyncIterator[ClusterMetadataStore]:
+        shared = new_metadata_store(self._settings, links.own.address, self._directory.path, self._log)
         try:
             await shared.resume_if_there(facts)
             yield shared
         finally:
             await shared.close()
 
-    async def _known(self, shared: SharedStore) -> SharedSnapshot:
+    async def _known(self, shared: ClusterMetadataStore) -> MetadataSnapshot:
         """What a majority says; a `MembershipRefused` if there is none."""
         try:
             async with asyncio.timeout(STORE_PATIENCE_S):
                 await _until_begun(shared)
                 return (await shared.snapshot())[1]
         except (TimeoutError, ConnectionError) as error:
-            raise nobody_online(str(error) or "nobody answers") from error
+            raise no_quorum_online(str(error) or "nobody answers") from error
 
 
-async def _until_begun(shared: SharedStore) -> None:
+async def _until_begun(shared: ClusterMetadataStore) -> None:
     while True:
         try:
             await shared.begun()
@@ -283,7 +414,7 @@ async def _until_begun(shared: SharedStore) -> None:
             await asyncio.sleep(PAUSE_S)
 
 
-async def _delisted(shared: SharedStore, name: str) -> bool:
+async def _delisted(shared: ClusterMetadataStore, name: str) -> bool:
     try:
         await shared.delist(name)
     except MembershipRefused:
@@ -305,7 +436,7 @@ async def _answers(address: str) -> bool:
     return True
 
 
-async def _refuse_join(facts: Facts, data: bytes) -> bytes:
+async def _refuse_join(facts: PeerIdentity, data: bytes) -> bytes:
     raise ConfigError("a node that is stopped takes nobody in")
 
 
@@ -324,7 +455,7 @@ def _peers(facts: ClusterFacts) -> list[str]:
     return [where.peer for where in facts.members.values()]
 
 
-def _nodes(known: SharedSnapshot) -> dict[str, NodeDefinition]:
+def _nodes(known: MetadataSnapshot) -> dict[str, NodeDefinition]:
     found = [decode_definition(key, kept[2]) for key, kept in known.items() if key.startswith(f"{NODES}/")]
     return {node.name: node for node in found if isinstance(node, NodeDefinition)}
 

@@ -4,6 +4,13 @@ flags `--peer`, `--join`, `--ram`, `--witness`.
 `net_ticktime` is the silence after which a link between nodes is given up. RabbitMQ's default is 60 seconds, ours 3.
 
 Not here: the keys and their parsers (`config.keys`), those of the store (`config.etcd_settings`).
+
+The settings of the store that nodes of a cluster share: `cluster.etcd.*`.
+
+A disc node runs a member of etcd, on ports above that of the node, unless `cluster.etcd.endpoints.*` says that somebody
+else runs one.
+
+Not here: the keys and their parsers (`config.keys`), etcd (`node.etcd`).
 """
 
 import os
@@ -11,15 +18,80 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from warren.cluster.addresses import PEER_PORT, NodeAddress, PeerAddress, parse_address
+from warren.broker.cluster.addresses import PEER_PORT, NodeAddress, PeerAddress, parse_address
+from warren.broker.model.settings import RAM
 from warren.errors import ConfigError
-from warren.model.settings import RAM
-from warren.node.config.etcd_settings import EtcdSettings, etcd_settings
-from warren.node.disk.names import COOKIE
+from warren.node.disk.file_names import COOKIE
 from warren.node.listeners import ListenAddress
-from warren.node.peers.contexts import TLS_FAMILY
 from warren.node.peers.cookie import LENGTH_MIN
-from warren.node.tls import TlsSettings
+from warren.node.tls import PEER_TLS_FAMILY, TlsFiles, TlsSettings
+
+CLIENT_PORT_OFFSET = 1000
+PEER_PORT_OFFSET = 2000
+_PORT_MAX = 65535
+
+
+@dataclass
+class EtcdSettings:
+    """Where this node's member listens, or where another etcd is to be found."""
+
+    # empty: where other nodes reach this one
+    host: str = ""
+    # 0: so far above the port on which other nodes reach this one
+    client_port: int = 0
+    peer_port: int = 0
+    # empty: the one of this machine
+    binary: str = ""
+    # of an etcd that somebody else runs; then this node runs none
+    endpoints: list[str] = field(default_factory=list)
+    user: str = ""
+    password: str = field(default="", repr=False)
+    tls: TlsFiles | None = None
+
+    def listens(self, node: PeerAddress) -> tuple[str, int, int]:
+        """Host, port for clients and port for other members of a node that others reach there; 0: any free port."""
+        return (
+            self.host or node.host,
+            self.client_port or _above(node.port, CLIENT_PORT_OFFSET),
+            self.peer_port or _above(node.port, PEER_PORT_OFFSET),
+        )
+
+
+def etcd_settings(values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> EtcdSettings:
+    """What was gathered from the file and the environment."""
+    settings = EtcdSettings(
+        host=values.get("etcd.host", ""),
+        client_port=values.get("etcd.client_port", 0),
+        peer_port=values.get("etcd.peer_port", 0),
+        binary=values.get("etcd.binary", ""),
+        endpoints=list(families.get("etcd.endpoints", {}).values()),
+        user=values.get("etcd.user", ""),
+        password=values.get("etcd.password", ""),
+        tls=_etcd_tls(values, runs_member="etcd.endpoints" not in families),
+    )
+    if settings.client_port and settings.client_port == settings.peer_port:
+        raise ConfigError("cluster.etcd.client_port and cluster.etcd.peer_port must be two ports")
+    return settings
+
+
+def _etcd_tls(values: Mapping[str, Any], runs_member: bool) -> TlsFiles | None:
+    files = TlsFiles(
+        authorities=values.get("etcd_tls.cacertfile", ""),
+        certificate=values.get("etcd_tls.certfile", ""),
+        key=values.get("etcd_tls.keyfile", ""),
+    )
+    if files == TlsFiles():
+        return None
+    if not files.authorities:
+        raise ConfigError("TLS with etcd needs cluster.etcd.tls.cacertfile, too")
+    if bool(files.certificate) != bool(files.key) or (runs_member and not files.key):
+        raise ConfigError("TLS with etcd needs both cluster.etcd.tls.certfile and cluster.etcd.tls.keyfile")
+    return files
+
+
+def _above(port: int, offset: int) -> int:
+    return port + offset if port + offset <= _PORT_MAX else 0
+
 
 CLASSIC_CONFIG = "classic_config"
 DNS = "dns"
@@ -56,7 +128,7 @@ class ClusterSettings:
     cookie: str = field(default="", repr=False)
     cookie_file: str = COOKIE
     silence_s: int = DEFAULT_SILENCE_S
-    tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=TLS_FAMILY))
+    tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=PEER_TLS_FAMILY))
     discovery: str = CLASSIC_CONFIG
     discovery_nodes: list[NodeAddress] = field(default_factory=list)
     discovery_hostname: str = ""
@@ -94,13 +166,13 @@ def cluster_settings(
     settings = ClusterSettings(
         peer_listener=listener,
         peer_asked_for=bool(flags.peer),
-        join=[_joined(text) for text in flags.join],
+        join=[_join_addresses(text) for text in flags.join],
         ram=flags.ram or values.get("cluster.node_type") == RAM,
         witness=flags.witness or values.get("cluster.node_type") == WITNESS,
         cookie=values.get("cluster.cookie", ""),
         cookie_file=values.get("cluster.cookie_file") or os.path.join(data_dir, COOKIE),
         silence_s=values.get("cluster.silence_s", DEFAULT_SILENCE_S),
-        tls=_tls(values),
+        tls=_peer_tls(values),
         discovery=DISCOVERY_BACKENDS[values.get("cluster.discovery", CLASSIC_CONFIG)],
         discovery_nodes=list(families.get("cluster.nodes", {}).values()),
         discovery_hostname=values.get("cluster.dns_hostname", ""),
@@ -113,16 +185,16 @@ def cluster_settings(
     return settings
 
 
-def _joined(text: str) -> PeerAddress:
+def _join_addresses(text: str) -> PeerAddress:
     try:
         return parse_address(text)
     except ValueError as error:
         raise ConfigError(f"--join must be {error}, not {text!r}") from error
 
 
-def _tls(values: Mapping[str, Any]) -> TlsSettings:
+def _peer_tls(values: Mapping[str, Any]) -> TlsSettings:
     chosen = {name.removeprefix("peer_tls."): value for name, value in values.items() if name.startswith("peer_tls.")}
-    return TlsSettings(**chosen, family=TLS_FAMILY)
+    return TlsSettings(**chosen, family=PEER_TLS_FAMILY)
 
 
 def _check(settings: ClusterSettings) -> None:

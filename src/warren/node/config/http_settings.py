@@ -4,6 +4,11 @@ As in RabbitMQ, a TLS listener alone is what an operator gets who configures `ma
 a plain one. `management.listener.*` is RabbitMQ's older way of saying the same.
 
 Not here: the keys and their parsers (`config.keys`).
+
+The settings of load balancers before the node: `proxy_protocol`, `proxy_protocol.from.*` and
+`management.proxy_protocol`.
+
+Not here: the keys and their parsers (`config.keys`), what a balancer sends (`node.proxy`).
 """
 
 from collections.abc import Mapping
@@ -11,17 +16,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warren.admin.history.sampler import SAMPLE_EVERY_MS
-from warren.admin.http.settings import ApplicationSettings, CrossOrigin, LinkLimits
-from warren.admin.metrics.resource import PATH
-from warren.admin.tracing.trace_file import Rotation
-from warren.node.config.proxy_settings import balancers_of
+from warren.admin.http.settings import ApplicationSettings, CrossOrigin, HttpLimits
+from warren.admin.metrics.scrape import PATH
+from warren.admin.tracing.files import TraceRotation
 from warren.node.listeners import ListenAddress
-from warren.node.proxy.balancers import Balancers
+from warren.node.proxy_protocol import LoadBalancers
 from warren.node.tls import TlsSettings
+
+
+def load_balancers_of(
+    name: str, values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]
+) -> LoadBalancers | None:
+    """Who sends a header to the listeners that this setting is about; None: nobody."""
+    if not values.get(name, False):
+        return None
+    return LoadBalancers(tuple(families.get("proxy_protocol.from", {}).values()))
+
 
 DEFAULT_HTTP_PORT = 15672
 DEFAULT_METRICS_PORT = 15692
-TLS_FAMILY = "management.ssl"
+HTTP_TLS_FAMILY = "management.ssl"
 
 
 @dataclass
@@ -42,17 +56,17 @@ class HttpSettings:
 
     tcp_listeners: list[ListenAddress] = field(default_factory=lambda: [ListenAddress("", DEFAULT_HTTP_PORT)])
     ssl_listeners: list[ListenAddress] = field(default_factory=list)
-    tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=TLS_FAMILY))
-    limits: LinkLimits = field(default_factory=LinkLimits)
+    tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=HTTP_TLS_FAMILY))
+    limits: HttpLimits = field(default_factory=HttpLimits)
     application: ApplicationSettings = field(default_factory=ApplicationSettings)
     # how often figures are sampled, for their rates and their history
     sample_interval_ms: int = SAMPLE_EVERY_MS
     prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)
     # of trace files; empty: within the data directory
     trace_directory: str = ""
-    trace_rotation: Rotation = field(default_factory=Rotation)
+    trace_rotation: TraceRotation = field(default_factory=TraceRotation)
     # who sends a PROXY header; None: nobody
-    balancers: Balancers | None = None
+    balancers: LoadBalancers | None = None
 
 
 def http_settings(
@@ -74,7 +88,7 @@ def http_settings(
         prometheus=_prometheus(values, flag),
         trace_directory=values.get("traces.directory", ""),
         trace_rotation=_trace_rotation(values),
-        balancers=balancers_of("management.proxy_protocol", values, families),
+        balancers=load_balancers_of("management.proxy_protocol", values, families),
     )
 
 
@@ -82,12 +96,12 @@ def _tls(values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -
     chosen = {name.removeprefix("https_tls."): value for name, value in values.items() if name.startswith("https_tls.")}
     verify_peer = chosen.pop("verify", "verify_none") == "verify_peer"
     versions = list(families.get("https_tls_versions", {}).values())
-    return TlsSettings(**chosen, verify_peer=verify_peer, versions=versions, family=TLS_FAMILY)
+    return TlsSettings(**chosen, verify_peer=verify_peer, versions=versions, family=HTTP_TLS_FAMILY)
 
 
-def _limits(values: Mapping[str, Any]) -> LinkLimits:
-    default = LinkLimits()
-    return LinkLimits(
+def _limits(values: Mapping[str, Any]) -> HttpLimits:
+    default = HttpLimits()
+    return HttpLimits(
         request_timeout_s=values.get("http.request_timeout_ms", default.request_timeout_s * 1000) / 1000,
         idle_timeout_s=values.get("http.idle_timeout_ms", default.idle_timeout_s * 1000) / 1000,
     )
@@ -104,9 +118,9 @@ def _application(values: Mapping[str, Any], families: Mapping[str, Mapping[str, 
     )
 
 
-def _trace_rotation(values: Mapping[str, Any]) -> Rotation:
-    default = Rotation()
-    return Rotation(
+def _trace_rotation(values: Mapping[str, Any]) -> TraceRotation:
+    default = TraceRotation()
+    return TraceRotation(
         piece_bytes=values.get("traces.piece_bytes", default.piece_bytes),
         pieces_max=values.get("traces.pieces_max", default.pieces_max),
     )

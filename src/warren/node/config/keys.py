@@ -9,18 +9,17 @@ Not here: the settings themselves (`node.config`).
 import difflib
 from collections.abc import Callable
 
-from warren.access.hashing import ALGORITHMS
-from warren.cluster.placement import MASTER_LOCATORS
-from warren.model.settings import NODE_KINDS
+from warren.broker.access.passwords import ALGORITHMS
+from warren.broker.cluster.locators import MASTER_LOCATORS
+from warren.broker.model.settings import NODE_KINDS
 from warren.node.config import values
 from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
-from warren.node.log_levels import LEVELS
-from warren.node.logs import FORMATS
+from warren.node.logs import FORMATS, LEVELS
 from warren.node.tls import TLS_VERSIONS
 
 Parser = Callable[[str], object]
 
-ACTING: dict[str, tuple[str, Parser]] = {
+SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
     "cluster.cookie": ("cluster.cookie", values.text),
@@ -141,9 +140,9 @@ ACTING: dict[str, tuple[str, Parser]] = {
     "vm_memory_high_watermark_paging_ratio": ("paging_ratio", values.factor),
 }
 
-FAMILIES: list[str] = [entry.removesuffix("*") for entry in ACTING if entry.endswith(".*")]
+KEY_FAMILIES: list[str] = [entry.removesuffix("*") for entry in SUPPORTED_KEYS if entry.endswith(".*")]
 
-WITHOUT_EFFECT: frozenset[str] = frozenset(
+IGNORED_KEYS: frozenset[str] = frozenset(
     [
         "auth_backends.*",
         "auth_cache.*",
@@ -221,24 +220,24 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
 )
 
 
-def find_acting(key: str) -> tuple[str, str] | None:
+def find_supported(key: str) -> tuple[str, str] | None:
     """The entry of `ACTING` that answers for a key, and what a family's star stands for in it."""
-    for family in FAMILIES:
+    for family in KEY_FAMILIES:
         if key.startswith(family) and key != family:
             return f"{family}*", key.removeprefix(family)
-    return (key, "") if key in ACTING else None
+    return (key, "") if key in SUPPORTED_KEYS else None
 
 
-def is_without_effect(key: str) -> bool:
+def is_ignored(key: str) -> bool:
     parts = key.split(".")
-    return key in WITHOUT_EFFECT or any(
-        ".".join([*parts[:length], "*"]) in WITHOUT_EFFECT for length in range(1, len(parts))
+    return key in IGNORED_KEYS or any(
+        ".".join([*parts[:length], "*"]) in IGNORED_KEYS for length in range(1, len(parts))
     )
 
 
-def nearest(key: str) -> str:
+def nearest_key(key: str) -> str:
     """The known key most like this one; empty if none is."""
-    known = [entry.removesuffix(".*") for entry in (*ACTING, *sorted(WITHOUT_EFFECT))]
+    known = [entry.removesuffix(".*") for entry in (*SUPPORTED_KEYS, *sorted(IGNORED_KEYS))]
     family, _, member = key.rpartition(".")
     for wanted, rest in ((key, ""), (family, f".{member}")):
         found = difflib.get_close_matches(wanted, known, n=1, cutoff=0.75)

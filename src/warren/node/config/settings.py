@@ -9,31 +9,121 @@ Everything is checked before the node opens anything. A `ConfigError` is one sen
 variable or the flag.
 
 Not here: the shape of the file (`config.file`), the keys (`config.keys`), the values (`config.values`).
+
+The text of a `rabbitmq.conf`-style file as a list of settings, each knowing where it was written.
+
+One `key = value` a line. `#` starts a comment wherever it stands; a value in single or double quotes may hold one. A
+key that is written twice means its last value.
+
+Not here: which keys there are (`config.keys`), what their values mean (`config.values`).
+
+The settings of the log: `log.*`.
+
+As in RabbitMQ, a category is logged from its own level on, or from the common one, and nothing passes that is below the
+level of the console.
+
+Not here: the keys and their parsers (`config.keys`).
 """
 
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from warren.access.hashing import SCRYPT
-from warren.access.users import ADMINISTRATOR
-from warren.cluster.addresses import PEER_PORT
+from warren.broker.access.passwords import SCRYPT
+from warren.broker.access.users import ADMINISTRATOR
+from warren.broker.cluster.addresses import PEER_PORT
+from warren.broker.model.settings import BrokerSettings
 from warren.errors import ConfigError
-from warren.model.settings import BrokerSettings
-from warren.node.certificates import CertificateNaming
 from warren.node.config import values
 from warren.node.config.cluster_settings import ClusterSettings, cluster_settings
-from warren.node.config.file import Setting, read_file
-from warren.node.config.http_settings import HttpSettings, http_settings
-from warren.node.config.keys import ACTING, find_acting, is_without_effect, nearest
-from warren.node.config.log_settings import LogSettings, log_settings
-from warren.node.config.proxy_settings import balancers_of
-from warren.node.disk.space import DEFAULT_LIMIT_BYTES
+from warren.node.config.http_settings import HttpSettings, http_settings, load_balancers_of
+from warren.node.config.keys import SUPPORTED_KEYS, find_supported, is_ignored, nearest_key
 from warren.node.listeners import ListenAddress
-from warren.node.memory import DEFAULT_WATERMARK, MEASURE_EVERY_S, total_memory_bytes
-from warren.node.proxy.balancers import Balancers
-from warren.node.tls import TlsSettings
+from warren.node.logs import CATEGORIES, DEFAULT, LEVELS, PLAINTEXT
+from warren.node.proxy_protocol import LoadBalancers
+from warren.node.resources import (
+    DEFAULT_DISK_LIMIT_BYTES,
+    DEFAULT_MEMORY_WATERMARK,
+    MEASURE_MEMORY_EVERY_S,
+    total_memory_bytes,
+)
+from warren.node.tls import CertificateUserName, TlsSettings
+
+_SETTING = re.compile(
+    r"""\s* (?P<key>[^\s=\#]+) \s* = \s*
+        (?: '(?P<single>[^']*)' | "(?P<double>[^"]*)" | (?P<bare>[^\#]*?) )
+        \s* (?:\#.*)?""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class RawSetting:
+    """A key, its value as text, and the words that lead to it in an error."""
+
+    key: str
+    value: str
+    where: str
+
+
+def read_settings_file(path: str) -> list[RawSetting]:
+    """The settings of a file; `ConfigError` names the file, the line and the reason."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except OSError as error:
+        raise ConfigError(f"the configuration file {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the configuration file {path} is not UTF-8 text") from error
+    return parse_settings(text, path)
+
+
+def parse_settings(text: str, path: str) -> list[RawSetting]:
+    """The settings of a text, in order."""
+    settings: list[RawSetting] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        if not settings and stripped[0] in "[{%":
+            raise ConfigError(
+                f"{path} line {number} is in RabbitMQ's classic Erlang format, which Warren does not read; "
+                "write it as key = value lines"
+            )
+        settings.append(_setting(line, f"{path} line {number}"))
+    return settings
+
+
+def _setting(line: str, where: str) -> RawSetting:
+    found = _SETTING.fullmatch(line)
+    if found is None:
+        raise ConfigError(f"{where} is not of the form key = value")
+    value = next(text for text in found.group("single", "double", "bare") if text is not None)
+    if not value and found["bare"] is not None:
+        raise ConfigError(f"{where} gives {found['key']} no value")
+    return RawSetting(found["key"], value, where)
+
+
+@dataclass
+class LogSettings:
+    """From which level on each category is logged, and the form of a line."""
+
+    levels: dict[str, str] = field(default_factory=dict)
+    form: str = PLAINTEXT
+
+
+def log_settings(values: Mapping[str, Any]) -> LogSettings:
+    """What was gathered from the file and the environment."""
+    console = values.get("log.console.level", "debug")
+    common = values.get("log.level", "info" if "log.console.level" not in values else console)
+    chosen = {DEFAULT: common} | {
+        category: values[f"log.{category}.level"] for category in CATEGORIES if f"log.{category}.level" in values
+    }
+    levels = {category: max(console, level, key=LEVELS.__getitem__) for category, level in chosen.items()}
+    return LogSettings(levels, values.get("log.console.formatter", PLAINTEXT))
+
 
 ENVIRONMENT_PREFIX = "WARREN_"
 _FLAGS = ("NAME", "DATA", "AMQP", "HTTP", "PEER", "CONFIG", "JOIN", "RAM", "STOPPED")
@@ -66,7 +156,7 @@ _BROKER_FIELDS = (
 
 
 @dataclass(frozen=True)
-class Flags:
+class NodeFlags:
     """What the command line said; empty where it said nothing."""
 
     name: str = ""
@@ -96,13 +186,13 @@ class NodeSettings:
     stopped: bool = False
     tls: TlsSettings = field(default_factory=TlsSettings)
     tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
-    certificate_naming: CertificateNaming = field(default_factory=CertificateNaming)
+    certificate_naming: CertificateUserName = field(default_factory=CertificateUserName)
     # who sends a PROXY header to the AMQP listeners; None: nobody
-    balancers: Balancers | None = None
+    balancers: LoadBalancers | None = None
     memory_total_bytes: int = 0
     memory_limit_bytes: int = 0
-    memory_interval_s: float = MEASURE_EVERY_S
-    disk_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    memory_interval_s: float = MEASURE_MEMORY_EVERY_S
+    disk_limit_bytes: int = DEFAULT_DISK_LIMIT_BYTES
     log: LogSettings = field(default_factory=LogSettings)
     # imported, in this order, before anybody is let in
     definition_paths: list[str] = field(default_factory=list)
@@ -110,7 +200,7 @@ class NodeSettings:
     unknown_variables: list[str] = field(default_factory=list)
 
 
-class _Gathered:
+class _RawValues:
     """Values by the setting they fill; of a family, by member."""
 
     def __init__(self) -> None:
@@ -118,13 +208,13 @@ class _Gathered:
         self.families: dict[str, dict[str, Any]] = {}
         self.without_effect: list[str] = []
 
-    def take(self, setting: Setting) -> None:
-        found = find_acting(setting.key)
+    def take(self, setting: RawSetting) -> None:
+        found = find_supported(setting.key)
         if found is None:
             self._take_other(setting)
             return
         entry, member = found
-        name, parse = ACTING[entry]
+        name, parse = SUPPORTED_KEYS[entry]
         try:
             value = parse(setting.value)
         except ValueError as error:
@@ -134,9 +224,9 @@ class _Gathered:
         else:
             self.values[name] = value
 
-    def _take_other(self, setting: Setting) -> None:
-        if not is_without_effect(setting.key):
-            suggestion = nearest(setting.key)
+    def _take_other(self, setting: RawSetting) -> None:
+        if not is_ignored(setting.key):
+            suggestion = nearest_key(setting.key)
             hint = f"; did you mean {suggestion}?" if suggestion else ""
             raise ConfigError(f"{setting.where}: unknown key {setting.key}{hint}")
         if setting.key not in self.without_effect:
@@ -146,10 +236,10 @@ class _Gathered:
         return list(self.families.get(name, {}).values())
 
 
-def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
+def read_settings(flags: NodeFlags, environment: Mapping[str, str]) -> NodeSettings:
     """The settings of a node, from all three sources."""
-    gathered = _Gathered()
-    for setting in read_file(flags.config) if flags.config else []:
+    gathered = _RawValues()
+    for setting in read_settings_file(flags.config) if flags.config else []:
         gathered.take(setting)
     unknown_variables = _take_environment(gathered, environment)
     settings = NodeSettings(
@@ -163,10 +253,10 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
         stopped=flags.stopped,
         tls=_tls_settings(gathered),
         certificate_naming=_certificate_naming(gathered),
-        balancers=balancers_of("proxy_protocol", gathered.values, gathered.families),
+        balancers=load_balancers_of("proxy_protocol", gathered.values, gathered.families),
         memory_total_bytes=_total_memory_bytes(gathered),
         memory_limit_bytes=_memory_limit_bytes(gathered),
-        memory_interval_s=gathered.values.get("memory_interval_ms", MEASURE_EVERY_S * 1000) / 1000,
+        memory_interval_s=gathered.values.get("memory_interval_ms", MEASURE_MEMORY_EVERY_S * 1000) / 1000,
         disk_limit_bytes=_disk_limit_bytes(gathered),
         log=log_settings(gathered.values),
         definition_paths=_definition_paths(gathered),
@@ -184,7 +274,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str]) -> NodeSettings:
     return settings
 
 
-def _take_environment(gathered: _Gathered, environment: Mapping[str, str]) -> list[str]:
+def _take_environment(gathered: _RawValues, environment: Mapping[str, str]) -> list[str]:
     """Take the variables that are keys; those that are not."""
     unknown: list[str] = []
     for variable in sorted(environment):
@@ -193,14 +283,14 @@ def _take_environment(gathered: _Gathered, environment: Mapping[str, str]) -> li
         if variable in FLAG_VARIABLES:
             continue
         key = variable.removeprefix(ENVIRONMENT_PREFIX).replace("__", ".").lower()
-        if find_acting(key) or is_without_effect(key):
-            gathered.take(Setting(key, environment[variable], f"environment variable {variable}"))
+        if find_supported(key) or is_ignored(key):
+            gathered.take(RawSetting(key, environment[variable], f"environment variable {variable}"))
         else:
             unknown.append(variable)
     return unknown
 
 
-def _broker_settings(gathered: _Gathered, flags: Flags) -> BrokerSettings:
+def _broker_settings(gathered: _RawValues, flags: NodeFlags) -> BrokerSettings:
     chosen = {name: gathered.values[name] for name in _BROKER_FIELDS if name in gathered.values}
     chosen.setdefault("password_hashing_module", SCRYPT)
     mechanisms = gathered.members("auth_mechanisms")
@@ -223,13 +313,13 @@ def _node_name(given: str) -> str:
     return f"{name or 'warren'}@{host or socket.gethostname().partition('.')[0]}"
 
 
-def _default_user_tags(gathered: _Gathered) -> list[str]:
+def _default_user_tags(gathered: _RawValues) -> list[str]:
     named = gathered.families.get("default_user_tags")
     # as in RabbitMQ, naming any replaces the default
     return [ADMINISTRATOR] if named is None else [tag for tag, given in named.items() if given]
 
 
-def _loopback_users(gathered: _Gathered) -> list[str]:
+def _loopback_users(gathered: _RawValues) -> list[str]:
     if "loopback_users_none" in gathered.values:
         return []
     named = gathered.families.get("loopback_users")
@@ -237,7 +327,7 @@ def _loopback_users(gathered: _Gathered) -> list[str]:
     return ["guest"] if named is None else [user for user, only_loopback in named.items() if only_loopback]
 
 
-def _tcp_listeners(gathered: _Gathered, flags: Flags) -> list[ListenAddress]:
+def _tcp_listeners(gathered: _RawValues, flags: NodeFlags) -> list[ListenAddress]:
     if flags.amqp:
         return [_flag_address("--amqp", flags.amqp)]
     if "tcp_listeners_none" in gathered.values:
@@ -245,16 +335,16 @@ def _tcp_listeners(gathered: _Gathered, flags: Flags) -> list[ListenAddress]:
     return gathered.members("tcp_listeners") or [ListenAddress("", DEFAULT_AMQP_PORT)]
 
 
-def _ssl_listeners(gathered: _Gathered) -> list[ListenAddress]:
+def _ssl_listeners(gathered: _RawValues) -> list[ListenAddress]:
     return [] if "ssl_listeners_none" in gathered.values else gathered.members("ssl_listeners")
 
 
-def _http_settings(gathered: _Gathered, flags: Flags) -> HttpSettings:
+def _http_settings(gathered: _RawValues, flags: NodeFlags) -> HttpSettings:
     flag = _flag_address("--http", flags.http) if flags.http else None
     return http_settings(gathered.values, gathered.families, flag)
 
 
-def _cluster_settings(gathered: _Gathered, flags: Flags) -> ClusterSettings:
+def _cluster_settings(gathered: _RawValues, flags: NodeFlags) -> ClusterSettings:
     """Whoever lets `--amqp` pick a free port gets a free one for other nodes, too."""
     peer = _flag_address("--peer", flags.peer) if flags.peer else None
     amqp = _flag_address("--amqp", flags.amqp) if flags.amqp else None
@@ -270,41 +360,41 @@ def _flag_address(flag: str, value: str) -> ListenAddress:
         raise ConfigError(f"{flag} must be {error}, not {value!r}") from error
 
 
-def _tls_settings(gathered: _Gathered) -> TlsSettings:
+def _tls_settings(gathered: _RawValues) -> TlsSettings:
     chosen = {name.removeprefix("tls."): value for name, value in gathered.values.items() if name.startswith("tls.")}
     verify_peer = chosen.pop("verify", "verify_none") == "verify_peer"
     return TlsSettings(**chosen, verify_peer=verify_peer, versions=gathered.members("tls_versions"))
 
 
-def _certificate_naming(gathered: _Gathered) -> CertificateNaming:
+def _certificate_naming(gathered: _RawValues) -> CertificateUserName:
     login_from = gathered.values.get("cert_login_from", "distinguished_name")
-    return CertificateNaming(
+    return CertificateUserName(
         login_from="subject_alternative_name" if login_from == "subject_alt_name" else login_from,
         alternative_name_type=gathered.values.get("cert_login_san_type", "dns"),
         alternative_name_index=gathered.values.get("cert_login_san_index", 0),
     )
 
 
-def _definition_paths(gathered: _Gathered) -> list[str]:
+def _definition_paths(gathered: _RawValues) -> list[str]:
     named = ("load_definitions", "management.load_definitions", "definitions.path")
     return list(dict.fromkeys(gathered.values[name] for name in named if name in gathered.values))
 
 
-def _memory_limit_bytes(gathered: _Gathered) -> int:
+def _memory_limit_bytes(gathered: _RawValues) -> int:
     given = gathered.values
     if "watermark_absolute_bytes" in given and "watermark_relative" not in given:
         return max(1, cast(int, given["watermark_absolute_bytes"]))
     total_bytes = _total_memory_bytes(gathered)
     # as in RabbitMQ, a watermark of 0 lets nobody publish: no limit is another thing
-    return max(1, int(total_bytes * given.get("watermark_relative", DEFAULT_WATERMARK)))
+    return max(1, int(total_bytes * given.get("watermark_relative", DEFAULT_MEMORY_WATERMARK)))
 
 
-def _disk_limit_bytes(gathered: _Gathered) -> int:
+def _disk_limit_bytes(gathered: _RawValues) -> int:
     given = gathered.values
     if "disk_limit_relative" in given:
         return int(_total_memory_bytes(gathered) * given["disk_limit_relative"])
-    return cast(int, given.get("disk_limit_absolute_bytes", DEFAULT_LIMIT_BYTES))
+    return cast(int, given.get("disk_limit_absolute_bytes", DEFAULT_DISK_LIMIT_BYTES))
 
 
-def _total_memory_bytes(gathered: _Gathered) -> int:
+def _total_memory_bytes(gathered: _RawValues) -> int:
     return cast(int, gathered.values.get("total_memory_bytes")) or total_memory_bytes()

@@ -14,8 +14,8 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
-from warren.cluster.addresses import NodeAddress, parse_address, parse_node
-from warren.model.patterns import NamePattern
+from warren.broker.cluster.addresses import NodeAddress, parse_address, parse_node
+from warren.broker.model.name_pattern import NamePattern
 from warren.node.listeners import ListenAddress
 
 _BYTE_SIZE = re.compile(r"(\d+)(|[kmg]b)", re.IGNORECASE)

@@ -4,7 +4,22 @@ What cannot be used is refused with one sentence before anything in it is change
 becomes ours: the lock comes first, so that of two nodes that start at once one makes it and the other is refused; then
 `NODE`, complete or not at all. A start that was cut off between the two leaves an empty directory, as it were.
 
-Not here: the files of the journal (`node.disk.files`), the metadata (`node.sqlite_store`).
+Not here: the files of the journal (`node.disk.directory`), the metadata (`node.disk.sqlite_store`).
+
+The journal's files as they are found at a start, before anything is written.
+
+Files that were being written when the node ended (`*.new`) never counted, and go; so does the index of a segment that
+is gone. What is not the journal's is left alone and named.
+
+Not here: what the bytes mean (`broker.journal.recovery`).
+
+All that a node keeps is deleted, in one step as far as anybody can tell: messages, definitions, its membership.
+
+A file says that it has begun. Whoever opens a directory with that file in it finishes the deletion first, so whatever
+interrupts it, afterwards the node has everything or nothing. What makes the directory the node's own stays: its name,
+its lock, its cookie; and so do files that others put there.
+
+Not here: leaving a cluster first (`node.cluster.stopped_member`).
 """
 
 import contextlib
@@ -12,19 +27,131 @@ import fcntl
 import os
 import pwd
 import re
+import shutil
 import stat
+from collections.abc import Callable
+from typing import TypeVar
 
+from warren.broker.journal.recovery import JournalFiles
 from warren.errors import ConfigError, StoreError
-from warren.node.disk import names
-from warren.node.disk.durable import FILE_MODE, replace_file, sync_directory, write_all
-from warren.node.disk.reset import delete_everything, finish_deletion
+from warren.node.disk import file_names
+from warren.node.disk.file_io import FILE_MODE, replace_file, sync_directory, write_all
+
+T = TypeVar("T")
+
+_OTHERS = (file_names.CHECKPOINT, file_names.SPARE, file_names.IDENTITY)
+
+
+class FoundJournalFiles(JournalFiles):
+    """The real files behind the port that recovery reads."""
+
+    def __init__(self, journal: str, tidy: bool = True) -> None:
+        """`tidy`: remove what never counted."""
+        self._journal = journal
+        self._segments: list[int] = []
+        self.strangers: list[str] = []
+        for name in sorted(_os_error_reported(journal, os.listdir)):
+            number = file_names.segment_number(name)
+            if number is not None:
+                self._segments.append(number)
+            elif name.endswith(file_names.UNFINISHED_SUFFIX):
+                if tidy:
+                    self._remove(name)
+            elif file_names.index_number(name) is None and name not in _OTHERS:
+                self.strangers.append(name)
+        if tidy:
+            self._remove_lone_indexes()
+
+    def checkpoint(self) -> bytes | None:
+        return self._content(file_names.CHECKPOINT)
+
+    def segments(self) -> list[int]:
+        return self._segments
+
+    def segment(self, number: int) -> bytes:
+        name = file_names.segment_name(number)
+        content = self._content(name)
+        if content is None:
+            raise StoreError(f"{os.path.join(self._journal, name)} is missing")
+        return content
+
+    def index(self, number: int) -> bytes | None:
+        return self._content(file_names.index_name(number))
+
+    def has_index(self, number: int) -> bool:
+        return os.path.lexists(file_names.index_path(self._journal, number))
+
+    def _content(self, name: str) -> bytes | None:
+        path = os.path.join(self._journal, name)
+        return _os_error_reported(path, _read_file) if os.path.lexists(path) else None
+
+    def _remove_lone_indexes(self) -> None:
+        present = set(self._segments)
+        for name in os.listdir(self._journal):
+            number = file_names.index_number(name)
+            if number is not None and number not in present:
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        _os_error_reported(os.path.join(self._journal, name), os.unlink)
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _os_error_reported(path: str, act: Callable[[str], T]) -> T:
+    """What an act on a file gives, or the one sentence why it cannot be had."""
+    try:
+        return act(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be used: {error.strerror}") from error
+
+
+_KEPT_BY_THE_NODE = (
+    file_names.CLUSTER,
+    file_names.FOUNDING,
+    file_names.METADATA,
+    f"{file_names.METADATA}-wal",
+    f"{file_names.METADATA}-shm",
+    file_names.JOURNAL,
+    file_names.STREAMS,
+    file_names.ETCD,
+    file_names.ETCD_IDENTITY,
+)
+
+
+def delete_everything(data_dir: str) -> None:
+    """To be called with the directory locked, and nothing in it open."""
+    replace_file(os.path.join(data_dir, file_names.RESET), b"everything the node keeps is being deleted\n")
+    finish_deletion(data_dir)
+
+
+def finish_deletion(data_dir: str) -> None:
+    """Do what was begun; nothing if nothing was."""
+    mark = os.path.join(data_dir, file_names.RESET)
+    if not os.path.exists(mark):
+        return
+    for name in _KEPT_BY_THE_NODE:
+        path = os.path.join(data_dir, name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.exists(path):
+            os.unlink(path)
+    sync_directory(data_dir)
+    os.unlink(mark)
+    sync_directory(data_dir)
+
 
 FORMAT = 1
 DIRECTORY_MODE = 0o750
 _MARK = re.compile(r"warren (\d{1,9})\n(?s:(.*))")
 _NAME = re.compile(r"name=(\S+)\n")
 # what a start that was cut off may leave, what an operator puts there first, and a file system into its root
-_AS_GOOD_AS_EMPTY = frozenset({names.LOCK, names.NODE + names.UNFINISHED_SUFFIX, names.COOKIE, "lost+found"})
+_AS_GOOD_AS_EMPTY = frozenset(
+    {file_names.LOCK, file_names.NODE + file_names.UNFINISHED_SUFFIX, file_names.COOKIE, "lost+found"}
+)
 _CHOOSE_ANOTHER = "choose another directory with --data"
 
 
@@ -33,9 +160,9 @@ class DataDirectory:
 
     def __init__(self, path: str, node_name: str) -> None:
         self.path = os.path.abspath(path)
-        self.metadata_path = os.path.join(self.path, names.METADATA)
-        self.journal_path = os.path.join(self.path, names.JOURNAL)
-        self.streams_path = os.path.join(self.path, names.STREAMS)
+        self.metadata_path = os.path.join(self.path, file_names.METADATA)
+        self.journal_path = os.path.join(self.path, file_names.JOURNAL)
+        self.streams_path = os.path.join(self.path, file_names.STREAMS)
         self._shown = f"--data {path}"
         self._lock = -1
         try:
@@ -75,13 +202,13 @@ class DataDirectory:
         self._mark(node_name)
 
     def delete_everything(self) -> None:
-        """The node has nothing any more; see `node.disk.reset`."""
+        """The node has nothing any more; see `node.disk.directory`."""
         delete_everything(self.path)
         self._make_journal()
 
     def _mark(self, node_name: str) -> None:
         mark = f"warren {FORMAT}\nname={node_name}\n"
-        replace_file(os.path.join(self.path, names.NODE), mark.encode())
+        replace_file(os.path.join(self.path, file_names.NODE), mark.encode())
 
     def _make_journal(self) -> None:
         if not os.path.isdir(self.journal_path):
@@ -119,7 +246,7 @@ class DataDirectory:
 
     def _kept_name(self) -> str:
         """The name of the node whose data this is; empty if there is none yet."""
-        mark_path = os.path.join(self.path, names.NODE)
+        mark_path = os.path.join(self.path, file_names.NODE)
         if not os.path.lexists(mark_path):
             if set(os.listdir(self.path)) - _AS_GOOD_AS_EMPTY:
                 raise ConfigError(f"{self._shown} holds files of another program; {_CHOOSE_ANOTHER}")
@@ -140,7 +267,7 @@ class DataDirectory:
         return name[1]
 
     def _locked(self) -> int:
-        path = os.path.join(self.path, names.LOCK)
+        path = os.path.join(self.path, file_names.LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)

@@ -12,7 +12,7 @@ A member of a cluster has its definitions in the cluster's store, which cannot b
 not know may be a queue of today, so nothing of that is left out: such a salvage is refused. And a salvaged journal is
 another one: its identity goes first, so that no mirrored queue counts on what may be left out.
 
-Not here: what is lost and what is not (`store.recovery`), how it is shown (`cli.journal`).
+Not here: what is lost and what is not (`broker.journal.recovery`), how it is shown (`cli.journal`).
 """
 
 import fcntl
@@ -24,27 +24,24 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from warren.broker.journal.checkpoint import decode_checkpoint
+from warren.broker.journal.journal import Journal
+from warren.broker.journal.recovery import JournalFiles, Recovery
+from warren.broker.journal.segment_report import SegmentReport, record_lines
+from warren.broker.metadata.definition_kinds import decode_definition
+from warren.broker.metadata.store import MetadataChangeLog, Snapshot
+from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
+from warren.broker.model.effects import DropSegments, SealSegment, WriteCheckpoint
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.model.turn import Turn
+from warren.broker.queues.arguments import STREAM, type_of
+from warren.broker.queues.settings import queue_settings
 from warren.errors import ConfigError, StoreError
-from warren.model.effects import DropSegments, KeepCheckpoint, Seal
-from warren.model.settings import BrokerSettings
-from warren.model.turn import Turn
-from warren.node.disk import names
-from warren.node.disk.directory import FORMAT
-from warren.node.disk.durable import reason_of, sync_directory
-from warren.node.disk.files import BootFiles
-from warren.node.disk.reserve import Reserve
-from warren.node.disk.writer import JournalWriter
-from warren.node.sqlite_store import SqliteStore
-from warren.queue.arguments import type_of
-from warren.queue.settings import settings_of
-from warren.queue.stream_arguments import STREAM
-from warren.store.checkpoint import decode_checkpoint
-from warren.store.definition_kinds import decode_definition
-from warren.store.journal import Journal
-from warren.store.metadata import Metadata, Snapshot
-from warren.store.recovery import JournalFiles, Recovery
-from warren.store.survey import SegmentSurvey, record_lines
-from warren.store.topology_definitions import ExchangeDefinition, QueueDefinition
+from warren.node.disk import file_names
+from warren.node.disk.directory import FORMAT, FoundJournalFiles
+from warren.node.disk.file_io import DescriptorReserve, os_error_text, sync_directory
+from warren.node.disk.journal_writer import JournalWriterThread
+from warren.node.disk.sqlite_store import SqliteStore
 
 DELAYING = "x-delayed-message"
 _MARK = re.compile(r"warren (\d{1,9})\nname=(\S+)\n")
@@ -56,13 +53,13 @@ _UNKNOWN_HERE = (
     "alone had is in what you moved"
 )
 
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
-class _ToldFiles(JournalFiles):
+class _ReportedJournalFiles(JournalFiles):
     """The journal's files; whoever wants to know is told which segment is being read."""
 
-    def __init__(self, files: BootFiles, tell: Tell) -> None:
+    def __init__(self, files: FoundJournalFiles, tell: ReportProgress) -> None:
         self._files = files
         self._tell = tell
 
@@ -84,7 +81,7 @@ class _ToldFiles(JournalFiles):
         return self._files.has_index(number)
 
 
-class Recovered:
+class OfflineRecovery:
     """What a start would find, or what salvage would leave."""
 
     def __init__(self, recovery: Recovery, journal: Journal, turn: Turn) -> None:
@@ -96,19 +93,19 @@ class Recovered:
 class OfflineDirectory:
     """A data directory, locked; `close` lets it go."""
 
-    def __init__(self, path: str, tell: Tell, shared: bool) -> None:
+    def __init__(self, path: str, tell: ReportProgress, shared: bool) -> None:
         self.path = os.path.abspath(path)
-        self.journal_path = os.path.join(self.path, names.JOURNAL)
+        self.journal_path = os.path.join(self.path, file_names.JOURNAL)
         self.format, self.node_name = _mark_of(self.path, path)
         self._lock = _locked(self.path, path, shared)
-        self._metadata_path = os.path.join(self.path, names.METADATA)
+        self._metadata_path = os.path.join(self.path, file_names.METADATA)
         try:
             if not os.path.isdir(self.journal_path):
                 raise ConfigError(f"{path} holds no journal")
-            self.files = _ToldFiles(BootFiles(self.journal_path, tidy=False), tell)
+            self.files = _ReportedJournalFiles(FoundJournalFiles(self.journal_path, tidy=False), tell)
             self.revision, self.values, self.incarnation = _read_metadata(self._metadata_path)
             self.owners = owners_of(self.values)
-            self.is_member = os.path.exists(os.path.join(self.path, names.CLUSTER))
+            self.is_member = os.path.exists(os.path.join(self.path, file_names.CLUSTER))
         except BaseException:
             self.close()
             raise
@@ -120,22 +117,22 @@ class OfflineDirectory:
 
     # -- looking
 
-    def recover(self, lenient: bool) -> Recovered:
+    def recover(self, lenient: bool) -> OfflineRecovery:
         """What recovery makes of the files; nothing of it is carried out."""
         turn = Turn()
-        journal = Journal(turn, Metadata(self.revision), BrokerSettings().segment_bytes, self.incarnation + 1)
+        journal = Journal(turn, MetadataChangeLog(self.revision), BrokerSettings().segment_bytes, self.incarnation + 1)
         for queue_id, owner in self.owners.items():
             journal.open(queue_id, True, owner.max_priority)
         # a member's own metadata does not tell which queues were deleted
         known_to = 0 if lenient and self.is_member else self.revision
         recovery = Recovery(journal, self.files, known_to, lenient)
         recovery.run()
-        return Recovered(recovery, journal, turn)
+        return OfflineRecovery(recovery, journal, turn)
 
-    def surveys(self) -> list[SegmentSurvey]:
+    def surveys(self) -> list[SegmentReport]:
         ends, numbers = self._ends(), self.files.segments()
         return [
-            SegmentSurvey(self.files.segment(number), number, ends.get(number, 0), number == numbers[-1])
+            SegmentReport(self.files.segment(number), number, ends.get(number, 0), number == numbers[-1])
             for number in numbers
         ]
 
@@ -160,11 +157,14 @@ class OfflineDirectory:
         if self.is_member and count:
             raise StoreError(
                 _UNKNOWN_HERE.format(
-                    path=self.path, count=count, metadata=names.METADATA, journal=os.path.join(self.path, names.JOURNAL)
+                    path=self.path,
+                    count=count,
+                    metadata=file_names.METADATA,
+                    journal=os.path.join(self.path, file_names.JOURNAL),
                 )
             )
 
-    def salvage(self, recovered: Recovered) -> str:
+    def salvage(self, recovered: OfflineRecovery) -> str:
         """Carry out a lenient recovery; where the files that it replaced are."""
         self.refuse_unknown(len(recovered.recovery.unknown))
         try:
@@ -181,50 +181,52 @@ class OfflineDirectory:
             finally:
                 metadata.close()
         except OSError as error:
-            raise StoreError(f"the journal cannot be salvaged: {reason_of(error)}") from error
+            raise StoreError(f"the journal cannot be salvaged: {os_error_text(error)}") from error
         return kept
 
-    def _keep_files(self, recovered: Recovered) -> str:
+    def _keep_files(self, recovered: OfflineRecovery) -> str:
         kept = os.path.join(self.path, f"salvage-{time.strftime('%Y%m%dT%H%M%S')}")
         os.mkdir(kept, 0o750)
-        for name in (names.METADATA, names.METADATA + _WAL_SUFFIX):
+        for name in (file_names.METADATA, file_names.METADATA + _WAL_SUFFIX):
             if os.path.exists(os.path.join(self.path, name)):
                 shutil.copy2(os.path.join(self.path, name), kept)
-        replaced = [names.index_name(order.segment) for order in recovered.orders if isinstance(order, Seal)]
-        replaced += [names.CHECKPOINT for order in recovered.orders if isinstance(order, KeepCheckpoint)]
+        replaced = [
+            file_names.index_name(order.segment) for order in recovered.orders if isinstance(order, SealSegment)
+        ]
+        replaced += [file_names.CHECKPOINT for order in recovered.orders if isinstance(order, WriteCheckpoint)]
         for name in replaced:
             if os.path.exists(os.path.join(self.journal_path, name)):
                 shutil.copy2(os.path.join(self.journal_path, name), kept)
         recovery = recovered.recovery
         for number in sorted({number for number, _from, _to in recovery.left_out} | set(recovery.unknown_in)):
-            shutil.copy2(names.segment_path(self.journal_path, number), kept)
+            shutil.copy2(file_names.segment_path(self.journal_path, number), kept)
         sync_directory(kept)
         sync_directory(self.path)
         return kept
 
     def _lose_identity(self) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(os.path.join(self.journal_path, names.IDENTITY))
+            os.unlink(os.path.join(self.journal_path, file_names.IDENTITY))
         sync_directory(self.journal_path)
 
-    def _write(self, recovered: Recovered, metadata: SqliteStore) -> None:
+    def _write(self, recovered: OfflineRecovery, metadata: SqliteStore) -> None:
         failures: list[Exception] = []
-        reserve = Reserve()
-        writer = JournalWriter(
+        reserve = DescriptorReserve()
+        writer = JournalWriterThread(
             self.journal_path, metadata, lambda _event: None, failures.append, lambda _number: None, reserve
         )
         for order in recovered.orders:
             # what nobody needs any more goes when the node starts, and segments are left as they were found
-            if isinstance(order, Seal):
-                writer.order(Seal(order.segment, order.index, 0))
+            if isinstance(order, SealSegment):
+                writer.order(SealSegment(order.segment, order.index, 0))
             elif not isinstance(order, DropSegments):
                 writer.order(order)
         writer.close()
         if failures:
-            raise StoreError(f"the journal cannot be salvaged: {reason_of(failures[0])}")
+            raise StoreError(f"the journal cannot be salvaged: {os_error_text(failures[0])}")
 
 
-class Owner:
+class MessageOwner:
     """A queue, a stream or an exchange that messages belong to."""
 
     def __init__(self, kind: str, vhost: str, name: str, max_priority: int) -> None:
@@ -234,30 +236,30 @@ class Owner:
         self.max_priority = max_priority
 
 
-def owners_of(values: Snapshot) -> dict[int, Owner]:
+def owners_of(values: Snapshot) -> dict[int, MessageOwner]:
     """By their numbers, those whose messages are in the journal."""
-    owners: dict[int, Owner] = {}
+    owners: dict[int, MessageOwner] = {}
     for key, (created, value) in sorted(values.items()):
         definition = decode_definition(key, value)
         if isinstance(definition, QueueDefinition):
-            top = int(settings_of(definition.arguments).max_priority)
+            top = int(queue_settings(definition.arguments).max_priority)
             kind = "stream" if type_of(definition.arguments) == STREAM else "queue"
-            owners[created] = Owner(kind, definition.vhost, definition.name, top)
+            owners[created] = MessageOwner(kind, definition.vhost, definition.name, top)
         elif isinstance(definition, ExchangeDefinition) and definition.type == DELAYING:
-            owners[created] = Owner("exchange", definition.vhost, definition.name, 0)
+            owners[created] = MessageOwner("exchange", definition.vhost, definition.name, 0)
     return owners
 
 
 def _mark_of(path: str, shown: str) -> tuple[int, str]:
     """The format of a data directory, and the name of its node."""
-    mark_path = os.path.join(path, names.NODE)
+    mark_path = os.path.join(path, file_names.NODE)
     try:
         with open(mark_path, "rb") as file:
             text = file.read(4096).decode()
     except FileNotFoundError as error:
-        raise ConfigError(f"{shown} is not a data directory of Warren: it has no file {names.NODE}") from error
+        raise ConfigError(f"{shown} is not a data directory of Warren: it has no file {file_names.NODE}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{mark_path} cannot be read: {reason_of(error)}") from error
+        raise ConfigError(f"{mark_path} cannot be read: {os_error_text(error)}") from error
     mark = _MARK.fullmatch(text)
     if mark is None:
         raise ConfigError(f"the file {mark_path} is damaged; it should read 'warren {FORMAT}' and 'name=NAME@HOST'")
@@ -270,7 +272,7 @@ def _mark_of(path: str, shown: str) -> tuple[int, str]:
 
 def _locked(path: str, shown: str, shared: bool) -> int:
     """The lock of the directory, which a node must not have."""
-    lock_path = os.path.join(path, names.LOCK)
+    lock_path = os.path.join(path, file_names.LOCK)
     try:
         descriptor = os.open(lock_path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -292,7 +294,7 @@ def _read_metadata(path: str) -> tuple[int, Snapshot, int]:
     if not os.path.exists(path):
         raise StoreError(f"{path} is missing: without it nobody knows whose the messages are")
     with tempfile.TemporaryDirectory(prefix="warren-") as directory:
-        copy = os.path.join(directory, names.METADATA)
+        copy = os.path.join(directory, file_names.METADATA)
         for suffix in ("", _WAL_SUFFIX):
             if os.path.exists(path + suffix):
                 shutil.copyfile(path + suffix, copy + suffix)

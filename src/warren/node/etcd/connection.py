@@ -3,16 +3,16 @@
 Each endpoint has a channel of its own. Calls go to one of them until it fails; whoever sees it fail moves all later
 calls to the next. Every call has a deadline, because a member that was cut off waits for a majority for ever.
 
-There are two kinds of failure. `Declined`: etcd looked at the call and will not do it. `NoAnswer`: the call may or may
-not have been carried out, or may be carried out later; whoever changes something must find out before going on. `Full`
-is of both kinds: etcd will do nothing more that needs room, but may have done this.
+There are two kinds of failure. `Declined`: etcd looked at the call and will not do it. `EtcdUnavailable`: the call may
+or may not have been carried out, or may be carried out later; whoever changes something must find out before going on.
+`EtcdFull` is of both kinds: etcd will do nothing more that needs room, but may have done this.
 
 A user's token is asked for when etcd wants one, and again when it does not take the one there is.
 
 Invariant: all answers come from one etcd. A member of another, behind an address that was given away, is a
 `StoreError`, because its keys and revisions mean something else.
 
-Not here: what is asked (`node.etcd.messages`), streams that go on over failures (`node.etcd.watching`).
+Not here: what is asked (`node.etcd.messages`), streams that go on over failures (`node.etcd.watch`).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ import grpc.aio
 
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages
-from warren.node.etcd.protobuf import Message
+from warren.node.etcd.messages import ProtobufMessage
 from warren.node.tls import TlsFiles
 
 CALL_DEADLINE_S = 2.0
@@ -63,15 +63,15 @@ _SENTENCES = {
 }
 
 
-class NoAnswer(ConnectionError):
+class EtcdUnavailable(ConnectionError):
     """No member told what became of the call."""
 
 
-class Declined(StoreError):
+class EtcdDeclined(StoreError):
     """A member looked at the call and did not do it."""
 
 
-class Full(Declined):
+class EtcdFull(EtcdDeclined):
     """There is no room, or this was the last: etcd may have done it, and answered as it does from then on."""
 
 
@@ -112,25 +112,25 @@ class EtcdConnection:
 
     async def call(
         self, method: str, request: bytes, deadline_s: float = CALL_DEADLINE_S, endpoint: str = ""
-    ) -> Message:
+    ) -> ProtobufMessage:
         """Ask one member, once."""
         asked = endpoint or self.endpoint
         try:
             answer = await self._authorized(asked, method, request, deadline_s)
-        except NoAnswer:
+        except EtcdUnavailable:
             self.give_up(asked)
             raise
         self._check_cluster(answer, asked)
         return answer
 
-    async def ask(self, method: str, request: bytes, patience_s: float = PATIENCE_S) -> Message:
+    async def ask(self, method: str, request: bytes, patience_s: float = PATIENCE_S) -> ProtobufMessage:
         """Ask one member after the other until one answers: only for what may be carried out twice."""
         loop = asyncio.get_running_loop()
         end = loop.time() + patience_s
         while True:
             try:
                 return await self.call(method, request, min(CALL_DEADLINE_S, max(end - loop.time(), _PAUSE_S)))
-            except NoAnswer:
+            except EtcdUnavailable:
                 if loop.time() + _PAUSE_S >= end:
                     raise
                 await asyncio.sleep(_PAUSE_S)
@@ -155,13 +155,13 @@ class EtcdConnection:
             await channel.close()
         self._channels.clear()
 
-    async def _authorized(self, endpoint: str, method: str, request: bytes, deadline_s: float) -> Message:
+    async def _authorized(self, endpoint: str, method: str, request: bytes, deadline_s: float) -> ProtobufMessage:
         if self._address.user and not self._token:
             await self._authenticate(endpoint, deadline_s)
         try:
             return await self._attempt(endpoint, method, request, deadline_s)
-        except Declined as declined:
-            if not (self._address.user and is_token_trouble(str(declined))):
+        except EtcdDeclined as declined:
+            if not (self._address.user and is_token_error(str(declined))):
                 raise
         await self._authenticate(endpoint, deadline_s)
         return await self._attempt(endpoint, method, request, deadline_s)
@@ -171,14 +171,14 @@ class EtcdConnection:
         request = messages.credentials(self._address.user, self._address.password)
         self._token = messages.token(await self._attempt(endpoint, messages.AUTHENTICATE, request, deadline_s))
 
-    async def _attempt(self, endpoint: str, method: str, request: bytes, deadline_s: float) -> Message:
+    async def _attempt(self, endpoint: str, method: str, request: bytes, deadline_s: float) -> ProtobufMessage:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel(endpoint).unary_unary(method)
         try:
-            return Message(await call(request, timeout=deadline_s, metadata=self._metadata()))
+            return ProtobufMessage(await call(request, timeout=deadline_s, metadata=self._metadata()))
         except grpc.aio.AioRpcError as error:
-            raise failure(error.code(), error.details() or "", endpoint) from None
+            raise error_of_call(error.code(), error.details() or "", endpoint) from None
         except ValueError as error:
-            raise NoAnswer(f"{endpoint} does not answer as etcd does: {error}") from error
+            raise EtcdUnavailable(f"{endpoint} does not answer as etcd does: {error}") from error
 
     def _metadata(self) -> list[tuple[str, str]]:
         return [("token", self._token)] if self._token else []
@@ -193,7 +193,7 @@ class EtcdConnection:
             self._channels[endpoint] = channel
         return channel
 
-    def _check_cluster(self, answer: Message, endpoint: str) -> None:
+    def _check_cluster(self, answer: ProtobufMessage, endpoint: str) -> None:
         cluster = messages.cluster_of(answer)
         if self._cluster == 0:
             self._cluster = cluster
@@ -201,18 +201,18 @@ class EtcdConnection:
             raise StoreError(f"{endpoint} belongs to another etcd cluster than the members asked before")
 
 
-def failure(code: grpc.StatusCode, details: str, endpoint: str) -> NoAnswer | Declined:
+def error_of_call(code: grpc.StatusCode, details: str, endpoint: str) -> EtcdUnavailable | EtcdDeclined:
     """What an error of a call means."""
     if code in _DEFINITE and _BUSY not in details:
         reason = details.removeprefix("etcdserver: ").removeprefix("mvcc: ")
-        kind = Full if reason == _FULL else Declined
+        kind = EtcdFull if reason == _FULL else EtcdDeclined
         return kind(_SENTENCES.get(reason, f"the metadata store refuses: {reason}"))
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return NoAnswer(f"the metadata store at {endpoint} does not answer in time")
-    return NoAnswer(f"the metadata store at {endpoint} cannot be reached: {details}")
+        return EtcdUnavailable(f"the metadata store at {endpoint} does not answer in time")
+    return EtcdUnavailable(f"the metadata store at {endpoint} cannot be reached: {details}")
 
 
-def is_token_trouble(reason: str) -> bool:
+def is_token_error(reason: str) -> bool:
     """Whether another token may help."""
     return any(trouble in reason for trouble in _TOKEN_TROUBLE)
 

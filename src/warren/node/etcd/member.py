@@ -17,9 +17,17 @@ What is in `member.json` beside the data: the host and the ports (kept unless ot
 know them), the member's id, and where other members were last seen, for a learner that was interrupted before its
 promotion. A member that is to listen elsewhere is started there, reaches the others, and tells them.
 
-Invariant: a member that has no data never starts under an id that etcd knows already (`node.etcd.quorum`).
+Invariant: a member that has no data never starts under an id that etcd knows already (`node.etcd.member`).
 
 Not here: which etcd, and its arguments (`node.etcd.program`), what is stored in it (`node.etcd.store`).
+
+Who belongs to etcd, and the room that it takes: what is asked of all its members together.
+
+A member joins as a learner: it has no vote, so that one that never comes up costs the others nothing, and is promoted
+once it has caught up. One that lost its data must not come back under its old id, because it would have forgotten what
+it promised to the others: whoever bears its name or its address is removed, and it joins as another.
+
+Not here: the process of a member (`node.etcd.member`).
 """
 
 import asyncio
@@ -31,11 +39,126 @@ from pathlib import Path
 from typing import Any
 
 from warren.errors import ConfigError, StoreError
-from warren.node.etcd import messages, program, quorum
-from warren.node.etcd.connection import EtcdAddress, EtcdConnection, NoAnswer
-from warren.node.etcd.messages import Member, Status
-from warren.node.etcd.program import EtcdProcess, MemberSettings
+from warren.node.etcd import messages, program
+from warren.node.etcd.connection import EtcdAddress, EtcdConnection, EtcdDeclined, EtcdUnavailable
+from warren.node.etcd.messages import EtcdMemberRecord, EtcdStatus
+from warren.node.etcd.program import EtcdMemberSettings, EtcdProcess
 from warren.node.logs import Log
+
+PATIENCE_S = 60.0
+_PAUSE_S = 0.2
+_STRAY_S = 20.0
+_RELIEF_PATIENCE_S = 30.0
+# an id that was removed a moment ago is given out again within the same second, and refused; a member that lags behind
+# takes one that has its vote for a learner
+_NOT_YET = (
+    "member not found",
+    "can only promote a learner",
+    "in sync with leader",
+    "too many learner members",
+    "unhealthy cluster",
+    "not enough started members",
+)
+
+
+async def list_members(connection: EtcdConnection) -> list[EtcdMemberRecord]:
+    return messages.members(await connection.ask(messages.MEMBER_LIST, b""))
+
+
+async def add_learner(connection: EtcdConnection, name: str, peer_url: str) -> list[EtcdMemberRecord]:
+    """Have a member there that has not started yet; all members, this one without a name.
+
+    Whoever has this name or this address is an earlier life of it and is removed. So is a learner that never started
+    and stands in the way, because there is only one at a time: whoever meant to be it has given up.
+    """
+    loop = asyncio.get_running_loop()
+    strays: dict[int, float] = {}
+    end = loop.time() + PATIENCE_S
+    while True:
+        trouble: EtcdDeclined | EtcdUnavailable
+        try:
+            for member in await list_members(connection):
+                seen = strays.setdefault(member.id, loop.time()) if not member.name else loop.time()
+                if member.name == name or peer_url in member.peer_urls or loop.time() > seen + _STRAY_S:
+                    await connection.call(messages.MEMBER_REMOVE, messages.member_id(member.id))
+            await connection.call(messages.MEMBER_ADD, messages.member_addition(peer_url))
+            return await list_members(connection)
+        except (EtcdDeclined, EtcdUnavailable) as error:
+            # what was under way is seen by the next look at the members
+            trouble = error
+        await _wait(trouble, end)
+
+
+async def update_member_address(connection: EtcdConnection, member: int, peer_url: str) -> None:
+    """Have all members know that this one is reached there; for ever if nobody answers."""
+    while True:
+        trouble: EtcdDeclined | EtcdUnavailable
+        try:
+            found = [each for each in await list_members(connection) if each.id == member]
+            if not found or found[0].peer_urls == (peer_url,):
+                return
+            await connection.call(messages.MEMBER_UPDATE, messages.member_address(member, peer_url))
+            continue
+        except (EtcdDeclined, EtcdUnavailable) as error:
+            trouble = error
+        await _wait(trouble, None)
+
+
+async def promote_learner(connection: EtcdConnection, peer_url: str) -> None:
+    """Give the learner at this address its vote, as soon as it has caught up; for ever if nobody answers."""
+    while True:
+        trouble: EtcdDeclined | EtcdUnavailable
+        try:
+            found = [member for member in await list_members(connection) if peer_url in member.peer_urls]
+            if not found:
+                raise StoreError(f"the etcd member at {peer_url} was removed from its cluster")
+            if not found[0].learner:
+                return
+            await connection.call(messages.MEMBER_PROMOTE, messages.member_id(found[0].id))
+            continue
+        except (EtcdDeclined, EtcdUnavailable) as error:
+            trouble = error
+        await _wait(trouble, None)
+
+
+async def remove_member(connection: EtcdConnection, name: str) -> bool:
+    """Whether there was a member of this name; now there is none."""
+    end = asyncio.get_running_loop().time() + PATIENCE_S
+    removed = False
+    while True:
+        trouble: EtcdDeclined | EtcdUnavailable
+        try:
+            found = [member for member in await list_members(connection) if member.name == name]
+            if not found:
+                return removed
+            removed = True
+            await connection.call(messages.MEMBER_REMOVE, messages.member_id(found[0].id))
+            continue
+        except (EtcdDeclined, EtcdUnavailable) as error:
+            trouble = error
+        await _wait(trouble, end)
+
+
+async def reclaim_space(connection: EtcdConnection) -> None:
+    """Have the member that answers give back the room of what was overwritten or deleted, and take changes again."""
+    answer = await connection.ask(messages.RANGE, messages.range_request(b"/"))
+    compaction = messages.compaction(messages.revision_of(answer))
+    # declined if nothing happened since it was done last
+    with suppress(EtcdDeclined):
+        await connection.call(messages.COMPACT, compaction, _RELIEF_PATIENCE_S)
+    await connection.call(messages.DEFRAGMENT, b"", _RELIEF_PATIENCE_S)
+    member = messages.status(await connection.ask(messages.STATUS, b"")).member_id
+    await connection.ask(messages.ALARM, messages.disarm_space_alarm(member))
+
+
+async def _wait(trouble: EtcdDeclined | EtcdUnavailable, end: float | None) -> None:
+    """Before the next attempt, if another one may help."""
+    if isinstance(trouble, EtcdDeclined) and not any(reason in str(trouble) for reason in _NOT_YET):
+        raise trouble
+    if end is not None and asyncio.get_running_loop().time() > end:
+        raise EtcdUnavailable(f"the members of etcd do not agree to it: {trouble}")
+    await asyncio.sleep(_PAUSE_S)
+
 
 START_PATIENCE_S = 30.0
 ABANDON_PATIENCE_S = 20.0
@@ -51,7 +174,7 @@ _REMOVED = "removed from the cluster"
 class EtcdMember:
     """One node's member. To be used within one event loop; `close` leaves the process running, `stop` ends it."""
 
-    def __init__(self, settings: MemberSettings, log: Log) -> None:
+    def __init__(self, settings: EtcdMemberSettings, log: Log) -> None:
         self._settings = settings
         self._log = log
         self._directory = Path(settings.directory).resolve()
@@ -81,7 +204,7 @@ class EtcdMember:
     @property
     def peer_url(self) -> str:
         """Where other members reach it."""
-        return program.url(self._settings, self._address_of("peer_port"))
+        return program.member_url(self._settings, self._address_of("peer_port"))
 
     async def found(self) -> None:
         """Be the first member of a new etcd."""
@@ -96,7 +219,7 @@ class EtcdMember:
         self._prepare(endpoints)
         others = self._connection_to(endpoints)
         try:
-            listed = await quorum.add_learner(others, self._settings.name, self.peer_url)
+            listed = await add_learner(others, self._settings.name, self.peer_url)
             await self._start(_initial_cluster(self._settings.name, self.peer_url, listed), "existing")
             await self.ready()
         finally:
@@ -198,25 +321,25 @@ class EtcdMember:
         is_full = any(_FULL in error for error in status.errors)
         if not is_full and not (status.size_bytes > _ROOM_BYTES and status.used_bytes < status.size_bytes // 2):
             return False
-        await quorum.relieve(self._connection())
+        await reclaim_space(self._connection())
         now = await self.status()
         self._log.warning("etcd.relieved", full=is_full, before_bytes=status.size_bytes, bytes=now.size_bytes)
         return True
 
-    async def status(self) -> Status:
+    async def status(self) -> EtcdStatus:
         """What the member says of itself."""
         return messages.status(await self._connection().ask(messages.STATUS, b""))
 
-    async def members(self) -> list[Member]:
+    async def members(self) -> list[EtcdMemberRecord]:
         """All members, as a majority knows them."""
-        return await quorum.members(self._connection())
+        return await list_members(self._connection())
 
     async def _be_removed(self) -> None:
         anybody = self._connection_to([self.endpoint, *self._notes["endpoints"]])
         try:
             # the last one has nobody who could, or who would miss it
-            if len(await quorum.members(anybody)) > 1:
-                await quorum.remove(anybody, self._settings.name)
+            if len(await list_members(anybody)) > 1:
+                await remove_member(anybody, self._settings.name)
         finally:
             await anybody.close()
 
@@ -231,7 +354,7 @@ class EtcdMember:
         for wanted, kind in ((settings.client_port, "client_port"), (settings.peer_port, "peer_port")):
             port = wanted or self._notes.get(kind, 0)
             if port:
-                await program.released(settings.host, port)
+                await program.wait_for_released_port(settings.host, port)
 
     def _prepare(self, endpoints: Sequence[str]) -> None:
         if self.has_data:
@@ -275,10 +398,10 @@ class EtcdMember:
         self._look_after()
 
     async def _whole_command(self, initial_cluster: str, state: str) -> list[str]:
-        binary = program.find(self._settings.binary)
+        binary = program.find_binary(self._settings.binary)
         await program.check_version(binary)
         peer = self._address_of("peer_port")
-        return [binary, *program.arguments(self._settings, self.endpoint, peer, initial_cluster, state)]
+        return [binary, *program.member_arguments(self._settings, self.endpoint, peer, initial_cluster, state)]
 
     def _spawn(self) -> None:
         pid = self._process.spawn()
@@ -320,9 +443,9 @@ class EtcdMember:
         self._write_notes()
         others = self._connection_to(self._notes["endpoints"] if status.learner else [self.endpoint])
         try:
-            await quorum.relocate(others, status.member_id, self.peer_url)
+            await update_member_address(others, status.member_id, self.peer_url)
             if status.learner:
-                await quorum.promote(others, self.peer_url)
+                await promote_learner(others, self.peer_url)
         except StoreError as trouble:
             self._give_up(f"the etcd member got no vote: {trouble}")
             return
@@ -335,12 +458,12 @@ class EtcdMember:
     async def _keep_room(self) -> None:
         while True:
             await asyncio.sleep(_ROOM_EVERY_S)
-            with suppress(NoAnswer, StoreError):
+            with suppress(EtcdUnavailable, StoreError):
                 await self.make_room()
 
-    async def _first_status(self) -> Status:
+    async def _first_status(self) -> EtcdStatus:
         while True:
-            with suppress(NoAnswer):
+            with suppress(EtcdUnavailable):
                 return await self.status()
             await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -378,7 +501,7 @@ class EtcdMember:
         unfinished.replace(self._directory / "member.json")
 
 
-def _initial_cluster(name: str, peer_url: str, listed: list[Member]) -> str:
+def _initial_cluster(name: str, peer_url: str, listed: list[EtcdMemberRecord]) -> str:
     """All members as etcd wants to be told of them; those that never started have no name yet."""
     pairs = [(member.name or f"unstarted-{member.id:x}", url) for member in listed for url in member.peer_urls]
     return ",".join(f"{name if url == peer_url else other}={url}" for other, url in pairs)

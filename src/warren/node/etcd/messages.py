@@ -3,11 +3,121 @@
 Requests are functions that give the bytes; answers are read field by field into what callers want of them.
 
 Not here: who is asked, and for how long (`node.etcd.connection`); what keys mean (`node.etcd.keys`).
+
+Protocol Buffers on the wire, as far as etcd's messages need them: numbers, and bytes that may be messages.
+
+A message is a row of fields, each a number that names it and a value; a field that has its default is left out, and one
+that nobody knows is passed over. That is little enough to have it here, typed, rather than a library and generated code
+for some thirty messages.
+
+Not here: which fields a message has (`node.etcd.messages`).
 """
 
 from dataclasses import dataclass
 
-from warren.node.etcd.protobuf import Message, message, number, octets, text
+_VARINT = 0
+_EIGHT_OCTETS = 1
+_OCTETS = 2
+_FOUR_OCTETS = 5
+_WRAP = 1 << 64
+_SIGN = 1 << 63
+
+
+def encode_number(field: int, value: int | bool) -> bytes:
+    """An integer, a truth value or an enumeration's member."""
+    return _varint(field << 3 | _VARINT) + _varint(int(value) % _WRAP) if value else b""
+
+
+def encode_bytes(field: int, value: bytes) -> bytes:
+    """A string of bytes."""
+    return encode_message(field, value) if value else b""
+
+
+def encode_text(field: int, value: str) -> bytes:
+    return encode_bytes(field, value.encode())
+
+
+def encode_message(field: int, value: bytes) -> bytes:
+    """Another message, there even if it is empty."""
+    return _varint(field << 3 | _OCTETS) + _varint(len(value)) + value
+
+
+class ProtobufMessage:
+    """A message that was received. Whatever is no message is a `ValueError`."""
+
+    __slots__ = ("_numbers", "_octets")
+
+    def __init__(self, data: bytes) -> None:
+        self._numbers: dict[int, int] = {}
+        self._octets: dict[int, list[bytes]] = {}
+        at = 0
+        while at < len(data):
+            tag, at = _read_varint(data, at)
+            kind = tag & 7
+            if kind == _VARINT:
+                self._numbers[tag >> 3], at = _read_varint(data, at)
+            elif kind == _OCTETS:
+                size, at = _read_varint(data, at)
+                if at + size > len(data):
+                    raise ValueError("a field reaches beyond its message")
+                self._octets.setdefault(tag >> 3, []).append(data[at : at + size])
+                at += size
+            elif kind in (_EIGHT_OCTETS, _FOUR_OCTETS):
+                at += 8 if kind == _EIGHT_OCTETS else 4
+            else:
+                raise ValueError(f"no field is of kind {kind}")
+
+    def number(self, field: int) -> int:
+        """A signed integer."""
+        value = self._numbers.get(field, 0)
+        return value - _WRAP if value & _SIGN else value
+
+    def identity(self, field: int) -> int:
+        """An unsigned integer."""
+        return self._numbers.get(field, 0)
+
+    def flag(self, field: int) -> bool:
+        return bool(self._numbers.get(field, 0))
+
+    def octets(self, field: int) -> bytes:
+        found = self._octets.get(field)
+        return found[-1] if found else b""
+
+    def text(self, field: int) -> str:
+        return self.octets(field).decode("utf-8", "replace")
+
+    def texts(self, field: int) -> list[str]:
+        return [octets.decode("utf-8", "replace") for octets in self._octets.get(field, ())]
+
+    def message(self, field: int) -> "ProtobufMessage":
+        return ProtobufMessage(self.octets(field))
+
+    def messages(self, field: int) -> "list[ProtobufMessage]":
+        return [ProtobufMessage(octets) for octets in self._octets.get(field, ())]
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    septets = bytearray()
+    while value >= 0x80:
+        septets.append(value & 0x7F | 0x80)
+        value >>= 7
+    septets.append(value)
+    return bytes(septets)
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        octet = data[at]
+        value |= (octet & 0x7F) << shift
+        at += 1
+        if octet < 0x80:
+            return value % _WRAP, at
+        shift += 7
+    raise ValueError("a number has no end")
+
 
 RANGE = "/etcdserverpb.KV/Range"
 TXN = "/etcdserverpb.KV/Txn"
@@ -45,7 +155,7 @@ class KeyValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class EtcdMemberRecord:
     """A member of etcd; one that never started has no name."""
 
     id: int
@@ -56,7 +166,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class EtcdStatus:
     """What one member says of itself."""
 
     member_id: int
@@ -69,7 +179,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class TxnAnswer:
+class TxnResponse:
     """Whether the compares held, and for each operation that was a read what it found."""
 
     succeeded: bool
@@ -78,7 +188,7 @@ class TxnAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchAnswer:
+class WatchResponse:
     """Events are keys with a value, or None as their value; those of one revision come together."""
 
     revision: int
@@ -89,122 +199,127 @@ class WatchAnswer:
     events: list[tuple[int, bytes, bytes | None]]
 
 
-def end_of(prefix: bytes) -> bytes:
+def prefix_end(prefix: bytes) -> bytes:
     """The first key behind all that begin so; the prefix must not end in 0xFF."""
     return prefix[:-1] + bytes((prefix[-1] + 1,))
 
 
-def range_of(key: bytes, end: bytes = b"", *, limit: int = 0, revision: int = 0) -> bytes:
-    return octets(1, key) + octets(2, end) + number(3, limit) + number(4, revision)
+def range_request(key: bytes, end: bytes = b"", *, limit: int = 0, revision: int = 0) -> bytes:
+    return encode_bytes(1, key) + encode_bytes(2, end) + encode_number(3, limit) + encode_number(4, revision)
 
 
-def reading(key: bytes, end: bytes = b"") -> bytes:
+def range_operation(key: bytes, end: bytes = b"") -> bytes:
     """An operation within a transaction, as the three below."""
-    return message(1, range_of(key, end))
+    return encode_message(1, range_request(key, end))
 
 
-def putting(key: bytes, value: bytes, lease: int = 0) -> bytes:
-    return message(2, octets(1, key) + octets(2, value) + number(3, lease))
+def put_operation(key: bytes, value: bytes, lease: int = 0) -> bytes:
+    return encode_message(2, encode_bytes(1, key) + encode_bytes(2, value) + encode_number(3, lease))
 
 
-def touching(key: bytes) -> bytes:
+def touch_operation(key: bytes) -> bytes:
     """Put a key that is there with the value that it has."""
-    return message(2, octets(1, key) + number(5, True) + number(6, True))
+    return encode_message(2, encode_bytes(1, key) + encode_number(5, True) + encode_number(6, True))
 
 
-def deleting(key: bytes, end: bytes = b"") -> bytes:
-    return message(3, octets(1, key) + octets(2, end))
+def delete_operation(key: bytes, end: bytes = b"") -> bytes:
+    return encode_message(3, encode_bytes(1, key) + encode_bytes(2, end))
 
 
-def unmodified(key: bytes, revision: int) -> bytes:
+def if_unmodified(key: bytes, revision: int) -> bytes:
     """A compare: the key was last changed by this revision; 0: it is missing."""
-    return number(2, _COMPARE_MODIFICATION) + octets(3, key) + number(6, revision)
+    return encode_number(2, _COMPARE_MODIFICATION) + encode_bytes(3, key) + encode_number(6, revision)
 
 
-def unmodified_since(prefix: bytes, revision: int) -> bytes:
+def if_prefix_unmodified(prefix: bytes, revision: int) -> bytes:
     """A compare: no key that begins so was changed after this revision."""
-    mark = number(1, _LESS) + number(2, _COMPARE_MODIFICATION) + octets(3, prefix) + number(6, revision + 1)
-    return mark + octets(64, end_of(prefix))
+    mark = (
+        encode_number(1, _LESS)
+        + encode_number(2, _COMPARE_MODIFICATION)
+        + encode_bytes(3, prefix)
+        + encode_number(6, revision + 1)
+    )
+    return mark + encode_bytes(64, prefix_end(prefix))
 
 
 def txn(compares: list[bytes], success: list[bytes], failure: list[bytes]) -> bytes:
-    parts = [message(1, compare) for compare in compares]
-    parts += [message(2, operation) for operation in success]
-    parts += [message(3, operation) for operation in failure]
+    parts = [encode_message(1, compare) for compare in compares]
+    parts += [encode_message(2, operation) for operation in success]
+    parts += [encode_message(3, operation) for operation in failure]
     return b"".join(parts)
 
 
 def watch_creation(key: bytes, end: bytes, start_revision: int) -> bytes:
-    return message(1, octets(1, key) + octets(2, end) + number(3, start_revision))
+    return encode_message(1, encode_bytes(1, key) + encode_bytes(2, end) + encode_number(3, start_revision))
 
 
 def watch_progress() -> bytes:
-    return message(3, b"")
+    return encode_message(3, b"")
 
 
 def lease_grant(ttl_s: int) -> bytes:
-    return number(1, ttl_s)
+    return encode_number(1, ttl_s)
 
 
 def lease_id(lease: int) -> bytes:
     """To revoke it, or to keep it alive."""
-    return number(1, lease)
+    return encode_number(1, lease)
 
 
 def member_addition(peer_url: str) -> bytes:
     """As a learner: it has no vote until it is promoted."""
-    return text(1, peer_url) + number(2, True)
+    return encode_text(1, peer_url) + encode_number(2, True)
 
 
 def member_address(member: int, peer_url: str) -> bytes:
     """Where the others reach it from now on."""
-    return number(1, member) + text(2, peer_url)
+    return encode_number(1, member) + encode_text(2, peer_url)
 
 
 def member_id(member: int) -> bytes:
     """To promote it, or to remove it."""
-    return number(1, member)
+    return encode_number(1, member)
 
 
 def compaction(revision: int) -> bytes:
     """And the pages are free on return."""
-    return number(1, revision) + number(2, True)
+    return encode_number(1, revision) + encode_number(2, True)
 
 
-def space_alarm_over(member: int) -> bytes:
-    return number(1, _DISARM) + number(2, member) + number(3, _NO_SPACE)
+def disarm_space_alarm(member: int) -> bytes:
+    return encode_number(1, _DISARM) + encode_number(2, member) + encode_number(3, _NO_SPACE)
 
 
 def credentials(user: str, password: str) -> bytes:
-    return text(1, user) + text(2, password)
+    return encode_text(1, user) + encode_text(2, password)
 
 
-def revision_of(answer: Message) -> int:
+def revision_of(answer: ProtobufMessage) -> int:
     return answer.message(1).number(3)
 
 
-def cluster_of(answer: Message) -> int:
+def cluster_of(answer: ProtobufMessage) -> int:
     """The id of the cluster that answered."""
     return answer.message(1).identity(1)
 
 
-def key_values(answer: Message) -> list[KeyValue]:
+def key_values(answer: ProtobufMessage) -> list[KeyValue]:
     """Of a range."""
     return [_key_value(found) for found in answer.messages(2)]
 
 
-def has_more(answer: Message) -> bool:
+def has_more(answer: ProtobufMessage) -> bool:
     return answer.flag(3)
 
 
-def txn_answer(answer: Message) -> TxnAnswer:
+def txn_response(answer: ProtobufMessage) -> TxnResponse:
     found = [key_values(read) for response in answer.messages(3) for read in response.messages(1)]
-    return TxnAnswer(answer.flag(2), revision_of(answer), found)
+    return TxnResponse(answer.flag(2), revision_of(answer), found)
 
 
-def watch_answer(data: bytes) -> WatchAnswer:
-    answer = Message(data)
-    return WatchAnswer(
+def watch_response(data: bytes) -> WatchResponse:
+    answer = ProtobufMessage(data)
+    return WatchResponse(
         revision_of(answer),
         answer.flag(3),
         answer.flag(4),
@@ -214,26 +329,28 @@ def watch_answer(data: bytes) -> WatchAnswer:
     )
 
 
-def granted_lease(answer: Message) -> int:
+def granted_lease(answer: ProtobufMessage) -> int:
     return answer.number(2)
 
 
 def remaining_ttl_s(data: bytes) -> int:
     """0: the lease is gone."""
-    return Message(data).number(3)
+    return ProtobufMessage(data).number(3)
 
 
-def members(answer: Message) -> list[Member]:
+def members(answer: ProtobufMessage) -> list[EtcdMemberRecord]:
     """Of a list of members."""
     return [member_in(found) for found in answer.messages(2)]
 
 
-def member_in(found: Message) -> Member:
-    return Member(found.identity(1), found.text(2), tuple(found.texts(3)), tuple(found.texts(4)), found.flag(5))
+def member_in(found: ProtobufMessage) -> EtcdMemberRecord:
+    return EtcdMemberRecord(
+        found.identity(1), found.text(2), tuple(found.texts(3)), tuple(found.texts(4)), found.flag(5)
+    )
 
 
-def status(answer: Message) -> Status:
-    return Status(
+def status(answer: ProtobufMessage) -> EtcdStatus:
+    return EtcdStatus(
         answer.message(1).identity(2),
         answer.text(2),
         answer.number(3),
@@ -244,14 +361,14 @@ def status(answer: Message) -> Status:
     )
 
 
-def token(answer: Message) -> str:
+def token(answer: ProtobufMessage) -> str:
     return answer.text(2)
 
 
-def _key_value(found: Message) -> KeyValue:
+def _key_value(found: ProtobufMessage) -> KeyValue:
     return KeyValue(found.octets(1), found.number(2), found.number(3), found.octets(5), found.number(6))
 
 
-def _event(event: Message) -> tuple[int, bytes, bytes | None]:
+def _event(event: ProtobufMessage) -> tuple[int, bytes, bytes | None]:
     kept = event.message(2)
     return kept.number(3), kept.octets(1), None if event.number(1) == _DELETED else kept.octets(5)

@@ -8,9 +8,21 @@ The process is in a session of its own, and nobody's but for its data directory:
 of a process has found it, whether it started it or a node before it did.
 
 Not here: when it is started and ended (`node.etcd.member`).
+
+Certificates for etcd's ports, made from the cookie that the nodes of a cluster share.
+
+Whoever has the cookie can work out one and the same key; it is that of an authority, and each node issues a certificate
+for itself with it. So both ends of every connection to etcd, and between its members, prove that they have the cookie,
+without ever sending it, and whoever listens learns nothing. The work it takes to get from the cookie to the key makes
+guessing slow. The authority's key is never written.
+
+The files are made once, and again when the cookie or the host is another.
+
+Not here: certificates that the operator provides (`node.config`), links between nodes (`node.peers`).
 """
 
 import asyncio
+import hashlib
 import ipaddress
 import os
 import re
@@ -19,6 +31,7 @@ import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from warren.errors import ConfigError, StoreError
@@ -51,7 +64,7 @@ _FIXED = (
 
 
 @dataclass(frozen=True)
-class MemberSettings:
+class EtcdMemberSettings:
     """A member: its directory and name, the cluster it is of, and where it listens. Port 0: a free one, for good."""
 
     directory: str
@@ -70,7 +83,7 @@ class MemberSettings:
 class EtcdProcess:
     """The process that has a member's data directory, once it was found or spawned."""
 
-    def __init__(self, settings: MemberSettings) -> None:
+    def __init__(self, settings: EtcdMemberSettings) -> None:
         self._mark = data_argument(settings).encode()
         self._log_path = Path(settings.directory).resolve() / "etcd.log"
         self._pid = 0
@@ -140,7 +153,7 @@ class EtcdProcess:
         return False
 
 
-def find(wanted: str) -> str:
+def find_binary(wanted: str) -> str:
     """The wanted binary, or the one of this machine. A `ConfigError` if there is none."""
     if wanted:
         found = shutil.which(wanted)
@@ -187,27 +200,29 @@ def refuse_version(binary: str, told: str) -> None:
         raise ConfigError(f"{binary} is etcd {name}; versions 3.5.0 to 3.5.5 can lose data, use 3.5.6 or newer")
 
 
-def data_argument(settings: MemberSettings) -> str:
+def data_argument(settings: EtcdMemberSettings) -> str:
     """The argument by which the process of this member is known."""
     return f"--data-dir={Path(settings.directory).resolve() / 'data'}"
 
 
-def url(settings: MemberSettings, address: str) -> str:
+def member_url(settings: EtcdMemberSettings, address: str) -> str:
     return f"{'http' if settings.tls is None else 'https'}://{address}"
 
 
-def arguments(settings: MemberSettings, client: str, peer: str, initial_cluster: str, state: str) -> list[str]:
+def member_arguments(
+    settings: EtcdMemberSettings, client: str, peer: str, initial_cluster: str, state: str
+) -> list[str]:
     """`client` and `peer` are the addresses others are told. Etcd looks at the initial cluster only without data."""
     found = [
         f"--name={settings.name}",
         data_argument(settings),
-        f"--listen-client-urls={url(settings, _listening(client))}",
-        f"--advertise-client-urls={url(settings, client)}",
-        f"--listen-peer-urls={url(settings, _listening(peer))}",
-        f"--initial-advertise-peer-urls={url(settings, peer)}",
+        f"--listen-client-urls={member_url(settings, _listening(client))}",
+        f"--advertise-client-urls={member_url(settings, client)}",
+        f"--listen-peer-urls={member_url(settings, _listening(peer))}",
+        f"--initial-advertise-peer-urls={member_url(settings, peer)}",
         f"--initial-cluster-token={settings.cluster}",
         f"--initial-cluster-state={state}",
-        f"--initial-cluster={initial_cluster or f'{settings.name}={url(settings, peer)}'}",
+        f"--initial-cluster={initial_cluster or f'{settings.name}={member_url(settings, peer)}'}",
         f"--heartbeat-interval={settings.heartbeat_ms}",
         f"--election-timeout={settings.election_ms}",
         f"--quota-backend-bytes={settings.quota_bytes}",
@@ -231,7 +246,7 @@ def free_port(host: str, wanted: int = 0) -> int:
         ) from error
 
 
-async def released(host: str, port: int) -> None:
+async def wait_for_released_port(host: str, port: int) -> None:
     """Wait a moment for a port that a process which has just been ended may still have."""
     for _ in range(_RELEASE_LOOKS):
         try:
@@ -271,3 +286,83 @@ def _resolved(host: str) -> str:
         return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
         raise ConfigError(f"the host {host}, where etcd is to listen, is not known: {error.strerror}") from error
+
+
+_SALT = b"warren: the authority of a cluster's etcd"
+_KEY_BYTES = 48
+_COST = {"n": 2**14, "r": 8, "p": 1}
+_FROM = datetime(2000, 1, 1, tzinfo=UTC)
+_UNTIL = datetime(2200, 1, 1, tzinfo=UTC)
+
+
+def issue_certificates(directory: str, cookie: bytes, host: str) -> TlsFiles:
+    """The certificate of a node that listens at this host, its key and the authority, as files in a directory."""
+    folder = Path(directory)
+    secret = hashlib.scrypt(cookie, salt=_SALT, dklen=_KEY_BYTES, **_COST)
+    stamp = hashlib.sha256(secret + host.encode()).hexdigest()
+    files = TlsFiles(str(folder / "authority.pem"), str(folder / "node.pem"), str(folder / "node.key"))
+    try:
+        if not _is_current(folder, stamp):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _issue(secret, host, files)
+            # last, so that files that are there in part are made again
+            _write(str(folder / "stamp"), stamp.encode())
+    except OSError as error:
+        raise ConfigError(f"the certificates for etcd cannot be kept in {directory}: {error.strerror}") from error
+    return files
+
+
+def _is_current(folder: Path, stamp: str) -> bool:
+    try:
+        return (folder / "stamp").read_text() == stamp
+    except FileNotFoundError:
+        return False
+
+
+def _issue(secret: bytes, host: str, files: TlsFiles) -> None:
+    # costs memory, and is needed only now
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    curve = ec.SECP256R1()
+    authority = ec.derive_private_key(int.from_bytes(secret, "big") % (curve.group_order - 1) + 1, curve)
+    own = ec.generate_private_key(curve)
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "warren cluster")])
+    root = (
+        x509.CertificateBuilder(issuer, issuer, authority.public_key(), x509.random_serial_number(), _FROM, _UNTIL)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(authority, hashes.SHA256())
+    )
+    hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    address = _address(host)
+    hosts.append(x509.DNSName(host) if address is None else x509.IPAddress(address))
+    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "warren node")])
+    leaf = (
+        x509.CertificateBuilder(issuer, subject, own.public_key(), x509.random_serial_number(), _FROM, _UNTIL)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .add_extension(usages, critical=False)
+        .sign(authority, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    _write(files.authorities, root.public_bytes(pem))
+    _write(files.certificate, leaf.public_bytes(pem))
+    _write(files.key, own.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _write(path: str, data: bytes) -> None:
+    """Whole or not at all, and for nobody else to read."""
+    unfinished = path + ".new"
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    os.replace(unfinished, path)

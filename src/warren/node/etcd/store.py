@@ -1,7 +1,7 @@
 """The metadata that the nodes of a cluster share, in etcd.
 
-The contract is that of every store (`store.metadata`), with what sharing adds: commits may end unknown, changes of
-others are watched, keys may be held. All calls go to whichever member answers; each is finished, or fails with a
+The contract is that of every store (`broker.metadata.store`), with what sharing adds: commits may end unknown, changes
+of others are watched, keys may be held. All calls go to whichever member answers; each is finished, or fails with a
 `ConnectionError`, within ten seconds.
 
 ::
@@ -12,24 +12,328 @@ others are watched, keys may be held. All calls go to whichever member answers; 
 Invariant: revisions never go back. A store whose revision is below one that this node has seen has lost changes or was
 made anew, which is a `StoreError`: the node's own state would be of another history.
 
-Not here: how a commit is made sure of (`node.etcd.proposals`), keys within etcd (`node.etcd.keys`), etcd's processes
+Not here: how a commit is made sure of (`node.etcd.store`), keys within etcd (`node.etcd.keys`), etcd's processes
 (`node.etcd.member`).
+
+Commits to etcd, and how each one ended, also when etcd's answer was lost.
+
+A transaction that got no answer may have been carried out, or may yet be, when a member that was stopped goes on.
+Reading the keys it changes does not tell, because others change them too. So each transaction also takes a *slot*, a
+key of this node alone:
+
+1. it holds only if the slot is as this node left it, and puts a token of its own there;
+2. no answer, or that there is no room: another transaction deletes the slot, if it is still as this node left it. If
+   that holds, the first one can never come about. If it does not, the slot has the first one's token, and says with
+   which revision it came about.
+
+::
+
+    slot as left, answer "no"     a key had moved: outdated
+    slot deleted by step 2        did not come about; tried again while there is time
+    slot has the token            agreed
+    anything else                 somebody else writes as this node: unknown
+
+Deleting needs no room, so a store that is full can still be asked. A slot is opened by reading it and putting it, again
+only if it is as it was read; a slot serves one transaction at a time, and there are as many as were ever under way.
+
+Invariant: nothing of ours that is still under way can come about once its outcome was told, unless that was `UNKNOWN`.
+
+Not here: what is compared and changed (`node.etcd.store`).
+
+The metadata of a lone node moves into etcd, once.
+
+Everything is put in pieces, each with a note of the revisions that created its keys. By those the journal knows queues
+and exchanges, so they must stay; etcd numbers its keys itself. So a key's creation is looked up in the note of the
+piece that first put it; for a key that came later etcd's revision tells (`EtcdStore.snapshot`).
+
+::
+
+    wipe what there is ──► claim ──► piece, piece, … ──► marker, and the claim goes
+
+The marker is written last: without it nobody takes what is here for a cluster's metadata, and the next attempt wipes it
+and begins anew. Every step holds only as long as the claim is the one this attempt made, so of two that are under way
+one ends with an error, and nothing that a lost attempt still had under way can spoil what came after it.
+
+Each step proves itself by a value that nobody else writes, so that one without an answer is simply tried again. Whoever
+knows that value, because it wrote it down first, can take its own attempt back, marker and all, until there is another
+node.
+
+Not here: where the snapshot comes from (`node.disk.sqlite_store`), what becomes of the file it was in.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
+from warren.broker.metadata.cluster_definitions import NODES
+from warren.broker.metadata.store import (
+    COMMITTED,
+    FAILED,
+    OUTDATED,
+    UNKNOWN,
+    CommitResult,
+    Compares,
+    RequestedChanges,
+    Snapshot,
+    key_prefix,
+    object_id,
+)
+from warren.broker.model.events import MetadataSnapshot
 from warren.errors import InvariantBroken, StoreError
-from warren.model.events import SharedSnapshot
-from warren.node.etcd import messages, moving
-from warren.node.etcd.connection import PATIENCE_S, Declined, EtcdConnection
-from warren.node.etcd.holding import Holding
-from warren.node.etcd.keys import KeySpace, Numbering
-from warren.node.etcd.messages import KeyValue
-from warren.node.etcd.proposals import Proposals
-from warren.node.etcd.watching import Changed, Replaced, Watching
-from warren.store.metadata import AGREED, OUTDATED, Compares, Decision, Snapshot, WantedChanges
-from warren.store.naming import name_of
+from warren.node.etcd import messages
+from warren.node.etcd.connection import PATIENCE_S, EtcdConnection, EtcdDeclined, EtcdFull, EtcdUnavailable
+from warren.node.etcd.keys import KeySpace, LeasedKey, RevisionMap
+from warren.node.etcd.messages import (
+    KeyValue,
+    ProtobufMessage,
+    TxnResponse,
+    encode_bytes,
+    encode_message,
+    encode_number,
+)
+from warren.node.etcd.watch import MetadataChanged, MetadataReplaced, MetadataWatch
+
+_UNOPENED = -1
+_PAUSE_S = 0.1
+_STRANGER = "another process writes to the metadata store under this node's name"
+
+
+class _Slot:
+    """A key of this node alone, and etcd's revision at which this node left it."""
+
+    __slots__ = ("key", "left_at")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.left_at = _UNOPENED
+
+
+class MetadataProposals:
+    """What this node proposes. Revisions here are etcd's own."""
+
+    def __init__(self, connection: EtcdConnection, keys: KeySpace, node: str) -> None:
+        self._connection = connection
+        self._keys = keys
+        self._node = node
+        self._idle: list[_Slot] = []
+        self._slots = 0
+        self._run = secrets.token_bytes(8)
+        self._proposed = 0
+
+    async def decide(self, compares: list[bytes], operations: list[bytes], patience_s: float) -> CommitResult:
+        """Carry out the operations, if the compares hold."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + patience_s
+        slot = self._idle.pop() if self._idle else self._new_slot()
+        try:
+            while True:
+                try:
+                    if slot.left_at == _UNOPENED:
+                        await self._open(slot)
+                    decision = await self._propose(slot, compares, operations, end)
+                except EtcdDeclined as declined:
+                    return CommitResult(FAILED, 0, str(declined))
+                except EtcdUnavailable as trouble:
+                    # nothing of ours is under way
+                    decision = CommitResult(FAILED, 0, str(trouble))
+                if decision.outcome != FAILED or loop.time() + _PAUSE_S >= end:
+                    return decision
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            self._idle.append(slot)
+
+    def _new_slot(self) -> _Slot:
+        self._slots += 1
+        return _Slot(self._keys.proposal(self._node, self._slots))
+
+    def _new_token(self) -> bytes:
+        self._proposed += 1
+        return self._run + self._proposed.to_bytes(8, "big")
+
+    async def _open(self, slot: _Slot) -> None:
+        """Make it ours; whatever was under way with it cannot come about any more."""
+        found = messages.key_values(await self._connection.call(messages.RANGE, messages.range_request(slot.key)))
+        left_at = found[0].modified if found else 0
+        answer = await self._txn(
+            [messages.if_unmodified(slot.key, left_at)], [messages.put_operation(slot.key, self._new_token())], []
+        )
+        if not answer.succeeded:
+            raise EtcdUnavailable(_STRANGER)
+        slot.left_at = answer.revision
+
+    async def _propose(self, slot: _Slot, compares: list[bytes], operations: list[bytes], end: float) -> CommitResult:
+        """`FAILED` if it is certain that it did not come about."""
+        token = self._new_token()
+        left_at, slot.left_at = slot.left_at, _UNOPENED
+        try:
+            answer = await self._txn(
+                [messages.if_unmodified(slot.key, left_at), *compares],
+                [messages.put_operation(slot.key, token), messages.put_operation(self._keys.last, b""), *operations],
+                [messages.range_operation(slot.key)],
+            )
+        except EtcdFull as full:
+            decision = await self._settle(slot, left_at, token, end, str(full))
+            if decision.outcome == FAILED:
+                raise
+            return decision
+        except EtcdDeclined:
+            slot.left_at = left_at
+            raise
+        except EtcdUnavailable as trouble:
+            return await self._settle(slot, left_at, token, end, str(trouble))
+        if answer.succeeded:
+            slot.left_at = answer.revision
+            return CommitResult(COMMITTED, answer.revision)
+        if _is_left(answer.found[0], left_at):
+            slot.left_at = left_at
+            return CommitResult(OUTDATED, answer.revision)
+        return _outcome_in(answer.found[0], token)
+
+    async def _settle(self, slot: _Slot, left_at: int, token: bytes, end: float, reason: str) -> CommitResult:
+        """Find out about a transaction that got no answer, and see to it that it will not come about any more."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < end:
+            try:
+                answer = await self._txn(
+                    [messages.if_unmodified(slot.key, left_at)],
+                    [messages.delete_operation(slot.key)],
+                    [messages.range_operation(slot.key)],
+                )
+            except EtcdDeclined as declined:
+                return CommitResult(UNKNOWN, 0, str(declined))
+            except EtcdUnavailable as trouble:
+                reason = str(trouble)
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            # deleted just now, or by an attempt before this one that got no answer either
+            if answer.succeeded or not answer.found[0]:
+                return CommitResult(FAILED, 0, reason)
+            return _outcome_in(answer.found[0], token)
+        return CommitResult(UNKNOWN, 0, reason)
+
+    async def _txn(self, compares: list[bytes], success: list[bytes], failure: list[bytes]) -> TxnResponse:
+        request = messages.txn(compares, success, failure)
+        return messages.txn_response(await self._connection.call(messages.TXN, request))
+
+
+def _is_left(found: list[KeyValue], left_at: int) -> bool:
+    return bool(found) and found[0].modified == left_at
+
+
+def _outcome_in(found: list[KeyValue], token: bytes) -> CommitResult:
+    if found and found[0].value == token:
+        return CommitResult(COMMITTED, found[0].modified)
+    return CommitResult(UNKNOWN, 0, _STRANGER)
+
+
+# what any etcd takes at once, whatever its settings: half of the default's limits
+_PIECE_KEYS = 60
+_PIECE_BYTES = 512 * 1024
+
+_REVISION_BYTES = 8
+_PROOF_BYTES = 16
+
+MigrationPiece = list[tuple[str, int, bytes]]
+
+
+async def migrate_metadata(
+    connection: EtcdConnection, keys: KeySpace, revision: int, snapshot: Snapshot, proof: bytes
+) -> None:
+    """Put everything there is at this revision into etcd, where no cluster of this name lives yet."""
+    attempt = _Migration(connection, keys, proof)
+    await attempt.claim()
+    for part, piece in enumerate(_pieces(snapshot)):
+        await attempt.put(part, piece)
+    await attempt.finish(revision)
+
+
+async def undo_migration(connection: EtcdConnection, keys: KeySpace, proof: bytes) -> None:
+    """Wipe what the attempt with this proof has brought, unless a node was added or changed since; nothing else."""
+    found = messages.key_values(await connection.ask(messages.RANGE, messages.range_request(keys.base)))
+    if found and found[0].value[_REVISION_BYTES:] == proof:
+        marked_at = found[0].modified
+        unused = messages.if_prefix_unmodified(keys.of(key_prefix(NODES, [])), marked_at)
+        wiping = messages.delete_operation(keys.all, messages.prefix_end(keys.all))
+        request = messages.txn([messages.if_unmodified(keys.base, marked_at), unused], [wiping], [])
+        await connection.ask(messages.TXN, request)
+
+
+def new_migration_id() -> bytes:
+    """One that no other attempt has."""
+    return secrets.token_bytes(_PROOF_BYTES)
+
+
+def last_revision_in(marker: bytes) -> int:
+    """The lone node's last one, according to the marker's value."""
+    return int.from_bytes(marker[:_REVISION_BYTES], "big")
+
+
+def creations_in(part: bytes) -> dict[str, int]:
+    """The creations that one note tells of."""
+    entries = ProtobufMessage(part).messages(1)
+    return {entry.octets(1).decode("utf-8", "surrogateescape"): entry.number(2) for entry in entries}
+
+
+class _Migration:
+    """One attempt, told from all others by its proof."""
+
+    def __init__(self, connection: EtcdConnection, keys: KeySpace, proof: bytes) -> None:
+        self._connection = connection
+        self._keys = keys
+        self._proof = proof
+        self._claimed_at = 0
+
+    async def claim(self) -> None:
+        unmarked = messages.if_unmodified(self._keys.base, 0)
+        wiping = messages.delete_operation(self._keys.all, messages.prefix_end(self._keys.all))
+        await self._connection.ask(messages.TXN, messages.txn([unmarked], [wiping], []))
+        unclaimed = messages.if_unmodified(self._keys.moving, 0)
+        self._claimed_at = await self._step([unmarked, unclaimed], [], self._keys.moving, self._proof)
+
+    async def put(self, part: int, piece: MigrationPiece) -> None:
+        note = encode_bytes(2, self._proof) + b"".join(
+            encode_message(1, encode_bytes(1, key.encode("utf-8", "surrogateescape")) + encode_number(2, created))
+            for key, created, _ in piece
+        )
+        noted = self._keys.created_part(part)
+        operations = [messages.put_operation(self._keys.of(key), value) for key, _, value in piece]
+        await self._step([self._claim(), messages.if_unmodified(noted, 0)], operations, noted, note)
+
+    async def finish(self, revision: int) -> None:
+        marker = revision.to_bytes(_REVISION_BYTES, "big") + self._proof
+        operations = [messages.put_operation(self._keys.last, b""), messages.delete_operation(self._keys.moving)]
+        await self._step([self._claim()], operations, self._keys.base, marker)
+
+    def _claim(self) -> bytes:
+        return messages.if_unmodified(self._keys.moving, self._claimed_at)
+
+    async def _step(self, compares: list[bytes], operations: list[bytes], key: bytes, value: bytes) -> int:
+        """Carry it out with this key and value as its proof; the revision at which it was."""
+        request = messages.txn(
+            compares, [*operations, messages.put_operation(key, value)], [messages.range_operation(key)]
+        )
+        answer = messages.txn_response(await self._connection.ask(messages.TXN, request))
+        if answer.succeeded:
+            return answer.revision
+        found = answer.found[0]
+        if found and found[0].value == value:
+            return found[0].modified
+        raise StoreError("another node is moving its metadata into the same store")
+
+
+def _pieces(snapshot: Snapshot) -> Iterator[MigrationPiece]:
+    piece: MigrationPiece = []
+    size_bytes = 0
+    for key, (created, value) in snapshot.items():
+        if piece and (len(piece) == _PIECE_KEYS or size_bytes + len(value) > _PIECE_BYTES):
+            yield piece
+            piece, size_bytes = [], 0
+        piece.append((key, created, value))
+        size_bytes += len(key) + len(value)
+    if piece:
+        yield piece
+
 
 _PAGE_KEYS = 500
 _COMPACTED = "compacted"
@@ -42,18 +346,18 @@ class EtcdStore:
         """`node` is this node's name: no other process may have it."""
         self._connection = connection
         self._keys = KeySpace(cluster)
-        self._proposals = Proposals(connection, self._keys, node)
+        self._proposals = MetadataProposals(connection, self._keys, node)
         self._marked_at = 0
-        self._numbering = Numbering()
+        self._numbering = RevisionMap()
         self._seen = 0
 
     async def begun(self, patience_s: float = PATIENCE_S) -> bool:
         """Whether a cluster of this name lives here; if not, somebody has to move in."""
-        answer = await self._connection.ask(messages.RANGE, messages.range_of(self._keys.base), patience_s)
+        answer = await self._connection.ask(messages.RANGE, messages.range_request(self._keys.base), patience_s)
         found = messages.key_values(answer)
         if found:
             self._marked_at = found[0].modified
-            self._numbering = Numbering(moving.last_revision_in(found[0].value))
+            self._numbering = RevisionMap(last_revision_in(found[0].value))
         return bool(found)
 
     async def move_in(self, revision: int, snapshot: Snapshot, proof: bytes = b"") -> None:
@@ -64,21 +368,21 @@ class EtcdStore:
         """
         if await self.begun():
             raise StoreError("the metadata store has a cluster of this name already")
-        await moving.move(self._connection, self._keys, revision, snapshot, proof or moving.new_proof())
+        await migrate_metadata(self._connection, self._keys, revision, snapshot, proof or new_migration_id())
         await self.begun()
 
     async def take_back(self, proof: bytes) -> None:
         """The cluster that was begun with this proof has not begun, unless other nodes are in it by now."""
-        await moving.take_back(self._connection, self._keys, proof)
+        await undo_migration(self._connection, self._keys, proof)
 
-    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+    async def snapshot(self) -> tuple[int, MetadataSnapshot]:
         """The store's revision, and everything there is."""
         self._require_begun()
         while True:
             try:
                 revision, found = await self._all(self._keys.keys, 0)
                 _, notes = await self._all(self._keys.created, revision)
-            except Declined as declined:
+            except EtcdDeclined as declined:
                 if _COMPACTED not in str(declined):
                     raise
                 continue
@@ -90,27 +394,28 @@ class EtcdStore:
     async def commit(
         self,
         compares: Compares,
-        changes: WantedChanges,
+        changes: RequestedChanges,
         touched: Sequence[str] = (),
         unchanged_under: Sequence[tuple[str, int]] = (),
         patience_s: float = PATIENCE_S,
-    ) -> Decision:
+    ) -> CommitResult:
         """All changes and touches get one revision. `FAILED` or `UNKNOWN` if nobody can be reached for so long."""
         self._require_begun()
         known = dict(compares)
         if not known.keys() >= {key for key, _ in changes} | set(touched):
             raise InvariantBroken("a commit changes a key that it does not rely on")
         numbering = self._numbering
-        conditions = [messages.unmodified(self._keys.of(key), numbering.compared(at)) for key, at in compares]
+        conditions = [messages.if_unmodified(self._keys.of(key), numbering.compared(at)) for key, at in compares]
         conditions += [
-            messages.unmodified_since(self._keys.of(prefix), numbering.of_etcd(at)) for prefix, at in unchanged_under
+            messages.if_prefix_unmodified(self._keys.of(prefix), numbering.of_etcd(at))
+            for prefix, at in unchanged_under
         ]
         operations = [self._operation(key, value) for key, value in changes]
-        operations += [messages.touching(self._keys.of(key)) for key in touched if known[key]]
+        operations += [messages.touch_operation(self._keys.of(key)) for key in touched if known[key]]
         decision = await self._proposals.decide(conditions, operations, patience_s)
-        if decision.outcome not in (AGREED, OUTDATED):
+        if decision.outcome not in (COMMITTED, OUTDATED):
             return decision
-        return Decision(decision.outcome, numbering.of_store(decision.revision))
+        return CommitResult(decision.outcome, numbering.of_store(decision.revision))
 
     async def current(self) -> int:
         """The revision of the last commit, this very moment: whoever has seen it has seen all.
@@ -118,36 +423,38 @@ class EtcdStore:
         Keys that went with their holders are not counted.
         """
         self._require_begun()
-        request = messages.txn([], [messages.reading(self._keys.base), messages.reading(self._keys.last)], [])
+        request = messages.txn(
+            [], [messages.range_operation(self._keys.base), messages.range_operation(self._keys.last)], []
+        )
         # what is seen while the question is under way may be newer than its answer
         seen = self._seen
-        answer = messages.txn_answer(await self._connection.ask(messages.TXN, request))
+        answer = messages.txn_response(await self._connection.ask(messages.TXN, request))
         marker, last = answer.found
         at = self._numbering.of_store(answer.revision)
         if not marker or not last or marker[0].modified != self._marked_at or at < seen:
             raise StoreError("the metadata store has lost changes that this node has seen, or was made anew")
         return self._numbering.of_store(last[0].modified)
 
-    async def watch(self, after: int) -> AsyncGenerator[Changed | Replaced, None]:
+    async def watch(self, after: int) -> AsyncGenerator[MetadataChanged | MetadataReplaced, None]:
         """What changes after this revision, in order, for ever; close it when it is not wanted any more."""
         self._require_begun()
-        watching = Watching(self._connection, self._keys, self._numbering, self.snapshot)
+        watching = MetadataWatch(self._connection, self._keys, self._numbering, self.snapshot)
         async with aclosing(watching.changes(after)) as items:
             async for told in items:
                 self._seen = max(self._seen, told.revision)
                 yield told
 
-    def hold(self, key: str, value: bytes, ttl_s: int) -> Holding:
+    def hold(self, key: str, value: bytes, ttl_s: int) -> LeasedKey:
         """Have this key there until it is released, or the store has not heard of this node for that long."""
         self._require_begun()
-        return Holding(self._connection, self._keys, key, value, ttl_s)
+        return LeasedKey(self._connection, self._keys, key, value, ttl_s)
 
     async def _all(self, prefix: bytes, at: int) -> tuple[int, list[KeyValue]]:
         """Every key that begins so, as of that revision of etcd, or as of the one it is at."""
         found: list[KeyValue] = []
         start = prefix
         while True:
-            request = messages.range_of(start, messages.end_of(prefix), limit=_PAGE_KEYS, revision=at)
+            request = messages.range_request(start, messages.prefix_end(prefix), limit=_PAGE_KEYS, revision=at)
             answer = await self._connection.ask(messages.RANGE, request)
             at = at or messages.revision_of(answer)
             found += messages.key_values(answer)
@@ -155,21 +462,21 @@ class EtcdStore:
                 return at, found
             start = found[-1].key + b"\0"
 
-    def _with_creations(self, found: list[KeyValue], notes: list[KeyValue]) -> SharedSnapshot:
-        moved = {note.modified: moving.creations_in(note.value) for note in notes}
+    def _with_creations(self, found: list[KeyValue], notes: list[KeyValue]) -> MetadataSnapshot:
+        moved = {note.modified: creations_in(note.value) for note in notes}
         of_store = self._numbering.of_store
-        snapshot: SharedSnapshot = {}
+        snapshot: MetadataSnapshot = {}
         for kept in found:
             key = self._keys.name(kept.key)
             creations = moved.get(kept.created)
-            created = name_of(of_store(kept.created), key) if creations is None else creations[key]
+            created = object_id(of_store(kept.created), key) if creations is None else creations[key]
             snapshot[key] = (created, of_store(kept.modified), kept.value)
         return snapshot
 
     def _operation(self, key: str, value: bytes | None) -> bytes:
         if value is None:
-            return messages.deleting(self._keys.of(key))
-        return messages.putting(self._keys.of(key), value)
+            return messages.delete_operation(self._keys.of(key))
+        return messages.put_operation(self._keys.of(key), value)
 
     def _require_begun(self) -> None:
         if not self._marked_at:

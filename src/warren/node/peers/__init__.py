@@ -1,1 +1,4 @@
-"""Links between nodes on asyncio: the door, dialling, the links themselves, the cookie, where to look for others."""
+"""Connections between nodes on asyncio: the peer listener, the dialer, the handshake, the connections, the cookie.
+
+Not here: what nodes say to each other (`warren.broker.links`).
+"""

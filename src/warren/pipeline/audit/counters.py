@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 COLUMNS: Final = "vhost,name,type,state,arguments,effective_policy_definition,messages,messages_ready,message_stats"
 LIMITS: Final = ("message-ttl", "max-length", "max-length-bytes")
 LENGTHS: Final = ("max-length", "max-length-bytes")
@@ -131,7 +131,7 @@ def _asked(url: str, path: str, user: str, password: str, unknown: frozenset[int
     place = f"{url.rstrip('/')}/api/{path}"
     try:
         request = urllib.request.Request(place, headers={"authorization": f"Basic {login}"})
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         if error.code in unknown:

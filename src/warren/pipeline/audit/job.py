@@ -17,9 +17,7 @@ from pyspark.sql import functions as sql
 
 from warren.pipeline import tables
 from warren.pipeline.audit import counters as broker
-from warren.pipeline.audit.figures import FAULTS, figures, unroutable
-from warren.pipeline.audit.findings import findings
-from warren.pipeline.audit.judging import Taken, judged
+from warren.pipeline.audit.checks import FAULTS, CountersInterval, check_passages, findings, queue_stats, unroutable
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
 from warren.pipeline.progress import watch
@@ -38,7 +36,7 @@ class Settings:
     lake: Folder
     counters: broker.Counters
     out: Folder
-    taken: Taken | None = None
+    taken: CountersInterval | None = None
     """When the counters were taken: what was published later is not missed in them. None: after everything else."""
     queues: tuple[str, ...] = ()
     """Only these; all if there are none."""
@@ -67,7 +65,7 @@ class Settings:
 
 @final
 @dataclass(frozen=True)
-class Outcome:
+class AuditOutcome:
     """What was found; `queues` has a row for each queue, with its lists."""
 
     queues: tuple[Row, ...]
@@ -82,18 +80,18 @@ class Outcome:
         return not any(self.total(fault) for fault in FAULTS)
 
 
-def run(spark: SparkSession, settings: Settings) -> Outcome:
+def run(spark: SparkSession, settings: Settings) -> AuditOutcome:
     """Audit, and make the result the table."""
     with settings.out.alone():
         return _run(spark, settings)
 
 
-def _run(spark: SparkSession, settings: Settings) -> Outcome:
+def _run(spark: SparkSession, settings: Settings) -> AuditOutcome:
     settings.check()
     counted = broker.frame(spark, settings.counters.queues)
-    everything = judged(passages(trace_lake.events(spark, settings.lake)), settings.taken).persist()
+    everything = check_passages(passages(trace_lake.events(spark, settings.lake)), settings.taken).persist()
     asked_for = _asked_for(everything, settings.queues)
-    totals = figures(asked_for, counted).persist()
+    totals = queue_stats(asked_for, counted).persist()
     try:
         with watch(spark, "audit"):
             _check_names(everything, settings)
@@ -104,7 +102,7 @@ def _run(spark: SparkSession, settings: Settings) -> Outcome:
         totals.unpersist()
         everything.unpersist()
     rows, _ = tables.read(spark, settings.out, KIND, VERSION)
-    return Outcome(tuple(rows.orderBy("vhost", "queue").collect()), lost_way, settings.counters.copies_dropped)
+    return AuditOutcome(tuple(rows.orderBy("vhost", "queue").collect()), lost_way, settings.counters.copies_dropped)
 
 
 def _asked_for(ways: DataFrame, queues: tuple[str, ...]) -> DataFrame:

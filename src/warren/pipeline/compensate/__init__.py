@@ -1,10 +1,11 @@
-"""Setting right what a reconciliation found: messages that resend, reverse or correct, a set number of times at most.
+"""The job `compensate`: messages that resend, reverse or correct what a reconciliation found, up to a set number of
+times.
 
-    actions ──▶ planning ──▶ attempts ──▶ job ──▶ the broker, or settling ──▶ an outbox
+    settings ──▶ attempts ──▶ job ──▶ the broker, or outbox ──▶ an outbox table
 
-What is to be sent is decided from the result's table and from all attempts that there were. It is written down before
-any of it is published (the intent), and marked as confirmed behind that. So a run that was killed is taken up where its
-intent says, and a key's attempts are counted whether or not anybody saw them confirmed.
+The messages follow from the result's table and from all earlier attempts. They are written down before any of them is
+published (the intent), and marked as confirmed afterwards. So a run that was killed continues from its intent, and a
+key's attempts count even if their confirms were never seen.
 
-Not here: finding what is wrong (`pipeline.reconcile`), publishing (`pipeline.publishing`).
+Not here: finding differences (`pipeline.reconcile`), publishing (`pipeline.publication`).
 """

@@ -25,15 +25,21 @@ from pyspark.sql import functions as sql
 
 from warren.pipeline import tables
 from warren.pipeline.compensate import attempts as kept
-from warren.pipeline.compensate import settling
-from warren.pipeline.compensate.actions import chosen_actions
-from warren.pipeline.compensate.attempts import RUNS, Attempts
-from warren.pipeline.compensate.planning import HEADERS, compensation_id, exhausted, planned, wanted
-from warren.pipeline.compensate.settings import CompensateSettings
-from warren.pipeline.compensate.settling import Previewed
+from warren.pipeline.compensate import outbox
+from warren.pipeline.compensate.attempts import (
+    HEADERS,
+    RUNS,
+    Attempts,
+    compensation_id,
+    exhausted_keys,
+    plan_messages,
+    wanted_actions,
+)
+from warren.pipeline.compensate.outbox import OutboxPreview
+from warren.pipeline.compensate.settings import CompensateSettings, chosen_actions
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.progress import Progress, watch
-from warren.pipeline.publishing import Destination, Part, parts_done, publish, reach
+from warren.pipeline.progress import JobProgress, watch
+from warren.pipeline.publication import PublishDestination, PublishPart, check_destination, parts_done, publish
 from warren.pipeline.reconcile.job import KIND, VERSION
 
 SHOWN: Final = "dry-run.json"
@@ -76,16 +82,16 @@ def _run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
                 kept.write(attempts, settings.state)
                 attempts = kept.read(spark, settings.state)
         if attempts.open is not None:
-            return _taken_up(attempts, identity, settings)
+            return _resume(attempts, identity, settings)
         if identity in attempts.results and not settings.again:
             return Compensated({}, 0, already=True)
         actions = chosen_actions(settings.actions)
-        found = wanted(result, facts["ledgers"], facts["authority"], actions)
-        messages = planned(found, attempts.rows, settings.max_attempts, day, settings.routing_key)
+        found = wanted_actions(result, facts["ledgers"], facts["authority"], actions)
+        messages = plan_messages(found, attempts.rows, settings.max_attempts, day, settings.routing_key)
         previewed = _previewed(messages, settings)
         messages = previewed.messages
         counts = _counts(messages)
-        left_out = exhausted(found, attempts.rows, settings.max_attempts).count()
+        left_out = exhausted_keys(found, attempts.rows, settings.max_attempts).count()
     shown = settings.shown(identity)
     if settings.dry_run:
         settings.state.put_json(SHOWN, shown)
@@ -103,14 +109,14 @@ def _run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
 def _check_destination(messages: DataFrame, attempts: Attempts, settings: CompensateSettings) -> None:
     """Before the intent is written, because that has to be carried out."""
     if settings.outbox:
-        settling.check(settings.outbox)
+        outbox.check_outbox(settings.outbox)
         return
-    destination = Destination(settings.url, attempts.publisher, settings.exchange, settings.timeout_s)
+    destination = PublishDestination(settings.url, attempts.publisher, settings.exchange, settings.timeout_s)
     keys = sorted(row["routing_key"] for row in messages.select("routing_key").distinct().collect())
-    reach(destination, keys)
+    check_destination(destination, keys)
 
 
-def _taken_up(attempts: Attempts, identity: str, settings: CompensateSettings) -> Compensated:
+def _resume(attempts: Attempts, identity: str, settings: CompensateSettings) -> Compensated:
     """Finish the run that is open."""
     run = attempts.open
     assert run is not None
@@ -131,11 +137,11 @@ def _taken_up(attempts: Attempts, identity: str, settings: CompensateSettings) -
     return Compensated(counts, 0, steps=steps)
 
 
-def _previewed(messages: DataFrame, settings: CompensateSettings) -> Previewed:
+def _previewed(messages: DataFrame, settings: CompensateSettings) -> OutboxPreview:
     """A broker takes all of them."""
     if not settings.outbox:
-        return Previewed({}, messages)
-    return settling.previewed(messages, settings.exchange, settings.outbox, settings.keep)
+        return OutboxPreview({}, messages)
+    return outbox.preview_in_outbox(messages, settings.exchange, settings.outbox, settings.keep)
 
 
 def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, int]:
@@ -145,19 +151,19 @@ def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, in
     folder = settings.state.child(RUNS).child(str(run.number))
     done = parts_done(folder)
     kept.begun(attempts, settings.state)
-    with Progress("compensate: messages", run.messages) as progress:
+    with JobProgress("compensate: messages", run.messages) as progress:
 
-        def tell(part: Part) -> None:
+        def tell(part: PublishPart) -> None:
             progress.advance(part.messages)
 
         progress.advance(sum(part.messages for part in run.parts if part.number in done))
         steps: Mapping[str, int] = {}
         if settings.outbox:
             rows = attempts.rows.where(sql.col("run") == run.number)
-            steps = settling.settled(rows, run, folder, settings.outbox, settings.keep, tell)
+            steps = outbox.settle_in_outbox(rows, run, folder, settings.outbox, settings.keep, tell)
         else:
             name = f"{attempts.publisher}-{run.number}"
-            destination = Destination(settings.url, name, run.exchange, settings.timeout_s)
+            destination = PublishDestination(settings.url, name, run.exchange, settings.timeout_s)
             publish(as_messages(attempts.rows, run.number), run.parts, folder, destination, tell)
     kept.closed(attempts, settings.state)
     return steps

@@ -51,7 +51,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Range:
+class FileRange:
     """A part of a file: bytes of JSON lines, row groups of Parquet, all of the others."""
 
     uri: str
@@ -60,20 +60,20 @@ class Range:
     end: int
 
 
-def found_files(paths: Sequence[str]) -> list[SourceFile]:
+def find_files(paths: Sequence[str]) -> list[SourceFile]:
     """All files, in order; a `PipelineError` if one is not there, or is of no kind that can be read."""
     found = [file for path in paths for file in _found(path)]
     by_uri = {file.uri: file for file in found}
     return [by_uri[uri] for uri in sorted(by_uri)]
 
 
-def opened(uri: str) -> Any:
+def open_file(uri: str) -> Any:
     """The file, for reading at any place; uncompressed."""
     files, path = file_system(uri)
     return files.open_input_file(path)
 
 
-def streamed(uri: str) -> Any:
+def open_stream(uri: str) -> Any:
     """The file from its beginning, decompressed if its name says so."""
     files, path = file_system(uri)
     return files.open_input_stream(path)
@@ -89,9 +89,9 @@ def file_system(uri: str) -> tuple[Any, str]:
     return files, path
 
 
-def tasks_of(files: Sequence[SourceFile]) -> list[list[Range]]:
+def tasks_of(files: Sequence[SourceFile]) -> list[list[FileRange]]:
     """All ranges, those of small files together, so that a task has about `RANGE_BYTES` to read."""
-    tasks: list[list[Range]] = []
+    tasks: list[list[FileRange]] = []
     room = 0
     for file in files:
         ranges = _ranges(file)
@@ -141,30 +141,30 @@ def _kind(path: str) -> str | None:
     return next((kind for suffix, kind in KINDS.items() if name.endswith(suffix)), None)
 
 
-def _ranges(file: SourceFile) -> list[Range]:
+def _ranges(file: SourceFile) -> list[FileRange]:
     if file.kind == "parquet":
         return _row_groups(file)
     if file.kind == "jsonl" and not file.uri.lower().endswith(".gz"):
         return [
-            Range(file.uri, file.kind, start, min(start + RANGE_BYTES, file.size))
+            FileRange(file.uri, file.kind, start, min(start + RANGE_BYTES, file.size))
             for start in range(0, max(file.size, 1), RANGE_BYTES)
         ]
-    return [Range(file.uri, file.kind, 0, file.size)]
+    return [FileRange(file.uri, file.kind, 0, file.size)]
 
 
-def _row_groups(file: SourceFile) -> list[Range]:
+def _row_groups(file: SourceFile) -> list[FileRange]:
     try:
-        with opened(file.uri) as source:
+        with open_file(file.uri) as source:
             described = pq.ParquetFile(source).metadata
     except (pa.ArrowException, OSError) as error:
         raise PipelineError(f"{file.uri} is not Parquet: {str(error).splitlines()[0]}") from None
-    ranges: list[Range] = []
+    ranges: list[FileRange] = []
     begun, size = 0, 0
     for group in range(described.num_row_groups):
         size += described.row_group(group).total_byte_size
         if size >= RANGE_BYTES:
-            ranges.append(Range(file.uri, file.kind, begun, group + 1))
+            ranges.append(FileRange(file.uri, file.kind, begun, group + 1))
             begun, size = group + 1, 0
     if begun < described.num_row_groups or not ranges:
-        ranges.append(Range(file.uri, file.kind, begun, described.num_row_groups))
+        ranges.append(FileRange(file.uri, file.kind, begun, described.num_row_groups))
     return ranges

@@ -5,7 +5,7 @@
     STATE/load.json         what is loaded: files as they were found, shape, publisher; whether publishing has begun
     STATE/messages/         the messages, staged whole (`pipeline.tables`); gone when all are published
     STATE/quarantine/       what cannot be loaded, with reasons
-    STATE/done.json         the parts that are published (`pipeline.publishing`)
+    STATE/done.json         the parts that are published (`pipeline.publication`)
 
 Until publishing has begun, a load may be begun anew with other files or another shape. From then on it is that load:
 what is staged is published whole, and files that have changed since, or other options, are refused behind that.
@@ -25,11 +25,11 @@ from pyspark.sql import functions as sql
 from warren.pipeline import tables
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
-from warren.pipeline.load.files import SourceFile, found_files, tasks_of
+from warren.pipeline.load.files import SourceFile, find_files, tasks_of
 from warren.pipeline.load.settings import LoadSettings
 from warren.pipeline.load.source import BAD_PART, NAME, LoadSource, plan_text
-from warren.pipeline.progress import Progress, watch
-from warren.pipeline.publishing import DONE, Destination, Part, parts_done, publish, reach
+from warren.pipeline.progress import JobProgress, watch
+from warren.pipeline.publication import DONE, PublishDestination, PublishPart, check_destination, parts_done, publish
 
 STATE: Final = "load.json"
 STATE_KIND: Final = "warren load"
@@ -96,7 +96,7 @@ def _clear(state: Folder) -> None:
 
 def _begun(settings: LoadSettings) -> tuple[dict[str, Any], str]:
     """What `load.json` says, which is written if nothing is published, and why what was asked for is not that."""
-    files = found_files(settings.files)
+    files = find_files(settings.files)
     asked = {"files": [dataclasses.asdict(file) for file in files], "shape": settings.shape.described()}
     found = settings.state.read_json(STATE)
     if found is not None:
@@ -111,14 +111,14 @@ def _begun(settings: LoadSettings) -> tuple[dict[str, Any], str]:
             )
     fresh = {"publisher": f"load-{uuid.uuid4().hex[:16]}", "publishing": False, "finished": None}
     state = {"kind": STATE_KIND, "version": VERSION, **asked, **fresh}
-    reach(_destination(settings, state))
+    check_destination(_destination(settings, state))
     settings.state.child(MESSAGES).delete()
     settings.state.put_json(STATE, state)
     return state, ""
 
 
-def _destination(settings: LoadSettings, state: dict[str, Any]) -> Destination:
-    return Destination(settings.url, state["publisher"], state["shape"]["exchange"], settings.timeout_s)
+def _destination(settings: LoadSettings, state: dict[str, Any]) -> PublishDestination:
+    return PublishDestination(settings.url, state["publisher"], state["shape"]["exchange"], settings.timeout_s)
 
 
 def _difference(found: dict[str, Any], files: Sequence[SourceFile]) -> str:
@@ -139,14 +139,14 @@ def _stage(spark: SparkSession, settings: LoadSettings, state: dict[str, Any], f
         tables.replace(frame, folder, MESSAGES_KIND, VERSION)
 
 
-def _parts(staged: DataFrame) -> tuple[list[Part], int]:
+def _parts(staged: DataFrame) -> tuple[list[PublishPart], int]:
     """What is to be published, in order, and how many records cannot be."""
     sums = staged.groupBy("part").agg(
         sql.count("*").alias("messages"),
         sql.sum("records").alias("records"),
         sql.sum(sql.octet_length("body")).alias("bytes"),
     )
-    parts = [Part(row["part"], row["messages"], row["records"], row["bytes"]) for row in sums.collect()]
+    parts = [PublishPart(row["part"], row["messages"], row["records"], row["bytes"]) for row in sums.collect()]
     bad = sum(part.messages for part in parts if part.number == BAD_PART)
     return sorted([part for part in parts if part.number != BAD_PART], key=lambda part: part.number), bad
 
@@ -166,14 +166,14 @@ def _quarantine(staged: DataFrame, settings: LoadSettings, count: int) -> None:
         )
 
 
-def _publish(staged: DataFrame, parts: Sequence[Part], folder: Folder, destination: Destination) -> int:
+def _publish(staged: DataFrame, parts: Sequence[PublishPart], folder: Folder, destination: PublishDestination) -> int:
     """How many messages were published by this run."""
     done = parts_done(folder)
     left = [part for part in parts if part.number not in done]
     records, messages, size = 0, 0, 0
-    with Progress("load: publishing", _sum(parts, "records")) as progress:
+    with JobProgress("load: publishing", _sum(parts, "records")) as progress:
 
-        def tell(part: Part) -> None:
+        def tell(part: PublishPart) -> None:
             nonlocal records, messages, size
             records, messages, size = records + part.records, messages + part.messages, size + part.bytes
             progress.tell(f"load: {messages} messages, {size / 1e6:.1f} MB; records")
@@ -201,5 +201,5 @@ def as_messages(staged: DataFrame) -> DataFrame:
     )
 
 
-def _sum(parts: Sequence[Part], name: str) -> int:
+def _sum(parts: Sequence[PublishPart], name: str) -> int:
     return sum(getattr(part, name) for part in parts)

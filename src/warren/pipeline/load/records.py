@@ -9,38 +9,166 @@
 
 In a CSV, nothing between two commas is null, and `""` is an empty text.
 
-What is wrong with one record is a `Bad` beside the others. What is wrong with the file (a column that is not there, a
-quote that never ends) is a `PipelineError`: nothing of it can be trusted.
+What is wrong with one record is a `BadRecord` beside the others. What is wrong with the file (a column that is not
+there, a quote that never ends) is a `PipelineError`: nothing of it can be trusted.
 
 Not here: sheets (`load.sheets`), merging (`load.batches`).
+
+Records of files merged into messages, each a batch of the client's.
+
+A message has records of one routing key and of one range of a file. Its id is a digest of the file, the place of its
+first record, its key and its body: the same whenever the range is read, and another for the same records elsewhere.
+
+Invariants: no body is longer than `max_bytes`; every record that was added is in exactly one message, or was refused.
+
+Not here: what a batch looks like (`client.batches`), where records come from (`load.records`), what parts messages are
+published in (`load.source`).
+
+The rows of a spreadsheet, of whichever program.
+
+Such files know one kind of number; one without a fraction is a whole number here, as whoever typed it meant it. An
+empty cell is null.
+
+Not here: what becomes of the rows (`load.records`).
 """
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
+from python_calamine import CalamineError, CalamineWorkbook, PasswordError, WorksheetNotFound
 
-from warren.client.batches import json_text
+from warren.client.batches import BRACKETS_BYTES, BatchBody, json_text
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.load.batches import Bad, Record
-from warren.pipeline.load.columns import column_types, key_text, typed, values_of
-from warren.pipeline.load.files import Range, opened, streamed
-from warren.pipeline.load.settings import Shape
-from warren.pipeline.load.sheets import sheet_rows
+from warren.pipeline.load.files import FileRange, open_file, open_stream
+from warren.pipeline.load.settings import Shape, column_types, key_text, typed, values_of
+
+BUFFERED_BYTES_MAX: Final = 64_000_000
+"""How much of all keys together waits for more records of the same key."""
+
+ID_CHARACTERS: Final = 32
+KEY_BYTES_MAX: Final = 255
+
+
+class Record(NamedTuple):
+    """A record as JSON text, with its place in the file, and its routing key if records have their own."""
+
+    place: int
+    text: bytes
+    key: str | None = None
+
+
+class BadRecord(NamedTuple):
+    """What cannot be loaded, as it was found, and why."""
+
+    place: int
+    text: bytes
+    reason: str
+
+
+class LoadMessage(NamedTuple):
+    """Some records, merged."""
+
+    id: str
+    first: int
+    records: int
+    key: str | None
+    body: bytes
+
+
+@dataclass
+class _Buffer:
+    first: int
+    body: BatchBody
+
+
+class RecordPacker:
+    """Merges the records of one range."""
+
+    def __init__(self, file: str, max_bytes: int) -> None:
+        self._file = file
+        self._max_bytes = max_bytes
+        self._buffers: dict[str | None, _Buffer] = {}
+        self._buffered = 0
+
+    def add(self, record: Record) -> Iterator[LoadMessage | BadRecord]:
+        """What is complete by this record, or why it cannot be sent."""
+        buffer = self._buffers.get(record.key)
+        body = BatchBody(self._max_bytes) if buffer is None else buffer.body
+        reason = body.refusal(record.text) or _key_refusal(record.key)
+        if reason:
+            yield BadRecord(record.place, record.text, reason)
+            return
+        if not body.takes(record.text):
+            yield self._complete(record.key)
+            body = BatchBody(self._max_bytes)
+        if not body.records:
+            self._buffers[record.key] = _Buffer(record.place, body)
+        self._buffered += body.add(record.text)
+        if self._buffered > BUFFERED_BYTES_MAX:
+            yield self._complete(max(self._buffers, key=lambda key: self._buffers[key].body.size))
+
+    def finish(self) -> Iterator[LoadMessage]:
+        """What is left."""
+        for key in list(self._buffers):
+            yield self._complete(key)
+
+    def _complete(self, key: str | None) -> LoadMessage:
+        buffer = self._buffers.pop(key)
+        self._buffered -= buffer.body.size - BRACKETS_BYTES
+        body = buffer.body.text()
+        origin = f"{self._file}\0{buffer.first}\0{'' if key is None else key}\0".encode()
+        digest = sha256(origin + body).hexdigest()[:ID_CHARACTERS]
+        return LoadMessage(digest, buffer.first, buffer.body.records, key, body)
+
+
+def _key_refusal(key: str | None) -> str:
+    too_long = key is not None and len(key.encode()) > KEY_BYTES_MAX
+    return f"its routing key has more than {KEY_BYTES_MAX} bytes" if too_long else ""
+
+
+EXACT_MAX: Final = 2.0**53
+
+
+def sheet_rows(uri: str, source: Any, sheet: str) -> Iterator[list[Any]]:
+    """The rows of a sheet, of the first if none is named, that are not empty; all of them have the same width."""
+    try:
+        book = CalamineWorkbook.from_filelike(source)
+        found = book.get_sheet_by_name(sheet) if sheet else book.get_sheet_by_index(0)
+        rows = found.to_python()
+    except WorksheetNotFound:
+        raise PipelineError(f"{uri} has no sheet {sheet!r}: {', '.join(book.sheet_names)} are there") from None
+    except PasswordError:
+        raise PipelineError(f"{uri} is protected by a password") from None
+    except CalamineError as error:
+        raise PipelineError(f"{uri} is no spreadsheet: {str(error).splitlines()[0]}") from None
+    values = ([_cell_value(cell) for cell in row] for row in rows)
+    return (row for row in values if any(value is not None for value in row))
+
+
+def _cell_value(cell: Any) -> Any:
+    if cell == "":
+        return None
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < EXACT_MAX:
+        return int(cell)
+    return cell
+
 
 CSV_BLOCK_BYTES: Final = 16_000_000
 """A record of a CSV is not longer than that."""
 
 ROWS_AT_ONCE: Final = 8192
 
-Item = Record | Bad
+RecordOrBad = Record | BadRecord
 
 
-def records(part: Range, shape: Shape) -> Iterator[Item]:
+def records(part: FileRange, shape: Shape) -> Iterator[RecordOrBad]:
     """All records of a range, in its order; nobody but the caller holds more than a few thousand."""
     try:
         yield from READERS[part.kind](part, shape)
@@ -55,14 +183,14 @@ def _reason(error: Exception) -> str:
     return said
 
 
-def _csv(part: Range, shape: Shape) -> Iterator[Item]:
+def _csv(part: FileRange, shape: Shape) -> Iterator[RecordOrBad]:
     names = _csv_names(part, shape)
     types = _known_types(part, names, shape)
-    skipped: list[Bad] = []
+    skipped: list[BadRecord] = []
 
     def skip(row: Any) -> str:
         said = f"has {row.actual_columns} values, and there are {row.expected_columns} columns"
-        skipped.append(Bad(row.number or 0, row.text.encode(), said))
+        skipped.append(BadRecord(row.number or 0, row.text.encode(), said))
         return "skip"
 
     as_bytes = csv.ConvertOptions(
@@ -72,8 +200,8 @@ def _csv(part: Range, shape: Shape) -> Iterator[Item]:
         null_values=[""],
     )
     first = 0
-    with streamed(part.uri) as source:
-        for batch in csv.open_csv(source, _csv_reading(), _csv_parsing(shape, skip), as_bytes):
+    with open_stream(part.uri) as source:
+        for batch in csv.open_csv(source, _csv_read_options(), _csv_parse_options(shape, skip), as_bytes):
             columns: list[list[Any]] = []
             bad: dict[int, str] = {}
             for name, column in zip(names, batch.columns, strict=True):
@@ -87,10 +215,10 @@ def _csv(part: Range, shape: Shape) -> Iterator[Item]:
     yield from skipped
 
 
-def _csv_names(part: Range, shape: Shape) -> list[str]:
-    with streamed(part.uri) as source:
+def _csv_names(part: FileRange, shape: Shape) -> list[str]:
+    with open_stream(part.uri) as source:
         try:
-            names = csv.open_csv(source, _csv_reading(), _csv_parsing(shape, lambda _: "skip")).schema.names
+            names = csv.open_csv(source, _csv_read_options(), _csv_parse_options(shape, lambda _: "skip")).schema.names
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):
                 raise PipelineError(f"{part.uri} is empty: its first line names the columns") from None
@@ -98,11 +226,11 @@ def _csv_names(part: Range, shape: Shape) -> list[str]:
     return _checked_names(part, names, shape)
 
 
-def _csv_reading() -> Any:
+def _csv_read_options() -> Any:
     return csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False)
 
 
-def _csv_parsing(shape: Shape, skip: Callable[[Any], str]) -> Any:
+def _csv_parse_options(shape: Shape, skip: Callable[[Any], str]) -> Any:
     return csv.ParseOptions(delimiter=shape.delimiter, newlines_in_values=True, invalid_row_handler=skip)
 
 
@@ -121,8 +249,8 @@ def _column_of_text(values: list[bytes | None], kind: Any) -> tuple[list[Any], d
     return found, wrong | bad
 
 
-def _parquet(part: Range, shape: Shape) -> Iterator[Item]:
-    with opened(part.uri) as source:
+def _parquet(part: FileRange, shape: Shape) -> Iterator[RecordOrBad]:
+    with open_file(part.uri) as source:
         file = pq.ParquetFile(source)
         names = _checked_names(part, file.schema_arrow.names, shape)
         _without_schema(part, shape)
@@ -133,8 +261,8 @@ def _parquet(part: Range, shape: Shape) -> Iterator[Item]:
             first += batch.num_rows
 
 
-def _sheet(part: Range, shape: Shape) -> Iterator[Item]:
-    with opened(part.uri) as source:
+def _sheet(part: FileRange, shape: Shape) -> Iterator[RecordOrBad]:
+    with open_file(part.uri) as source:
         rows = sheet_rows(part.uri, source, shape.sheet)
     names = _checked_names(part, ["" if name is None else str(name) for name in next(rows, [])], shape)
     types = _known_types(part, names, shape)
@@ -154,27 +282,27 @@ def _sheet(part: Range, shape: Shape) -> Iterator[Item]:
 
 def _rows(
     names: Sequence[str], columns: Sequence[Sequence[Any]], first: int, bad: Mapping[int, str], shape: Shape
-) -> Iterator[Item]:
+) -> Iterator[RecordOrBad]:
     key = shape.key_column
     for number, values in enumerate(zip(*columns, strict=True)):
         row = dict(zip(names, values, strict=True))
         if number in bad:
-            yield Bad(first + number, json_text(row), bad[number])
+            yield BadRecord(first + number, json_text(row), bad[number])
         elif key is None:
             yield Record(first + number, json_text(row))
         elif row[key] is None:
-            yield Bad(first + number, json_text(row), f"has no {key}, which is its routing key")
+            yield BadRecord(first + number, json_text(row), f"has no {key}, which is its routing key")
         else:
             yield Record(first + number, json_text(row), key_text(row[key]))
 
 
-def _json_lines(part: Range, shape: Shape) -> Iterator[Item]:
+def _json_lines(part: FileRange, shape: Shape) -> Iterator[RecordOrBad]:
     _without_schema(part, shape)
     if part.uri.lower().endswith(".gz"):
-        with streamed(part.uri) as source:
+        with open_stream(part.uri) as source:
             yield from _lines(io.BufferedReader(source), 0, None, shape)
         return
-    with opened(part.uri) as source:
+    with open_file(part.uri) as source:
         # whoever reads the range before has the line that begins there and ends here
         source.seek(max(part.start - 1, 0))
         lines = io.BufferedReader(source)
@@ -182,7 +310,7 @@ def _json_lines(part: Range, shape: Shape) -> Iterator[Item]:
         yield from _lines(lines, place, part.end, shape)
 
 
-def _lines(source: io.BufferedReader, place: int, end: int | None, shape: Shape) -> Iterator[Item]:
+def _lines(source: io.BufferedReader, place: int, end: int | None, shape: Shape) -> Iterator[RecordOrBad]:
     while end is None or place < end:
         line = source.readline()
         if not line:
@@ -193,22 +321,22 @@ def _lines(source: io.BufferedReader, place: int, end: int | None, shape: Shape)
         place += len(line)
 
 
-def _json_line(place: int, text: bytes, key: str | None) -> Item:
+def _json_line(place: int, text: bytes, key: str | None) -> RecordOrBad:
     try:
         found = orjson.loads(text)
     except ValueError as error:
-        return Bad(place, text, f"is not JSON: {error}")
+        return BadRecord(place, text, f"is not JSON: {error}")
     if not isinstance(found, dict):
-        return Bad(place, text, "is no JSON object")
+        return BadRecord(place, text, "is no JSON object")
     if key is None:
         return Record(place, text)
     value = found.get(key)
     if value is None or isinstance(value, dict | list):
-        return Bad(place, text, f"has no {key}, which is its routing key")
+        return BadRecord(place, text, f"has no {key}, which is its routing key")
     return Record(place, text, key_text(value))
 
 
-def _checked_names(part: Range, names: Sequence[str], shape: Shape) -> list[str]:
+def _checked_names(part: FileRange, names: Sequence[str], shape: Shape) -> list[str]:
     if not names:
         raise PipelineError(f"{part.uri} has no columns: its first line names them")
     for name in names:
@@ -219,7 +347,7 @@ def _checked_names(part: Range, names: Sequence[str], shape: Shape) -> list[str]
     return list(names)
 
 
-def _known_types(part: Range, names: Sequence[str], shape: Shape) -> dict[str, Any]:
+def _known_types(part: FileRange, names: Sequence[str], shape: Shape) -> dict[str, Any]:
     types = column_types(shape.schema)
     missing = [name for name in types if name not in names]
     if missing:
@@ -227,12 +355,12 @@ def _known_types(part: Range, names: Sequence[str], shape: Shape) -> dict[str, A
     return types
 
 
-def _without_schema(part: Range, shape: Shape) -> None:
+def _without_schema(part: FileRange, shape: Shape) -> None:
     if shape.schema:
         raise PipelineError(f"{part.uri} says itself what types it has: a schema is for CSV and spreadsheets")
 
 
-READERS: Final[Mapping[str, Callable[[Range, Shape], Iterator[Item]]]] = {
+READERS: Final[Mapping[str, Callable[[FileRange, Shape], Iterator[RecordOrBad]]]] = {
     "csv": _csv,
     "parquet": _parquet,
     "sheet": _sheet,

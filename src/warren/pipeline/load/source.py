@@ -19,11 +19,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from warren.pipeline.load.batches import Bad, Message, Packer, Record
-from warren.pipeline.load.files import Range
-from warren.pipeline.load.records import records
+from warren.pipeline.load.files import FileRange
+from warren.pipeline.load.records import BadRecord, LoadMessage, Record, RecordPacker, records
 from warren.pipeline.load.settings import Shape
-from warren.pipeline.publishing import PART_BYTES, PART_MESSAGES
+from warren.pipeline.publication import PART_BYTES, PART_MESSAGES
 
 NAME: Final = "warren-load"
 BAD_PART: Final = -1
@@ -51,7 +50,7 @@ DDL: Final = (
 )
 
 
-def plan_text(tasks: Sequence[Sequence[Range]], shape: Shape) -> str:
+def plan_text(tasks: Sequence[Sequence[FileRange]], shape: Shape) -> str:
     """What the source is told, as its option `plan`."""
     ranges = [[dataclasses.astuple(each) for each in task] for task in tasks]
     return json.dumps({"tasks": ranges, "shape": shape.described()})
@@ -62,7 +61,7 @@ class LoadTask(InputPartition):
     """A task's number and its ranges."""
 
     number: int
-    ranges: tuple[Range, ...]
+    ranges: tuple[FileRange, ...]
 
 
 class LoadSource(DataSource):
@@ -77,14 +76,14 @@ class LoadSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         plan = json.loads(self.options["plan"])
-        tasks = [[Range(*each) for each in task] for task in plan["tasks"]]
+        tasks = [[FileRange(*each) for each in task] for task in plan["tasks"]]
         return LoadReader(tasks, Shape(**plan["shape"]))
 
 
 class LoadReader(DataSourceReader):
     """Reads tasks as they were planned."""
 
-    def __init__(self, tasks: Sequence[Sequence[Range]], shape: Shape) -> None:
+    def __init__(self, tasks: Sequence[Sequence[FileRange]], shape: Shape) -> None:
         self._tasks = tasks
         self._shape = shape
 
@@ -107,9 +106,9 @@ def staged(task: LoadTask, shape: Shape) -> Iterator[Any]:
     yield batch.taken()
 
 
-def merged(part: Range, shape: Shape) -> Iterator[Message | Bad]:
+def merged(part: FileRange, shape: Shape) -> Iterator[LoadMessage | BadRecord]:
     """The messages of one range, and what cannot be one."""
-    packer = Packer(part.uri, shape.max_bytes)
+    packer = RecordPacker(part.uri, shape.max_bytes)
     for item in records(part, shape):
         if isinstance(item, Record):
             yield from packer.add(item)
@@ -129,8 +128,8 @@ class _Batch:
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = 0
 
-    def add(self, uri: str, item: Message | Bad) -> None:
-        if isinstance(item, Bad):
+    def add(self, uri: str, item: LoadMessage | BadRecord) -> None:
+        if isinstance(item, BadRecord):
             text = item.text[:BAD_TEXT_BYTES]
             self._rows.append((BAD_PART, uri, item.place, 1, None, None, text, item.reason))
             self._bytes += len(text)

@@ -40,10 +40,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.reconcile import kit
-from warren.pipeline.reconcile.days import parse_day, parse_grace
-from warren.pipeline.reconcile.settings import Ledger, Settings, Source
-from warren.pipeline.reconcile.sources import NEEDS
+from warren.pipeline.reconcile import sources
+from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings, parse_day, parse_grace
+from warren.pipeline.reconcile.sources import NEEDED_FIELDS
 
 TOP: Final = ("key", "amounts", "compared", "authority", "day", "zone", "grace", "tolerance", "relative", "ledgers")
 OF_SOURCE: Final = ("path", "url", "table", "query", "stream", "consumer", "schema", "user")
@@ -62,7 +61,7 @@ OF_LEDGER: Final = (
 SUFFIXES: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 
 
-def described(path: str, day: str = "", everything: bool = False) -> Settings:
+def described(path: str, day: str = "", everything: bool = False) -> ReconcileSettings:
     """What the file says; a day that is given counts more than the file's."""
     try:
         with open(path, "rb") as file:
@@ -77,7 +76,7 @@ def described(path: str, day: str = "", everything: bool = False) -> Settings:
         raise PipelineError(f"{path}: {error}") from None
 
 
-def two_paths(left: str, right: str, options: Mapping[str, Any]) -> Settings:
+def two_paths(left: str, right: str, options: Mapping[str, Any]) -> ReconcileSettings:
     """Ledgers `left` and `right`; `options` are the file's keys, and what is said of both ledgers alike."""
     of_both = {name: options[name] for name in ("time", "zone", "where", "may_be_empty") if options.get(name)}
     tables = {name: {**_place(path), **of_both} for name, path in (("left", left), ("right", right))}
@@ -92,14 +91,14 @@ def _place(path: str) -> dict[str, str]:
     return {"source": SUFFIXES.get(Path(path).suffix.lower(), "parquet"), "path": path}
 
 
-def _settings(said: Mapping[str, Any], folder: Path, day: str, everything: bool) -> Settings:
+def _settings(said: Mapping[str, Any], folder: Path, day: str, everything: bool) -> ReconcileSettings:
     _check_known("it", said, TOP)
     tables = said.get("ledgers")
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise PipelineError("ledgers are tables: [ledgers.NAME]")
     given_day = day or said.get("day", "")
     ledgers = tuple(_ledger(name, table, folder, bool(given_day)) for name, table in tables.items())
-    return Settings(
+    return ReconcileSettings(
         ledgers=ledgers,
         key=_words(said, "key"),
         authority=_text(said, "authority") or (ledgers[0].name if ledgers else ""),
@@ -114,15 +113,15 @@ def _settings(said: Mapping[str, Any], folder: Path, day: str, everything: bool)
     )
 
 
-def _ledger(name: str, table: Mapping[str, Any], folder: Path, of_a_day: bool) -> Ledger:
+def _ledger(name: str, table: Mapping[str, Any], folder: Path, of_a_day: bool) -> ReconcileLedger:
     try:
         _check_known("it", table, OF_LEDGER)
         source = _source(table, folder)
-        return Ledger(
+        return ReconcileLedger(
             name=name,
             source=source,
             columns=_texts(table, "columns"),
-            time=_text(table, "time") or (kit.TIMES.get(source.kind, "") if of_a_day else ""),
+            time=_text(table, "time") or (sources.TIME_COLUMNS.get(source.kind, "") if of_a_day else ""),
             zone=_text(table, "zone") or "UTC",
             where=_text(table, "where"),
             may_be_empty=_truth(table, "may_be_empty"),
@@ -132,29 +131,29 @@ def _ledger(name: str, table: Mapping[str, Any], folder: Path, of_a_day: bool) -
         raise PipelineError(f"ledger {name}: {error}") from None
 
 
-def _in_flight(table: Mapping[str, Any], source: Source) -> timedelta:
+def _in_flight(table: Mapping[str, Any], source: LedgerSource) -> timedelta:
     given = _text(table, "in_flight")
-    if source.kind != kit.OUTBOX:
+    if source.kind != sources.OUTBOX:
         if given:
             raise PipelineError(f"in_flight is for an outbox, and source is {source.kind}")
         return timedelta()
-    return parse_grace(given) if given else kit.IN_FLIGHT
+    return parse_grace(given) if given else sources.IN_FLIGHT
 
 
-def _source(table: Mapping[str, Any], folder: Path) -> Source:
+def _source(table: Mapping[str, Any], folder: Path) -> LedgerSource:
     kind = _text(table, "source")
-    if kind not in NEEDS:
-        raise PipelineError(f"source is {kind!r}, and must be one of {', '.join(NEEDS)}")
+    if kind not in NEEDED_FIELDS:
+        raise PipelineError(f"source is {kind!r}, and must be one of {', '.join(NEEDED_FIELDS)}")
     values = {name: _text(table, name) for name in OF_SOURCE}
-    for name in NEEDS[kind]:
+    for name in NEEDED_FIELDS[kind]:
         if not values[name]:
             raise PipelineError(f"source {kind} needs {name}")
     path = values.pop("path")
     if path and "://" not in path:
         path = str(folder / path)
-    if kind in kit.TIMES:
+    if kind in sources.TIME_COLUMNS:
         values["url"] = _database(values["url"], folder)
-    return Source(kind, path=path, password=_password(table), options=_texts(table, "options"), **values)
+    return LedgerSource(kind, path=path, password=_password(table), options=_texts(table, "options"), **values)
 
 
 def _database(url: str, folder: Path) -> str:

@@ -32,12 +32,19 @@ from warren.pipeline import tables
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder, as_text
 from warren.pipeline.progress import watch
-from warren.pipeline.reconcile import comparing, flight, kit, ledgers, statuses
-from warren.pipeline.reconcile.ledgers import Opened
-from warren.pipeline.reconcile.page import DifferenceList, page
-from warren.pipeline.reconcile.settings import Settings
-from warren.pipeline.reconcile.sources import MOVING
-from warren.pipeline.reconcile.summary import Outcome, Tally, facts, reconciliation, trimmed
+from warren.pipeline.reconcile import comparison, ledgers, sources
+from warren.pipeline.reconcile.ledgers import OpenLedger
+from warren.pipeline.reconcile.settings import ReconcileSettings
+from warren.pipeline.reconcile.sources import CHANGING_KINDS
+from warren.pipeline.reconcile.summary import (
+    DifferenceList,
+    LedgerCounts,
+    ReconcileOutcome,
+    facts,
+    reconciliation,
+    render_page,
+    trimmed,
+)
 
 KIND: Final = "reconciled keys"
 VERSION: Final = 1
@@ -48,37 +55,39 @@ BROADCAST_KEYS_MAX: Final = 1_000_000
 """So many keys fit into every task's memory; the ledgers' rows are picked by them without being moved."""
 
 
-def run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
+def run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> ReconcileOutcome:
     """Compare the ledgers, and write the result to `out`."""
     with out.alone():
         return _run(spark, settings, out)
 
 
-def _run(spark: SparkSession, settings: Settings, out: Folder) -> Outcome:
-    opened = ledgers.opened(spark, settings)
+def _run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> ReconcileOutcome:
+    opened = ledgers.open_ledgers(spark, settings)
     if out.exists(tables.TABLE):
         tables.described(out, KIND, VERSION)
-    moments = flight.moments(settings)
+    moments = ledgers.database_times(settings)
     with _workplace(out) as work:
-        in_order = [_kept(spark, ledger, work) for ledger in sorted(opened, key=flight.is_read_last)]
+        in_order = [_kept(spark, ledger, work) for ledger in sorted(opened, key=ledgers.is_read_last)]
         opened = sorted(in_order, key=lambda ledger: ledger.number)
         with watch(spark, "looking for what is on its way"):
-            opened, in_flight = flight.landed(
+            opened, in_flight = ledgers.without_in_flight(
                 settings, opened, moments, lambda keys: _stored(spark, keys, work.child("in-flight"))
             )
         with watch(spark, "counting rows"):
             counted = _count_rows(settings, opened)
         _refuse_empty(settings, counted)
         with watch(spark, "comparing keys"):
-            found = comparing.suspects(_union(settings, opened), settings)
+            found = comparison.suspects(_union(settings, opened), settings)
             keys = _stored(spark, found, work.child("suspects"))
         with watch(spark, "judging differences"):
-            judged = _stored(spark, comparing.judged(_picked(settings, opened, keys), settings), work.child("judged"))
+            judged = _stored(
+                spark, comparison.compare_keys(_picked(settings, opened, keys), settings), work.child("judged")
+            )
             outcome = replace(_outcome(settings, counted, judged), in_flight=in_flight)
             result = _result(settings, judged)
             beside = {
                 SUMMARY: as_text(facts(outcome)),
-                REPORT: page(reconciliation(outcome, _lists(result, outcome))),
+                REPORT: render_page(reconciliation(outcome, _lists(result, outcome))),
             }
             tables.replace(result.orderBy("status", "key"), out, KIND, VERSION, facts(outcome), beside)
     return outcome
@@ -97,19 +106,19 @@ def _workplace(out: Folder) -> Iterator[Folder]:
             out.delete()
 
 
-def _kept(spark: SparkSession, ledger: Opened, work: Folder) -> Opened:
+def _kept(spark: SparkSession, ledger: OpenLedger, work: Folder) -> OpenLedger:
     source, folder = ledger.ledger.source, work.child(f"ledger-{ledger.ledger.name}")
-    if source.kind not in MOVING:
+    if source.kind not in CHANGING_KINDS:
         return ledger
     with watch(spark, f"reading {ledger.ledger.name}"):
-        if source.kind in kit.TIMES:
+        if source.kind in sources.TIME_COLUMNS:
             return ledgers.kept_whole(ledger, _copied(spark, ledger, folder))
         return ledgers.kept(ledger, _stored(spark, ledger.frame, folder))
 
 
-def _copied(spark: SparkSession, ledger: Opened, folder: Folder) -> DataFrame:
+def _copied(spark: SparkSession, ledger: OpenLedger, folder: Folder) -> DataFrame:
     try:
-        return kit.copied(spark, ledger.ledger.source, folder)
+        return sources.copied(spark, ledger.ledger.source, folder)
     except ClientError as error:
         raise PipelineError(f"ledger {ledger.ledger.name}: {error}") from None
 
@@ -119,11 +128,11 @@ def _stored(spark: SparkSession, frame: DataFrame, folder: Folder) -> DataFrame:
     return spark.read.schema(frame.schema).parquet(folder.uri)
 
 
-def _union(settings: Settings, opened: list[Opened]) -> DataFrame:
+def _union(settings: ReconcileSettings, opened: list[OpenLedger]) -> DataFrame:
     return reduce(DataFrame.union, (ledgers.rows(settings, opened, ledger) for ledger in opened))
 
 
-def _picked(settings: Settings, opened: list[Opened], keys: DataFrame) -> DataFrame:
+def _picked(settings: ReconcileSettings, opened: list[OpenLedger], keys: DataFrame) -> DataFrame:
     """The rows of these keys, each with its ledger's whole row as `record`."""
     wanted = keys.select(sql.col("key").alias("wanted"))
     if keys.count() <= BROADCAST_KEYS_MAX:
@@ -137,9 +146,9 @@ def _picked(settings: Settings, opened: list[Opened], keys: DataFrame) -> DataFr
     return reduce(DataFrame.union, picked)
 
 
-def _count_rows(settings: Settings, opened: list[Opened]) -> dict[str, dict[str, Any]]:
+def _count_rows(settings: ReconcileSettings, opened: list[OpenLedger]) -> dict[str, dict[str, Any]]:
     """Of each ledger: all its rows, those of the day, and what their amounts come to."""
-    of_day = comparing.in_day(settings.business_day)
+    of_day = comparison.is_in_day(settings.business_day)
     figures = [sql.count(sql.lit(1)).alias("all"), sql.count_if(of_day).alias("rows")]
     if len(settings.amounts) == 1 and not settings.compared:
         figures.append(sql.sum(sql.when(of_day, sql.col(settings.amounts[0]))).alias("total"))
@@ -150,7 +159,7 @@ def _count_rows(settings: Settings, opened: list[Opened]) -> dict[str, dict[str,
     return {name: counted.get(number, nothing) for number, name in enumerate(settings.names)}
 
 
-def _refuse_empty(settings: Settings, counted: dict[str, dict[str, Any]]) -> None:
+def _refuse_empty(settings: ReconcileSettings, counted: dict[str, dict[str, Any]]) -> None:
     for ledger in settings.ledgers:
         figures = counted[ledger.name]
         if figures["rows"] or ledger.may_be_empty:
@@ -163,21 +172,21 @@ def _refuse_empty(settings: Settings, counted: dict[str, dict[str, Any]]) -> Non
         )
 
 
-def _outcome(settings: Settings, counted: dict[str, dict[str, Any]], judged: DataFrame) -> Outcome:
-    figures = [sql.count(sql.lit(1)).alias("keys"), sql.sum(comparing.AUTHORITY_ROWS).alias("authority_rows")]
+def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], judged: DataFrame) -> ReconcileOutcome:
+    figures = [sql.count(sql.lit(1)).alias("keys"), sql.sum(comparison.AUTHORITY_ROWS).alias("authority_rows")]
     for number, name in enumerate(settings.names):
         figures += [
             sql.count_if(sql.col(name).isNotNull()).alias(f"keys_{number}"),
             sql.coalesce(sql.sum(sql.col(name)["rows"] - 1), sql.lit(0)).alias(f"repeated_{number}"),
             sql.count_if(sql.array_contains("late", name)).alias(f"late_{number}"),
         ]
-    found = judged.groupBy(comparing.OF_THE_DAY, "status").agg(*figures).collect()
+    found = judged.groupBy(comparison.OF_THE_DAY, "status").agg(*figures).collect()
     unsuspected = counted[settings.authority]["rows"] - sum(row["authority_rows"] for row in found)
-    todays = [row for row in found if row[comparing.OF_THE_DAY]]
-    counts = dict.fromkeys(statuses.PRECEDENCE, 0) | {row["status"]: row["keys"] for row in todays}
-    counts[statuses.BALANCED] += unsuspected
+    todays = [row for row in found if row[comparison.OF_THE_DAY]]
+    counts = dict.fromkeys(comparison.PRECEDENCE, 0) | {row["status"]: row["keys"] for row in todays}
+    counts[comparison.BALANCED] += unsuspected
     tallies = tuple(
-        Tally(
+        LedgerCounts(
             name,
             counted[name]["rows"],
             unsuspected + sum(row[f"keys_{number}"] for row in todays),
@@ -187,16 +196,16 @@ def _outcome(settings: Settings, counted: dict[str, dict[str, Any]], judged: Dat
         )
         for number, name in enumerate(settings.names)
     )
-    return Outcome(settings, counts, tallies)
+    return ReconcileOutcome(settings, counts, tallies)
 
 
-def _result(settings: Settings, judged: DataFrame) -> DataFrame:
+def _result(settings: ReconcileSettings, judged: DataFrame) -> DataFrame:
     """What is kept: a suspect may have been cleared, by the tolerance or because it is another day's."""
-    found = judged.filter(comparing.OF_THE_DAY).drop(comparing.OF_THE_DAY, comparing.AUTHORITY_ROWS)
-    return found if settings.everything else found.filter(sql.col("status") != statuses.BALANCED)
+    found = judged.filter(comparison.OF_THE_DAY).drop(comparison.OF_THE_DAY, comparison.AUTHORITY_ROWS)
+    return found if settings.everything else found.filter(sql.col("status") != comparison.BALANCED)
 
 
-def _lists(result: DataFrame, outcome: Outcome) -> tuple[DifferenceList, ...]:
+def _lists(result: DataFrame, outcome: ReconcileOutcome) -> tuple[DifferenceList, ...]:
     """The first keys of every status but one, as the page shows them."""
     settings = outcome.settings
     columns = {"key": sql.col("key")}
@@ -207,7 +216,7 @@ def _lists(result: DataFrame, outcome: Outcome) -> tuple[DifferenceList, ...]:
             columns[f"{ledger.name} at (UTC)"] = sql.col(ledger.name)["at"].cast("string")
     shown = result.select("status", *(column.alias(title) for title, column in columns.items()))
     place = sql.row_number().over(Window.partitionBy("status").orderBy("key"))
-    wanted = sql.col("status") != statuses.BALANCED
+    wanted = sql.col("status") != comparison.BALANCED
     first = shown.filter(wanted).withColumn("place", place).filter(sql.col("place") <= LISTED_MAX).drop("place")
     rows: dict[str, list[tuple[Any, ...]]] = {}
     for status, *values in sorted(first.collect(), key=lambda row: (row["key"] is not None, row["key"])):
@@ -216,6 +225,6 @@ def _lists(result: DataFrame, outcome: Outcome) -> tuple[DifferenceList, ...]:
         )
     return tuple(
         DifferenceList(status, tuple(columns), tuple(rows[status]), outcome.counts[status])
-        for status in statuses.PRECEDENCE
+        for status in comparison.PRECEDENCE
         if status in rows
     )

@@ -16,10 +16,23 @@ A time without a zone is one of the ledger's zone. Nothing here depends on the c
 has to be in UTC, as `pipeline.session` starts it.
 
 Not here: where rows come from (`reconcile.sources`).
+
+What is on its way between an outbox and those who receive from it, while both are read.
+
+    a moment ──▶ all ledgers but outboxes are read ──▶ outboxes are read ──▶ keys on their way are left out of all
+
+A message is written to the outbox before anybody has it. So if the outbox is read last, whatever the others have is in
+it; and what is in it alone may be on its way if it is fresh: if it was written, or sent, within the outbox's time for
+that, counted back from before the others were read.
+
+Not here: how rows are read (`reconcile.kit`), what is said of keys that are left (`reconcile.comparing`).
 """
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -40,9 +53,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from warren.client.errors import ClientError
 from warren.pipeline.errors import PipelineError, sentence
-from warren.pipeline.reconcile.settings import Ledger, Settings
-from warren.pipeline.reconcile.sources import CORRUPT, MESSAGE, raw
+from warren.pipeline.reconcile import sources
+from warren.pipeline.reconcile.settings import ReconcileLedger, ReconcileSettings
+from warren.pipeline.reconcile.sources import CORRUPT_COLUMN, MESSAGE, read_ledger
 
 DIGITS_MAX: Final = 37
 """One less than Spark has, so that a difference is exact, too."""
@@ -51,9 +66,9 @@ WHOLE_DIGITS: Final[dict[type[DataType], int]] = {ByteType: 3, ShortType: 5, Int
 AS_TEXT: Final = (StringType, FloatType, DoubleType)
 TEXT_DIGITS: Final = (19, 18)
 """Before the point and behind it; behind it fewer, if other ledgers need more before it."""
-KEYS: Final = (StringType, ByteType, ShortType, IntegerType, LongType, DateType)
-COMPARED: Final = (*KEYS, BooleanType, DecimalType, FloatType, DoubleType, TimestampType, TimestampNTZType)
-TIMES: Final = (StringType, DateType, TimestampType, TimestampNTZType)
+KEY_TYPES: Final = (StringType, ByteType, ShortType, IntegerType, LongType, DateType)
+COMPARED_TYPES: Final = (*KEY_TYPES, BooleanType, DecimalType, FloatType, DoubleType, TimestampType, TimestampNTZType)
+TIME_TYPES: Final = (StringType, DateType, TimestampType, TimestampNTZType)
 UTC: Final = frozenset({"UTC", "Etc/UTC", "Z"})
 PLAIN: Final = re.compile(r"\w+")
 WITH_ZONE: Final = r"\d:\d[\d:.]*\s*[^\s\d:.]"
@@ -61,38 +76,38 @@ WITH_ZONE: Final = r"\d:\d[\d:.]*\s*[^\s\d:.]"
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenLedger:
     """A ledger that can be read and has what is compared; `types` are those of its expressions."""
 
-    ledger: Ledger
+    ledger: ReconcileLedger
     number: int
     frame: DataFrame
     types: dict[str, DataType]
 
 
-def opened(spark: SparkSession, settings: Settings) -> list[Opened]:
+def open_ledgers(spark: SparkSession, settings: ReconcileSettings) -> list[OpenLedger]:
     """Every ledger; a `PipelineError` about the first that cannot be read or lacks something."""
     zone = spark.conf.get("spark.sql.session.timeZone")
     if zone not in UTC:
         raise PipelineError(f"Spark's session is in zone {zone}, and must be in UTC: spark.sql.session.timeZone")
-    found = [_opened(spark, settings, number, ledger) for number, ledger in enumerate(settings.ledgers)]
+    found = [_open_ledger(spark, settings, number, ledger) for number, ledger in enumerate(settings.ledgers)]
     for amount in settings.amounts:
         amount_type(found, amount)
     return found
 
 
-def kept(ledger: Opened, frame: DataFrame) -> Opened:
+def kept(ledger: OpenLedger, frame: DataFrame) -> OpenLedger:
     """The same ledger, read from where its rows were kept."""
     return replace(ledger, frame=frame)
 
 
-def kept_whole(ledger: Opened, frame: DataFrame) -> Opened:
+def kept_whole(ledger: OpenLedger, frame: DataFrame) -> OpenLedger:
     """The same, of rows that nobody has chosen from."""
     described = ledger.ledger
     return replace(ledger, frame=_filtered(frame, described) if described.where else frame)
 
 
-def amount_type(ledgers: list[Opened], amount: str) -> DecimalType:
+def amount_type(ledgers: list[OpenLedger], amount: str) -> DecimalType:
     """The decimal that has room for this amount of every ledger."""
     kinds = [ledger.types[amount] for ledger in ledgers]
     digits = [_digits(kind) for kind in kinds]
@@ -106,7 +121,9 @@ def amount_type(ledgers: list[Opened], amount: str) -> DecimalType:
     return DecimalType(whole + behind, behind)
 
 
-def rows(settings: Settings, ledgers: list[Opened], ledger: Opened, with_raw: bool = False) -> DataFrame:
+def rows(
+    settings: ReconcileSettings, ledgers: list[OpenLedger], ledger: OpenLedger, with_raw: bool = False
+) -> DataFrame:
     """The ledger's rows in the common shape; `raw` is all that the ledger itself has."""
     described, types = ledger.ledger, ledger.types
     frame = ledger.frame
@@ -125,15 +142,15 @@ def rows(settings: Settings, ledgers: list[Opened], ledger: Opened, with_raw: bo
         columns.append(amount.alias(name))
         readable &= given.isNull() | amount.isNotNull()
     columns += [_column(described.expression(name), frame).cast("string").alias(name) for name in settings.compared]
-    if CORRUPT in frame.columns:
-        readable &= sql.col(CORRUPT).isNull()
+    if CORRUPT_COLUMN in frame.columns:
+        readable &= sql.col(CORRUPT_COLUMN).isNull()
     columns.append(readable.alias("readable"))
     if with_raw:
         columns.append(_raw(frame).alias("raw"))
     return frame.select(*columns)
 
 
-def key_of(settings: Settings, ledger: Opened) -> Column:
+def key_of(settings: ReconcileSettings, ledger: OpenLedger) -> Column:
     """The key of a row of the ledger's own frame."""
     described, frame = ledger.ledger, ledger.frame
     return _key([_column(described.expression(name), frame).cast("string") for name in settings.key])
@@ -151,37 +168,42 @@ def instant_of(given: Column, kind: DataType, zone: str) -> Column:
     return sql.when(has_zone, given.try_cast("timestamp")).otherwise(in_zone)
 
 
-def _opened(spark: SparkSession, settings: Settings, number: int, ledger: Ledger) -> Opened:
+def _open_ledger(spark: SparkSession, settings: ReconcileSettings, number: int, ledger: ReconcileLedger) -> OpenLedger:
     day = settings.business_day
-    frame = raw(spark, ledger, None if day is None else day.begins)
+    frame = read_ledger(spark, ledger, None if day is None else day.begins)
     if ledger.where:
         frame = _filtered(frame, ledger)
     types: dict[str, DataType] = {}
     for name in settings.key:
-        types[name] = _typed(frame, ledger, name, ledger.expression(name), KEYS, "a key")
+        types[name] = _typed(frame, ledger, name, ledger.expression(name), KEY_TYPES, "a key")
     for name in settings.amounts:
         known = (DecimalType, *AS_TEXT, *WHOLE_DIGITS)
         types[name] = _typed(frame, ledger, name, ledger.expression(name), known, "an amount")
     for name in settings.compared:
-        types[name] = _typed(frame, ledger, name, ledger.expression(name), COMPARED, "compared")
+        types[name] = _typed(frame, ledger, name, ledger.expression(name), COMPARED_TYPES, "compared")
     if ledger.time:
-        types["at"] = _typed(frame, ledger, "time", ledger.time, TIMES, "a time")
-    return Opened(ledger, number, frame, types)
+        types["at"] = _typed(frame, ledger, "time", ledger.time, TIME_TYPES, "a time")
+    return OpenLedger(ledger, number, frame, types)
 
 
-def _filtered(frame: DataFrame, ledger: Ledger) -> DataFrame:
+def _filtered(frame: DataFrame, ledger: ReconcileLedger) -> DataFrame:
     """What cannot be read stays, whatever the filter would make of its nulls."""
     _typed(frame, ledger, "where", ledger.where, (BooleanType,), "a filter")
     chosen = _column(ledger.where, frame)
-    return frame.filter(chosen | sql.col(CORRUPT).isNotNull() if CORRUPT in frame.columns else chosen)
+    return frame.filter(chosen | sql.col(CORRUPT_COLUMN).isNotNull() if CORRUPT_COLUMN in frame.columns else chosen)
 
 
 def _typed(
-    frame: DataFrame, ledger: Ledger, name: str, expression: str, allowed: tuple[type[DataType], ...], role: str
+    frame: DataFrame,
+    ledger: ReconcileLedger,
+    name: str,
+    expression: str,
+    allowed: tuple[type[DataType], ...],
+    role: str,
 ) -> DataType:
     """The type of what is called `name` in this ledger, if there is such a thing and it can be what it should."""
     if PLAIN.fullmatch(expression) and expression not in frame.columns:
-        has = ", ".join(each for each in frame.columns if each != CORRUPT)
+        has = ", ".join(each for each in frame.columns if each != CORRUPT_COLUMN)
         raise PipelineError(f"ledger {ledger.name} has no column {expression}; it has {has}")
     try:
         kind = frame.select(_column(expression, frame)).schema[0].dataType
@@ -219,6 +241,73 @@ def _amount(given: Column, kind: DataType, wanted: DecimalType) -> Column:
 
 def _raw(frame: DataFrame) -> Column:
     """A message that had a record in it is no part of the record."""
-    names = [name for name in frame.columns if name != CORRUPT]
+    names = [name for name in frame.columns if name != CORRUPT_COLUMN]
     own = [name for name in names if name != MESSAGE] or names
     return sql.struct(*(sql.col(f"`{name}`") for name in own))
+
+
+def database_times(settings: ReconcileSettings) -> dict[str, datetime]:
+    """What time it is for each table of the kit; a `PipelineError` if the day that is compared is not over there."""
+    found = {}
+    for ledger in settings.ledgers:
+        if ledger.source.kind not in sources.TIME_COLUMNS:
+            continue
+        try:
+            found[ledger.name] = sources.database_time(ledger.source)
+        except ClientError as error:
+            raise PipelineError(f"ledger {ledger.name}: {error}") from None
+        day = settings.business_day
+        if day is not None and day.closes > found[ledger.name]:
+            raise PipelineError(
+                f"{settings.day} is not over, with its grace, before {day.closes:%Y-%m-%d %H:%M:%S} UTC, and what is "
+                f"on its way to or from ledger {ledger.name} until then would be a difference"
+            )
+    return found
+
+
+def is_read_last(ledger: OpenLedger) -> bool:
+    return ledger.ledger.source.kind == sources.OUTBOX
+
+
+def without_in_flight(
+    settings: ReconcileSettings,
+    opened: list[OpenLedger],
+    at: Mapping[str, datetime],
+    stored: Callable[[DataFrame], DataFrame],
+) -> tuple[list[OpenLedger], int]:
+    """The ledgers without what is on its way, and how many keys that are; these are `stored` once."""
+    flying = [
+        _keys_in_flight(settings, opened, each, at) for each in opened if is_read_last(each) and each.ledger.in_flight
+    ]
+    if not flying:
+        return opened, 0
+    keys = stored(reduce(DataFrame.union, flying).distinct())
+    count = keys.count()
+    if not count:
+        return opened, 0
+    without = [
+        replace(each, frame=each.frame.join(keys, key_of(settings, each) == sql.col(IN_FLIGHT_KEY), "left_anti"))
+        for each in opened
+    ]
+    return without, count
+
+
+IN_FLIGHT_KEY = "key in flight"
+
+
+def _keys_in_flight(
+    settings: ReconcileSettings, opened: list[OpenLedger], outbox: OpenLedger, at: Mapping[str, datetime]
+) -> DataFrame:
+    """Keys of fresh rows that one of the other ledgers lacks."""
+    since = at[outbox.ledger.name] - outbox.ledger.in_flight
+    fresh = outbox.frame.filter(sources.is_recent(since)).select(key_of(settings, outbox).alias(IN_FLIGHT_KEY))
+    lacking = [
+        fresh.join(
+            each.frame.select(key_of(settings, each).alias("key")),
+            sql.col(IN_FLIGHT_KEY) == sql.col("key"),
+            "left_anti",
+        )
+        for each in opened
+        if each is not outbox
+    ]
+    return reduce(DataFrame.union, lacking)

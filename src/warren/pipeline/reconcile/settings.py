@@ -7,17 +7,85 @@ Invariant: whatever can be found wrong without looking at a ledger is a `Pipelin
 
 Not here: the file they are written in (`reconcile.describing`); whether a ledger has its columns
 (`reconcile.ledgers`).
+
+A business day: from midnight to midnight in its zone, with what was before it and the grace after it.
+
+::
+
+                    begins    fresh                              ends       closes
+      … days before    │ grace  │                                  │  grace   │
+      ─────────────────┴────────┴──────────────────────────────────┴──────────┘
+
+A key belongs to the day of its anchor: its first row in the authority, or, if that has none, its first row anywhere.
+What the other ledgers have of it before `closes` is part of it, and `late` if it came after `ends`. In the same way the
+first rows of a day may belong to the day before. What comes after the grace of its day was called missing there; it is
+seen by the day on which it comes (`fresh`), a day later or a month. So no row falls between two days, and of a key that
+the day leaves in doubt all earlier rows are looked at. One that is plainly in balance within the day has no past.
+
+A day has 23 or 25 hours when clocks are changed; the zone knows.
+
+Not here: comparing (`reconcile.comparing`).
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.reconcile.days import BusinessDay, business_day, check_zone
+
+GRACE_MAX: Final = timedelta(hours=23)
+UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class BusinessDay:
+    """The four moments, in UTC."""
+
+    begins: datetime
+    fresh: datetime
+    ends: datetime
+    closes: datetime
+
+
+def business_day(day: date, zone: str, grace: timedelta) -> BusinessDay:
+    begins, ends = (_midnight(day + timedelta(days=shift), zone) for shift in (0, 1))
+    return BusinessDay(begins, begins + grace, ends, ends + grace)
+
+
+def check_zone(zone: str, whose: str) -> None:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise PipelineError(
+            f"{whose} is in zone {zone!r}, which nobody knows; zones are named like Europe/Berlin"
+        ) from None
+
+
+def parse_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(f"a day is written like 2026-11-15, not {text!r}") from None
+
+
+def parse_grace(text: str) -> timedelta:
+    """`90m`, `6h`; none is `0`."""
+    found = re.fullmatch(r"(\d+)([smh])", text)
+    if found is None and text != "0":
+        raise PipelineError(f"a grace is a number with s, m or h, like 6h, not {text!r}")
+    grace = timedelta(seconds=int(found[1]) * UNITS_S[found[2]]) if found else timedelta()
+    if grace > GRACE_MAX:
+        raise PipelineError(f"a grace of {text} is too long: at most {GRACE_MAX // timedelta(hours=1)}h")
+    return grace
+
+
+def _midnight(day: date, zone: str) -> datetime:
+    return datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)
+
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 RESERVED: Final = frozenset(
@@ -31,7 +99,7 @@ RELATIVE_DIGITS_MAX: Final = 9
 
 
 @dataclass(frozen=True)
-class Source:
+class LedgerSource:
     """Where a ledger's rows come from; which fields mean something depends on `kind`."""
 
     kind: str
@@ -48,11 +116,11 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class ReconcileLedger:
     """`columns` says what a compared name is here: a column or an expression; otherwise the column of that name."""
 
     name: str
-    source: Source
+    source: LedgerSource
     columns: Mapping[str, str] = field(default_factory=dict)
     time: str = ""
     zone: str = "UTC"
@@ -66,10 +134,10 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReconcileSettings:
     """Of one run; `everything` keeps the keys that are in balance in the result, too."""
 
-    ledgers: tuple[Ledger, ...]
+    ledgers: tuple[ReconcileLedger, ...]
     key: tuple[str, ...]
     authority: str
     amounts: tuple[str, ...] = ()
@@ -105,7 +173,7 @@ class Settings:
         return None if self.day is None else business_day(self.day, self.zone, self.grace)
 
 
-def _check_names(settings: Settings) -> None:
+def _check_names(settings: ReconcileSettings) -> None:
     if not 2 <= len(settings.ledgers) <= LEDGERS_MAX:
         raise PipelineError(f"there must be 2 to {LEDGERS_MAX} ledgers, not {len(settings.ledgers)}")
     if not settings.key:
@@ -116,7 +184,9 @@ def _check_names(settings: Settings) -> None:
     if repeated_key:
         raise PipelineError(f"key column {min(repeated_key)} is named twice")
     if settings.authority not in settings.names:
-        raise PipelineError(f"the authority {settings.authority!r} is no ledger; they are {_listed(settings.names)}")
+        raise PipelineError(
+            f"the authority {settings.authority!r} is no ledger; they are {_comma_separated(settings.names)}"
+        )
 
 
 def _check_words(what: str, names: Sequence[str], reserved: frozenset[str]) -> None:
@@ -132,15 +202,17 @@ def _check_words(what: str, names: Sequence[str], reserved: frozenset[str]) -> N
             raise PipelineError(f"{what} {name} is named twice")
 
 
-def _check_columns(settings: Settings) -> None:
+def _check_columns(settings: ReconcileSettings) -> None:
     known = (*settings.key, *settings.values)
     for ledger in settings.ledgers:
         for name in ledger.columns:
             if name not in known:
-                raise PipelineError(f"ledger {ledger.name} says what {name} is, but only {_listed(known)} are compared")
+                raise PipelineError(
+                    f"ledger {ledger.name} says what {name} is, but only {_comma_separated(known)} are compared"
+                )
 
 
-def _check_tolerances(settings: Settings) -> None:
+def _check_tolerances(settings: ReconcileSettings) -> None:
     for what, value, digits in (
         ("tolerance", settings.tolerance, TOLERANCE_DIGITS_MAX),
         ("relative tolerance", settings.relative, RELATIVE_DIGITS_MAX),
@@ -158,7 +230,7 @@ def _check_tolerances(settings: Settings) -> None:
         raise PipelineError(f"the tolerance {settings.tolerance} is too large")
 
 
-def _check_times(settings: Settings) -> None:
+def _check_times(settings: ReconcileSettings) -> None:
     check_zone(settings.zone, "the business day")
     for ledger in settings.ledgers:
         check_zone(ledger.zone, f"ledger {ledger.name}")
@@ -168,5 +240,5 @@ def _check_times(settings: Settings) -> None:
         raise PipelineError("there is a grace, but no day that it comes after")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _comma_separated(names: Sequence[str]) -> str:
     return ", ".join(names)

@@ -3,22 +3,198 @@
 The text and the facts depend on what was found alone, so that a job that is run again tells the same.
 
 Not here: the HTML page (`reconcile.page`).
+
+What a reconciliation found, as a page: does it balance, how much is in each ledger, and which keys differ.
+
+The page is made of small results that were added up in Spark. A list of differences shows the first of them and says
+how many there are beyond; all of them are in the table that the job writes.
+
+Not here: finding differences (`reconcile.comparing`), what a status means (`reconcile.statuses`).
 """
 
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from warren.pipeline.reconcile import statuses
-from warren.pipeline.reconcile.page import DifferenceList, LedgerTotals, Reconciliation, StatusTotals
-from warren.pipeline.reconcile.settings import Settings
+from warren.pipeline.html.page import (
+    Chart,
+    FactList,
+    HtmlPage,
+    HtmlTable,
+    PagePart,
+    PageSection,
+    Paragraph,
+    bars,
+    render,
+    table,
+)
+from warren.pipeline.html.quantities import many, shown
+from warren.pipeline.reconcile import comparison
+from warren.pipeline.reconcile.settings import ReconcileSettings
+
+
+@dataclass(frozen=True)
+class LedgerTotals:
+    """One ledger: its rows, its keys, the rows beyond the first of a key, those that came late, and its total."""
+
+    name: str
+    rows: int
+    keys: int
+    duplicates: int
+    late: int
+    amount: Decimal | None
+    authority: bool
+
+
+@dataclass(frozen=True)
+class StatusTotals:
+    """How many keys have a status, and the amount that they are about; `balanced` ones are no difference."""
+
+    status: str
+    meaning: str
+    keys: int
+    amount: Decimal | None
+    balanced: bool
+
+
+@dataclass(frozen=True)
+class DifferenceList:
+    """The first rows of a status, in order; `total` is how many keys have it."""
+
+    status: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """All that the page says; `facts` are what was compared and how, `statuses` in order of precedence."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    ledgers: tuple[LedgerTotals, ...]
+    statuses: tuple[StatusTotals, ...]
+    differences: tuple[DifferenceList, ...]
+
+    @property
+    def keys(self) -> int:
+        return sum(status.keys for status in self.statuses)
+
+    @property
+    def differing(self) -> int:
+        return sum(status.keys for status in self.statuses if not status.balanced)
+
+
+def render_page(reconciliation: Reconciliation) -> str:
+    """The text of the HTML file."""
+    sections = [
+        PageSection("Summary", _summary(reconciliation)),
+        PageSection("Statuses", _statuses(reconciliation)),
+        PageSection("Ledgers", (_ledgers(reconciliation),)),
+    ]
+    lists = tuple(_difference_lists(reconciliation))
+    if lists:
+        sections.append(
+            PageSection("Differences" if reconciliation.differing else "No differences, but to note", lists)
+        )
+    return render(HtmlPage(reconciliation.title, _verdict(reconciliation), tuple(sections)))
+
+
+def _verdict(found: Reconciliation) -> str:
+    if not found.keys:
+        return "There is nothing to compare: no ledger has a row."
+    if not found.differing:
+        return f"The ledgers balance: {many(found.keys, 'key')}, no difference."
+    verb = "differs" if found.differing == 1 else "differ"
+    return f"The ledgers do not balance: {found.differing:,} of {many(found.keys, 'key')} {verb}."
+
+
+def _summary(found: Reconciliation) -> tuple[PagePart, ...]:
+    share = "–" if not found.keys else _percent(found.keys - found.differing, found.keys)
+    figures = (("Keys", shown(found.keys)), ("Differences", shown(found.differing)), ("In balance", share))
+    tone = "good" if found.keys and not found.differing else "bad" if found.differing else "warn"
+    parts: list[PagePart] = [Paragraph(_verdict(found), tone), FactList(figures, large=True)]
+    if found.facts:
+        parts.append(FactList(found.facts))
+    return tuple(parts)
+
+
+def _statuses(found: Reconciliation) -> tuple[PagePart, ...]:
+    has_amounts = any(status.amount is not None for status in found.statuses)
+    columns = ["Status", "Keys", "Share", *(["Amount"] if has_amounts else []), "Meaning"]
+    rows = [
+        [
+            status.status,
+            status.keys,
+            _percent(status.keys, found.keys),
+            *([status.amount] if has_amounts else []),
+            status.meaning,
+        ]
+        for status in found.statuses
+    ]
+    listed = table("Keys by status, in order of precedence", columns, rows, right=("Share",))
+    return (_status_chart(found), listed) if found.differing else (listed,)
+
+
+def _status_chart(found: Reconciliation) -> Chart:
+    """Of the differences alone: beside millions of keys that match they would not be seen."""
+    shares = [status for status in found.statuses if status.keys and not status.balanced]
+    summary = "; ".join(f"{status.status}: {status.keys:,}" for status in shares) + "."
+    labels = [status.status for status in shares]
+    return bars(
+        "Differences by status", summary, labels, [status.keys for status in shares], "keys", ["bad"] * len(labels)
+    )
+
+
+def _ledgers(found: Reconciliation) -> HtmlTable:
+    has_amounts = any(ledger.amount is not None for ledger in found.ledgers)
+    columns = ["Ledger", "Rows", "Keys", "Repeated rows", "Late rows", *(["Total"] if has_amounts else [])]
+    rows = [
+        [
+            f"{ledger.name} (the authority)" if ledger.authority else ledger.name,
+            ledger.rows,
+            ledger.keys,
+            ledger.duplicates,
+            ledger.late,
+            *([ledger.amount] if has_amounts else []),
+        ]
+        for ledger in found.ledgers
+    ]
+    return table("What each ledger has", columns, rows)
+
+
+def _difference_lists(found: Reconciliation) -> list[HtmlTable]:
+    """In order of precedence, those that have any."""
+    order = {status.status: place for place, status in enumerate(found.statuses)}
+    given = sorted(found.differences, key=lambda each: order.get(each.status, len(order)))
+    return [
+        table(
+            f"{each.status}: {many(each.total, 'key')}", each.columns, each.rows, total=each.total, limit=len(each.rows)
+        )
+        for each in given
+        if each.total
+    ]
+
+
+def _percent(part: int, whole: int) -> str:
+    """Never 100 % when something is missing, nor 0 % when there is something."""
+    if not whole:
+        return "–"
+    text = f"{100 * part / whole:.2f}"
+    if part < whole and text == "100.00":
+        return "> 99.99 %"
+    if part and text == "0.00":
+        return "< 0.01 %"
+    return f"{text} %"
+
 
 CENT: Final = Decimal("0.01")
 EVERY_DIGIT: Final = Context(prec=40)
 
 
 @dataclass(frozen=True)
-class Tally:
+class LedgerCounts:
     """Of one ledger: `rows` of the day and `total` of their amounts, if such a total means anything; the rest is of the
     day's keys."""
 
@@ -31,24 +207,24 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReconcileOutcome:
     """`counts` has every status, `tallies` every ledger; keys `in_flight` are in neither."""
 
-    settings: Settings
+    settings: ReconcileSettings
     counts: dict[str, int]
-    tallies: tuple[Tally, ...]
+    tallies: tuple[LedgerCounts, ...]
     in_flight: int = 0
 
     @property
     def differences(self) -> int:
-        return sum(count for status, count in self.counts.items() if status not in statuses.IN_ORDER)
+        return sum(count for status, count in self.counts.items() if status not in comparison.IN_ORDER)
 
     @property
     def balanced(self) -> bool:
         return not self.differences
 
 
-def facts(outcome: Outcome) -> dict[str, Any]:
+def facts(outcome: ReconcileOutcome) -> dict[str, Any]:
     """What is kept beside the table."""
     settings = outcome.settings
     return {
@@ -66,7 +242,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: ReconcileOutcome) -> str:
     """A few lines for people."""
     width = max(len(name) for name in (*outcome.settings.names, *outcome.counts))
     lines = [title(outcome.settings)]
@@ -83,12 +259,12 @@ def told(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def title(settings: Settings) -> str:
+def title(settings: ReconcileSettings) -> str:
     names = f"{', '.join(settings.names[:-1])} and {settings.names[-1]}"
     return f"{names} of {settings.day}" if settings.day else names
 
 
-def reconciliation(outcome: Outcome, lists: tuple[DifferenceList, ...]) -> Reconciliation:
+def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...]) -> Reconciliation:
     """As the page takes it."""
     settings = outcome.settings
     shown = [("Day", f"{settings.day} in {settings.zone}")] if settings.day else []
@@ -120,11 +296,11 @@ def trimmed(value: Decimal) -> Decimal:
     return cents if cents == value else value.normalize(EVERY_DIGIT)
 
 
-def _ledger_totals(settings: Settings, tally: Tally) -> LedgerTotals:
+def _ledger_totals(settings: ReconcileSettings, tally: LedgerCounts) -> LedgerTotals:
     is_authority = tally.name == settings.authority
     total = None if tally.total is None else trimmed(tally.total)
     return LedgerTotals(tally.name, tally.rows, tally.keys, tally.repeated, tally.late, total, is_authority)
 
 
 def _status_totals(status: str, count: int) -> StatusTotals:
-    return StatusTotals(status, statuses.MEANINGS[status], count, None, status in statuses.IN_ORDER)
+    return StatusTotals(status, comparison.MEANINGS[status], count, None, status in comparison.IN_ORDER)

@@ -1,9 +1,9 @@
-"""`report`: what has flowed, how long it took, what grows, and when it will be too much, as one HTML page.
+"""The job `report`: traffic, latencies, growth and a forecast, as one HTML page.
 
-    events ── flows ──────────────────────────────┬── findings ── page
-    passages ── tallies ── latencies | backlogs ──┘       └── outlook ── forecast ── trend
+    events ── flows ─────────┬── findings ── job (the page)
+    passages ── latencies ───┘       └── outlook ── forecast
 
-Everything is added up in Spark; what reaches the driver is as long as the page, however long the lake is. Times are
+Everything is added up in Spark; the driver receives as much as the page shows, however large the lake is. Times are
 whole seconds since 1970, cut by arithmetic, so no time zone of a session or a machine moves a message to another day.
 
 Not here: where the events come from (`pipeline.trace`).

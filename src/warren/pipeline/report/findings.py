@@ -13,43 +13,43 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sql
 
-from warren.pipeline.report import backlogs, flows, latencies
+from warren.pipeline.report import flows, latencies
 from warren.pipeline.report.flows import DAY_S, HOUR_S
-from warren.pipeline.report.forecast import Day
-from warren.pipeline.report.tallies import LATENCIES, tallied
+from warren.pipeline.report.forecast import DailyTotals
+from warren.pipeline.report.latencies import LATENCY_KINDS, passage_counts
 
-LINES: Final = 7
+LINES_MAX: Final = 7
 """So many exchanges or queues have a line of their own; all others share the eighth."""
 MAP_ROWS: Final = 12
-LISTED: Final = 50
+LISTED_MAX: Final = 50
 PARTS: Final = 8
 # the longest span, in seconds, for each step; days beyond
 STEPS: Final = ((1, 600), (60, 6 * HOUR_S), (HOUR_S, 60 * DAY_S))
 
 
-class Place(NamedTuple):
+class TrafficEntity(NamedTuple):
     """An exchange or a queue."""
 
     vhost: str
     name: str
 
 
-Courses = Mapping[Place | None, Mapping[int, int]]
+EntitySeries = Mapping[TrafficEntity | None, Mapping[int, int]]
 """For each place, by moment, a number; None is all the others."""
 
 
 @dataclass(frozen=True)
-class QueueTotals:
+class QueueTraffic:
     """What passed through a queue; `counts` by kind, `peak` is the most in one step."""
 
-    place: Place
+    place: TrafficEntity
     counts: Mapping[str, int]
     bytes: int
     peak: int
 
 
 @dataclass(frozen=True)
-class Percentiles:
+class LatencyPercentiles:
     """Of how long so many messages took, in milliseconds."""
 
     messages: int
@@ -60,7 +60,7 @@ class Percentiles:
 
 
 @dataclass(frozen=True)
-class Findings:
+class ReportFindings:
     """The numbers of a report. Moments are seconds since 1970; kinds are those of `flows` and `latencies`."""
 
     first_s: int
@@ -69,19 +69,19 @@ class Findings:
     step_s: int
     vhosts: int
     totals: Mapping[tuple[str, str], tuple[int, int]]
-    published: Courses
-    delivered: Courses
-    queues: tuple[QueueTotals, ...]
+    published: EntitySeries
+    delivered: EntitySeries
+    queues: tuple[QueueTraffic, ...]
     queue_count: int
-    latency: Mapping[str, Mapping[Place, Percentiles]]
+    latency: Mapping[str, Mapping[TrafficEntity, LatencyPercentiles]]
     latency_queues: Mapping[str, int]
-    latency_course: Mapping[str, Mapping[int, Percentiles]]
-    latency_map: Mapping[Place, Mapping[int, Percentiles]]
+    latency_course: Mapping[str, Mapping[int, LatencyPercentiles]]
+    latency_map: Mapping[TrafficEntity, Mapping[int, LatencyPercentiles]]
     apart: int
-    days: tuple[Day, ...]
-    waiting: tuple[tuple[Place, int], ...]
+    days: tuple[DailyTotals, ...]
+    waiting: tuple[tuple[TrafficEntity, int], ...]
     waiting_queues: int
-    backlog: Courses
+    backlog: EntitySeries
 
 
 def step_for(length_s: int) -> int:
@@ -89,14 +89,14 @@ def step_for(length_s: int) -> int:
     return next((step for step, longest in STEPS if length_s <= longest), DAY_S)
 
 
-def gather(events: DataFrame, passages: DataFrame) -> Findings | None:
+def gather(events: DataFrame, passages: DataFrame) -> ReportFindings | None:
     """Add everything up; None if there is no event."""
     [reach] = flows.span(events).collect()
     if reach["first"] is None:
         return None
     step_s = step_for(reach["last"] - reach["first"])
     flow = flows.flows(events, min(step_s, HOUR_S)).coalesce(PARTS).persist()
-    tallies = tallied(passages, step_s).coalesce(PARTS).persist()
+    tallies = passage_counts(passages, step_s).coalesce(PARTS).persist()
     try:
         return _gathered(reach, step_s, flow, tallies)
     finally:
@@ -104,28 +104,30 @@ def gather(events: DataFrame, passages: DataFrame) -> Findings | None:
         tallies.unpersist()
 
 
-def _gathered(reach: Row, step_s: int, flow: DataFrame, tallies: DataFrame) -> Findings:
-    counts, change = latencies.counted(tallies), backlogs.changes(tallies)
+def _gathered(reach: Row, step_s: int, flow: DataFrame, tallies: DataFrame) -> ReportFindings:
+    counts, change = latencies.latency_counts(tallies), latencies.backlog_changes(tallies)
     passed = sql.col("arrived") + sql.col("delivered")
-    queues = _ranked(flows.busiest_first(flows.queue_totals(flow, step_s), passed, LISTED))
-    slow = _ranked(flows.busiest_first(latencies.by_queue(counts), sql.col("messages"), LISTED, "kind"))
-    ranked = flows.busiest_first(backlogs.waiting(change), sql.col("waiting"), LISTED)
+    queues = _ranked(flows.busiest_first(flows.queue_totals(flow, step_s), passed, LISTED_MAX))
+    slow = _ranked(flows.busiest_first(latencies.by_queue(counts), sql.col("messages"), LISTED_MAX, "kind"))
+    ranked = flows.busiest_first(latencies.final_backlog(change), sql.col("waiting"), LISTED_MAX)
     waiting = _ranked(ranked)
-    growing = change.join(sql.broadcast(ranked.where(sql.col("rank") <= LINES)), ["vhost", "name"])
+    growing = change.join(sql.broadcast(ranked.where(sql.col("rank") <= LINES_MAX)), ["vhost", "name"])
     sums = flows.totals(flow).collect()
-    [apart] = latencies.apart(counts).collect()
-    return Findings(
+    [apart] = latencies.negative_latencies(counts).collect()
+    return ReportFindings(
         first_s=reach["first"],
         last_s=reach["last"],
         events=reach["events"],
         step_s=step_s,
         vhosts=len({row["vhost"] for row in sums}),
         totals=_totals(sums),
-        published=_courses(flows.over_time(flow, "exchange", "published", step_s, LINES).collect(), "messages"),
-        delivered=_courses(flows.over_time(flow, "queue", "delivered", step_s, LINES).collect(), "messages"),
+        published=_courses(flows.over_time(flow, "exchange", "published", step_s, LINES_MAX).collect(), "messages"),
+        delivered=_courses(flows.over_time(flow, "queue", "delivered", step_s, LINES_MAX).collect(), "messages"),
         queues=tuple(_queue_totals(row) for row in queues),
         queue_count=queues[0]["of"] if queues else 0,
-        latency={kind: {_place(row): _percentiles(row) for row in slow if row["kind"] == kind} for kind in LATENCIES},
+        latency={
+            kind: {_place(row): _percentiles(row) for row in slow if row["kind"] == kind} for kind in LATENCY_KINDS
+        },
         latency_queues={row["kind"]: row["of"] for row in slow},
         latency_course=_by_kind(latencies.by_moment(counts).collect()),
         latency_map=_by_place(latencies.by_queue_and_moment(counts, "delivery", MAP_ROWS).collect()),
@@ -150,39 +152,39 @@ def _totals(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
     return found
 
 
-def _courses(rows: Iterable[Row], column: str) -> dict[Place | None, dict[int, int]]:
-    found: dict[Place | None, dict[int, int]] = {}
+def _courses(rows: Iterable[Row], column: str) -> dict[TrafficEntity | None, dict[int, int]]:
+    found: dict[TrafficEntity | None, dict[int, int]] = {}
     for row in rows:
         place = None if row["name"] is None else _place(row)
         found.setdefault(place, {})[row["moment"]] = row[column]
     return found
 
 
-def _by_kind(rows: Iterable[Row]) -> dict[str, dict[int, Percentiles]]:
-    found: dict[str, dict[int, Percentiles]] = {}
+def _by_kind(rows: Iterable[Row]) -> dict[str, dict[int, LatencyPercentiles]]:
+    found: dict[str, dict[int, LatencyPercentiles]] = {}
     for row in rows:
         found.setdefault(row["kind"], {})[row["moment"]] = _percentiles(row)
     return found
 
 
-def _by_place(rows: Iterable[Row]) -> dict[Place, dict[int, Percentiles]]:
-    found: dict[Place, dict[int, Percentiles]] = {}
+def _by_place(rows: Iterable[Row]) -> dict[TrafficEntity, dict[int, LatencyPercentiles]]:
+    found: dict[TrafficEntity, dict[int, LatencyPercentiles]] = {}
     for row in rows:
         found.setdefault(_place(row), {})[row["moment"]] = _percentiles(row)
     return found
 
 
-def _place(row: Row) -> Place:
-    return Place(row["vhost"], row["name"])
+def _place(row: Row) -> TrafficEntity:
+    return TrafficEntity(row["vhost"], row["name"])
 
 
-def _percentiles(row: Row) -> Percentiles:
-    return Percentiles(row["messages"], row["p50"], row["p90"], row["p99"], row["longest"])
+def _percentiles(row: Row) -> LatencyPercentiles:
+    return LatencyPercentiles(row["messages"], row["p50"], row["p90"], row["p99"], row["longest"])
 
 
-def _queue_totals(row: Row) -> QueueTotals:
-    return QueueTotals(_place(row), {kind: row[kind] for kind in flows.QUEUE_KINDS}, row["bytes"], row["peak"])
+def _queue_totals(row: Row) -> QueueTraffic:
+    return QueueTraffic(_place(row), {kind: row[kind] for kind in flows.QUEUE_KINDS}, row["bytes"], row["peak"])
 
 
-def _day(row: Row) -> Day:
-    return Day(row["day"], row["messages"], row["bytes"], row["busiest"])
+def _day(row: Row) -> DailyTotals:
+    return DailyTotals(row["day"], row["messages"], row["bytes"], row["busiest"])

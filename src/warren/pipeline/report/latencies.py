@@ -7,24 +7,81 @@ A latency below zero means that the clocks of two nodes disagree. It says nothin
 (`apart`).
 
 Not here: which publish a delivery belongs to (`trace.passages`).
+
+What befell messages in queues, counted in one pass over the passages: how long they took, when they came and went.
+
+A row of tallies is `vhost`, `name` (of the queue), `kind`, `moment`, `ms` and how many `messages` it is about.
+
+- `delivery`, `ack`, `confirm`: so many messages that were published in that step took so many `ms` from the publish.
+- `entered`, `left`: so many came into the queue in that step, or went from it; `ms` is null. One that comes again, as
+  in a loop of retries, counts again. What was in the queue before the trace began does not count: no more go than came.
+
+Passages are as many as messages; tallies are few, and latencies and backlogs are both made of them.
+
+Not here: what is made of them (`latencies`, `backlogs`).
+
+How many messages wait in each queue, by what the trace has seen of them.
+
+A message enters a queue whenever it is published or dead-lettered into it, and leaves when it is first delivered or
+dead-lettered from there after that. What expires, is dropped or purged without becoming a dead letter leaves no trace
+and counts as waiting; what was in the queue before the trace began does not count.
+
+Not here: how many passed through (`flows`).
 """
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
-from warren.pipeline.report.tallies import LATENCIES
+from warren.pipeline.report.flows import step_of
+
+LATENCY_KINDS: Final = ("delivery", "ack", "confirm")
+
+
+def passage_counts(passages: DataFrame, step_s: int) -> DataFrame:
+    """A message enters a queue by a publish or as a dead letter, and leaves by a delivery or as a dead letter."""
+    moves = sql.concat(
+        sql.array(*(_move(kind, sql.col("published_at"), step_s, sql.col(f"{kind}_ms")) for kind in LATENCY_KINDS)),
+        sql.transform("entries", lambda at: _move("entered", at, step_s)),
+        sql.transform(_exits_of_what_came(), lambda at: _move("left", at, step_s)),
+    )
+    is_latency = sql.col("move.kind").isin(*LATENCY_KINDS)
+    return (
+        passages.where(sql.col("queue").isNotNull())
+        .select("vhost", sql.col("queue").alias("name"), moves.alias("moves"))
+        .select("vhost", "name", sql.explode("moves").alias("move"))
+        .where(sql.col("move.moment").isNotNull() & (sql.col("move.ms").isNotNull() | ~is_latency))
+        .groupBy("vhost", "name", "move.kind", "move.moment", "move.ms")
+        .agg(sql.count(sql.lit(1)).alias("messages"))
+    )
+
+
+def _exits_of_what_came() -> Column:
+    """As many as there are entries, of equal messages together: which of them came or went is a guess."""
+    equal = Window.partitionBy("vhost", "message_key", "queue")
+    earlier = equal.orderBy("copy").rowsBetween(Window.unboundedPreceding, -1)
+    came = sql.sum(sql.size("entries")).over(equal)
+    gone = sql.coalesce(sql.sum(sql.size("exits")).over(earlier), sql.lit(0))
+    count = sql.greatest(sql.least(sql.size("exits"), came - gone), sql.lit(0))
+    return sql.slice(sql.array_sort("exits"), 1, count.cast("int"))
+
+
+def _move(kind: str, at: Column, step_s: int, ms: Column | None = None) -> Column:
+    took = sql.lit(None) if ms is None else ms
+    moment = step_of(at, step_s).alias("moment")
+    return sql.struct(sql.lit(kind).alias("kind"), moment, took.cast("bigint").alias("ms"))
+
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
-def counted(tallies: DataFrame) -> DataFrame:
+def latency_counts(tallies: DataFrame) -> DataFrame:
     """`vhost`, `name` (of the queue), `kind`, `moment` (of the publish), `ms`, and how many `messages` took so long."""
-    return tallies.where(sql.col("kind").isin(*LATENCIES))
+    return tallies.where(sql.col("kind").isin(*LATENCY_KINDS))
 
 
-def apart(counts: DataFrame) -> DataFrame:
+def negative_latencies(counts: DataFrame) -> DataFrame:
     """One row: how many `messages` seem to have arrived before they were sent."""
     return counts.where(sql.col("ms") < 0).agg(sql.coalesce(sql.sum("messages"), sql.lit(0)).alias("messages"))
 
@@ -63,3 +120,16 @@ def _percentiles(counts: DataFrame, *keys: str) -> DataFrame:
 
 def _named() -> list[Column]:
     return [sql.col("exact")[place].alias(f"p{quantile * 100:.0f}") for place, quantile in enumerate(QUANTILES)]
+
+
+def backlog_changes(tallies: DataFrame) -> DataFrame:
+    """`vhost`, `name`, `moment`, `change`: by how many more wait after that step than before it."""
+    entered, left = sql.col("kind") == "entered", sql.col("kind") == "left"
+    change = sql.sum(sql.when(entered, sql.col("messages")).otherwise(-sql.col("messages")))
+    return tallies.where(entered | left).groupBy("vhost", "name", "moment").agg(change.alias("change"))
+
+
+def final_backlog(change: DataFrame) -> DataFrame:
+    """`vhost`, `name`, `waiting`: how many wait at the end, of queues in which any do."""
+    left = change.groupBy("vhost", "name").agg(sql.sum("change").alias("waiting"))
+    return left.where(sql.col("waiting") > 0)

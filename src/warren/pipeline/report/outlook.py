@@ -1,23 +1,75 @@
 """Growth and forecast, as parts of the page.
 
 Not here: the line through the days (`trend`), what it foretells (`forecast`).
+
+Moments and places, as the charts and tables of a report name them.
+
+Not here: the charts (`pipeline.html.page`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from warren.pipeline.html.charts import Band, Chart, Series, lines
-from warren.pipeline.html.page import Paragraph, Part
+from warren.pipeline.html.page import Chart, ChartBand, ChartSeries, HtmlTable, PagePart, Paragraph, lines, table
 from warren.pipeline.html.quantities import many, rounded, size
-from warren.pipeline.html.tables import Table, table
-from warren.pipeline.report import axes
 from warren.pipeline.report import forecast as outlooks
-from warren.pipeline.report.findings import Findings
+from warren.pipeline.report.findings import EntitySeries, ReportFindings, TrafficEntity
 from warren.pipeline.report.flows import HOUR_S
-from warren.pipeline.report.forecast import AHEAD_DAYS, Day, Foretold
-from warren.pipeline.report.trend import Trend
+from warren.pipeline.report.forecast import AHEAD_DAYS, DailyTotals, LimitForecast, Trend
+
+STEP_NAMES = {1: "second", 60: "minute", 3600: "hour", 86_400: "day"}
+OTHERS = "all others"
+
+
+def utc_time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def step_times(found: ReportFindings) -> list[int]:
+    """Every step from the first event to the last."""
+    first = found.first_s // found.step_s * found.step_s
+    return list(range(first, found.last_s + 1, found.step_s))
+
+
+def step_name(found: ReportFindings) -> str:
+    return STEP_NAMES[found.step_s]
+
+
+def entity_label(found: ReportFindings, place: TrafficEntity | None) -> str:
+    """A name; with its virtual host if there are several."""
+    if place is None:
+        return OTHERS
+    name = place.name or "(default)"
+    return f"{name} in {place.vhost}" if found.vhosts > 1 else name
+
+
+def busiest_entities(courses: EntitySeries) -> list[TrafficEntity | None]:
+    """Places by what they have in all, most first; the others last."""
+    named = [place for place in courses if place is not None]
+    named.sort(key=lambda place: (-sum(courses[place].values()), place))
+    return [*named, *([None] if None in courses else [])]
+
+
+def chart_series(found: ReportFindings, courses: EntitySeries) -> list[ChartSeries]:
+    """A line for each place; a step without a message is a zero."""
+    steps = step_times(found)
+    return [
+        ChartSeries(entity_label(found, place), [courses[place].get(moment, 0) for moment in steps])
+        for place in busiest_entities(courses)
+    ]
+
+
+def running_totals(changes: Mapping[int, int], steps: Iterable[int]) -> list[int]:
+    """The sum of all changes up to each step."""
+    level = 0
+    levels: list[int] = []
+    for moment in steps:
+        level += changes.get(moment, 0)
+        levels.append(level)
+    return levels
+
 
 DAYS_LISTED: Final = 60
 WAITING: Final = (
@@ -39,22 +91,22 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Quantity:
+class DailyQuantity:
     """One number of each day: what it is called, how it is read off, shown and scaled for its chart."""
 
     name: str
-    of: Callable[[Day], float]
+    of: Callable[[DailyTotals], float]
     shown: Callable[[float], str]
     title: str
     unit: str
     scale: float = 1
 
 
-MESSAGES: Final = Quantity(
+MESSAGES: Final = DailyQuantity(
     "messages a day", lambda day: day.messages, lambda value: f"{rounded(value)} messages", "Messages a day", "messages"
 )
-BYTES: Final = Quantity("bytes of payload a day", lambda day: day.bytes, size, "Payload a day", "MiB", 1 / 1024**2)
-BUSIEST: Final = Quantity(
+BYTES: Final = DailyQuantity("bytes of payload a day", lambda day: day.bytes, size, "Payload a day", "MiB", 1 / 1024**2)
+BUSIEST: Final = DailyQuantity(
     "messages in the busiest hour",
     lambda day: day.busiest,
     lambda value: f"{rounded(value)} messages",
@@ -64,47 +116,47 @@ BUSIEST: Final = Quantity(
 )
 
 
-def growth(found: Findings) -> list[Part]:
+def growth(found: ReportFindings) -> list[PagePart]:
     """Day by day, and what waits."""
-    parts: list[Part] = [_days_table(found.days)] if found.days else []
+    parts: list[PagePart] = [_days_table(found.days)] if found.days else []
     if not found.waiting:
         return [*parts, Paragraph("No queue has more messages at the end than at the beginning.", "good")]
-    steps = axes.moments(found)
+    steps = step_times(found)
     places = [place for place, _ in found.waiting if place in found.backlog]
-    series = [Series(axes.label(found, place), axes.running(found.backlog[place], steps)) for place in places]
+    series = [ChartSeries(entity_label(found, place), running_totals(found.backlog[place], steps)) for place in places]
     most, number = found.waiting[0]
-    summary = f"Most at the end: {axes.label(found, most)}, {number:,}."
-    rows = [(axes.label(found, place), waiting) for place, waiting in found.waiting]
+    summary = f"Most at the end: {entity_label(found, most)}, {number:,}."
+    rows = [(entity_label(found, place), waiting) for place, waiting in found.waiting]
     return [
         *parts,
-        lines("Waiting in queues", summary, [axes.at(step) for step in steps], series, "messages"),
+        lines("Waiting in queues", summary, [utc_time(step) for step in steps], series, "messages"),
         table("Waiting at the end", ("Queue", "Messages"), rows, total=found.waiting_queues),
         Paragraph(WAITING),
     ]
 
 
-def forecast(found: Findings, limits: Limits) -> list[Part]:
+def forecast(found: ReportFindings, limits: Limits) -> list[PagePart]:
     """The days to come, and when a limit is reached."""
     days = outlooks.whole_days(found.days, found.first_s, found.last_s)
     trends = {quantity.name: outlooks.trend_of(days, quantity.of) for quantity in (MESSAGES, BYTES, BUSIEST)}
     messages, payload, busiest = trends.values()
     if messages is None or payload is None or busiest is None:
-        return [Paragraph(outlooks.too_few(days), "warn")]
-    parts: list[Part] = [Paragraph(METHOD)]
+        return [Paragraph(outlooks.too_few_days(days), "warn")]
+    parts: list[PagePart] = [Paragraph(METHOD)]
     if limits.rate is not None:
-        parts.append(_told(outlooks.of_rate(busiest, days, limits.rate)))
+        parts.append(_limit_paragraph(outlooks.forecast_rate(busiest, days, limits.rate)))
     if limits.disk_bytes is not None:
-        parts.append(_told(outlooks.of_disk(payload, days, limits.disk_bytes)))
+        parts.append(_limit_paragraph(outlooks.forecast_disk(payload, days, limits.disk_bytes)))
     for quantity, trend in ((MESSAGES, messages), (BYTES, payload), (BUSIEST, busiest)):
         parts.append(_trend_chart(days, quantity, trend))
     return [*parts, _ahead_table(days, messages, payload, busiest)]
 
 
-def _told(foretold: Foretold) -> Paragraph:
+def _limit_paragraph(foretold: LimitForecast) -> Paragraph:
     return Paragraph(foretold.text, "warn" if foretold.is_near else "good")
 
 
-def _days_table(days: Sequence[Day]) -> Table:
+def _days_table(days: Sequence[DailyTotals]) -> HtmlTable:
     """The latest days first; a change is against the day before, if there is one."""
     by_number = {day.number: day for day in days}
     rows = []
@@ -116,7 +168,7 @@ def _days_table(days: Sequence[Day]) -> Table:
     return table("Published, day by day", columns, rows, limit=DAYS_LISTED, right=("Change", "Payload"))
 
 
-def _trend_chart(days: Sequence[Day], quantity: Quantity, trend: Trend) -> Chart:
+def _trend_chart(days: Sequence[DailyTotals], quantity: DailyQuantity, trend: Trend) -> Chart:
     numbers = range(trend.days + AHEAD_DAYS)
     first = datetime.combine(days[0].date, datetime.min.time(), UTC)
     scale = quantity.scale
@@ -128,13 +180,13 @@ def _trend_chart(days: Sequence[Day], quantity: Quantity, trend: Trend) -> Chart
         quantity.title,
         outlooks.growth_sentence(trend, quantity.name, quantity.shown),
         [first + timedelta(days=number) for number in numbers],
-        [Series("trend", line), Series("whole days", seen, loose=True)],
+        [ChartSeries("trend", line), ChartSeries("whole days", seen, loose=True)],
         quantity.unit,
-        [Band("95 % of days", low, high)],
+        [ChartBand("95 % of days", low, high)],
     )
 
 
-def _ahead_table(days: Sequence[Day], messages: Trend, payload: Trend, busiest: Trend) -> Table:
+def _ahead_table(days: Sequence[DailyTotals], messages: Trend, payload: Trend, busiest: Trend) -> HtmlTable:
     rows = []
     for ahead in (1, 7, AHEAD_DAYS, 90):
         number = messages.days - 1 + ahead

@@ -1,8 +1,8 @@
-"""What flowed through the broker, as a lake: one row for each event, and one for each message with its life.
+"""The job `trace`: what flowed through the broker, as a lake with one row for each event and one for each message.
 
-    trace files ──▶ files ────┐
-                              ├──▶ events ──▶ LAKE/events, LAKE/quarantine ──▶ messages ──▶ LAKE/messages
-    a stream    ──▶ firehose ─┘
+    trace files ──▶ files ──┐
+                            ├──▶ sources ──▶ events ──▶ LAKE/events, LAKE/quarantine ──▶ passages ──▶ LAKE/messages
+    a stream of the Firehose┘
 
-Not here: what is told of queues (`pipeline.audit`) and shown in charts (`pipeline.report`).
+Not here: checking queues (`pipeline.audit`), charts (`pipeline.report`).
 """

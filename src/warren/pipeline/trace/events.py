@@ -11,6 +11,11 @@ So what was read and what is kept have the same number of rows, and one commit i
 Payloads are left out unless they are asked for; their length and a digest always stay.
 
 Not here: what is read (`trace.lines`, `trace.firehose`), where rows are kept (`trace.lake`).
+
+What both sources of a trace are made into before they are events: the fields of a copy, by name, or a fault.
+
+Not here: how lines (`trace.lines`) and messages of a stream (`trace.firehose`) become records, what events are made of
+them (`trace.events`).
 """
 
 from typing import Final
@@ -18,7 +23,48 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from warren.pipeline.trace.records import typed
+EVENT_TYPES: Final = ("published", "received", "confirmed", "acked", "rejected", "dead_lettered")
+
+PROPERTIES: Final = (
+    "STRUCT<content_type: STRING, content_encoding: STRING, headers: STRING, delivery_mode: INT, priority: INT, "
+    "correlation_id: STRING, reply_to: STRING, expiration: STRING, message_id: STRING, timestamp: BIGINT, "
+    "type: STRING, user_id: STRING, app_id: STRING, cluster_id: STRING>"
+)
+"""Headers are a table of any types, and therefore JSON."""
+
+RECORD_COLUMNS: Final = {
+    "event_id": "string",
+    "line": "binary",
+    "fault": "string",
+    "at": "timestamp",
+    "type": "string",
+    "node": "string",
+    "connection": "string",
+    "vhost": "string",
+    "user": "string",
+    "channel": "int",
+    "exchange": "string",
+    "queue": "string",
+    "routed_queues": "array<string>",
+    "routing_keys": "array<string>",
+    "properties": PROPERTIES,
+    "redelivered": "boolean",
+    "reason": "string",
+    "epoch": "int",
+    "nodes": "array<string>",
+    "payload": "binary",
+}
+
+
+def cast_columns(frame: DataFrame, columns: dict[str, str]) -> DataFrame:
+    """These columns, in this order and of these types."""
+    return frame.select(*(sql.col(name).cast(kind).alias(name) for name, kind in columns.items()))
+
+
+def parse_time(text: Column) -> Column:
+    """A time as RFC 3339 has it; null if it is none."""
+    return sql.when(text.rlike(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"), text.try_cast("timestamp"))
+
 
 DIGEST_DIGITS: Final = 32
 
@@ -142,7 +188,7 @@ def rows(records: DataFrame, payloads: bool = False) -> DataFrame:
         "fault",
         sql.when(~sound, sql.col("line")).alias("line"),
     )
-    return typed(whole, ROWS)
+    return cast_columns(whole, ROWS)
 
 
 def _digest(octets: Column) -> Column:

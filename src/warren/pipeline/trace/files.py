@@ -22,20 +22,224 @@ that micro-batch read it. So what a micro-batch reads stands in its end, without
 whenever Spark asks for it again: for a trace that was not seen before, and behind something that is gone, too.
 
 Not here: what is in a line (`trace.lines`).
+
+The files of a trace as one log that only grows: a position is the number of a piece and a byte in it.
+
+::
+
+    NAME.log.3   NAME.log.4   NAME.log.5      finished: they never change, and the oldest are deleted
+    NAME.log                                  being written: piece 6, the one after the last that is finished
+    .NAME.log.last                            5, the number of the last finished one, which may be deleted by now
+
+When a file is full it is put aside under exactly the number it was counted by, so a position stays what it is. Between
+looking for a file and opening it the trace may do just that. So whoever opens `NAME.log` looks for the last finished
+piece before and after: if it is the same, what was opened is the piece behind it. That one is the highest number of a
+file, or the one that the trace has written down, which it does a moment after it has put the file aside.
+
+Lines are whole up to the last line feed. What follows it in the file that is being written is not there yet; in a
+finished file it is a line, too, if one that a crash cut off.
+
+What was read may be gone: deleted before it was read, or begun anew because somebody deleted the files. A position
+tells, as far as it can: its piece is before the first or behind the last, or has fewer bytes.
+
+Not here: which lines are read when (`trace.files`), what is in them (`trace.lines`).
 """
 
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.trace import pieces
-from warren.pipeline.trace.pieces import Position, Standing
-from warren.spark.streams.offsets import admit
+from warren.spark.stream_offsets import share_limit
+
+FILE_NAME: Final = re.compile(r"(?P<trace>(?!\.)[^/\x00]+)\.log(?:\.(?P<number>[1-9]\d{0,17}))?")
+BLOCK_BYTES: Final = 64 * 1024
+ATTEMPTS: Final = 100
+"""How often a trace may put files aside while one is looked for."""
+
+
+@dataclass(frozen=True, order=True)
+class TracePosition:
+    """Before this byte of this piece everything is read."""
+
+    number: int
+    byte: int
+
+
+@dataclass(frozen=True)
+class TraceExtent:
+    """The pieces of a trace that are there, with the bytes of their whole lines, and whether each is finished."""
+
+    sizes: dict[int, int]
+    finished: int
+    """The number of the last finished piece, 0 if there is none."""
+
+    @property
+    def first(self) -> int:
+        return min(self.sizes)
+
+    @property
+    def end(self) -> TracePosition:
+        last = max(self.sizes)
+        return self.settled(TracePosition(last, self.sizes[last]))
+
+    def settled(self, position: TracePosition) -> TracePosition:
+        """The same place; behind a finished piece it is the beginning of the next, so that the piece may be deleted."""
+        if position.number <= self.finished and position.byte >= self.sizes.get(position.number, 0):
+            return TracePosition(position.number + 1, 0)
+        return position
+
+    def lost(self, position: TracePosition) -> str:
+        """What is gone of what should be read from here on, in words; empty if nothing is."""
+        if position.number < self.first:
+            return f"file {position.number} was not read to its end, and the first that is there is {self.first}"
+        last = max(self.finished + 1, *self.sizes)
+        if position.number > last:
+            return f"file {position.number} was read, and the last that is there is {last}"
+        size = self.sizes.get(position.number, 0)
+        if position.byte > size:
+            return f"{position.byte} bytes of file {position.number} were read, and it has {size}"
+        gone = [number for number in range(position.number, self.finished) if number not in self.sizes]
+        return f"file {gone[0]} is gone" if gone else ""
+
+    def resumed(self, position: TracePosition) -> TracePosition:
+        """Where what is left begins, of what should be read from here on."""
+        if not self.first <= position.number <= max(self.finished + 1, *self.sizes):
+            return TracePosition(self.first, 0)
+        return TracePosition(position.number, 0) if position.byte > self.sizes.get(position.number, 0) else position
+
+    def bytes_between(self, start: TracePosition, end: TracePosition) -> int:
+        within = [size for number, size in self.sizes.items() if start.number <= number < end.number]
+        return max(sum(within) - start.byte + end.byte, 0)
+
+
+def traces_in(directory: str) -> list[str]:
+    """The traces of which there are files, by the names the files have."""
+    return sorted({found["trace"] for found in _files(directory)})
+
+
+def trace_extent(directory: str, trace: str) -> TraceExtent | None:
+    """What there is of a trace; None if there is nothing."""
+    for _ in range(ATTEMPTS):
+        before = _last_finished(directory, trace)
+        file = _being_written(directory, trace)
+        whole = None
+        if file is not None:
+            with file:
+                whole = _whole_bytes(file)
+        last = _last_finished(directory, trace)
+        if before == last:
+            sizes = _sizes(directory, trace, _finished(directory, trace)) | ({} if whole is None else {last + 1: whole})
+            return TraceExtent(sizes, last) if sizes else None
+    raise PipelineError(f"the files of trace {trace!r} in {directory} change faster than they can be listed")
+
+
+def open_piece(directory: str, trace: str, number: int) -> BinaryIO | None:
+    """A piece that has been there, whatever it is called by now; None if it is there no more."""
+    for _ in range(ATTEMPTS):
+        try:
+            return open(f"{_path(directory, trace)}.{number}", "rb")
+        except FileNotFoundError:
+            pass
+        file = _being_written(directory, trace)
+        if file is not None and _last_finished(directory, trace) + 1 == number:
+            return file
+        if file is not None:
+            file.close()
+        if number not in _finished(directory, trace):
+            return None
+    return None
+
+
+def line_end(file: BinaryIO, start: int, wanted: int, end: int) -> int:
+    """Behind the last line that ends between `start` and `wanted`; if none does, behind the first from there on."""
+    at = wanted
+    while at > start:
+        begin = max(at - BLOCK_BYTES, start)
+        found = _read(file, begin, at - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        at = begin
+    at = wanted
+    while at < end:
+        block = _read(file, at, min(BLOCK_BYTES, end - at))
+        found = block.find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        if not block:
+            break
+        at += len(block)
+    return end
+
+
+def _being_written(directory: str, trace: str) -> BinaryIO | None:
+    try:
+        return open(_path(directory, trace), "rb")
+    except FileNotFoundError:
+        return None
+
+
+def _whole_bytes(file: BinaryIO) -> int:
+    """How many bytes of a file that is being written are whole lines."""
+    at = os.fstat(file.fileno()).st_size
+    while at > 0:
+        begin = max(at - BLOCK_BYTES, 0)
+        found = _read(file, begin, at - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        at = begin
+    return 0
+
+
+def _read(file: BinaryIO, at: int, size: int) -> bytes:
+    return os.pread(file.fileno(), size, at)
+
+
+def _sizes(directory: str, trace: str, numbers: list[int]) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for number in sorted(numbers):
+        try:
+            sizes[number] = os.stat(f"{_path(directory, trace)}.{number}").st_size
+        except FileNotFoundError:
+            # deleted since it was listed
+            sizes.clear()
+    return sizes
+
+
+def _finished(directory: str, trace: str) -> list[int]:
+    return [int(found["number"]) for found in _files(directory) if found["trace"] == trace and found["number"]]
+
+
+def _last_finished(directory: str, trace: str) -> int:
+    """The number of the last finished piece, whether it is there or not; 0 if there was none."""
+    return max([*_finished(directory, trace), _recorded_number(directory, trace)])
+
+
+def _recorded_number(directory: str, trace: str) -> int:
+    try:
+        with open(os.path.join(directory, f".{trace}.log.last"), "rb") as file:
+            return int(file.read())
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def _files(directory: str) -> Iterator[re.Match[str]]:
+    try:
+        names = os.listdir(directory)
+    except OSError as error:
+        raise PipelineError(f"there are no trace files in {directory}: {error.strerror}") from None
+    return (found for name in names if (found := FILE_NAME.fullmatch(name)) is not None)
+
+
+def _path(directory: str, trace: str) -> str:
+    return os.path.join(directory, f"{trace}.log")
+
 
 SCHEMA: Final = "trace string, piece bigint, byte bigint, line binary"
 BYTES_PER_TRIGGER: Final = 256 * 1024 * 1024
@@ -62,7 +266,7 @@ class TraceFiles(DataSource):
             raise PipelineError("trace files are read from a folder, and none is named")
         traces = self.options.get("traces")
         return TraceReader(
-            Wanted(
+            TraceSelection(
                 directory,
                 tuple(traces.split(",")) if traces else (),
                 int(self.options.get("maxBytesPerTrigger", BYTES_PER_TRIGGER)),
@@ -72,7 +276,7 @@ class TraceFiles(DataSource):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TraceSelection:
     """What is read of which folder."""
 
     directory: str
@@ -100,9 +304,9 @@ class PieceSlice(InputPartition):
 class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """All traces of a folder, those that begin while it runs included."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: TraceSelection) -> None:
         self._wanted = wanted
-        self._last_ends: dict[str, Position] | None = None
+        self._last_ends: dict[str, TracePosition] | None = None
 
     def initialOffset(self) -> Offsets:
         return {}
@@ -119,7 +323,7 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = {trace: self._end(trace, here) for trace, here in found.items()}
         backlogs = {trace: here.bytes_between(starts[trace], ends[trace]) for trace, here in found.items()}
         names = sorted(trace for trace, waiting in backlogs.items() if waiting)
-        taken = admit({number: backlogs[trace] for number, trace in enumerate(names)}, self._wanted.max_bytes)
+        taken = share_limit({number: backlogs[trace] for number, trace in enumerate(names)}, self._wanted.max_bytes)
         reached = dict(start)
         for number, trace in enumerate(names):
             begin = starts[trace]
@@ -138,7 +342,7 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, PieceSlice)
         if partition.end is not None and partition.start >= partition.end:
             return
-        file = pieces.opened(self._wanted.directory, partition.trace, partition.number)
+        file = open_piece(self._wanted.directory, partition.trace, partition.number)
         if file is None:
             self._lose(partition.trace, f"file {partition.number} is gone")
             return
@@ -146,17 +350,17 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._check(partition, file)
             yield from _batches(partition, file)
 
-    def _standings(self) -> dict[str, Standing]:
+    def _standings(self) -> dict[str, TraceExtent]:
         directory = self._wanted.directory
-        names = self._wanted.traces or pieces.traces_in(directory)
-        found = {trace: pieces.standing(directory, trace) for trace in names}
+        names = self._wanted.traces or traces_in(directory)
+        found = {trace: trace_extent(directory, trace) for trace in names}
         return {trace: here for trace, here in found.items() if here is not None}
 
-    def _start(self, trace: str, known: list[int] | None, here: Standing) -> Position:
+    def _start(self, trace: str, known: list[int] | None, here: TraceExtent) -> TracePosition:
         """Where a trace goes on."""
         if known is None:
-            return Position(here.first, 0)
-        position = Position(known[0], known[1])
+            return TracePosition(here.first, 0)
+        position = TracePosition(known[0], known[1])
         lost = here.lost(position)
         if lost:
             self._lose(trace, lost)
@@ -165,10 +369,12 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_in_time(self, trace: str) -> bool:
         return self._last_ends is None or trace in self._last_ends
 
-    def _end(self, trace: str, here: Standing) -> Position:
+    def _end(self, trace: str, here: TraceExtent) -> TracePosition:
         return here.end if self._last_ends is None else min(here.end, self._last_ends[trace])
 
-    def _advanced(self, trace: str, here: Standing, start: Position, count: int, end: Position) -> Position:
+    def _advanced(
+        self, trace: str, here: TraceExtent, start: TracePosition, count: int, end: TracePosition
+    ) -> TracePosition:
         """So many bytes behind the start, at the end of a line."""
         if here.bytes_between(start, end) <= count:
             return end
@@ -176,11 +382,11 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while count > here.sizes.get(number, 0) - at:
             count -= here.sizes.get(number, 0) - at
             number, at = number + 1, 0
-        file = pieces.opened(self._wanted.directory, trace, number)
+        file = open_piece(self._wanted.directory, trace, number)
         if file is None:
-            return Position(number, at)
+            return TracePosition(number, at)
         with file:
-            return min(end, here.settled(Position(number, pieces.line_end(file, at, at + count, here.sizes[number]))))
+            return min(end, here.settled(TracePosition(number, line_end(file, at, at + count, here.sizes[number]))))
 
     def _check(self, slice_: PieceSlice, file: Any) -> None:
         """Whether it is the piece that was planned, and one that a program can read."""

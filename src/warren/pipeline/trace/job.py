@@ -16,21 +16,76 @@ is interrupted.
 
 Not here: the rows (`trace.events`), what is where in the lake (`trace.lake`), queries that Spark does not get going
 (`trace.following`).
+
+The streaming queries of a trace, from their start until they have ended or it is enough.
+
+Spark gives a process that it starts ten seconds to be ready. On a machine that is very busy that is too little, and the
+query ends, though nothing is wrong with it: it is started again, and goes on at its checkpoint. Only one that comes to
+nothing again and again is given up; a micro-batch that was read in between is something, so that a job may run for
+months and have many a slow process in its life.
+
+Not here: what a query reads and where it writes (`trace.job`).
 """
 
 import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from warren.pipeline import tables
-from warren.pipeline.errors import PipelineError
+from warren.pipeline.errors import PipelineError, sentence
 from warren.pipeline.folder import Folder
-from warren.pipeline.progress import watch
-from warren.pipeline.trace import events, lake, messages
-from warren.pipeline.trace.following import follow
-from warren.pipeline.trace.sources import FileSource, Source, StreamSource
+from warren.pipeline.progress import JobProgress, watch
+from warren.pipeline.trace import events, lake, passages
+from warren.pipeline.trace.sources import FileSource, StreamSource, TraceSource
+
+LOOK_EVERY_S: Final = 1
+NOT_STARTED: Final = "Python worker failed to connect back"
+RESTARTS_MAX: Final = 20
+"""How often in a row, over all sources."""
+SOURCES_OPTION: Final = "option failOnDataLoss false"
+"""What sources of Spark name when something is gone, and what the job calls otherwise."""
+
+
+def await_queries(
+    sources: Iterable[TraceSource], start: Callable[[TraceSource], StreamingQuery], enough: threading.Event
+) -> None:
+    """Until all their queries have ended, one has failed, or it is enough."""
+    queries = {source: start(source) for source in sources}
+    read: dict[tuple[str, int], int] = {}
+    restarts = 0
+    try:
+        with JobProgress("trace: events read") as progress:
+            while queries and not enough.is_set():
+                for source, query in list(queries.items()):
+                    ended, failure = _poll(query)
+                    known = len(read)
+                    read.update({(source.source, each.batchId): each.numInputRows for each in query.recentProgress})
+                    restarts = restarts if len(read) == known else 0
+                    if failure is not None:
+                        if NOT_STARTED not in str(failure) or restarts == RESTARTS_MAX:
+                            raise failure
+                        queries[source], restarts = start(source), restarts + 1
+                    elif ended:
+                        del queries[source]
+                progress.reach(sum(read.values()), 0)
+    except StreamingQueryException as error:
+        raise PipelineError(sentence(error).replace(SOURCES_OPTION, "--allow-loss")) from error
+    finally:
+        for query in queries.values():
+            query.stop()
+
+
+def _poll(query: StreamingQuery) -> tuple[bool, StreamingQueryException | None]:
+    """Whether a query has ended within a while, and what it has failed with."""
+    try:
+        return bool(query.awaitTermination(LOOK_EVERY_S)), None
+    except StreamingQueryException as error:
+        return True, error
 
 
 @dataclass(frozen=True)
@@ -46,7 +101,7 @@ class Settings:
     allow_loss: bool = False
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[TraceSource]:
         return [*self.files, *([self.stream] if self.stream is not None else [])]
 
     def check(self) -> None:
@@ -92,7 +147,7 @@ def _run(spark: SparkSession, settings: Settings, enough: threading.Event | None
     return Outcome(*after, after[0] - before[0], after[1] - before[1], count)
 
 
-def start(spark: SparkSession, settings: Settings, source: Source) -> StreamingQuery:
+def start(spark: SparkSession, settings: Settings, source: TraceSource) -> StreamingQuery:
     """The query that brings a source into the lake."""
     folder = Folder(settings.lake)
     rows = events.rows(source.records(spark, settings.allow_loss), settings.payloads)
@@ -111,7 +166,7 @@ def _read(spark: SparkSession, settings: Settings, enough: threading.Event) -> N
     """One source after another; or all at once, on and on."""
     rounds = [settings.sources] if settings.continuous else [[source] for source in settings.sources]
     for sources in rounds:
-        follow(sources, lambda source: start(spark, settings, source), enough)
+        await_queries(sources, lambda source: start(spark, settings, source), enough)
 
 
 def _rebuild_messages(spark: SparkSession, folder: Folder, known_events: int) -> int:
@@ -120,9 +175,17 @@ def _rebuild_messages(spark: SparkSession, folder: Folder, known_events: int) ->
     facts = {"events": known_events}
     written = place.read_json(tables.TABLE)
     is_current = (
-        isinstance(written, dict) and written.get("facts") == facts and written.get("version") == messages.VERSION
+        isinstance(written, dict)
+        and written.get("facts") == facts
+        and written.get("version") == passages.MESSAGES_VERSION
     )
     if not is_current:
         with watch(spark, "trace: messages"):
-            tables.replace(messages.lives(lake.events(spark, folder)), place, messages.KIND, messages.VERSION, facts)
+            tables.replace(
+                passages.message_lives(lake.events(spark, folder)),
+                place,
+                passages.MESSAGES_KIND,
+                passages.MESSAGES_VERSION,
+                facts,
+            )
     return lake.messages(spark, folder).count()

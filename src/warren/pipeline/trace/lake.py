@@ -29,7 +29,7 @@ from pyspark.sql import functions as sql
 from warren.pipeline import tables
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
-from warren.pipeline.trace import messages as lives
+from warren.pipeline.trace import passages as lives
 from warren.pipeline.trace.events import COLUMNS, ROWS_SCHEMA
 
 KIND: Final = "warren trace lake"
@@ -98,12 +98,12 @@ def counts(spark: SparkSession, lake: Folder) -> tuple[int, int]:
     return found["all"] - found["faulty"], found["faulty"]
 
 
-def untold(lake: Folder, quarantined: int) -> int:
+def unreported(lake: Folder, quarantined: int) -> int:
     """Of so many lines in quarantine, how many nobody was told of: this run's, and those of runs that were killed."""
     return quarantined - int((lake.read_json(QUARANTINE) or {"told": 0})["told"])
 
 
-def tell(lake: Folder, quarantined: int) -> None:
+def mark_reported(lake: Folder, quarantined: int) -> None:
     """From here on these are known."""
     lake.put_json(QUARANTINE, {"told": quarantined})
 
@@ -111,7 +111,7 @@ def tell(lake: Folder, quarantined: int) -> None:
 def messages(spark: SparkSession, lake: Folder) -> DataFrame:
     """The messages, as they were when the job ended last."""
     check(lake)
-    return tables.read(spark, lake.child(MESSAGES), lives.KIND, lives.VERSION)[0]
+    return tables.read(spark, lake.child(MESSAGES), lives.MESSAGES_KIND, lives.MESSAGES_VERSION)[0]
 
 
 def event_folder(lake: Folder, source: str) -> Folder:

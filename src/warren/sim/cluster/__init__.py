@@ -1,1 +1,5 @@
-"""Several nodes in one pretend world, as one cluster."""
+"""Several nodes in one simulated world, as one cluster: links, a shared metadata store, clients that remember what they
+were promised.
+
+Not here: a node alone (`sim.world`), the replication rules on their own (`sim.replica_sets`).
+"""

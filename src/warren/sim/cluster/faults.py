@@ -1,17 +1,18 @@
 """What goes wrong in a cluster, and when: one fault after another, drawn from the seed.
 
-Not here: what a fault does to those it strikes (`sim.cluster.wires`, `sim.cluster.member`, `sim.metadata_store`).
+Not here: what a fault does to those it strikes (`sim.cluster.world`, `sim.cluster.world`,
+`sim.cluster.metadata_store`).
 """
 
 from random import Random
 from typing import TYPE_CHECKING
 
-from warren.model.events import MemoryMeasured
-from warren.sim.faults import DANGEROUS_STEPS, lie_in_wait
+from warren.broker.model.events import MemoryMeasured
+from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
 
 if TYPE_CHECKING:
-    from warren.sim.cluster.member import Member
-    from warren.sim.cluster.world import ClusterWorld
+    from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+
 
 SHORT_MS, LONG_MS = (300, 2_000), (4_000, 9_000, 14_000)
 
@@ -71,7 +72,7 @@ class ClusterFaults:
         self._world.seen[f"fault {what.split()[0]}"] += 1
         self._world.trace.say("fault", what)
 
-    def _member(self) -> "Member":
+    def _member(self) -> "SimulatedClusterNode":
         return self._chance.choice(self._world.members)
 
     def _duration_ms(self) -> int:
@@ -125,7 +126,7 @@ class ClusterFaults:
         def strike(_taken: str) -> None:
             self._world.schedule(0, lambda: member.lose_power(down_ms))
 
-        lie_in_wait(member.disk, step, self._chance.randint(1, 5), strike)
+        strike_at_step(member.disk, step, self._chance.randint(1, 5), strike)
 
     def _slow_death(self) -> None:
         """A node loses its power while its disk has not kept up with it."""
@@ -134,7 +135,7 @@ class ClusterFaults:
         member.disk.slow = True
         self._world.schedule(self._chance.randint(50, 1_000), lambda: self._fall(member))
 
-    def _fall(self, member: "Member") -> None:
+    def _fall(self, member: "SimulatedClusterNode") -> None:
         member.disk.slow = False
         if not self._healed:
             member.lose_power(self._chance.choice((0, 1_000, 5_000)))
@@ -180,7 +181,7 @@ class ClusterFaults:
         self._say(f"unstore {member.name} for {duration_ms} ms")
         self._cut_from_store(member, duration_ms)
 
-    def _cut_from_store(self, member: "Member", duration_ms: int) -> None:
+    def _cut_from_store(self, member: "SimulatedClusterNode", duration_ms: int) -> None:
         member.cut_off_from_store(True)
         self._world.schedule(duration_ms, lambda: member.cut_off_from_store(False))
 

@@ -1,19 +1,18 @@
 """One run of a cluster: it is founded, chaos for so many steps, then healing, then the reckoning.
 
-Not here: what happens in a run (`sim.cluster.workload`, `sim.cluster.faults`), what must hold (`sim.cluster.promises`,
-`sim.cluster.rules`).
+Not here: what happens in a run (`sim.cluster.workload`, `sim.cluster.faults`), what must hold (`sim.cluster.ledger`,
+`sim.cluster.invariants`).
 """
 
 from collections.abc import Callable
 from random import Random
 
-from warren.sim.checkers import Checkers
 from warren.sim.cluster.faults import ClusterFaults
 from warren.sim.cluster.workload import ClusterWorkload
-from warren.sim.cluster.world import ClusterWorld, MakeMeddler
+from warren.sim.cluster.world import ClusterWorld, MakeInterceptor
 from warren.sim.history import CONFIRMED
-from warren.sim.outcome import Outcome
-from warren.sim.trace import Trace
+from warren.sim.invariants import InvariantSet
+from warren.sim.report import RunResult, RunTrace
 
 FOUNDING_STEPS_MAX = 20_000
 HEALING_STEPS_MAX = 200_000
@@ -26,11 +25,11 @@ def run_cluster(
     steps: int,
     nodes: int,
     sink: Callable[[str], None] | None = None,
-    make_meddler: MakeMeddler | None = None,
-) -> Outcome:
+    make_meddler: MakeInterceptor | None = None,
+) -> RunResult:
     """Run one seed."""
-    checkers = Checkers([])
-    world = ClusterWorld(seed, nodes, Trace(sink), checkers, make_meddler)
+    checkers = InvariantSet([])
+    world = ClusterWorld(seed, nodes, RunTrace(sink), checkers, make_meddler)
     chance = Random(f"{seed}/run")
     workload = ClusterWorkload(world)
     _come_together(world, workload, chance)
@@ -44,7 +43,7 @@ def run_cluster(
     attempts = world.promises.attempts.values()
     confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
     again = f"--nodes {nodes}"
-    return Outcome(
+    return RunResult(
         seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken, world.seen, again
     )
 

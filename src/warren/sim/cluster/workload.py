@@ -11,31 +11,263 @@
 All of it is durable and lives wherever it was put, but for `passing`, which is transient: it ends with its home, and
 whoever comes declares it again.
 
-Not here: what clients do (`sim.cluster.clients`, `sim.cluster.errands`).
+Not here: what clients do (`sim.cluster.clients`, `sim.cluster.workload`).
+
+Clients of a cluster that change what it consists of, one method after another, and look at what they have made.
+
+An errand declares a queue, binds it, publishes to it, counts, takes some, purges it, unbinds it and deletes it; each
+step waits for its answer, and what was answered for must be true. An intruder tries the exclusive queues of others.
+
+Not here: those who only publish and consume (`sim.cluster.clients`).
 """
 
+from collections.abc import Generator
 from random import Random
 from typing import TYPE_CHECKING
 
-from warren.model.commands import Command
-from warren.model.events import Commanded
-from warren.policy.commands import ClearPolicy, SetPolicy
-from warren.policy.policy import QUEUES, Policy
-from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterPublisher, Target
-from warren.sim.cluster.consumers import ClusterConsumer
-from warren.sim.cluster.errands import ERRANDS, LOCATORS, Errand, Intruder, mirroring
-from warren.sim.cluster.promises import LOOSE
-from warren.sim.publisher import CONFIRM, TRANSACTION
-from warren.store.definition_kinds import decode_definition
-from warren.store.topology_definitions import QueueDefinition
-from warren.wire.method_stream import Heard
-from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueBindOk, QueueDeclare
-from warren.wire.values import Table
+from warren.broker.commands.requests import ClearPolicy, SetPolicy
+from warren.broker.metadata.definition_kinds import decode_definition
+from warren.broker.metadata.topology_definitions import BindingDefinition, QueueDefinition, queue_key
+from warren.broker.model.events import Command, CommandReceived
+from warren.broker.policies.policies import QUEUES, Policy
+from warren.sim.clients import CONFIRM, TRANSACTION
+from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
+from warren.sim.cluster.ledger import CHANNEL, LOOSE, ClusterPublishAttempt
+from warren.sim.history import CONFIRMED
+from warren.wire.field_tables import Table
+from warren.wire.frames import content_frames
+from warren.wire.method_stream import ReceivedMethod
+from warren.wire.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicReturn,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ExchangeDeclare,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+from warren.wire.properties import Properties, encode_header_payload
 
 if TYPE_CHECKING:
     from warren.sim.cluster.world import ClusterWorld
 
-EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("dead", "direct"), (ERRANDS, "direct"))
+
+LIFECYCLE_CLIENTS = "errands"
+LOCATORS = ("client-local", "min-masters", "random")
+PUBLISHES_MAX = 4
+UNKNOWN_MS = 20_000
+
+
+def mirroring_arguments(chance: Random) -> Table:
+    """The arguments of a queue that is mirrored on all nodes, on two, or not at all."""
+    kinds: list[Table] = [{}, {"x-ha-mode": "all"}, {"x-ha-mode": "exactly", "x-ha-params": 2}]
+    return chance.choice(kinds)
+
+
+Script = Generator[None, ReceivedMethod, None]
+"""What a client does: it yields to wait for the next thing it hears."""
+
+
+class QueueLifecycleClient(ClusterClient):
+    """Makes a queue, uses it, unmakes it, and again."""
+
+    # an exclusive or transient queue may have ended with its home
+    excuses = (*EXCUSES, "no queue 'errand")
+
+    def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
+        super().__init__(world, name, topology)
+        self.rounds = 0
+        self._script: Script | None = None
+        self._serial = 0
+        self._purging = ""
+        self._exclusive = ""
+        self._publish_no = 0
+
+    def done(self) -> bool:
+        return self._script is None
+
+    def waiting_for(self) -> str:
+        return "an answer for its errand"
+
+    def work(self) -> None:
+        if self._script is None and not self.calmed:
+            self._script = self._short_errand() if self.chance.random() < 0.2 else self._errand()
+            self._go_on(None)
+
+    def hear(self, heard: ReceivedMethod) -> None:
+        self._go_on(heard)
+
+    def forget_channel(self) -> None:
+        if self._purging:
+            self._await_purge(self._purging)
+            self._purging = ""
+        if self._exclusive:
+            self.world.promises.deleted(self._exclusive)
+            self._exclusive = ""
+        self._script = None
+        self._publish_no = 0
+
+    def _await_purge(self, name: str) -> None:
+        """Nobody knows whether it came about; after a while it will not any more."""
+        self.world.schedule(UNKNOWN_MS, lambda: self.world.promises.purged(name))
+
+    def _go_on(self, heard: ReceivedMethod | None) -> None:
+        script = self._script
+        if script is None:
+            return
+        try:
+            if heard is None:
+                next(script)
+            else:
+                script.send(heard)
+        except StopIteration:
+            self.rounds += 1
+            if self._script is script:
+                self._script = None
+
+    def _ask(self, method: Method, *expected: type[Method]) -> Generator[None, ReceivedMethod, ReceivedMethod]:
+        """Say it, and wait for one of these."""
+        self.send(CHANNEL, method)
+        while True:
+            heard = yield
+            if isinstance(heard.method, expected):
+                return heard
+
+    # -- the errand
+
+    def _errand(self) -> Script:
+        self._serial += 1
+        name = f"errand-{self.name}-{self._serial}"
+        exclusive = self.chance.random() < 0.25
+        durable = not exclusive and self.chance.random() < 0.6
+        arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS), **mirroring_arguments(self.chance)}
+        declare = QueueDeclare(name, durable=durable, exclusive=exclusive, arguments=arguments)
+        sent_ms = self.world.now_ms
+        self._exclusive = name if exclusive else ""
+        yield from self._ask(declare, QueueDeclareOk)
+        self._answered_for(queue_key("/", name), sent_ms)
+        if exclusive:
+            self.world.exclusive_names.append(name)
+        yield from self._ask(ConfirmSelect(), ConfirmSelectOk)
+        sent_ms = self.world.now_ms
+        yield from self._ask(QueueBind(name, LIFECYCLE_CLIENTS, name), QueueBindOk)
+        self._answered_for(BindingDefinition("/", LIFECYCLE_CLIENTS, name, True, name, {}, durable).key(), sent_ms)
+        attempts = yield from self._publish(name)
+        yield from self._count(name, attempts)
+        yield from self._take_some(name, attempts)
+        if self.chance.random() < 0.5:
+            self._purging = name
+            self.world.promises.purging(name)
+            yield from self._ask(QueuePurge(name), QueuePurgeOk)
+            self._purging = ""
+            self.world.promises.purged(name)
+        yield from self._ask(QueueUnbind(name, LIFECYCLE_CLIENTS, name), QueueUnbindOk)
+        self.world.promises.deleted(name)
+        yield from self._ask(QueueDelete(name), QueueDeleteOk)
+        self._exclusive = ""
+
+    def _short_errand(self) -> Script:
+        """Make a queue that goes with its last consumer, and be that."""
+        self._serial += 1
+        name = f"errand-{self.name}-{self._serial}"
+        arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS), **mirroring_arguments(self.chance)}
+        durable = self.chance.random() < 0.5
+        declare = QueueDeclare(name, durable=durable, auto_delete=True, arguments=arguments)
+        yield from self._ask(declare, QueueDeclareOk)
+        yield from self._ask(BasicConsume(name, name), BasicConsumeOk)
+        yield from self._ask(BasicCancel(name), BasicCancelOk)
+        self.world.deserted_ms[name] = self.world.now_ms
+
+    def _answered_for(self, key: str, sent_ms: int) -> None:
+        assert self.link is not None, "the answer came over one"
+        self.world.rules.answered_for(self.link.node.name, key, sent_ms)
+
+    def _publish(self, name: str) -> Generator[None, ReceivedMethod, list[ClusterPublishAttempt]]:
+        attempts: dict[int, ClusterPublishAttempt] = {}
+        for _ in range(self.chance.randint(1, PUBLISHES_MAX)):
+            self._publish_no += 1
+            attempt = self.world.promises.attempt(self, (name,), True, True, 10)
+            attempts[self._publish_no] = attempt
+            header = encode_header_payload(Properties(delivery_mode=2), len(attempt.body))
+            content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
+            self.send(CHANNEL, BasicPublish(LIFECYCLE_CLIENTS, name, mandatory=True), content=content)
+        unanswered = dict(attempts)
+        while unanswered:
+            heard = yield
+            method = heard.method
+            if isinstance(method, BasicReturn):
+                self.world.promises.returned(heard.body)
+            elif isinstance(method, BasicAck | BasicNack):
+                last = method.delivery_tag
+                for number in [one for one in unanswered if one == last or (method.multiple and one < last)]:
+                    attempt = unanswered.pop(number)
+                    if isinstance(method, BasicAck):
+                        self.world.promises.confirmed(attempt)
+        return [one for one in attempts.values() if one.state == CONFIRMED and not one.returned]
+
+    def _count(self, name: str, attempts: list[ClusterPublishAttempt]) -> Script:
+        disruptions = self.world.disruptions
+        heard = yield from self._ask(QueueDeclare(name, passive=True), QueueDeclareOk)
+        assert isinstance(heard.method, QueueDeclareOk), "that was waited for"
+        if heard.method.message_count < len(attempts) and disruptions == self.world.disruptions:
+            text = f"'{name}' has {heard.method.message_count} messages, and {len(attempts)} were confirmed"
+            self.world.rules.missing(text, name, attempts)
+
+    def _take_some(self, name: str, attempts: list[ClusterPublishAttempt]) -> Script:
+        for _ in range(self.chance.randint(0, len(attempts))):
+            heard = yield from self._ask(BasicGet(name), BasicGetOk, BasicGetEmpty)
+            if isinstance(heard.method, BasicGetOk) and self.link is not None:
+                redelivered = heard.method.redelivered
+                taken = self.world.promises.delivered(self.who, self.link, name, heard.body, redelivered)
+                self.send(CHANNEL, BasicAck(heard.method.delivery_tag))
+                if taken is not None:
+                    self.world.promises.settled(taken, name, True, False)
+
+
+class ExclusiveQueueIntruder(ClusterClient):
+    """Tries to use queues that belong to other connections."""
+
+    excuses = (*EXCUSES, "no queue 'errand", "cannot obtain exclusive access to locked queue")
+
+    def work(self) -> None:
+        if self.calmed or not self.world.exclusive_names or self.chance.random() > 0.1:
+            return
+        name = self.chance.choice(self.world.exclusive_names[-3:])
+        methods = (
+            QueueDeclare(name, passive=True),
+            BasicGet(name),
+            BasicConsume(name, f"{self.name}-{self.runs}"),
+            QueuePurge(name),
+            QueueDelete(name),
+        )
+        self.send(CHANNEL, self.chance.choice(methods))
+
+    def hear(self, heard: ReceivedMethod) -> None:
+        allowed = (QueueDeclareOk, BasicGetOk, BasicGetEmpty, BasicConsumeOk, QueuePurgeOk)
+        if isinstance(heard.method, allowed):
+            text = f"{self.name} was told {heard.method.name} for a queue that belongs to another connection"
+            self.world.checkers.complain("exclusive queues have one user", text)
+
+
+EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("dead", "direct"), (LIFECYCLE_CLIENTS, "direct"))
 LASTING = ("plain", "spread", "retried", "graves", "lazy", LOOSE, "copied")
 PASSING = "passing"
 POLICY = 2
@@ -50,15 +282,15 @@ BINDINGS = (
     ("dead", "rejected", "graves"),
 )
 TARGETS = (
-    Target("orders", "one", ("plain", "spread", "copied")),
-    Target("orders", "two", ("spread", "retried")),
-    Target("orders", "nowhere", ()),
-    Target("news", "", ("plain", PASSING)),
-    Target("", "plain", ("plain",)),
-    Target("", "lazy", ("lazy", "copied")),
-    Target("", LOOSE, (LOOSE,)),
-    Target("", "retried", ("retried",)),
-    Target("", PASSING, (PASSING,)),
+    ClusterPublishTarget("orders", "one", ("plain", "spread", "copied")),
+    ClusterPublishTarget("orders", "two", ("spread", "retried")),
+    ClusterPublishTarget("orders", "nowhere", ()),
+    ClusterPublishTarget("news", "", ("plain", PASSING)),
+    ClusterPublishTarget("", "plain", ("plain",)),
+    ClusterPublishTarget("", "lazy", ("lazy", "copied")),
+    ClusterPublishTarget("", LOOSE, (LOOSE,)),
+    ClusterPublishTarget("", "retried", ("retried",)),
+    ClusterPublishTarget("", PASSING, (PASSING,)),
 )
 REJECTED: Table = {"x-dead-letter-exchange": "dead", "x-dead-letter-routing-key": "rejected"}
 COPIED: Table = {"x-copy-from": [{"src_name": "plain", "routing_key": "one"}, "lazy"]}
@@ -77,7 +309,7 @@ def lasting_topology(chance: Random) -> list[Method]:
             arguments["x-queue-mode"] = "lazy"
         elif name == "spread" and chance.random() < 0.3:
             arguments["x-single-active-consumer"] = True
-        arguments |= mirroring(chance)
+        arguments |= mirroring_arguments(chance)
         methods.append(QueueDeclare(name, durable=True, arguments=arguments))
     methods += [QueueBind(queue, exchange, key) for exchange, key, queue in BINDINGS]
     return methods
@@ -89,7 +321,7 @@ def passing_topology() -> list[Method]:
     return [QueueDeclare(PASSING, arguments=arguments), QueueBind(PASSING, "news", "")]
 
 
-class Founder(ClusterClient):
+class TopologyFounder(ClusterClient):
     """Declares what lasts, once."""
 
     def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
@@ -107,12 +339,12 @@ class Founder(ClusterClient):
     def forget_channel(self) -> None:
         self._bound = 0
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ReceivedMethod) -> None:
         self._bound += isinstance(heard.method, QueueBindOk)
         self._finished = self._finished or self._bound == len(BINDINGS)
 
 
-class Drainer(ClusterConsumer):
+class QueueDrainer(ClusterConsumer):
     """Reads every queue that there is and that it may read."""
 
     # one may go at this moment, because somebody wanted that before
@@ -127,7 +359,7 @@ class Drainer(ClusterConsumer):
         super().work()
 
 
-class Operator:
+class MirroringOperator:
     """Changes its mind now and then about how queues are to be mirrored."""
 
     def __init__(self, world: "ClusterWorld") -> None:
@@ -154,7 +386,7 @@ class Operator:
         if definition:
             command = SetPolicy(Policy("/", name, pattern, QUEUES, definition), False)
         if member.up and member.is_member:
-            member.add(Commanded(POLICY, command))
+            member.add(CommandReceived(POLICY, command))
             self._world.seen["policy changed"] += 1
         self._wait()
 
@@ -177,9 +409,9 @@ class ClusterWorkload:
     def __init__(self, world: "ClusterWorld") -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
-        self.founder = Founder(world, "founder", lasting_topology(self._chance))
+        self.founder = TopologyFounder(world, "founder", lasting_topology(self._chance))
         world.promises.graves["retried"] = "graves"
-        self._operator: Operator | None = None
+        self._operator: MirroringOperator | None = None
 
     def begin(self) -> None:
         """Everything that lasts is there: everybody comes."""
@@ -195,10 +427,10 @@ class ClusterWorkload:
             )
             consumer.may_reject = chance.random() < 0.7
         for number in range(chance.randint(1, 2)):
-            Errand(world, f"errand{number}", [])
+            QueueLifecycleClient(world, f"errand{number}", [])
         if chance.random() < 0.5:
-            Intruder(world, "intruder", [])
-        self._operator = Operator(world)
+            ExclusiveQueueIntruder(world, "intruder", [])
+        self._operator = MirroringOperator(world)
 
     def calm(self) -> None:
         """Nothing new from here on."""
@@ -208,8 +440,8 @@ class ClusterWorkload:
             self._operator.calm()
 
     def errands_done(self) -> bool:
-        return all(client.done() for client in self._world.clients if isinstance(client, Errand))
+        return all(client.done() for client in self._world.clients if isinstance(client, QueueLifecycleClient))
 
     def drain(self) -> None:
         """Whatever is left in a queue is read."""
-        Drainer(self._world, "drainer", passing_topology(), [], 20).calm()
+        QueueDrainer(self._world, "drainer", passing_topology(), [], 20).calm()

@@ -6,47 +6,35 @@ options) are skipped on reading and written as zero or empty. `nowait` is spelle
 Not here: frames that are not methods (`wire.frames`), content (`wire.properties`).
 """
 
-from warren.wire.methods.access import (
-    AccessRequest,
-    AccessRequestOk,
-)
 from warren.wire.methods.basic import (
+    BasicAck,
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
-    BasicQos,
-    BasicQosOk,
-)
-from warren.wire.methods.basic_content import (
     BasicDeliver,
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
-    BasicPublish,
-    BasicReturn,
-)
-from warren.wire.methods.basic_settlement import (
-    BasicAck,
     BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
     BasicRecover,
     BasicRecoverAsync,
     BasicRecoverOk,
     BasicReject,
+    BasicReturn,
 )
-from warren.wire.methods.channel import (
+from warren.wire.methods.connection import (
+    AccessRequest,
+    AccessRequestOk,
     ChannelClose,
     ChannelCloseOk,
     ChannelFlow,
     ChannelFlowOk,
     ChannelOpen,
     ChannelOpenOk,
-)
-from warren.wire.methods.confirm import (
-    ConfirmSelect,
-    ConfirmSelectOk,
-)
-from warren.wire.methods.connection import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
@@ -62,7 +50,9 @@ from warren.wire.methods.connection import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
-from warren.wire.methods.exchange import (
+from warren.wire.methods.method import Method
+from warren.wire.methods.registry import decode_method, encode_method, method_name, write_method
+from warren.wire.methods.topology import (
     ExchangeBind,
     ExchangeBindOk,
     ExchangeDeclare,
@@ -71,9 +61,6 @@ from warren.wire.methods.exchange import (
     ExchangeDeleteOk,
     ExchangeUnbind,
     ExchangeUnbindOk,
-)
-from warren.wire.methods.method import Method
-from warren.wire.methods.queue import (
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -85,8 +72,9 @@ from warren.wire.methods.queue import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from warren.wire.methods.registry import decode_method, encode_method, method_name, write_method
-from warren.wire.methods.tx import (
+from warren.wire.methods.transactions import (
+    ConfirmSelect,
+    ConfirmSelectOk,
     TxCommit,
     TxCommitOk,
     TxRollback,

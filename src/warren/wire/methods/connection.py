@@ -1,23 +1,24 @@
 """The methods of class connection: the handshake, its end, and news about the whole connection.
 
-Not here: the order in which they may come (`session.connection`).
+Not here: the order in which they may come (`broker.sessions.connection`).
+
+The methods of class channel: its opening, its end, its flow.
+
+Not here: what a channel does in between (`broker.sessions.channel`).
+
+The methods of class access, which AMQP dropped: old clients still ask for a ticket, and get one.
+
+Not here: tickets in other methods: they are ignored on reading and zero on writing.
 """
 
 from typing import final
 
 from librt.strings import BytesWriter
 
-from warren.wire.methods.method import Method
-from warren.wire.values import (
-    ArgumentReader,
-    Table,
-    write_long,
-    write_longstr,
-    write_octet,
-    write_short,
-    write_shortstr,
-    write_table,
-)
+from warren.wire.field_tables import Table, write_table
+from warren.wire.methods.method import Method, flag_octet
+from warren.wire.scalars import write_long, write_longstr, write_octet, write_short, write_shortstr
+from warren.wire.values import ArgumentReader
 
 
 @final
@@ -289,3 +290,156 @@ class ConnectionUpdateSecretOk(Method):
 
     def write(self, out: BytesWriter) -> None:
         pass
+
+
+@final
+class ChannelOpen(Method):
+    """The client opens a channel."""
+
+    def __init__(self) -> None:
+        super().__init__(20, 10, "channel.open")
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "ChannelOpen":
+        reader.text()
+        return ChannelOpen()
+
+    def write(self, out: BytesWriter) -> None:
+        write_shortstr(out, "")
+
+
+@final
+class ChannelOpenOk(Method):
+    """The channel is open."""
+
+    def __init__(self) -> None:
+        super().__init__(20, 11, "channel.open-ok")
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "ChannelOpenOk":
+        reader.longstr()
+        return ChannelOpenOk()
+
+    def write(self, out: BytesWriter) -> None:
+        write_longstr(out, b"")
+
+
+@final
+class ChannelFlow(Method):
+    """One side asks the other to pause or to resume sending content."""
+
+    def __init__(self, active: bool) -> None:
+        super().__init__(20, 20, "channel.flow")
+        self.active: bool = active
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "ChannelFlow":
+        bits = reader.bits()
+        return ChannelFlow(bits & 1 != 0)
+
+    def write(self, out: BytesWriter) -> None:
+        out.append(1 if self.active else 0)
+
+
+@final
+class ChannelFlowOk(Method):
+    """The other side did."""
+
+    def __init__(self, active: bool) -> None:
+        super().__init__(20, 21, "channel.flow-ok")
+        self.active: bool = active
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "ChannelFlowOk":
+        bits = reader.bits()
+        return ChannelFlowOk(bits & 1 != 0)
+
+    def write(self, out: BytesWriter) -> None:
+        out.append(1 if self.active else 0)
+
+
+@final
+class ChannelClose(Method):
+    """One side ends the channel and says why; the method it blames, if any."""
+
+    def __init__(
+        self, reply_code: int, reply_text: str = "", blamed_class_id: int = 0, blamed_method_id: int = 0
+    ) -> None:
+        super().__init__(20, 40, "channel.close")
+        self.reply_code: int = reply_code
+        self.reply_text: str = reply_text
+        self.blamed_class_id: int = blamed_class_id
+        self.blamed_method_id: int = blamed_method_id
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "ChannelClose":
+        return ChannelClose(reader.short(), reader.text(), reader.short(), reader.short())
+
+    def write(self, out: BytesWriter) -> None:
+        write_short(out, self.reply_code)
+        write_shortstr(out, self.reply_text)
+        write_short(out, self.blamed_class_id)
+        write_short(out, self.blamed_method_id)
+
+
+@final
+class ChannelCloseOk(Method):
+    """The other side agrees: the number may be used again."""
+
+    def __init__(self) -> None:
+        super().__init__(20, 41, "channel.close-ok")
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "ChannelCloseOk":
+        return ChannelCloseOk()
+
+    def write(self, out: BytesWriter) -> None:
+        pass
+
+
+@final
+class AccessRequest(Method):
+    """An old client asks for access to a realm."""
+
+    def __init__(
+        self,
+        realm: str = "",
+        exclusive: bool = False,
+        passive: bool = False,
+        active: bool = False,
+        allows_write: bool = False,
+        allows_read: bool = False,
+    ) -> None:
+        super().__init__(30, 10, "access.request")
+        self.realm: str = realm
+        self.exclusive: bool = exclusive
+        self.passive: bool = passive
+        self.active: bool = active
+        self.allows_write: bool = allows_write
+        self.allows_read: bool = allows_read
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "AccessRequest":
+        realm = reader.text()
+        bits = reader.bits()
+        return AccessRequest(realm, bits & 1 != 0, bits & 2 != 0, bits & 4 != 0, bits & 8 != 0, bits & 16 != 0)
+
+    def write(self, out: BytesWriter) -> None:
+        write_shortstr(out, self.realm)
+        out.append(flag_octet(self.exclusive, self.passive, self.active, self.allows_write, self.allows_read))
+
+
+@final
+class AccessRequestOk(Method):
+    """It gets a ticket, which nobody checks."""
+
+    def __init__(self, ticket: int = 1) -> None:
+        super().__init__(30, 11, "access.request-ok")
+        self.ticket: int = ticket
+
+    @staticmethod
+    def read(reader: ArgumentReader) -> "AccessRequestOk":
+        return AccessRequestOk(reader.short())
+
+    def write(self, out: BytesWriter) -> None:
+        write_short(out, self.ticket)

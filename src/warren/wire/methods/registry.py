@@ -15,47 +15,35 @@ from mypy_extensions import i64
 
 from warren.errors import COMMAND_INVALID, FRAME_ERROR, ConnectionFault
 from warren.wire.frames import FRAME_END, METHOD, unknown_frame
-from warren.wire.methods.access import (
-    AccessRequest,
-    AccessRequestOk,
-)
 from warren.wire.methods.basic import (
+    BasicAck,
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
-    BasicQos,
-    BasicQosOk,
-)
-from warren.wire.methods.basic_content import (
     BasicDeliver,
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
-    BasicPublish,
-    BasicReturn,
-)
-from warren.wire.methods.basic_settlement import (
-    BasicAck,
     BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
     BasicRecover,
     BasicRecoverAsync,
     BasicRecoverOk,
     BasicReject,
+    BasicReturn,
 )
-from warren.wire.methods.channel import (
+from warren.wire.methods.connection import (
+    AccessRequest,
+    AccessRequestOk,
     ChannelClose,
     ChannelCloseOk,
     ChannelFlow,
     ChannelFlowOk,
     ChannelOpen,
     ChannelOpenOk,
-)
-from warren.wire.methods.confirm import (
-    ConfirmSelect,
-    ConfirmSelectOk,
-)
-from warren.wire.methods.connection import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
@@ -71,7 +59,8 @@ from warren.wire.methods.connection import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
-from warren.wire.methods.exchange import (
+from warren.wire.methods.method import Method
+from warren.wire.methods.topology import (
     ExchangeBind,
     ExchangeBindOk,
     ExchangeDeclare,
@@ -80,9 +69,6 @@ from warren.wire.methods.exchange import (
     ExchangeDeleteOk,
     ExchangeUnbind,
     ExchangeUnbindOk,
-)
-from warren.wire.methods.method import Method
-from warren.wire.methods.queue import (
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -94,7 +80,9 @@ from warren.wire.methods.queue import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from warren.wire.methods.tx import (
+from warren.wire.methods.transactions import (
+    ConfirmSelect,
+    ConfirmSelectOk,
     TxCommit,
     TxCommitOk,
     TxRollback,

@@ -4,15 +4,14 @@ import pytest
 
 from tests.support.core_driver import Client, published
 from tests.unit.admin.history.world import SampledCore
-from warren.admin.cluster.peer_port import LinkFacts
-from warren.admin.history.collection import STEP_OBJECTS
-from warren.admin.history.details import moments_ms
-from warren.admin.history.kinds import NAMES
-from warren.admin.history_port import Span
+from warren.admin.history.counters import NAMES
+from warren.admin.history.sampler import STEP_OBJECTS
+from warren.admin.history.stats_history import moments_ms
+from warren.admin.ports import LinkFacts, SampleSpan
 from warren.wire.methods import BasicAck, BasicGet, ChannelClose, QueueDelete, QueuePurge
 
 QUEUE = ("/", "q")
-LAST_MINUTE = Span(60, 5)
+LAST_MINUTE = SampleSpan(60, 5)
 
 
 def publish(client: Client, count: int, key: str = "q") -> None:
@@ -146,11 +145,11 @@ def test_what_is_gone_is_forgotten() -> None:
     assert kept > 0
     client.say(ChannelClose(reply_code=200, reply_text=""), channel=2)
     core.sample()
-    assert core.sampler.track("channel", (1, 2)) is None
+    assert core.sampler.series("channel", (1, 2)) is None
     client.lose()
     core.sample()
     for kind, key in (("queue", QUEUE), ("connection", 1), ("channel", (1, 1))):
-        assert core.sampler.track(kind, key) is None
+        assert core.sampler.series(kind, key) is None
     assert core.sampler.samples_bytes < kept
 
 
@@ -199,7 +198,7 @@ def test_samples_reach_back_an_hour_for_a_queue_and_a_day_for_the_whole() -> Non
         publish(client, 6)
         core.sample(passes=90)
     core.pass_ms(2500)
-    for kind, key, span in (("queue", QUEUE, Span(3600, 60)), ("overview", "", Span(86400, 1800))):
+    for kind, key, span in (("queue", QUEUE, SampleSpan(3600, 60)), ("overview", "", SampleSpan(86400, 1800))):
         told = core.samples(kind, key, "publish", span)
         moments = moments_ms(span, core.now_ms)
         assert told == [6 * sum(at < moment for at in published_at_ms) for moment in moments]
@@ -279,7 +278,7 @@ def test_what_goes_over_links_is_sampled_and_a_link_that_is_made_anew_starts_fro
     core.sample()
     assert core.rate("link", core.links[0].key, "send_bytes") == 100.0
     core.sample()
-    assert core.samples("link", core.links[0].key, "send_bytes", Span(10, 5)) == [500, 0, 0]
+    assert core.samples("link", core.links[0].key, "send_bytes", SampleSpan(10, 5)) == [500, 0, 0]
 
 
 def test_what_is_begun_anew_has_no_past_and_no_rate() -> None:
@@ -293,7 +292,7 @@ def test_what_is_begun_anew_has_no_past_and_no_rate() -> None:
     assert core.rate("queue", QUEUE, "publish") == core.rate("overview", "", "publish") == 0.0
     core.sample()
     assert core.rate("queue", QUEUE, "publish") == 0.0
-    assert core.samples("queue", QUEUE, "publish", Span(10, 5))[0] == 100
+    assert core.samples("queue", QUEUE, "publish", SampleSpan(10, 5))[0] == 100
     publish(client, 5)
     core.sample()
     assert core.rate("queue", QUEUE, "publish") == core.rate("overview", "", "publish") == 1.0
@@ -301,7 +300,7 @@ def test_what_is_begun_anew_has_no_past_and_no_rate() -> None:
 
 def test_of_a_figure_nobody_samples_the_rate_is_none() -> None:
     core = SampledCore()
-    rated = core.history.rated("queue", QUEUE, {"reductions": 7}, Span(10, 5))
+    rated = core.history.rated("queue", QUEUE, {"reductions": 7}, SampleSpan(10, 5))
     assert rated["reductions"] == 7
     assert rated["reductions_details"]["avg"] == 7.0  # type: ignore[index]
     assert core.rate("queue", ("/", "never"), "publish") == 0.0
@@ -323,6 +322,6 @@ def test_every_kind_has_as_many_figures_as_names(kind: str) -> None:
         "node": core.facts.name,
         "link": core.links[0].key,
     }
-    track = core.sampler.track(kind, keys[kind])
-    assert track is not None
-    assert len(track.last) == len(NAMES[kind])
+    series = core.sampler.series(kind, keys[kind])
+    assert series is not None
+    assert len(series.last) == len(NAMES[kind])

@@ -1,16 +1,14 @@
 """A core whose figures are sampled, on the core's own time."""
 
 from tests.support.core_driver import START_MS, Core
-from warren.admin.cluster.peer_port import LinkFacts
-from warren.admin.history.history import History
 from warren.admin.history.sampler import Sampler
-from warren.admin.history.shapes import SAMPLES_BYTES_MAX
-from warren.admin.history_port import Span
-from warren.admin.node_facts import IoFigures
-from warren.model.settings import BrokerSettings
-from warren.node.clock import Clock
+from warren.admin.history.series import SAMPLES_BYTES_MAX
+from warren.admin.history.stats_history import StatsHistory
+from warren.admin.ports import IoStats, LinkFacts, SampleSpan
+from warren.broker.model.settings import BrokerSettings
+from warren.node.admin_ports import ProcessFacts
 from warren.node.config.settings import NodeSettings
-from warren.node.facts import ProcessFacts
+from warren.node.turn_loop import Clock
 
 INTERVAL_MS = 5000
 
@@ -22,12 +20,12 @@ class SampledCore(Core):
         super().__init__()
         assert START_MS % INTERVAL_MS == 0
         self.now_ms = START_MS + INTERVAL_MS // 2
-        self.io = IoFigures()
+        self.io = IoStats()
         clock = Clock(self._now_ns, self._now_ns)
         self.facts = ProcessFacts(NodeSettings(BrokerSettings()), clock, "none", 1000, ".", self.io)
         self.links: list[LinkFacts] = []
         self.sampler = Sampler(self.broker, self.facts, INTERVAL_MS, samples_bytes_max, lambda: self.links)
-        self.history = History(self.sampler)
+        self.history = StatsHistory(self.sampler)
         self.sampler.begin()
 
     def sample(self, passes: int = 1, late_ms: int = 0) -> int:
@@ -45,7 +43,7 @@ class SampledCore(Core):
         assert list(details) == ["rate"]
         return float(details["rate"])
 
-    def samples(self, kind: str, key: object, name: str, span: Span) -> list[int]:
+    def samples(self, kind: str, key: object, name: str, span: SampleSpan) -> list[int]:
         details = self.history.rated(kind, key, {name: 0}, span)[f"{name}_details"]
         assert isinstance(details, dict)
         return [one["sample"] for one in details["samples"]]

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from warren.admin.http.answers import to_json
+from warren.admin.http.responses import to_json
 
 
 @pytest.mark.parametrize(

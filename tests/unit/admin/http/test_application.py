@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from warren.admin.http.answers import Answer
+from warren.admin.context import AdminContext
 from warren.admin.http.application import Application
-from warren.admin.http.call import Call
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse
 from warren.admin.http.router import Resource, Router
 from warren.admin.http.settings import ApplicationSettings
-from warren.admin.station import Station
 from warren.errors import Refused
 
 
@@ -42,7 +42,7 @@ class Asked:
         # whether the client hangs up at once
         self.gone = False
         # no resource asks for anything of the node
-        self._application = Application(router, cast(Station, None), ApplicationSettings(), self.log)
+        self._application = Application(router, cast(AdminContext, None), ApplicationSettings(), self.log)
 
     def ask(self, path: str, method: str = "GET", version: str = "1.1") -> None:
         scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "raw_path": path.encode()}
@@ -57,21 +57,21 @@ class Asked:
     async def _send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
 
-    async def _at_once(self, call: Call) -> Answer:
+    async def _at_once(self, call: ApiRequest) -> ApiResponse:
         raise self.defect
 
-    async def _unavailable(self, call: Call) -> Answer:
+    async def _unavailable(self, call: ApiRequest) -> ApiResponse:
         raise Refused("unavailable", "no majority")
 
-    async def _in_chunks(self, call: Call) -> Answer:
+    async def _in_chunks(self, call: ApiRequest) -> ApiResponse:
         async def chunks() -> AsyncIterator[bytes]:
             yield b"one"
             yield b"two"
 
-        return Answer(200, chunks=chunks())
+        return ApiResponse(200, chunks=chunks())
 
-    async def _midway(self, call: Call) -> Answer:
-        return Answer(200, chunks=self._chunks())
+    async def _midway(self, call: ApiRequest) -> ApiResponse:
+        return ApiResponse(200, chunks=self._chunks())
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         yield b"a part"

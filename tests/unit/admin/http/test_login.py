@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from warren.admin.http.faults import HttpFault
-from warren.admin.http.login import credentials
+from warren.admin.http.application import credentials
+from warren.admin.http.responses import HttpFault
 
 
 def basic(text: bytes) -> str:

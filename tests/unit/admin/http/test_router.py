@@ -2,13 +2,13 @@
 
 import pytest
 
-from warren.admin.http.answers import Answer
-from warren.admin.http.call import Call
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse
 from warren.admin.http.router import Resource, Router, segments_of
 
 
-async def nothing(call: Call) -> Answer:
-    return Answer(200)
+async def nothing(call: ApiRequest) -> ApiResponse:
+    return ApiResponse(200)
 
 
 def router_of(*templates: str) -> tuple[Router, dict[str, Resource]]:
@@ -69,5 +69,5 @@ def test_several_families_may_know_methods_of_one_path() -> None:
 def test_a_resource_that_cannot_be_read_does_not_offer_head() -> None:
     resource = Resource(None, {"POST": nothing})
     assert resource.allowed() == "POST, OPTIONS"
-    assert resource.door("HEAD") is None
-    assert Resource(None, {"GET": nothing}).door("HEAD") is not None
+    assert resource.endpoint("HEAD") is None
+    assert Resource(None, {"GET": nothing}).endpoint("HEAD") is not None

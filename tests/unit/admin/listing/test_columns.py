@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from warren.admin.listing.columns import EVERYTHING, Wanted, value_at, wanted_of
+from warren.admin.listing.columns import ALL_COLUMNS, ColumnSelection, selected_columns, value_at
 
 ROW: dict[str, Any] = {
     "name": "q",
@@ -32,21 +32,21 @@ ROW: dict[str, Any] = {
     ],
 )
 def test_columns_cut_a_row_as_rabbitmq_does(columns: str, expected: object) -> None:
-    assert wanted_of({"columns": columns}).cut(ROW) == expected
+    assert selected_columns({"columns": columns}).cut(ROW) == expected
 
 
 def test_without_columns_a_row_stays_whole() -> None:
-    assert wanted_of({}) is EVERYTHING
-    assert EVERYTHING.cut(ROW) is ROW
+    assert selected_columns({}) is ALL_COLUMNS
+    assert ALL_COLUMNS.cut(ROW) is ROW
 
 
 def test_what_need_not_be_built_is_known() -> None:
-    wanted = Wanted(["stats.publish_details.rate", "name"])
+    wanted = ColumnSelection(["stats.publish_details.rate", "name"])
     assert "stats" in wanted
     assert "consumers" not in wanted
     assert wanted.any_of("consumers", "name")
     assert not wanted.any_of("consumers", "empty")
-    assert "anything" in EVERYTHING
+    assert "anything" in ALL_COLUMNS
 
 
 @pytest.mark.parametrize(

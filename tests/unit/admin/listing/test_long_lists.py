@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 from tests.unit.admin.listing.test_spread import Around, Thing, World, call_of
-from warren.admin.http.answers import Answer
-from warren.admin.listing.listed import Listed, Row, whole
-from warren.admin.listing.rows import LONG_ROWS, answer_list
+from warren.admin.http.responses import ApiResponse
+from warren.admin.listing.lists import ObjectList, Row, full_rows
+from warren.admin.listing.responses import LONG_ROWS, list_response
 
 
 class Counting:
@@ -15,14 +15,14 @@ class Counting:
 
     def __init__(self, count: int) -> None:
         self.built = 0
-        self.listed = Listed(list(range(count)), whole(self._build), str)
+        self.listed = ObjectList(list(range(count)), full_rows(self._build), str)
 
     def _build(self, number: int) -> Row:
         self.built += 1
         return {"name": str(number)}
 
 
-async def first_of(answer: Answer, pieces: int) -> bytes:
+async def first_of(answer: ApiResponse, pieces: int) -> bytes:
     assert answer.chunks is not None
     return b"".join([await anext(answer.chunks) for _ in range(pieces)])
 
@@ -30,7 +30,7 @@ async def first_of(answer: Answer, pieces: int) -> bytes:
 def test_of_a_list_that_nobody_reads_little_is_built() -> None:
     async def look() -> None:
         rows = Counting(10_000)
-        answer = await answer_list(call_of("", None), rows.listed)
+        answer = await list_response(call_of("", None), rows.listed)
         assert answer.body == b""
         await first_of(answer, 2)
         assert 0 < rows.built <= 200
@@ -42,7 +42,7 @@ def test_of_a_list_that_nobody_reads_little_is_built() -> None:
 def test_a_short_list_comes_in_one_piece() -> None:
     async def look() -> None:
         for count in (0, 1, LONG_ROWS):
-            answer = await answer_list(call_of("", None), Counting(count).listed)
+            answer = await list_response(call_of("", None), Counting(count).listed)
             assert answer.chunks is None
             assert json.loads(answer.body) == named([str(number) for number in range(count)])
 
@@ -55,7 +55,7 @@ def test_of_a_cluster_s_long_list_other_nodes_are_asked_as_it_is_read() -> None:
     around = Around(listed, ())
 
     async def look() -> None:
-        answer = await answer_list(call_of("columns=name", around), listed["a"])
+        answer = await list_response(call_of("columns=name", around), listed["a"])
         assert len(around.asked) == 1
         begun = await first_of(answer, 2)
         assert len(around.asked) == 1
@@ -72,7 +72,7 @@ def test_what_has_gone_leaves_no_gap() -> None:
     around = Around(listed, ())
 
     async def look() -> list[Any]:
-        answer = await answer_list(call_of("columns=name", around), listed["a"])
+        answer = await list_response(call_of("columns=name", around), listed["a"])
         # all of the second piece, and more, and the last one
         del listed["b"].objects[500:1100], listed["b"].objects[1900:]
         return list(json.loads(await answer.whole()))
@@ -92,13 +92,13 @@ def test_a_list_of_which_nothing_is_left_is_empty() -> None:
             return told
 
     async def look() -> bytes:
-        return await (await answer_list(call_of("", Vanishing(listed, ())), listed["a"])).whole()
+        return await (await list_response(call_of("", Vanishing(listed, ())), listed["a"])).whole()
 
     assert asyncio.run(look()) == b"[]"
 
 
 async def whole_of(rows: Counting, query: str) -> bytes:
-    return await (await answer_list(call_of(query, None), rows.listed)).whole()
+    return await (await list_response(call_of(query, None), rows.listed)).whole()
 
 
 def named(names: list[str]) -> list[dict[str, str]]:

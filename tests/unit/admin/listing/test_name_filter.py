@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from warren.admin.listing.name_filter import containing, is_harmless, matching
+from warren.admin.listing.pagination import containing, is_harmless, matching
 
 NAMES = ["q.load", "q.lazy", "Quorum", "amq.gen-ZlI", "a" * 255]
 

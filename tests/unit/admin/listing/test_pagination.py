@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from warren.admin.http.faults import HttpFault
-from warren.admin.listing.pagination import page_of
+from warren.admin.http.responses import HttpFault
+from warren.admin.listing.pagination import page_query
 
 
 def test_without_a_page_the_whole_list_is_wanted() -> None:
-    assert page_of({"page_size": "2", "name": "x", "pagination": "true"}) is None
+    assert page_query({"page_size": "2", "name": "x", "pagination": "true"}) is None
 
 
 def test_a_page_has_a_hundred_items_unless_told_otherwise() -> None:
-    page = page_of({"page": "2"})
+    page = page_query({"page": "2"})
     assert page is not None
     assert page.cut(list(range(250))) == list(range(100, 200))
     assert page.envelope(300, 250, [1, 2]) == {
@@ -43,20 +43,20 @@ def test_a_page_has_a_hundred_items_unless_told_otherwise() -> None:
 )
 def test_nonsense_is_refused_in_rabbitmqs_words(query: dict[str, str], error: str, reason: str) -> None:
     with pytest.raises(HttpFault) as refused:
-        page_of(query)
+        page_query(query)
     assert (refused.value.status, refused.value.error) == (400, error)
     assert str(refused.value.reason).endswith(reason)
 
 
 @pytest.mark.parametrize(("count", "page", "expected"), [(0, "1", []), (2, "2", []), (3, "2", [2])])
 def test_the_page_right_behind_the_end_is_empty(count: int, page: str, expected: list[Any]) -> None:
-    wanted = page_of({"page": page, "page_size": "2"})
+    wanted = page_query({"page": page, "page_size": "2"})
     assert wanted is not None
     assert wanted.cut(list(range(count))) == expected
 
 
 def test_a_page_further_on_is_out_of_range() -> None:
-    page = page_of({"page": "99", "page_size": "10"})
+    page = page_query({"page": "99", "page_size": "10"})
     assert page is not None
     with pytest.raises(HttpFault) as refused:
         page.cut(list(range(23)))

@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 from starlette.requests import Request
 
-from warren.admin.cluster.question import Key, Question, Told
-from warren.admin.http.call import Call
-from warren.admin.listing.columns import Wanted
-from warren.admin.listing.listed import Build, Gathered, Listed, Row, Shared, whole
-from warren.admin.listing.rows import answer_list
-from warren.admin.station import Station
+from warren.admin.context import AdminContext
+from warren.admin.http.request import ApiRequest
+from warren.admin.listing.columns import ColumnSelection
+from warren.admin.listing.lists import GatheredObjects, ObjectList, Row, RowBuilder, SharedObjects, full_rows
+from warren.admin.listing.responses import list_response
+from warren.admin.peers import PeerQuery, PeerReply, RowKey
 
 
 @dataclass(frozen=True)
@@ -33,25 +33,27 @@ class World:
     things: list[Thing]
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def shared(self, own: str) -> Listed[Thing]:
+    def shared(self, own: str) -> ObjectList[Thing]:
         def build(thing: Thing) -> Row:
             return {"name": thing.name, "home": thing.home, "size": thing.size, **self._counted(own, thing)}
 
-        def share(wanted: Wanted) -> Build[Thing]:
+        def share(wanted: ColumnSelection) -> RowBuilder[Thing]:
             return lambda thing: self._counted(own, thing)
 
         def stand_in(thing: Thing) -> Row:
             return {"name": thing.name, "home": thing.home, "state": "down"}
 
         by_name = {(thing.name,): thing for thing in self.things}
-        spread = Shared(_key, by_name.get, _home, share, stand_in, frozenset({"name", "home"}))
-        return Listed(self.things, whole(build), _name, spread=spread)
+        spread = SharedObjects(_key, by_name.get, _home, share, stand_in, frozenset({"name", "home"}))
+        return ObjectList(self.things, full_rows(build), _name, spread=spread)
 
-    def gathered(self, own: str) -> Listed[Thing]:
+    def gathered(self, own: str) -> ObjectList[Thing]:
         def build(thing: Thing) -> Row:
             return {"name": thing.name, "size": thing.size}
 
-        return Listed([one for one in self.things if one.home == own], whole(build), _name, spread=Gathered(_key))
+        return ObjectList(
+            [one for one in self.things if one.home == own], full_rows(build), _name, spread=GatheredObjects(_key)
+        )
 
     def _counted(self, own: str, thing: Thing) -> Row:
         count = self.counts.get((own, thing.name), 0)
@@ -62,7 +64,7 @@ def _name(thing: Thing) -> str:
     return thing.name
 
 
-def _key(thing: Thing) -> Key:
+def _key(thing: Thing) -> RowKey:
     return (thing.name,)
 
 
@@ -75,10 +77,10 @@ class Around:
 
     own = "a"
 
-    def __init__(self, listed: dict[str, Listed[Thing]], deaf: tuple[str, ...]) -> None:
+    def __init__(self, listed: dict[str, ObjectList[Thing]], deaf: tuple[str, ...]) -> None:
         self._listed = listed
         self._deaf = deaf
-        self.asked: list[tuple[str, Question]] = []
+        self.asked: list[tuple[str, PeerQuery]] = []
 
     def clustered(self) -> bool:
         return True
@@ -86,17 +88,17 @@ class Around:
     def others(self) -> list[str]:
         return [node for node in self._listed if node != self.own]
 
-    async def ask(self, node: str, question: Question) -> Told | None:
+    async def ask(self, node: str, question: PeerQuery) -> PeerReply | None:
         self.asked.append((node, question))
         if node in self._deaf:
             return None
         call = call_of(question.query.decode(), cast(Any, Around(self._listed, ())))
-        call.station.peers.own = node
+        call.context.peers.own = node
         call.part = question.part
-        answer = await answer_list(call, self._listed[node])
-        return Told(answer.status, answer.body)
+        answer = await list_response(call, self._listed[node])
+        return PeerReply(answer.status, answer.body)
 
-    async def ask_all(self, question: Question) -> dict[str, Told]:
+    async def ask_all(self, question: PeerQuery) -> dict[str, PeerReply]:
         told = {node: await self.ask(node, question) for node in self.others()}
         return {node: answer for node, answer in told.items() if answer is not None}
 
@@ -106,9 +108,9 @@ class OneStation:
     peers: Any
 
 
-def call_of(query: str, peers: Any) -> Call:
+def call_of(query: str, peers: Any) -> ApiRequest:
     scope = {"type": "http", "method": "GET", "raw_path": b"/", "query_string": query.encode(), "headers": []}
-    return Call(Request(scope), {}, cast(Station, OneStation(peers)), 0)
+    return ApiRequest(Request(scope), {}, cast(AdminContext, OneStation(peers)), 0)
 
 
 def listing(world: World, kind: str, query: str, deaf: tuple[str, ...] = ()) -> tuple[Any, Around]:
@@ -117,7 +119,7 @@ def listing(world: World, kind: str, query: str, deaf: tuple[str, ...] = ()) -> 
     around = Around(listed, deaf)
 
     async def told() -> bytes:
-        return await (await answer_list(call_of(query, around), listed["a"])).whole()
+        return await (await list_response(call_of(query, around), listed["a"])).whole()
 
     return json.loads(asyncio.run(told())), around
 

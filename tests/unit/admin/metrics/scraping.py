@@ -6,11 +6,11 @@ from collections import Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.admin.history.world import SampledCore
-from warren.admin.accounts import Accounts
-from warren.admin.desk import Desk
-from warren.admin.metrics.groups import Group
-from warren.admin.metrics.scene import Scene
+from warren.admin.command_queue import CommandQueue
+from warren.admin.http.authentication import Authenticator
+from warren.admin.metrics.groups import MetricGroup
 from warren.admin.metrics.scrape import scrape
+from warren.admin.metrics.scrape_source import ScrapeSource
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -50,10 +50,10 @@ class Scraped:
         assert self.text.endswith("\n")
 
 
-def scraped(core: SampledCore, groups: list[Group], vhosts: frozenset[str] | None = None) -> Scraped:
+def scraped(core: SampledCore, groups: list[MetricGroup], vhosts: frozenset[str] | None = None) -> Scraped:
     async def pieces() -> list[str]:
-        accounts = Accounts(core.broker, Desk(asyncio.get_running_loop(), core.turn))
-        scene = Scene(core.broker, core.facts, accounts, vhosts)
-        return [piece async for piece in scrape(groups, scene)]
+        accounts = Authenticator(core.broker, CommandQueue(asyncio.get_running_loop(), core.turn))
+        source = ScrapeSource(core.broker, core.facts, accounts, vhosts)
+        return [piece async for piece in scrape(groups, source)]
 
     return Scraped(asyncio.run(pieces()))

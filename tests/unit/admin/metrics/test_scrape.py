@@ -7,7 +7,7 @@ import pytest
 from tests.support.core_driver import published
 from tests.unit.admin.history.world import SampledCore
 from tests.unit.admin.metrics.scraping import scraped
-from warren.admin.metrics.groups import BY_NAME, PER_OBJECT, WHOLE, Group, named
+from warren.admin.metrics.groups import BY_NAME, PER_OBJECT, WHOLE, MetricGroup, named
 from warren.admin.metrics.scrape import PIECE_SAMPLES
 from warren.wire.methods import BasicAck, BasicGet, BasicQos, BasicReject
 
@@ -33,7 +33,7 @@ def busy_core() -> SampledCore:
 
 
 @pytest.mark.parametrize("groups", [WHOLE, PER_OBJECT, named(list(BY_NAME)), named([])])
-def test_a_document_is_well_formed(groups: list[Group]) -> None:
+def test_a_document_is_well_formed(groups: list[MetricGroup]) -> None:
     scraped(busy_core(), groups).check_form()
     scraped(SampledCore(), groups).check_form()
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from warren.admin.metrics.text import GAUGE, Family, label_value, labels, number
+from warren.admin.metrics.text import GAUGE, MetricFamily, label_value, labels, number
 
 
 def read_back(text: str) -> str:
@@ -43,5 +43,5 @@ def test_numbers_are_what_a_parser_of_floats_understands() -> None:
 
 
 def test_the_head_of_a_family_has_its_type_and_its_sentence_on_one_line_each() -> None:
-    head = Family("queues", GAUGE, "Two\nlines and a \\").head("rabbitmq_")
+    head = MetricFamily("queues", GAUGE, "Two\nlines and a \\").head("rabbitmq_")
     assert head == "# TYPE rabbitmq_queues gauge\n# HELP rabbitmq_queues Two\\nlines and a \\\\\n"

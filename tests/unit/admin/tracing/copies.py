@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
-from warren.wire.method_stream import Heard
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import BasicDeliver
 from warren.wire.properties import Properties, encode_header_payload
 
@@ -62,7 +62,7 @@ class Copy:
     def at_ms(self) -> int:
         return round(datetime.fromisoformat(f"2026-11-15T{self.at}+00:00").timestamp() * 1000)
 
-    def heard(self) -> Heard:
+    def heard(self) -> ReceivedMethod:
         is_publish = self.routed is not None
         headers: dict[str, object] = {
             "exchange_name": self.exchange,
@@ -79,7 +79,7 @@ class Copy:
         properties = Properties()
         properties.headers = headers
         key = f"publish.{self.exchange}" if is_publish else f"deliver.{self.queue}"
-        heard = Heard(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", key))
+        heard = ReceivedMethod(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", key))
         heard.header = encode_header_payload(properties, len(self.body))
         heard.body = self.body
         return heard

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.admin.tracing.directory import CHUNK_BYTES, FileFacts, TraceDirectory
-from warren.admin.tracing.file_names import file_name, is_trace_file
+from warren.admin.tracing.files import CHUNK_BYTES, TraceDirectory, TraceFileFacts, file_name, is_trace_file
 
 
 async def content(directory: TraceDirectory, name: str, tail_bytes: int | None = None) -> list[bytes]:
@@ -57,7 +56,7 @@ def test_only_plain_files_of_traces_are_there(tmp_path: Path) -> None:
     (tmp_path / "d.log").mkdir()
     (tmp_path / "link.log").symlink_to("notes.txt")
     directory = TraceDirectory(str(tmp_path))
-    assert directory.listed() == [FileFacts("t.log", 5), FileFacts("t.log.1", 1)]
+    assert directory.listed() == [TraceFileFacts("t.log", 5), TraceFileFacts("t.log.1", 1)]
     for name in ("d.log", "link.log"):
         assert directory.opened(name, None) is None
         assert not directory.delete(name)

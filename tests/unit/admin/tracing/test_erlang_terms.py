@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from warren.admin.tracing import erlang_terms as terms
+from warren.admin.tracing import formats as terms
 
 A30 = b"a" * 30
 
 
-def term_of(value: Any) -> terms.Term:
+def term_of(value: Any) -> terms.ErlangTerm:
     """Texts are atoms, octets binaries, tuples and lists themselves."""
     if isinstance(value, bytes):
         return terms.binary(value)
@@ -20,7 +20,7 @@ def term_of(value: Any) -> terms.Term:
     if isinstance(value, int):
         return terms.integer(value)
     elements = [term_of(element) for element in value]
-    return terms.row(elements) if isinstance(value, list) else terms.together(*elements)
+    return terms.erlang_list(elements) if isinstance(value, list) else terms.erlang_tuple(*elements)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def term_of(value: Any) -> terms.Term:
     ],
 )
 def test_what_does_not_fit_is_broken_where_erlang_breaks_it(value: Any, lines: list[str]) -> None:
-    laid_out = terms.laid_out(term_of(value), 15).decode("latin-1")
+    laid_out = terms.pretty_printed(term_of(value), 15).decode("latin-1")
     assert laid_out.split("\n" + " " * 14) == lines
 
 

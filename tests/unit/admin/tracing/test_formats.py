@@ -4,10 +4,9 @@ import json
 from typing import Any
 
 from tests.unit.admin.tracing.copies import RECORDED, RECORDED_COPIES, Copy
-from warren.admin.tracing.json_format import SCHEMA_VERSION, json_of
+from warren.admin.tracing.formats import SCHEMA_VERSION, json_of, text_of
 from warren.admin.tracing.records import TraceRecord, record_of, timestamp_of
-from warren.admin.tracing.text_format import text_of
-from warren.wire.method_stream import Heard
+from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import BasicDeliver
 from warren.wire.properties import Properties, encode_header_payload
 
@@ -81,7 +80,7 @@ def test_every_field_has_the_same_type_in_every_record() -> None:
 def record_with(key: str, **headers: object) -> TraceRecord:
     """Of a copy with this key, whose headers say this besides what all of them do."""
     facts = {"exchange_name": "", "routing_keys": ["tq"], "properties": {}, "node": "a", "vhost": "/"}
-    heard = Heard(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", key))
+    heard = ReceivedMethod(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", key))
     heard.header = encode_header_payload(Properties(headers={**facts, **headers}), 0)
     return record_of(heard, 0, None)
 

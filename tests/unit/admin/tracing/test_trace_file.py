@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.admin.tracing.trace_file import Rotation, TraceFile
+from warren.admin.tracing.files import TraceFile, TraceRotation
 
 
 def names(directory: Path) -> list[str]:
@@ -13,12 +13,12 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.glob("[!.]*"))
 
 
-def opened(directory: Path, opening: bytes = b"{", rotation: Rotation | None = None) -> TraceFile:
-    return TraceFile(str(directory), "t.log", opening, rotation or Rotation())
+def opened(directory: Path, opening: bytes = b"{", rotation: TraceRotation | None = None) -> TraceFile:
+    return TraceFile(str(directory), "t.log", opening, rotation or TraceRotation())
 
 
 def test_records_are_never_split_and_old_pieces_go(tmp_path: Path) -> None:
-    file = opened(tmp_path, rotation=Rotation(piece_bytes=25, pieces_max=2))
+    file = opened(tmp_path, rotation=TraceRotation(piece_bytes=25, pieces_max=2))
     records = [b'{"no":%02d}\n' % number for number in range(10)]
     file.append(records[:7])
     file.append(records[7:])
@@ -29,7 +29,7 @@ def test_records_are_never_split_and_old_pieces_go(tmp_path: Path) -> None:
 
 
 def test_a_record_larger_than_a_piece_has_one_to_itself(tmp_path: Path) -> None:
-    file = opened(tmp_path, rotation=Rotation(piece_bytes=10))
+    file = opened(tmp_path, rotation=TraceRotation(piece_bytes=10))
     file.append([b"{1}\n", b"{" + b"2" * 20 + b"}\n", b"{3}\n"])
     file.close()
     assert [(tmp_path / name).stat().st_size for name in ("t.log.1", "t.log.2", "t.log")] == [4, 23, 4]
@@ -38,7 +38,7 @@ def test_a_record_larger_than_a_piece_has_one_to_itself(tmp_path: Path) -> None:
 def test_numbers_go_on_and_the_names_of_other_files_mean_nothing(tmp_path: Path) -> None:
     for name in ("t.log.9", "t.log.10", "t.log.x", "t.log.011", "other.log.40"):
         (tmp_path / name).write_bytes(b"{}\n")
-    file = opened(tmp_path, rotation=Rotation(piece_bytes=1, pieces_max=2))
+    file = opened(tmp_path, rotation=TraceRotation(piece_bytes=1, pieces_max=2))
     file.append([b"{1}\n", b"{2}\n"])
     file.close()
     assert names(tmp_path) == ["other.log.40", "t.log", "t.log.011", "t.log.10", "t.log.11", "t.log.x"]
@@ -49,7 +49,7 @@ def test_numbers_are_given_once_though_finished_pieces_are_deleted(tmp_path: Pat
     if kept:
         (tmp_path / ".t.log.last").write_text(kept)
     for number in (1, 2, 3):
-        file = opened(tmp_path, rotation=Rotation(piece_bytes=1))
+        file = opened(tmp_path, rotation=TraceRotation(piece_bytes=1))
         file.append([b"{%d}\n" % number])
         file.append([b"{}\n"] if number == 1 else [])
         file.close()

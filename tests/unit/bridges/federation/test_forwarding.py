@@ -1,7 +1,7 @@
 """What a link makes of a message."""
 
-from warren.bridges.carrying.terms import Outgoing
-from warren.bridges.federation.forwarding import to_exchange, to_queue
+from warren.bridges.federation.headers import rewrite_for_exchange, rewrite_for_queue
+from warren.bridges.transfer_options import RewrittenMessage
 from warren.client import Delivery, Properties
 from warren.wire.properties import decode_properties, encode_header_payload
 
@@ -14,13 +14,13 @@ def delivery(properties: Properties, body: bytes = b"body", redelivered: bool = 
     return Delivery(1, "tag", 7, redelivered, route, encode_header_payload(properties, len(body)), body)
 
 
-def read(outgoing: Outgoing) -> Properties:
+def read(outgoing: RewrittenMessage) -> Properties:
     payload = bytes(12) + outgoing.properties
     return decode_properties(b"\x00\x3c" + payload[2:], 0, len(payload))
 
 
-def for_exchange(came: Delivery, max_hops: int = 2, trust: bool = False) -> Outgoing | None:
-    return to_exchange("fx", "here", "/", HOP, max_hops, trust)(came)
+def for_exchange(came: Delivery, max_hops: int = 2, trust: bool = False) -> RewrittenMessage | None:
+    return rewrite_for_exchange("fx", "here", "/", HOP, max_hops, trust)(came)
 
 
 def test_a_message_for_an_exchange_keeps_its_key_and_says_where_it_came_from() -> None:
@@ -68,7 +68,7 @@ def test_a_user_id_stays_only_if_the_upstream_is_trusted() -> None:
 
 
 def test_a_message_for_a_queue_says_once_what_it_was_published_with() -> None:
-    out = to_queue("fq", QUEUE_HOP, False)(delivery(Properties(headers={"CC": ["other"]})))
+    out = rewrite_for_queue("fq", QUEUE_HOP, False)(delivery(Properties(headers={"CC": ["other"]})))
     assert out is not None
     assert (out.exchange, out.routing_key) == ("", "fq")
     assert read(out).headers == {
@@ -83,7 +83,7 @@ def test_a_message_that_comes_from_a_queue_again_counts_its_visits() -> None:
     first = {**QUEUE_HOP, "redelivered": False, "visit-count": 3}
     other = {"uri": "amqp://third", "queue": "fq", "visit-count": 9}
     headers: dict[str, object] = {"x-received-from": [other, first], "x-original-exchange": "first"}
-    out = to_queue("fq", QUEUE_HOP, False)(delivery(Properties(headers=headers)))
+    out = rewrite_for_queue("fq", QUEUE_HOP, False)(delivery(Properties(headers=headers)))
     assert out is not None
     assert read(out).headers == {
         "x-original-exchange": "first",

@@ -2,13 +2,19 @@
 
 from dataclasses import replace
 
-from warren.bridges.federation.bindings import differences, wanted_upstream
-from warren.bridges.federation.exchange_plan import ExchangePlan
-from warren.bridges.federation.hops import bound_from, may_be_forwarded
-from warren.bridges.federation.names import internal_exchange_name, link_id, link_key, upstream_queue_name
-from warren.bridges.federation.upstream import Upstream
+from warren.bridges.federation.headers import may_be_forwarded, upstream_binding_arguments
+from warren.bridges.federation.upstream_topology import (
+    ExchangeLinkSpec,
+    binding_differences,
+    internal_exchange_name,
+    link_id,
+    link_key,
+    upstream_bindings,
+    upstream_queue_name,
+)
+from warren.bridges.federation.upstreams import FederationUpstream
 from warren.bridges.host import LocalBinding
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 HERE: Table = {"cluster-name": "here", "vhost": "/", "exchange": "/:fx A"}
 
@@ -33,7 +39,7 @@ def test_a_message_does_not_come_back_to_a_broker_it_was_at() -> None:
 
 
 def test_a_binding_of_this_broker_says_who_wants_it_and_how_far_it_goes() -> None:
-    assert bound_from({"x-match": "all"}, 2, "there", "/", HERE) == {
+    assert upstream_binding_arguments({"x-match": "all"}, 2, "there", "/", HERE) == {
         "x-match": "all",
         "x-bound-from": [{**HERE, "hops": 2}],
     }
@@ -41,28 +47,30 @@ def test_a_binding_of_this_broker_says_who_wants_it_and_how_far_it_goes() -> Non
 
 def test_a_binding_that_came_from_further_counts_down_from_the_most_modest_link() -> None:
     came = hop("c", hops=2)
-    assert bound_from({"x-bound-from": [came]}, 5, "there", "/", HERE) == {"x-bound-from": [{**HERE, "hops": 1}, came]}
-    assert bound_from({"x-bound-from": [hop("c", hops=9)]}, 3, "there", "/", HERE) == {
+    assert upstream_binding_arguments({"x-bound-from": [came]}, 5, "there", "/", HERE) == {
+        "x-bound-from": [{**HERE, "hops": 1}, came]
+    }
+    assert upstream_binding_arguments({"x-bound-from": [hop("c", hops=9)]}, 3, "there", "/", HERE) == {
         "x-bound-from": [{**HERE, "hops": 3}, hop("c", hops=9)]
     }
 
 
 def test_a_binding_ends_where_its_hops_do() -> None:
-    assert bound_from({"x-bound-from": [hop("c", hops=1)]}, 5, "there", "/", HERE) is None
+    assert upstream_binding_arguments({"x-bound-from": [hop("c", hops=1)]}, 5, "there", "/", HERE) is None
 
 
 def test_a_binding_does_not_go_back_to_a_broker_it_was_at() -> None:
-    assert bound_from({"x-bound-from": [hop("there", hops=9)]}, 9, "there", "/", HERE) is None
+    assert upstream_binding_arguments({"x-bound-from": [hop("there", hops=9)]}, 9, "there", "/", HERE) is None
 
 
 def test_a_binding_with_nonsense_for_a_past_goes_no_further() -> None:
-    assert bound_from({"x-bound-from": []}, 9, "there", "/", HERE) is None
-    assert bound_from({"x-bound-from": ["x"]}, 9, "there", "/", HERE) is None
+    assert upstream_binding_arguments({"x-bound-from": []}, 9, "there", "/", HERE) is None
+    assert upstream_binding_arguments({"x-bound-from": ["x"]}, 9, "there", "/", HERE) is None
 
 
-def plan(max_hops: int = 1) -> ExchangePlan:
-    upstream = Upstream("up", ("amqp://far",), "fx", "fx", "tag", max_hops=max_hops)
-    return ExchangePlan("/", "fx", "topic", upstream, "/", "here", "a link")
+def plan(max_hops: int = 1) -> ExchangeLinkSpec:
+    upstream = FederationUpstream("up", ("amqp://far",), "fx", "fx", "tag", max_hops=max_hops)
+    return ExchangeLinkSpec("/", "fx", "topic", upstream, "/", "here", "a link")
 
 
 def binding(key: str, destination: str, **arguments: object) -> LocalBinding:
@@ -70,20 +78,22 @@ def binding(key: str, destination: str, **arguments: object) -> LocalBinding:
 
 
 def test_bindings_of_several_queues_that_are_the_same_are_one_upstream() -> None:
-    wanted = wanted_upstream([binding("a.*", "one"), binding("a.*", "two"), binding("b", "one")], plan(), "there", "A")
+    wanted = upstream_bindings(
+        [binding("a.*", "one"), binding("a.*", "two"), binding("b", "one")], plan(), "there", "A"
+    )
     assert [key for key, _ in wanted.values()] == ["a.*", "b"]
-    assert wanted_upstream([binding("a.*", "two")], plan(), "there", "A").items() <= wanted.items()
+    assert upstream_bindings([binding("a.*", "two")], plan(), "there", "A").items() <= wanted.items()
 
 
 def test_bindings_with_other_arguments_are_others() -> None:
     bindings = [binding("", "one", colour="red"), binding("", "one", colour="blue")]
-    assert len(wanted_upstream(bindings, plan(), "there", "A")) == 2
+    assert len(upstream_bindings(bindings, plan(), "there", "A")) == 2
 
 
 def test_only_what_differs_is_bound_and_unbound() -> None:
-    made = wanted_upstream([binding("stays", "q"), binding("goes", "q")], plan(), "there", "A")
-    wanted = wanted_upstream([binding("stays", "q"), binding("comes", "q")], plan(), "there", "A")
-    missing, surplus = differences(made, wanted)
+    made = upstream_bindings([binding("stays", "q"), binding("goes", "q")], plan(), "there", "A")
+    wanted = upstream_bindings([binding("stays", "q"), binding("comes", "q")], plan(), "there", "A")
+    missing, surplus = binding_differences(made, wanted)
     assert ([key for key, _ in missing], [key for key, _ in surplus]) == (["comes"], ["goes"])
 
 

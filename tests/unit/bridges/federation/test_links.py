@@ -3,31 +3,28 @@
 import pytest
 
 from tests.bridges.lone_host import LoneHost
-from warren.bridges.federation.ends import Federating, upstream_vhost
-from warren.bridges.federation.exchange_link import ExchangeLink
-from warren.bridges.federation.links import FederationLinks
-from warren.bridges.federation.queue_link import QueueLink
-from warren.bridges.federation.standing import key_of, rows
-from warren.bridges.host import Federated
-from warren.bridges.keeper import Keeper
-from warren.policy.parameters import Parameter
+from warren.bridges.federation.link_set import FederationLinks, federation_status_rows, key_of_link_id
+from warren.bridges.federation.links import ExchangeLink, FederatedPair, QueueLink, upstream_vhost
+from warren.bridges.host import FederatedObject
+from warren.bridges.supervisor import BridgeWorker
+from warren.broker.policies.parameters import Parameter
 
 
 class FederatedHost(LoneHost):
-    def __init__(self, *federated: Federated) -> None:
+    def __init__(self, *federated: FederatedObject) -> None:
         super().__init__()
         self.things = list(federated)
 
-    def federated(self) -> list[Federated]:
+    def federated(self) -> list[FederatedObject]:
         return self.things
 
 
-def exchange(name: str = "fx", upstream: str = "up", **more: object) -> Federated:
-    return Federated("exchange", "/", name, "fed", {"federation-upstream": upstream}, type="topic", **more)  # type: ignore[arg-type]
+def exchange(name: str = "fx", upstream: str = "up", **more: object) -> FederatedObject:
+    return FederatedObject("exchange", "/", name, "fed", {"federation-upstream": upstream}, type="topic", **more)  # type: ignore[arg-type]
 
 
-def queue(name: str = "fq", **more: object) -> Federated:
-    return Federated("queue", "/", name, "fed", {"federation-upstream": "up"}, home="n1", **more)  # type: ignore[arg-type]
+def queue(name: str = "fq", **more: object) -> FederatedObject:
+    return FederatedObject("queue", "/", name, "fed", {"federation-upstream": "up"}, home="n1", **more)  # type: ignore[arg-type]
 
 
 def upstream(name: str = "up", **said: object) -> Parameter:
@@ -61,7 +58,9 @@ def test_a_link_is_another_one_only_if_something_of_it_has_changed() -> None:
     host = FederatedHost(exchange())
     host.defined = [upstream()]
     [one] = FederationLinks().wanted(host)
-    host.things = [Federated("exchange", "/", "fx", "fed", {"federation-upstream": "up", "extra": 1}, type="topic")]
+    host.things = [
+        FederatedObject("exchange", "/", "fx", "fed", {"federation-upstream": "up", "extra": 1}, type="topic")
+    ]
     [same] = FederationLinks().wanted(host)
     host.defined = [upstream(max_hops=4)]
     [other] = FederationLinks().wanted(host)
@@ -76,7 +75,7 @@ def test_an_upstream_that_is_not_there_is_logged_once_and_shown() -> None:
     assert list(links.wanted(host)) == list(links.wanted(host)) == []
     [line] = host.log.of("federation.upstream_missing")
     assert (line["exchange"], line["upstream"]) == ("fx", "gone")
-    [row] = rows("n1", {}, links.missing)
+    [row] = federation_status_rows("n1", {}, links.missing)
     assert (row["exchange"], row["upstream"], row["status"]) == ("fx", "gone", "error")
     assert "which virtual host '/' does not have" in str(row["error"])
     host.defined = [upstream("gone")]
@@ -87,11 +86,11 @@ def test_an_upstream_that_is_not_there_is_logged_once_and_shown() -> None:
 def test_links_are_shown_as_rabbitmq_shows_them() -> None:
     host = FederatedHost(exchange(), queue())
     host.defined = [upstream(exchange="theirs", queue="their-queue")]
-    keepers = {link.key: Keeper(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
+    keepers = {link.key: BridgeWorker(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
     first, second = keepers.values()
     first.state, first.facts = "running", {"uri": "amqp://far/%2F", "local_connection": "here"}
     second.state, second.reason = "terminated", "cannot connect"
-    shown = rows("n1", keepers, [])
+    shown = federation_status_rows("n1", keepers, [])
     for row in shown:
         del row["timestamp"], row["id"]
     assert shown == [
@@ -129,29 +128,29 @@ def test_links_are_shown_as_rabbitmq_shows_them() -> None:
 def test_what_waits_for_no_confirm_is_forwarded_when_it_is_sent(ack_mode: str, forwarded: int) -> None:
     host = FederatedHost(exchange(), queue())
     host.defined = [upstream(ack_mode=ack_mode)]
-    keepers = {link.key: Keeper(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
+    keepers = {link.key: BridgeWorker(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
     for keeper in keepers.values():
-        keeper.tally.published, keeper.tally.confirmed = 5, 3
-    assert [row["forwarded"] for row in rows("n1", keepers, [])] == [forwarded, forwarded]
+        keeper.stats.published, keeper.stats.confirmed = 5, 3
+    assert [row["forwarded"] for row in federation_status_rows("n1", keepers, [])] == [forwarded, forwarded]
 
 
 def test_a_link_is_found_by_its_id() -> None:
     host = FederatedHost(exchange())
     host.defined = [upstream()]
-    keepers = {link.key: Keeper(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
-    [row] = rows("n1", keepers, [])
-    assert key_of("/", str(row["id"]), keepers) == next(iter(keepers))
-    assert key_of("/", "00000000", keepers) is None
-    assert key_of("other", str(row["id"]), keepers) is None
+    keepers = {link.key: BridgeWorker(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}
+    [row] = federation_status_rows("n1", keepers, [])
+    assert key_of_link_id("/", str(row["id"]), keepers) == next(iter(keepers))
+    assert key_of_link_id("/", "00000000", keepers) is None
+    assert key_of_link_id("other", str(row["id"]), keepers) is None
 
 
 def test_nothing_takes_from_itself() -> None:
-    itself = Federating("exchange", "/", "fx", "fx")
+    itself = FederatedPair("exchange", "/", "fx", "fx")
     with pytest.raises(ValueError, match="'fx' of virtual host '/' is its own upstream"):
         itself.check_uris(["amqp://far", "amqp:///%2F"])
     with pytest.raises(ValueError, match="is its own upstream"):
         itself.check_uris(["amqp://"])
-    Federating("exchange", "/", "fx", "other").check_uris(["amqp://"])
+    FederatedPair("exchange", "/", "fx", "other").check_uris(["amqp://"])
     itself.check_uris(["amqp:///elsewhere", "amqp://far"])
 
 

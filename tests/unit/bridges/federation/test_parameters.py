@@ -2,8 +2,8 @@
 
 import pytest
 
-from warren.bridges.federation.parameters import LocalComponent, UpstreamComponent, UpstreamSetComponent
-from warren.policy.parameters import Parameter
+from warren.bridges.federation.upstreams import LocalComponent, UpstreamComponent, UpstreamSetComponent
+from warren.broker.policies.parameters import Parameter
 
 HERE = {"uri": "amqp://"}
 

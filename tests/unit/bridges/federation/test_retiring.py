@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from tests.bridges.lone_host import LoneHost
-from warren.bridges.federation.exchange_link import ExchangeLink
-from warren.bridges.federation.upstream import Upstream
+from warren.bridges.federation.links import ExchangeLink
+from warren.bridges.federation.upstreams import FederationUpstream
 
 NOBODY = "127.0.0.1:1"
 
 
 def link(name: str, *uris: str, exchange: str = "fx", here: str = "fx") -> ExchangeLink:
-    return ExchangeLink("/", here, "topic", Upstream(name, uris, exchange, "", "tag"), "this@cluster")
+    return ExchangeLink("/", here, "topic", FederationUpstream(name, uris, exchange, "", "tag"), "this@cluster")
 
 
 def tries_to_delete(old: ExchangeLink, *wanted: ExchangeLink) -> bool:
@@ -35,7 +35,7 @@ OLD = link("old", f"amqp://u:before@{NOBODY}")
     ],
 )
 def test_another_link_that_is_wanted_and_has_the_same_queue_there_inherits_it(other: ExchangeLink) -> None:
-    assert OLD.heir_among([link("far", "amqp://elsewhere"), other]) is other
+    assert OLD.successor_among([link("far", "amqp://elsewhere"), other]) is other
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_another_link_that_is_wanted_and_has_the_same_queue_there_inherits_it(ot
     ],
 )
 def test_a_link_with_another_broker_or_another_queue_there_is_no_reason_to_leave_anything(other: ExchangeLink) -> None:
-    assert OLD.heir_among([other]) is None
+    assert OLD.successor_among([other]) is None
     assert tries_to_delete(OLD, other)
 
 
 def test_what_is_to_be_kept_is_kept() -> None:
-    upstream = Upstream("up", (f"amqp://{NOBODY}",), "fx", "", "tag", keeps_resources=True)
+    upstream = FederationUpstream("up", (f"amqp://{NOBODY}",), "fx", "", "tag", keeps_resources=True)
     assert not tries_to_delete(ExchangeLink("/", "fx", "topic", upstream, "this@cluster"))

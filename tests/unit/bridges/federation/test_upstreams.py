@@ -1,9 +1,9 @@
 """Which upstreams a policy means, and what each of them says."""
 
-from warren.bridges.federation.upstream import Upstream, Upstreams
-from warren.bridges.host import Federated
-from warren.policy.parameters import Parameter
-from warren.wire.values import Table
+from warren.bridges.federation.upstreams import FederationUpstream, FederationUpstreams
+from warren.bridges.host import FederatedObject
+from warren.broker.policies.parameters import Parameter
+from warren.wire.field_tables import Table
 
 URI = "amqp://user:secret@far:5672/there"
 
@@ -17,18 +17,18 @@ def upstream_set(name: str, *elements: object, vhost: str = "/") -> Parameter:
     return Parameter(vhost, "federation-upstream-set", name, list(elements))
 
 
-def exchange(**policy: object) -> Federated:
+def exchange(**policy: object) -> FederatedObject:
     definition: Table = {key.replace("_", "-"): each for key, each in policy.items()}
-    return Federated("exchange", "/", "orders", "a policy", definition, type="topic")
+    return FederatedObject("exchange", "/", "orders", "a policy", definition, type="topic")
 
 
-def names(found: list[Upstream]) -> list[str]:
+def names(found: list[FederationUpstream]) -> list[str]:
     return [each.name for each in found]
 
 
 def test_an_upstream_that_says_nothing_else_has_rabbitmqs_defaults() -> None:
-    [found] = Upstreams([upstream("up")], []).of(exchange(federation_upstream="up"))
-    assert found == Upstream(
+    [found] = FederationUpstreams([upstream("up")], []).of(exchange(federation_upstream="up"))
+    assert found == FederationUpstream(
         name="up",
         uris=(URI,),
         exchange="orders",
@@ -63,30 +63,30 @@ def test_everything_an_upstream_says_counts() -> None:
         bind_nowait=True,
         resource_cleanup_mode="never",
     )
-    [found] = Upstreams([said], []).of(exchange(federation_upstream="up"))
-    assert found == Upstream(
+    [found] = FederationUpstreams([said], []).of(exchange(federation_upstream="up"))
+    assert found == FederationUpstream(
         "up", (URI, "amqp://other"), "theirs", "their-queue", "me", 7, 0.5, 3, 60000, 0, True, "no-ack", True, True
     )
 
 
 def test_the_set_all_has_every_upstream_of_the_virtual_host() -> None:
-    known = Upstreams([upstream("b"), upstream("a"), upstream("c", vhost="other")], [])
+    known = FederationUpstreams([upstream("b"), upstream("a"), upstream("c", vhost="other")], [])
     assert names(known.of(exchange(federation_upstream_set="all"))) == ["a", "b"]
 
 
 def test_a_pattern_means_the_upstreams_it_fits_anywhere() -> None:
-    known = Upstreams([upstream("berlin-1"), upstream("paris-1"), upstream("berlin-2")], [])
+    known = FederationUpstreams([upstream("berlin-1"), upstream("paris-1"), upstream("berlin-2")], [])
     assert names(known.of(exchange(federation_upstream_pattern="berlin"))) == ["berlin-1", "berlin-2"]
 
 
 def test_an_element_of_a_set_may_say_otherwise_than_its_upstream() -> None:
     chosen = upstream_set("chosen", {"upstream": "up", "max-hops": 5, "exchange": "renamed"})
-    [found] = Upstreams([upstream("up", max_hops=2)], [chosen]).of(exchange(federation_upstream_set="chosen"))
+    [found] = FederationUpstreams([upstream("up", max_hops=2)], [chosen]).of(exchange(federation_upstream_set="chosen"))
     assert (found.max_hops, found.exchange) == (5, "renamed")
 
 
 def test_what_a_set_names_and_is_not_there_is_left_out_and_told() -> None:
-    known = Upstreams([upstream("up")], [upstream_set("both", {"upstream": "up"}, {"upstream": "gone"})])
+    known = FederationUpstreams([upstream("up")], [upstream_set("both", {"upstream": "up"}, {"upstream": "gone"})])
     federated = exchange(federation_upstream_set="both")
     assert names(known.of(federated)) == ["up"]
     assert known.missing(federated) == [
@@ -99,7 +99,7 @@ def test_what_a_set_names_and_is_not_there_is_left_out_and_told() -> None:
 
 
 def test_an_upstream_or_a_set_that_does_not_exist_is_told() -> None:
-    known = Upstreams([upstream("up", vhost="other")], [])
+    known = FederationUpstreams([upstream("up", vhost="other")], [])
     [(name, sentence)] = known.missing(exchange(federation_upstream="up"))
     assert (name, sentence.split(":")[0]) == (
         "up",
@@ -114,11 +114,11 @@ def test_an_upstream_or_a_set_that_does_not_exist_is_told() -> None:
 
 
 def test_nothing_is_missing_where_nothing_is_named() -> None:
-    nobody = Upstreams([], [])
+    nobody = FederationUpstreams([], [])
     assert nobody.missing(exchange(federation_upstream_set="all")) == []
     assert nobody.missing(exchange(federation_upstream_pattern="x")) == []
 
 
 def test_the_uri_that_is_shown_has_no_password() -> None:
-    [found] = Upstreams([upstream("up")], []).of(exchange(federation_upstream="up"))
+    [found] = FederationUpstreams([upstream("up")], []).of(exchange(federation_upstream="up"))
     assert found.shown_uri == "amqp://far:5672/there"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warren.cli.client.choosing import chosen
 from warren.cli.client.databases import engine_of
-from warren.cli.client.log_lines import Lines
+from warren.cli.client.jobs import LogLineFormatter, chosen
 from warren.cli.main import run
 from warren.client.outbox import RelaySettings
 from warren.errors import ConfigError
@@ -85,13 +84,13 @@ def record(said: str, level: int = logging.WARNING, **facts: object) -> logging.
 
 
 def test_an_event_is_a_line_with_its_facts() -> None:
-    line = Lines("plaintext").format(record("relay.rows_put_off", rows=3, reason="no room\nat all"))
+    line = LogLineFormatter("plaintext").format(record("relay.rows_put_off", rows=3, reason="no room\nat all"))
     head = "time=1970-01-01T00:00:00Z level=warning"
     assert line == f'{head} event=relay.rows_put_off rows=3 reason="no room\\nat all"'
 
 
 def test_a_sentence_is_a_fact_of_its_loggers_event() -> None:
-    assert Lines("json").format(record("it broke", logging.ERROR)) == (
+    assert LogLineFormatter("json").format(record("it broke", logging.ERROR)) == (
         '{"time": "1970-01-01T00:00:00Z", "level": "error", "event": "warren.client.outbox", "message": "it broke"}'
     )
 
@@ -102,6 +101,6 @@ def test_a_traceback_follows_its_line() -> None:
         raise ValueError("moles")
     except ValueError:
         failed.exc_info = sys.exc_info()
-    first, *rest = Lines("plaintext").format(failed).splitlines()
+    first, *rest = LogLineFormatter("plaintext").format(failed).splitlines()
     assert first.endswith("event=relay.broke")
     assert rest[-1] == "ValueError: moles"

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
+from warren.cli.ctl.api import UsageFailure
 from warren.cli.ctl.catalog import VERBS
 from warren.cli.ctl.command_line import CommandLine, read
-from warren.cli.ctl.failure import Misuse
 
 
 def line_of(*words: str) -> CommandLine:
@@ -66,7 +66,7 @@ def test_after_two_dashes_everything_is_an_argument() -> None:
     ids=str,
 )
 def test_all_options_that_are_not_understood_are_told_together(words: list[str], complaints: list[str]) -> None:
-    with pytest.raises(Misuse) as refused:
+    with pytest.raises(UsageFailure) as refused:
         line_of(*words).refuse_invalid()
     assert refused.value.exit_code == 64
     assert refused.value.text == "\n".join(["Invalid options for this command:", *complaints])

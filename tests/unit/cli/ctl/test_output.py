@@ -4,14 +4,14 @@ import pytest
 
 from warren.cli.ctl import output
 from warren.cli.ctl.catalog import VERBS
-from warren.cli.ctl.terms import Table
-from warren.cli.ctl.verb import Call, Options, Rows, Text
+from warren.cli.ctl.terms import TermTable
+from warren.cli.ctl.verb import Options, Rows, Text, VerbCall
 
 QUEUES = Rows(
     ["name", "arguments", "messages"],
     [
-        {"name": "q.ttl", "arguments": Table({"x-expires": 3600000}), "messages": 0},
-        {"name": 'a "b"', "arguments": Table(), "messages": 5},
+        {"name": "q.ttl", "arguments": TermTable({"x-expires": 3600000}), "messages": 0},
+        {"name": 'a "b"', "arguments": TermTable(), "messages": 5},
     ],
     streamed=True,
 )
@@ -19,7 +19,7 @@ QUEUES = Rows(
 
 def printed(capsys: pytest.CaptureFixture[str], answer: Rows | Text, **options: object) -> str:
     settings = Options(http="", user="", password="", **options)  # type: ignore[arg-type]
-    output.write(Call(VERBS["list_queues"], [], settings), answer)
+    output.write(VerbCall(VERBS["list_queues"], [], settings), answer)
     return capsys.readouterr().out
 
 
@@ -91,9 +91,9 @@ def test_words_are_a_message_in_json_unless_they_have_a_document(capsys: pytest.
 def test_a_banner_is_said_only_where_it_is_no_part_of_a_document(
     options: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call = Call(VERBS["list_users"], [], Options(http="", user="", password=""))
+    call = VerbCall(VERBS["list_users"], [], Options(http="", user="", password=""))
     output.announce(call, call.banner())
     assert capsys.readouterr().out == "Listing users ...\n"
-    hushed = Call(call.verb, [], Options(http="", user="", password="", **options))  # type: ignore[arg-type]
+    hushed = VerbCall(call.verb, [], Options(http="", user="", password="", **options))  # type: ignore[arg-type]
     output.announce(hushed, hushed.banner())
     assert capsys.readouterr().out == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.ctl.test_api import run, serving
-from warren.node.cluster.proof import HEADER
+from warren.node.peers.cookie import COOKIE_PROOF_HEADER
 
 
 def test_a_node_that_hangs_up_in_the_midst_of_starting_is_asked_again(
@@ -24,7 +24,7 @@ def test_a_node_that_hangs_up_in_the_midst_of_starting_is_asked_again(
             request.rfile.read(int(request.headers["Content-Length"]))
             ordered.append(request.path)
             return 204, b""
-        if ordered and not hung_up and HEADER in request.headers:
+        if ordered and not hung_up and COOKIE_PROOF_HEADER in request.headers:
             hung_up.append(request.path)
             return None
         app = "running" if hung_up else "stopped"

@@ -4,7 +4,7 @@ import pytest
 
 from warren.cli.ctl import output
 from warren.cli.ctl.catalog import VERBS
-from warren.cli.ctl.verb import Call, Options, Rows
+from warren.cli.ctl.verb import Options, Rows, VerbCall
 from warren.cli.ctl.verbs.queues import COLUMNS
 
 COLUMN = COLUMNS["sync_progress"]
@@ -48,6 +48,6 @@ def test_it_asks_for_what_it_shows_and_is_printed_as_it_is(capsys: pytest.Captur
         {"name": "one", "sync_progress": COLUMN.value({"sync_percent": 40, "sync_seconds_left": 3})},
         {"name": "other", "sync_progress": COLUMN.value({})},
     ]
-    call = Call(VERBS["list_queues"], [], Options(http="", user="", password=""))
+    call = VerbCall(VERBS["list_queues"], [], Options(http="", user="", password=""))
     output.write(call, Rows(["name", "sync_progress"], rows, streamed=True))
     assert capsys.readouterr().out == ("name\tsync_progress\none\t[########............] 40 %, 3 s left\nother\t\n")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from warren.cli.ctl.terms import Atom, Table, elixir, erlang, pid, shown, tagged
+from warren.cli.ctl.terms import Atom, TermTable, elixir, erlang, pid, shown, tagged
 
-ARGUMENTS = Table(
+ARGUMENTS = TermTable(
     {
         "x-a": 1.5,
         "x-b": {"m": "q", "n": [1, "a", True, {"z": -1}]},
@@ -31,10 +31,10 @@ ARGUMENTS = Table(
         (["monitoring", "policymaker"], "[monitoring, policymaker]"),
         ({"s1@localhost": "running"}, "[{s1@localhost, running}]"),
         ((0, 9, 1), "{0,9,1}"),
-        (Table(), "[]"),
-        (Table({"x": 1, "y": "z"}), '[{"x",1},{"y","z"}]'),
+        (TermTable(), "[]"),
+        (TermTable({"x": 1, "y": "z"}), '[{"x",1},{"y","z"}]'),
         (
-            Table({"b": True, "capabilities": {"basic.nack": True}}),
+            TermTable({"b": True, "capabilities": {"basic.nack": True}}),
             '[{"b",true},{"capabilities",[{"basic.nack",true}]}]',
         ),
     ],
@@ -83,7 +83,7 @@ def test_what_is_not_known_is_an_empty_string_in_json() -> None:
         ((0, 9, 1), "{0,9,1}"),
         (pid("s1@localhost", "q"), "<s1@localhost.q>"),
         (
-            Table({"n": [1, "a", {"z": -1}]}),
+            TermTable({"n": [1, "a", {"z": -1}]}),
             '[{<<"n">>,array,[{long,1},{longstr,<<"a">>},{table,[{<<"z">>,long,-1}]}]}]',
         ),
     ],

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from warren.errors import FRAME_ERROR, ConnectionFault
+from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
-from warren.wire.values import Table
 
 
 @dataclass(eq=False)

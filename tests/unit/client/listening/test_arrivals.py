@@ -8,7 +8,7 @@ import pytest
 from tests.unit.client.listening.messages import HandMade, Unreadable, with_headers
 from warren.client.errors import CannotConvert
 from warren.client.listening import Arrival
-from warren.client.listening.threads import Threads
+from warren.client.listening.handler import HandlerThreads
 from warren.client.transport import Incoming
 from warren.wire.properties import Properties
 
@@ -35,7 +35,7 @@ def test_a_thread_has_the_loop_tell_the_broker() -> None:
                 seen.append(threading.get_ident())
 
         arrival: Arrival[bytes] = Arrival(Noting(), "orders")
-        await Threads(1).run(arrival.ack)
+        await HandlerThreads(1).run(arrival.ack)
         assert seen == [loop_thread]
         assert arrival.settled
 
@@ -68,7 +68,7 @@ def test_threads_pass_on_results_and_failures_of_every_kind() -> None:
         raise error
 
     async def work() -> None:
-        threads = Threads(2)
+        threads = HandlerThreads(2)
         assert await asyncio.gather(*(threads.run(lambda n=n: n * n) for n in range(9))) == [n * n for n in range(9)]
         with pytest.raises(KeyError):
             await threads.run(lambda: fail(KeyError("x")))
@@ -82,7 +82,7 @@ def test_threads_pass_on_results_and_failures_of_every_kind() -> None:
 
 def test_there_are_no_more_threads_than_are_needed_at_once() -> None:
     async def work() -> None:
-        threads = Threads(8)
+        threads = HandlerThreads(8)
         names: set[str] = set()
         for _ in range(20):
             await threads.run(lambda: names.add(threading.current_thread().name))

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from warren.client.listening.dispatch import Dispatch, Ticket
+from warren.client.listening.dispatch import Dispatch, DispatchEntry
 
 SOURCES = {"fast": 3, "slow": 1}
 
@@ -69,8 +69,8 @@ class AnyOrderOfEvents(RuleBasedStateMachine):
         self.dispatch: Dispatch[int] = Dispatch(SOURCES)
         self.count = 0
         self.open: dict[str | None, list[int]] = {}
-        self.at_work: list[Ticket[int]] = []
-        self.paused: list[Ticket[int]] = []
+        self.at_work: list[DispatchEntry[int]] = []
+        self.paused: list[DispatchEntry[int]] = []
 
     @rule(source=st.sampled_from(sorted(SOURCES)), key=st.sampled_from([None, "a", "b", "c"]))
     def comes(self, source: str, key: str | None) -> None:

@@ -10,9 +10,14 @@ from sqlalchemy import create_engine, text
 from tests.unit.client.listening.messages import HandMade, Unreadable, with_headers
 from warren.client import ClientError
 from warren.client.listening import Arrival, Retries
-from warren.client.listening.counting import Fates, Lately
-from warren.client.listening.handling import GIVE_WAY_TIMEOUT_S, Handling, Terms
-from warren.client.listening.threads import Threads
+from warren.client.listening.handler import (
+    GIVE_WAY_TIMEOUT_S,
+    FailureCounters,
+    HandlerRunner,
+    HandlerThreads,
+    ListenerOptions,
+    RecentOutcomes,
+)
 from warren.client.testing import MemoryBroker, MemoryTransport
 from warren.client.transport import Layout, Outgoing, QueueLayout
 
@@ -22,9 +27,11 @@ def silent(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "warren.client.listening")
 
 
-async def deal_with(message: HandMade, terms: Terms[bytes], transport: MemoryTransport) -> float | None:
+async def deal_with(message: HandMade, options: ListenerOptions[bytes], transport: MemoryTransport) -> float | None:
     await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
-    return await Handling(transport, terms, Threads(1), Fates(["orders"])).deal_with(Arrival(message, "orders"))
+    return await HandlerRunner(transport, options, HandlerThreads(1), FailureCounters(["orders"])).deal_with(
+        Arrival(message, "orders")
+    )
 
 
 def look_at_headers(arrival: Arrival[bytes]) -> None:
@@ -42,7 +49,7 @@ def test_a_message_whose_properties_nobody_can_read_is_parked_by_its_body(handle
 
     async def scenario() -> None:
         transport = broker.transport()
-        assert await deal_with(message, Terms(handler), transport) is None  # type: ignore[arg-type]
+        assert await deal_with(message, ListenerOptions(handler), transport) is None  # type: ignore[arg-type]
         parked = await transport.get("orders.parked")
         assert parked is not None
         assert (parked.body, parked.headers["x-origin-queue"]) == (b"soup", "orders")
@@ -53,8 +60,8 @@ def test_a_message_whose_properties_nobody_can_read_is_parked_by_its_body(handle
 
 def test_without_parking_it_is_rejected() -> None:
     message = Unreadable(b"soup")
-    terms: Terms[bytes] = Terms(look_at_headers, retries=Retries(parking=False))
-    asyncio.run(deal_with(message, terms, MemoryBroker().transport()))
+    options: ListenerOptions[bytes] = ListenerOptions(look_at_headers, retries=Retries(parking=False))
+    asyncio.run(deal_with(message, options, MemoryBroker().transport()))
     assert message.answers == ["reject"]
 
 
@@ -63,19 +70,22 @@ def test_a_stream_is_never_told_to_take_anything_back() -> None:
     broker.faults.refuse(1)
     message = HandMade(b"soup")
     retries = Retries(2, (0.5,), "in_hand")
-    terms: Terms[bytes] = Terms(fail, retries=retries, is_stream=True)
+    options: ListenerOptions[bytes] = ListenerOptions(fail, retries=retries, is_stream=True)
 
     async def scenario() -> None:
         transport = broker.transport()
         await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
-        fates = Fates(["orders"])
-        handling, arrival = Handling(transport, terms, Threads(1), fates), Arrival[bytes](message, "orders")
+        failure_counters = FailureCounters(["orders"])
+        handling, arrival = (
+            HandlerRunner(transport, options, HandlerThreads(1), failure_counters),
+            Arrival[bytes](message, "orders"),
+        )
         first = await handling.deal_with(arrival)
         refused_to_be_parked = await handling.deal_with(arrival)
         assert (first, refused_to_be_parked, message.answers) == (0.5, 1.0, [])
         assert await handling.deal_with(arrival) is None
         assert message.answers == ["ack"]
-        assert [fates.total(fate) for fate in ("retried", "stuck", "parked", "rejected")] == [1, 1, 1, 0]
+        assert [failure_counters.total(fate) for fate in ("retried", "stuck", "parked", "rejected")] == [1, 1, 1, 0]
 
     asyncio.run(scenario())
 
@@ -102,9 +112,9 @@ def test_what_cannot_be_put_behind_the_others_waits_in_hand_with_its_tries_count
             return await publish(messages, timeout_s)
 
         monkeypatch.setattr(transport, "publish", noted)
-        terms: Terms[bytes] = Terms(handle, retries=Retries(3, (7.0,), "in_hand"))
-        fates = Fates(["orders"])
-        handling = Handling(transport, terms, Threads(1), fates, Lately(100))
+        options: ListenerOptions[bytes] = ListenerOptions(handle, retries=Retries(3, (7.0,), "in_hand"))
+        failure_counters = FailureCounters(["orders"])
+        handling = HandlerRunner(transport, options, HandlerThreads(1), failure_counters, RecentOutcomes(100))
         soup, cake, *_ = arrivals = [Arrival[bytes](message, "orders") for message in messages]
         for _ in range(5):
             await handling.deal_with(Arrival(HandMade(b"well"), "orders"))
@@ -114,7 +124,7 @@ def test_what_cannot_be_put_behind_the_others_waits_in_hand_with_its_tries_count
         assert asked == [(b"soup", GIVE_WAY_TIMEOUT_S)]
         assert waits_s == [7.0, 7.0, None]
         assert (soup.retries, cake.retries) == (1, 1)
-        assert [fates.total(fate) for fate in ("retried", "stuck")] == [2, 0]
+        assert [failure_counters.total(fate) for fate in ("retried", "stuck")] == [2, 0]
         assert await transport.get("orders") is None
 
     asyncio.run(scenario())
@@ -130,11 +140,11 @@ def test_a_message_gives_way_at_its_first_failure_if_it_has_tries_left_behind_th
     async def scenario() -> None:
         transport = MemoryBroker().transport()
         await transport.declare(Layout(queues=(QueueLayout("orders"),)))
-        lately = Lately(100)
-        lately.note(True)
-        lately.note(True)
-        terms: Terms[bytes] = Terms(fail, retries=Retries(tries, (7.0,), "in_hand"))
-        handling = Handling(transport, terms, Threads(1), Fates(["orders"]), lately)
+        recent_outcomes = RecentOutcomes(100)
+        recent_outcomes.note(True)
+        recent_outcomes.note(True)
+        options: ListenerOptions[bytes] = ListenerOptions(fail, retries=Retries(tries, (7.0,), "in_hand"))
+        handling = HandlerRunner(transport, options, HandlerThreads(1), FailureCounters(["orders"]), recent_outcomes)
         waits_s = await handling.deal_with(Arrival(message, "orders"), gives_way=lambda: True)
         behind = await transport.get("orders")
         assert (waits_s is None, behind is not None) == (goes, goes)
@@ -146,12 +156,12 @@ def test_a_message_gives_way_at_its_first_failure_if_it_has_tries_left_behind_th
 
 def test_a_failure_among_few_messages_does_not_make_an_outage() -> None:
     for count in (1, 2, 3):
-        lately = Lately(count)
+        recent_outcomes = RecentOutcomes(count)
         for well in (True, True, False):
-            lately.note(well)
-        assert lately.goes_well
-        lately.note(False)
-        assert not lately.goes_well
+            recent_outcomes.note(well)
+        assert recent_outcomes.goes_well
+        recent_outcomes.note(False)
+        assert not recent_outcomes.goes_well
 
 
 def test_what_was_settled_by_its_handler_is_not_settled_again_when_that_fails() -> None:
@@ -161,7 +171,7 @@ def test_what_was_settled_by_its_handler_is_not_settled_again_when_that_fails() 
         arrival.nack(requeue=False)
         raise OSError
 
-    asyncio.run(deal_with(message, Terms(settle_and_fail), MemoryBroker().transport()))
+    asyncio.run(deal_with(message, ListenerOptions(settle_and_fail), MemoryBroker().transport()))
     assert message.answers == ["reject"]
 
 
@@ -172,8 +182,8 @@ def test_the_log_tells_where_a_handler_failed_and_no_values(caplog: pytest.LogCa
 
     caplog.set_level(logging.WARNING, "warren.client.listening")
     for retries in (Retries(2, (1,), "in_hand"), Retries(1)):
-        terms: Terms[bytes] = Terms(insert, retries=retries)
-        asyncio.run(deal_with(HandMade(b"Ada Lovelace"), terms, MemoryBroker().transport()))
+        options: ListenerOptions[bytes] = ListenerOptions(insert, retries=retries)
+        asyncio.run(deal_with(HandMade(b"Ada Lovelace"), options, MemoryBroker().transport()))
     again, parked = [record for record in caplog.records if record.name == "warren.client.listening"]
     told = "OperationalError: (sqlite3.OperationalError) no such table: nowhere"
     assert [again.error, parked.error] == [told, told]  # type: ignore[attr-defined]
@@ -193,5 +203,5 @@ def test_an_object_that_is_called_may_be_a_handler_of_either_kind() -> None:
 
     for handler in (Plain(), Async(), lambda arrival: hidden(arrival)):
         message = HandMade(b"soup")
-        asyncio.run(deal_with(message, Terms(handler), MemoryBroker().transport()))
+        asyncio.run(deal_with(message, ListenerOptions(handler), MemoryBroker().transport()))
         assert message.answers == ["ack"]

@@ -7,13 +7,13 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
 from tests.unit.client.listening.messages import HandMade, with_headers
-from warren.client.listening import moving
-from warren.client.listening.retrying import Again
-from warren.client.telling import SENTENCE_LENGTH_MAX
+from warren.client.errors import SUMMARY_LENGTH_MAX
+from warren.client.listening import retries
+from warren.client.listening.retries import RetryAfter
 from warren.client.transport import Outgoing
 from warren.wire.properties import Properties, decode_properties, encode_header_payload
 
-SECOND = Again(2, 1.5)
+SECOND = RetryAfter(2, 1.5)
 FAILURE = ValueError("no stock")
 ADDED = {
     "x-origin-exchange": "shop",
@@ -28,8 +28,8 @@ def headers_of(outgoing: Outgoing) -> dict[str, object]:
     return outgoing.message.properties.headers
 
 
-def retried(message: HandMade, again: Again = SECOND) -> Outgoing:
-    return moving.retried(message, "orders", again, "queues", FAILURE)
+def retried(message: HandMade, again: RetryAfter = SECOND) -> Outgoing:
+    return retries.retry_message(message, "orders", again, "queues", FAILURE)
 
 
 def test_a_message_waits_for_its_delay_in_the_queue_of_its_step() -> None:
@@ -43,14 +43,14 @@ def test_a_message_waits_for_its_delay_in_the_queue_of_its_step() -> None:
 
 
 def test_without_a_delay_it_is_back_in_its_queue() -> None:
-    moved = retried(HandMade(), Again(0, 0.0))
+    moved = retried(HandMade(), RetryAfter(0, 0.0))
     assert (moved.exchange, moved.routing_key) == ("", "orders")
     assert moved.message.properties is not None
     assert moved.message.properties.expiration is None
 
 
 def test_by_a_delayed_exchange_the_delay_is_a_header() -> None:
-    moved = moving.retried(with_headers(x_delay=-3), "orders", Again(1, 0.25), "delayed_exchange", FAILURE)
+    moved = retries.retry_message(with_headers(x_delay=-3), "orders", RetryAfter(1, 0.25), "delayed_exchange", FAILURE)
     assert (moved.exchange, moved.routing_key, moved.mandatory) == ("orders.delayed", "orders", False)
     assert headers_of(moved)["x-delay"] == 250
 
@@ -77,21 +77,21 @@ def test_what_would_harm_a_message_on_its_way_is_left_out() -> None:
     assert headers_of(moved) == {**ADDED, "x-retries": 1}
     assert moved.message.properties is not None
     assert moved.message.properties.user_id is None
-    parked = moving.parked(given, "orders", 0, FAILURE).message.properties
+    parked = retries.parking_message(given, "orders", 0, FAILURE).message.properties
     assert parked is not None
     assert (parked.expiration, parked.user_id) == (None, None)
     assert given.headers == harmful
 
 
 def test_a_parked_message_tells_where_it_is_from_and_what_went_wrong() -> None:
-    parked = moving.parked(with_headers(x_retries=2), "orders", 4, FAILURE)
+    parked = retries.parking_message(with_headers(x_retries=2), "orders", 4, FAILURE)
     assert (parked.exchange, parked.routing_key, parked.mandatory) == ("", "orders.parked", True)
     assert headers_of(parked) == {**ADDED, "x-retries": 4, "x-origin-queue": "orders"}
 
 
 def test_a_long_error_does_not_outgrow_its_header() -> None:
-    moved = moving.parked(HandMade(), "orders", 0, ValueError("x" * 100_000))
-    assert len(str(headers_of(moved)["x-error"])) == SENTENCE_LENGTH_MAX
+    moved = retries.parking_message(HandMade(), "orders", 0, ValueError("x" * 100_000))
+    assert len(str(headers_of(moved)["x-error"])) == SUMMARY_LENGTH_MAX
 
 
 def test_the_values_of_a_statement_that_failed_are_not_told() -> None:
@@ -100,9 +100,9 @@ def test_the_values_of_a_statement_that_failed_are_not_told() -> None:
         connection.execute(text("INSERT INTO nowhere VALUES (:name)"), {"name": "Ada Lovelace"})
     told = "OperationalError: (sqlite3.OperationalError) no such table: nowhere"
     for moved in (
-        moving.parked(HandMade(), "orders", 0, failed.value),
-        moving.parked_bare(HandMade(), "orders", failed.value),
-        moving.retried(HandMade(), "orders", SECOND, "queues", failed.value),
+        retries.parking_message(HandMade(), "orders", 0, failed.value),
+        retries.parking_message_without_properties(HandMade(), "orders", failed.value),
+        retries.retry_message(HandMade(), "orders", SECOND, "queues", failed.value),
     ):
         assert headers_of(moved)["x-error"] == told
 
@@ -110,7 +110,7 @@ def test_the_values_of_a_statement_that_failed_are_not_told() -> None:
 @given(st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(), st.floats(), st.binary()))
 def test_whatever_stands_in_the_header_counts_only_if_it_is_a_count(found: object) -> None:
     expected = found if type(found) is int and found > 0 else 0
-    assert moving.retries_done({"x-retries": found}) == expected
+    assert retries.retries_done({"x-retries": found}) == expected
 
 
 TEXT = st.one_of(st.none(), st.text(max_size=20))
@@ -130,4 +130,4 @@ def test_all_else_is_kept_through_any_number_of_retries(
     found = message.properties
     assert (found.content_type, found.reply_to, found.priority) == (content_type, reply_to, priority)
     assert {name: found.headers[name] for name in headers} == headers  # type: ignore[index]
-    assert moving.retries_done(message.headers) == 3
+    assert retries.retries_done(message.headers) == 3

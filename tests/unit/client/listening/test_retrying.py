@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from warren.client.errors import CallTimeout, CannotConvert
 from warren.client.listening import ImmediateAck, RejectAndDontRequeue, Retries, backoff
-from warren.client.listening.retrying import UNLESS_TOLD, Ack, Again, Park, Reject
+from warren.client.listening.retries import DEFAULT_RETRIES, Ack, Park, Reject, RetryAfter
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from warren.wire.values import Table
         (ImmediateAck(), Ack()),
         (RejectAndDontRequeue(), Reject()),
         (CannotConvert("no JSON"), Park()),
-        (ValueError("no stock"), Again(1, 1.0)),
-        (CallTimeout("no answer"), Again(1, 1.0)),
+        (ValueError("no stock"), RetryAfter(1, 1.0)),
+        (CallTimeout("no answer"), RetryAfter(1, 1.0)),
     ],
 )
 def test_a_first_failure_is_judged_by_its_kind(failure: Exception, verdict: object) -> None:
@@ -26,13 +26,13 @@ def test_a_first_failure_is_judged_by_its_kind(failure: Exception, verdict: obje
 
 
 def test_without_delays_a_message_is_back_at_once() -> None:
-    assert Retries(2, ()).after(ValueError(), 0) == Again(0, 0.0)
+    assert Retries(2, ()).after(ValueError(), 0) == RetryAfter(0, 0.0)
 
 
 @given(st.floats(0, 30))
 def test_unless_told_otherwise_a_database_may_be_away_for_half_a_minute(first_try_s: float) -> None:
     tried_at_s = [first_try_s]
-    while isinstance(verdict := UNLESS_TOLD.after(OSError("no database"), len(tried_at_s) - 1), Again):
+    while isinstance(verdict := DEFAULT_RETRIES.after(OSError("no database"), len(tried_at_s) - 1), RetryAfter):
         tried_at_s.append(tried_at_s[-1] + verdict.delay_s)
     assert verdict == Park()
     # the last but one will do: the last is for a database that takes its time to come back
@@ -42,7 +42,7 @@ def test_unless_told_otherwise_a_database_may_be_away_for_half_a_minute(first_tr
 def test_delays_are_used_one_after_the_other_and_the_last_one_for_the_rest() -> None:
     retries = Retries(tries=5, delays_s=(1, 10))
     verdicts = [retries.after(ValueError(), done) for done in range(5)]
-    assert verdicts == [Again(1, 1), Again(2, 10), Again(2, 10), Again(2, 10), Park()]
+    assert verdicts == [RetryAfter(1, 1), RetryAfter(2, 10), RetryAfter(2, 10), RetryAfter(2, 10), Park()]
 
 
 def test_without_a_parking_queue_what_fails_for_good_is_rejected() -> None:
@@ -54,7 +54,7 @@ def test_without_a_parking_queue_what_fails_for_good_is_rejected() -> None:
 @given(st.integers(1, 9), st.lists(st.floats(0.001, 100), max_size=5), st.integers(0, 20))
 def test_a_message_is_tried_as_often_as_was_said(tries: int, delays_s: list[float], done: int) -> None:
     verdict = Retries(tries, tuple(delays_s)).after(ValueError(), done)
-    assert isinstance(verdict, Again) == (done + 1 < tries)
+    assert isinstance(verdict, RetryAfter) == (done + 1 < tries)
 
 
 def test_each_step_has_a_queue_from_which_messages_fall_back() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.client.listening.weights import FairPicker
+from warren.client.listening.dispatch import FairPicker
 
 WEIGHTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 12), min_size=1, max_size=6)
 

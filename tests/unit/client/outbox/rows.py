@@ -1,6 +1,6 @@
 """Rows for tests of what is done with them."""
 
-from warren.client.outbox.publishing import PendingRow
+from warren.client.outbox.publisher import PendingRow
 
 
 def row(number: int, key: str = "", properties: str = "{}", attempt: int = 0) -> PendingRow:

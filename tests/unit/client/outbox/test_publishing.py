@@ -18,21 +18,28 @@ from warren.client.errors import (
     LoginRefused,
     PublishFailed,
 )
-from warren.client.machine.confirms import ConfirmRange
 from warren.client.machine.deliveries import ReturnedMessage
-from warren.client.outbox.publishing import Judged, PendingRow, Publisher, Verdict, has_given_up, outgoing
-from warren.wire.values import Timestamp
+from warren.client.machine.publishes import ConfirmRange
+from warren.client.outbox.publisher import (
+    PendingRow,
+    PublishedRow,
+    RowPublisher,
+    RowVerdict,
+    has_given_up,
+    outgoing_of_row,
+)
+from warren.wire.field_tables import Timestamp
 
-SENT, REFUSED, PUT_OFF, UNDECIDED = Verdict.SENT, Verdict.REFUSED, Verdict.PUT_OFF, Verdict.UNDECIDED
+SENT, REFUSED, PUT_OFF, UNDECIDED = RowVerdict.SENT, RowVerdict.REFUSED, RowVerdict.PUT_OFF, RowVerdict.UNDECIDED
 NACKED = ConfirmRange(1, 1, False)
 CAME_BACK = ReturnedMessage(312, "NO_ROUTE", "", "orders", b"", b"")
 
 
-def judged_by(transport: ScriptedTransport, rows: list[PendingRow]) -> list[Judged]:
-    return asyncio.run(Publisher(transport, 1.0).publish(rows))
+def judged_by(transport: ScriptedTransport, rows: list[PendingRow]) -> list[PublishedRow]:
+    return asyncio.run(RowPublisher(transport, 1.0).publish(rows))
 
 
-def verdicts(judged: list[Judged]) -> list[Verdict]:
+def verdicts(judged: list[PublishedRow]) -> list[RowVerdict]:
     return [each.verdict for each in judged]
 
 
@@ -56,7 +63,7 @@ def verdicts(judged: list[Judged]) -> list[Verdict]:
     ],
 )
 def test_the_row_is_blamed_for_what_it_is_and_not_for_what_befell_it(
-    answer: ClientError | None, verdict: Verdict
+    answer: ClientError | None, verdict: RowVerdict
 ) -> None:
     transport = ScriptedTransport(lambda message: answer)
     assert verdicts(judged_by(transport, [row(1)])) == [verdict]
@@ -104,7 +111,7 @@ def test_a_row_that_is_no_message_is_refused_and_its_neighbours_are_sent() -> No
 
 
 def test_a_message_has_its_id_its_attempt_and_its_key() -> None:
-    properties = outgoing(row(7, "account 1", '{"headers":{"table":4}}', attempt=2)).message.properties
+    properties = outgoing_of_row(row(7, "account 1", '{"headers":{"table":4}}', attempt=2)).message.properties
     assert properties is not None
     assert properties.message_id == "id 7"
     assert properties.headers == {"table": 4, "x-attempt": 3, "x-key": "account 1"}
@@ -114,12 +121,12 @@ def test_a_message_says_when_it_was_written_and_what_stands_for_another_when_tha
     written = row(7)._replace(created_at=datetime(2026, 1, 1, 0, 0, 0, 900_000, tzinfo=UTC))
     standing = written._replace(properties='{"headers":{"x-written-at":{"$timestamp":1}}}')
     for each, seconds in ((written, 1_767_225_600), (standing, 1)):
-        properties = outgoing(each).message.properties
+        properties = outgoing_of_row(each).message.properties
         assert properties is not None
         assert (properties.headers or {})["x-written-at"] == Timestamp(seconds)
 
 
 def test_a_message_without_a_key_says_none() -> None:
-    properties = outgoing(row(7)).message.properties
+    properties = outgoing_of_row(row(7)).message.properties
     assert properties is not None
     assert properties.headers == {"x-attempt": 1}

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.client.errors import CannotConvert
-from warren.client.outbox.stored_properties import properties_text, stored_properties
+from warren.client.outbox.outbox import properties_text, stored_properties
+from warren.wire.field_tables import Long, Timestamp
 from warren.wire.properties import Properties
-from warren.wire.values import Long, Timestamp
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.recursive(

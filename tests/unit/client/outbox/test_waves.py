@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.client.outbox.rows import row
-from warren.client.outbox.waves import Waves
+from warren.client.outbox.publisher import PublishWaves
 
 keys = st.lists(st.sampled_from(["", "a", "b", "c"]), max_size=30)
 
@@ -12,7 +12,7 @@ keys = st.lists(st.sampled_from(["", "a", "b", "c"]), max_size=30)
 @given(keys)
 def test_every_row_is_dealt_out_once_and_those_of_a_key_one_after_the_other(given_keys: list[str]) -> None:
     rows = [row(number, key) for number, key in enumerate(given_keys)]
-    waves = Waves(rows)
+    waves = PublishWaves(rows)
     dealt = []
     while wave := waves.next():
         keyed = [each.ordering_key for each in wave if each.ordering_key]
@@ -25,12 +25,12 @@ def test_every_row_is_dealt_out_once_and_those_of_a_key_one_after_the_other(give
 
 
 def test_rows_without_a_key_go_all_at_once() -> None:
-    waves = Waves([row(1), row(2), row(3, "a"), row(4, "a")])
+    waves = PublishWaves([row(1), row(2), row(3, "a"), row(4, "a")])
     assert [[each.id for each in waves.next()] for _ in range(3)] == [[1, 2, 3], [4], []]
 
 
 def test_behind_a_row_that_is_held_nothing_of_its_key_comes() -> None:
-    waves = Waves([row(1, "a"), row(2, "b"), row(3, "a"), row(4, "b")])
+    waves = PublishWaves([row(1, "a"), row(2, "b"), row(3, "a"), row(4, "b")])
     waves.next()
     waves.hold("a")
     assert [each.id for each in waves.next()] == [4]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from warren.client.receipts.deciding import AwaitedRow, Step, next_step, why_failed
-from warren.client.receipts.settings import ChasingSettings
+from warren.client.receipts.chaser import AwaitedRow, ChasingSettings, OverdueStep, failure_reason, next_overdue_step
 
 SETTINGS = ChasingSettings(resends=3, compensations=5)
 
@@ -18,40 +17,40 @@ def reversal(resends: int = 0, status: str = "sent") -> AwaitedRow:
 
 @pytest.mark.parametrize("compensation", ["", "confirm", "reverse"])
 def test_a_message_is_sent_again_as_often_as_is_allowed(compensation: str) -> None:
-    steps = [next_step(message(resends, compensation), SETTINGS) for resends in range(5)]
-    last = Step.COMPENSATE if compensation else Step.FAIL
-    assert steps == [Step.RESEND] * 3 + [last] * 2
+    steps = [next_overdue_step(message(resends, compensation), SETTINGS) for resends in range(5)]
+    last = OverdueStep.COMPENSATE if compensation else OverdueStep.FAIL
+    assert steps == [OverdueStep.RESEND] * 3 + [last] * 2
 
 
 def test_a_reversal_is_sent_as_often_as_is_allowed_the_first_time_included() -> None:
-    steps = [next_step(reversal(resends), SETTINGS) for resends in range(5)]
-    assert steps == [Step.RESEND] * 4 + [Step.FAIL]
+    steps = [next_overdue_step(reversal(resends), SETTINGS) for resends in range(5)]
+    assert steps == [OverdueStep.RESEND] * 4 + [OverdueStep.FAIL]
 
 
 @pytest.mark.parametrize(
     ("row", "step"),
     [
-        (message(status="refused"), Step.FAIL),
-        (message(compensation="confirm", status="refused"), Step.FAIL),
-        (message(compensation="reverse", status="refused"), Step.COMPENSATE),
-        (reversal(status="refused"), Step.FAIL),
+        (message(status="refused"), OverdueStep.FAIL),
+        (message(compensation="confirm", status="refused"), OverdueStep.FAIL),
+        (message(compensation="reverse", status="refused"), OverdueStep.COMPENSATE),
+        (reversal(status="refused"), OverdueStep.FAIL),
     ],
 )
-def test_what_is_refused_is_not_sent_again(row: AwaitedRow, step: Step) -> None:
-    assert next_step(row, SETTINGS) is step
+def test_what_is_refused_is_not_sent_again(row: AwaitedRow, step: OverdueStep) -> None:
+    assert next_overdue_step(row, SETTINGS) is step
 
 
 def test_without_resends_a_message_is_compensated_for_at_once() -> None:
-    assert next_step(message(0, "reverse"), ChasingSettings(resends=0)) is Step.COMPENSATE
+    assert next_overdue_step(message(0, "reverse"), ChasingSettings(resends=0)) is OverdueStep.COMPENSATE
 
 
 def test_a_compensation_that_nobody_knows_is_none() -> None:
     row = message(3, "Confirm")
-    assert next_step(row, SETTINGS) is Step.FAIL
-    assert why_failed(row) == "no receipt came after 3 resends, and its compensation is 'Confirm', which is none"
+    assert next_overdue_step(row, SETTINGS) is OverdueStep.FAIL
+    assert failure_reason(row) == "no receipt came after 3 resends, and its compensation is 'Confirm', which is none"
 
 
 def test_whoever_has_to_look_is_told_why() -> None:
-    assert why_failed(message(3)) == "no receipt came after 3 resends"
-    assert why_failed(reversal(status="refused")) == "refused: no"
-    assert why_failed(message(status="refused")) == "it was refused"
+    assert failure_reason(message(3)) == "no receipt came after 3 resends"
+    assert failure_reason(reversal(status="refused")) == "refused: no"
+    assert failure_reason(message(status="refused")) == "it was refused"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.client.inbox.receipting import receipt_id
+from warren.client.inbox.receipt_writer import receipt_id
 from warren.client.receipts import compensating_id
 
 IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=255).filter(

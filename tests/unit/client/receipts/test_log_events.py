@@ -12,7 +12,7 @@ def test_every_log_event_is_in_the_manual() -> None:
     _, _, chapter = (ROOT / "docs/receipts.md").read_text().partition("## Logs")
     documented = set(re.findall(r"`((?:receipt|chaser)\.\w+)`", chapter.partition("\n## ")[0]))
     sources = "".join(path.read_text() for path in (ROOT / "src/warren/client/receipts").glob("*.py"))
-    shared = (ROOT / "src/warren/client/tables/leading.py").read_text()
+    shared = (ROOT / "src/warren/client/tables/leases.py").read_text()
     written = set(re.findall(r'"((?:receipt|chaser)\.\w+)"', sources))
     written |= {f"chaser.{event}" for event in re.findall(r'f"\{self\._job\}\.(\w+)"', shared)}
     assert documented == written

@@ -1,6 +1,6 @@
 """Delays that grow, differ from client to client, and begin anew after a success that deserves the name."""
 
-from warren.client.recovering.backoff import Backoff
+from warren.client.recovering.connection import Backoff
 
 
 def delays(backoff: Backoff, count: int) -> list[float]:

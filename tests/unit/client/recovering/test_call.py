@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from warren.client.errors import CallTimeout, ClientError, ConnectionLost
-from warren.client.machine.confirms import ConfirmRange
-from warren.client.machine.publishing import Message
-from warren.client.recovering.call import Call, Part
+from warren.client.machine.publishes import ConfirmRange, Message
+from warren.client.recovering.publish_call import CallSlice, PublishCall
 from warren.client.transport import Outgoing
 
 
@@ -17,15 +16,15 @@ def outgoing(*exchanges: str, key: str = "k") -> list[Outgoing]:
     return [Outgoing(Message(b"%d" % place), exchange, key) for place, exchange in enumerate(exchanges)]
 
 
-async def made(messages: list[Outgoing]) -> Call:
-    return Call(messages)
+async def made(messages: list[Outgoing]) -> PublishCall:
+    return PublishCall(messages)
 
 
-def call_of(*exchanges: str) -> Call:
+def call_of(*exchanges: str) -> PublishCall:
     return asyncio.run(made(outgoing(*exchanges)))
 
 
-def write(call: Call, sent: int | None = None, first_no: int = 1, most: int = 1000) -> Part:
+def write(call: PublishCall, sent: int | None = None, first_no: int = 1, most: int = 1000) -> CallSlice:
     """The next part, as much of it as is said."""
     part = call.next_part(most)
     call.begin(part)
@@ -137,7 +136,7 @@ def test_every_message_is_decided_once_whatever_happens() -> None:
     for seed in range(300):
         dice = random.Random(seed)
         call = call_of(*(dice.choice("aab") for _ in range(dice.randint(1, 20))))
-        parts: list[tuple[Part, int]] = []
+        parts: list[tuple[CallSlice, int]] = []
         number = 1
         while not call.ended.done():
             if call.waits and dice.random() < 0.7:
@@ -156,7 +155,7 @@ def test_every_message_is_decided_once_whatever_happens() -> None:
         assert not call.waits
 
 
-def write_some(call: Call, part: Part, dice: random.Random, first_no: int) -> Part:
+def write_some(call: PublishCall, part: CallSlice, dice: random.Random, first_no: int) -> CallSlice:
     call.begin(part)
     part.bulk.begin(first_no)
     part.bulk.sent = dice.randint(0, len(part.places))

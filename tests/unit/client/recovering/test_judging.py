@@ -3,7 +3,7 @@
 import pytest
 
 from warren.client.errors import ChannelClosed
-from warren.client.recovering.judging import may_pass
+from warren.client.recovering.subscription import is_transient
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from warren.client.recovering.judging import may_pass
     ],
 )
 def test_what_may_pass_is_asked_for_again(code: int, text: str, method: str) -> None:
-    assert may_pass(ChannelClosed("closed", code, text, method))
+    assert is_transient(ChannelClosed("closed", code, text, method))
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_what_may_pass_is_asked_for_again(code: int, text: str, method: str) -> 
     ],
 )
 def test_what_somebody_has_decided_is_not(code: int, text: str, method: str) -> None:
-    assert not may_pass(ChannelClosed("closed", code, text, method))
+    assert not is_transient(ChannelClosed("closed", code, text, method))

@@ -1,6 +1,13 @@
 """Layouts put together and taken apart."""
 
-from warren.client.recovering.layouts import LAID_ASIDE_MAX, LaidAside, about_queue, merged, shared, without_passing
+from warren.client.recovering.layouts import (
+    UNUSED_QUEUES_MAX,
+    UnusedQueues,
+    layout_of_queue,
+    merge_layouts,
+    without_auto_delete,
+    without_exclusive,
+)
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, QueueLayout
 
 ORDERS = Layout(
@@ -20,7 +27,7 @@ def test_of_two_that_have_a_name_the_later_counts_and_keeps_the_place() -> None:
         (QueueLayout("orders", arguments={"x-max-length": 1}),),
         (ORDERS.bindings[0], BindingLayout("more", "orders")),
     )
-    both = merged(ORDERS, more)
+    both = merge_layouts(ORDERS, more)
     assert [(each.name, each.kind) for each in both.exchanges] == [
         ("shop", "topic"),
         ("audit", "fanout"),
@@ -29,11 +36,11 @@ def test_of_two_that_have_a_name_the_later_counts_and_keeps_the_place() -> None:
     assert [each.name for each in both.queues] == ["orders", "replies"]
     assert both.queues[0].arguments == {"x-max-length": 1}
     assert both.bindings == (*ORDERS.bindings, BindingLayout("more", "orders"))
-    assert merged(both, more) == both
+    assert merge_layouts(both, more) == both
 
 
 def test_what_is_shared_has_no_exclusive_queue_and_nothing_bound_to_one() -> None:
-    common = shared(ORDERS)
+    common = without_exclusive(ORDERS)
     assert common.exchanges == ORDERS.exchanges
     assert [queue.name for queue in common.queues] == ["orders"]
     assert [binding.destination for binding in common.bindings] == ["orders", "audit"]
@@ -41,37 +48,37 @@ def test_what_is_shared_has_no_exclusive_queue_and_nothing_bound_to_one() -> Non
 
 def test_an_exchange_that_has_the_name_of_an_exclusive_queue_keeps_its_bindings() -> None:
     binding = BindingLayout("shop", "replies", "#", to_exchange=True)
-    assert shared(Layout((), ORDERS.queues, (binding,))).bindings == (binding,)
-    assert about_queue(Layout((), ORDERS.queues, (binding,)), "replies").bindings == ()
+    assert without_exclusive(Layout((), ORDERS.queues, (binding,))).bindings == (binding,)
+    assert layout_of_queue(Layout((), ORDERS.queues, (binding,)), "replies").bindings == ()
 
 
 def test_all_about_a_queue_is_itself_and_its_bindings() -> None:
-    assert about_queue(ORDERS, "orders") == Layout((), (QueueLayout("orders"),), (ORDERS.bindings[0],))
-    assert about_queue(ORDERS, "unknown") == Layout()
+    assert layout_of_queue(ORDERS, "orders") == Layout((), (QueueLayout("orders"),), (ORDERS.bindings[0],))
+    assert layout_of_queue(ORDERS, "unknown") == Layout()
 
 
 def test_a_queue_that_the_broker_deletes_by_itself_goes_with_its_bindings() -> None:
     passing = (QueueLayout("short", auto_delete=True), QueueLayout("idle", arguments={"x-expires": 1000}))
     bindings = (BindingLayout("shop", "short", "#"), BindingLayout("shop", "short", "#", to_exchange=True))
-    layout = merged(ORDERS, Layout((), passing, bindings))
-    assert without_passing(layout, "orders") == layout
-    assert without_passing(layout, "unknown") == layout
-    left = without_passing(without_passing(layout, "short"), "idle")
-    assert left == merged(ORDERS, Layout(bindings=bindings[1:]))
+    layout = merge_layouts(ORDERS, Layout((), passing, bindings))
+    assert without_auto_delete(layout, "orders") == layout
+    assert without_auto_delete(layout, "unknown") == layout
+    left = without_auto_delete(without_auto_delete(layout, "short"), "idle")
+    assert left == merge_layouts(ORDERS, Layout(bindings=bindings[1:]))
 
 
 def test_what_was_laid_aside_is_known_again_unless_it_was_declared_anew_or_is_too_long_ago() -> None:
-    aside = LaidAside()
+    aside = UnusedQueues()
     idle = QueueLayout("idle", arguments={"x-expires": 1000})
-    layout = merged(ORDERS, Layout((), (idle,), (BindingLayout("shop", "idle", "#"),)))
+    layout = merge_layouts(ORDERS, Layout((), (idle,), (BindingLayout("shop", "idle", "#"),)))
     assert aside.put(layout, "orders") is layout
     assert aside.put(layout, "idle") == ORDERS
     assert aside.take(ORDERS, "idle") == layout
     assert aside.take(ORDERS, "idle") is ORDERS
     aside.put(layout, "idle")
-    anew = merged(ORDERS, Layout(queues=(idle,)))
+    anew = merge_layouts(ORDERS, Layout(queues=(idle,)))
     assert aside.take(anew, "idle") is anew
     aside.put(layout, "idle")
-    for number in range(LAID_ASIDE_MAX):
+    for number in range(UNUSED_QUEUES_MAX):
         aside.put(Layout(queues=(QueueLayout(f"reply-{number}", auto_delete=True),)), f"reply-{number}")
     assert aside.take(ORDERS, "idle") is ORDERS

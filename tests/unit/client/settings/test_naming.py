@@ -3,7 +3,7 @@
 import pytest
 
 from warren.client.settings import SettingsBuilder, lint
-from warren.client.settings.naming import sides
+from warren.client.settings.checks import sender_and_receiver
 
 SHOP = SettingsBuilder().vhost("SHOP_VHOST")
 
@@ -76,4 +76,4 @@ def test_a_finding_says_what_to_do() -> None:
 
 
 def test_the_sides_of_an_exchange_may_be_several_words() -> None:
-    assert sides("NEW_SHOP_TO_OLD_BILLING_EXCHANGE") == ("NEW_SHOP", "OLD_BILLING")
+    assert sender_and_receiver("NEW_SHOP_TO_OLD_BILLING_EXCHANGE") == ("NEW_SHOP", "OLD_BILLING")

@@ -7,12 +7,12 @@ import pytest
 from warren.client import CannotConvert, Properties
 from warren.client.converters import CONVERTERS, TextConverter
 from warren.client.settings import lint
-from warren.client.settings.builder import SettingsBuilder
+from warren.client.settings.settings import SettingsBuilder
 from warren.client.template import Overrides, new_message_id, with_alternate
-from warren.client.template.preparing import Standing, prepared
+from warren.client.template.template import TemplateDefaults, prepare_message
 from warren.client.transport import BindingLayout, ExchangeLayout, Outgoing, QueueLayout
 
-STANDING = Standing("orders", "new", CONVERTERS["json"], mandatory=True, persistent=True)
+STANDING = TemplateDefaults("orders", "new", CONVERTERS["json"], mandatory=True, persistent=True)
 
 
 def properties_of(outgoing: Outgoing) -> Properties:
@@ -21,7 +21,7 @@ def properties_of(outgoing: Outgoing) -> Properties:
 
 
 def test_a_payload_goes_where_the_template_goes() -> None:
-    outgoing = prepared({"a": 1}, STANDING, {})
+    outgoing = prepare_message({"a": 1}, STANDING, {})
     properties = properties_of(outgoing)
     assert (outgoing.exchange, outgoing.routing_key, outgoing.mandatory) == ("orders", "new", True)
     assert outgoing.message.body == b'{"a":1}'
@@ -41,7 +41,7 @@ def test_a_call_may_say_everything_otherwise() -> None:
         "key": "account-7",
         "headers": {"a": 1},
     }
-    outgoing = prepared("é", STANDING, overrides)
+    outgoing = prepare_message("é", STANDING, overrides)
     assert (outgoing.exchange, outgoing.routing_key, outgoing.mandatory) == ("other", "old", False)
     assert outgoing.message.body == b"\xe9"
     assert properties_of(outgoing) == Properties(
@@ -64,7 +64,7 @@ def test_properties_of_the_caller_are_kept_and_not_changed() -> None:
         timestamp=5,
         app_id="shop",
     )
-    properties = properties_of(prepared([], STANDING, {"properties": given, "headers": {"b": 2}}))
+    properties = properties_of(prepare_message([], STANDING, {"properties": given, "headers": {"b": 2}}))
     assert properties == Properties(
         content_type="application/vnd.order+json",
         content_encoding="utf-8",
@@ -80,7 +80,7 @@ def test_properties_of_the_caller_are_kept_and_not_changed() -> None:
 
 def test_bytes_are_encoded_as_the_caller_says() -> None:
     overrides: Overrides = {"converter": CONVERTERS["bytes"], "properties": Properties(content_encoding="gzip")}
-    assert properties_of(prepared(b"x", STANDING, overrides)).content_encoding == "gzip"
+    assert properties_of(prepare_message(b"x", STANDING, overrides)).content_encoding == "gzip"
 
 
 @pytest.mark.parametrize(
@@ -97,20 +97,20 @@ def test_bytes_are_encoded_as_the_caller_says() -> None:
 )
 def test_what_amqp_has_no_form_for_is_refused(overrides: Overrides) -> None:
     with pytest.raises(CannotConvert, match="the properties of the message cannot be written"):
-        prepared({}, STANDING, overrides)
+        prepare_message({}, STANDING, overrides)
 
 
 def test_a_name_that_is_too_long_is_a_mistake_of_the_program() -> None:
     with pytest.raises(ValueError, match="the routing key has more than 255 bytes"):
-        prepared({}, STANDING, {"routing_key": "é" * 128})
+        prepare_message({}, STANDING, {"routing_key": "é" * 128})
     with pytest.raises(ValueError, match="the exchange has more than 255 bytes"):
-        Standing("x" * 256, "", CONVERTERS["json"], mandatory=True, persistent=True)
+        TemplateDefaults("x" * 256, "", CONVERTERS["json"], mandatory=True, persistent=True)
 
 
 def test_an_override_that_there_is_not_is_a_mistake_of_the_program() -> None:
     overrides = {"routingkey": "a"}
     with pytest.raises(TypeError, match=r"takes converter, exchange, .* not routingkey"):
-        prepared({}, STANDING, overrides)  # type: ignore[arg-type]
+        prepare_message({}, STANDING, overrides)  # type: ignore[arg-type]
 
 
 def test_ids_made_later_sort_later_and_are_never_the_same() -> None:

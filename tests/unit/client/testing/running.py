@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from warren.client import Message, Properties
 from warren.client.testing import MemoryBroker
 from warren.client.transport import Layout, Outgoing, QueueLayout
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 Result = TypeVar("Result")
 DEADLINE_S = 60.0

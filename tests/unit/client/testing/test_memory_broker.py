@@ -12,7 +12,7 @@ from tests.unit.client.testing.running import DEADLINE_S, MIDNIGHT, run, standin
 from warren.client import ChannelClosed, ConnectionClosed, Message, Properties, Timestamp
 from warren.client.testing import MemoryBroker
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
-from warren.wire.values import Table
+from warren.wire.field_tables import Table
 
 
 def bodies(broker: MemoryBroker, queue: str) -> list[bytes]:

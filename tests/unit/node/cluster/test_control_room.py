@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from warren.errors import StoreError
-from warren.node.cluster.control_room import BODY_BYTES_MAX, PATH, STOPPED, ControlRoom, Standing
-from warren.node.cluster.proof import HEADER, prove
-from warren.node.cluster.refusal import MembershipRefused
+from warren.node.cluster.control_endpoint import BODY_BYTES_MAX, PATH, STATUS_STOPPED, ControlEndpoint, ControlStatus
+from warren.node.cluster.refusals import MembershipRefused
+from warren.node.peers.cookie import COOKIE_PROOF_HEADER, prove_cookie
 
 COOKIE = b"a cookie of sixteen"
 NAME = "warren@one"
 Answer = tuple[int, Any]
 
 
-def ask(room: ControlRoom, method: str, path: str, body: bytes = b"", cookie: bytes = COOKIE) -> Answer:
+def ask(room: ControlEndpoint, method: str, path: str, body: bytes = b"", cookie: bytes = COOKIE) -> Answer:
     """The status and the document; without a cookie nothing is proved."""
     headers = []
     if cookie:
-        text = prove(cookie, NAME, method, path, body, int(time.time()), secrets.token_hex(16))
-        headers.append((HEADER.encode(), text.encode()))
+        text = prove_cookie(cookie, NAME, method, path, body, int(time.time()), secrets.token_hex(16))
+        headers.append((COOKIE_PROOF_HEADER.encode(), text.encode()))
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
     sent: list[dict[str, Any]] = []
 
@@ -58,21 +58,21 @@ def orders() -> Orders:
 
 
 @pytest.fixture
-def room(orders: Orders) -> ControlRoom:
-    return ControlRoom(Standing(NAME, STOPPED, "it was removed", {"join_cluster": orders.take}), COOKIE)
+def room(orders: Orders) -> ControlEndpoint:
+    return ControlEndpoint(ControlStatus(NAME, STATUS_STOPPED, "it was removed", {"join_cluster": orders.take}), COOKIE)
 
 
-def test_everybody_hears_what_the_node_does_and_who_has_the_cookie_why(room: ControlRoom) -> None:
+def test_everybody_hears_what_the_node_does_and_who_has_the_cookie_why(room: ControlEndpoint) -> None:
     assert ask(room, "GET", PATH, cookie=b"") == (200, {"node": NAME, "app": "stopped"})
     assert ask(room, "GET", PATH) == (200, {"node": NAME, "app": "stopped", "trouble": "it was removed"})
 
 
-def test_there_is_nobody_for_anything_else(room: ControlRoom) -> None:
+def test_there_is_nobody_for_anything_else(room: ControlEndpoint) -> None:
     status, document = ask(room, "GET", "/api/overview", cookie=b"")
     assert (status, document["error"]) == (503, "app_stopped")
 
 
-def test_an_order_is_carried_out_for_whoever_has_the_cookie(room: ControlRoom, orders: Orders) -> None:
+def test_an_order_is_carried_out_for_whoever_has_the_cookie(room: ControlEndpoint, orders: Orders) -> None:
     assert ask(room, "POST", f"{PATH}/join_cluster", b'{"node": "warren@two"}') == (204, None)
     status, document = ask(room, "POST", f"{PATH}/join_cluster", b'{"node": "warren@six"}', b"")
     assert (status, document["error"]) == (401, "not_proved")
@@ -80,18 +80,18 @@ def test_an_order_is_carried_out_for_whoever_has_the_cookie(room: ControlRoom, o
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", b"1"])
-def test_arguments_that_make_no_sense_are_refused(room: ControlRoom, orders: Orders, body: bytes) -> None:
+def test_arguments_that_make_no_sense_are_refused(room: ControlEndpoint, orders: Orders, body: bytes) -> None:
     status, document = ask(room, "POST", f"{PATH}/join_cluster", body)
     assert (status, document["error"]) == (400, "bad_request")
     assert orders.given == []
 
 
-def test_an_order_that_is_too_large_is_refused(room: ControlRoom) -> None:
+def test_an_order_that_is_too_large_is_refused(room: ControlEndpoint) -> None:
     status, document = ask(room, "POST", f"{PATH}/join_cluster", b" " * (BODY_BYTES_MAX + 1))
     assert (status, document["error"]) == (400, "bad_request")
 
 
-def test_what_is_no_order_is_refused(room: ControlRoom) -> None:
+def test_what_is_no_order_is_refused(room: ControlEndpoint) -> None:
     assert ask(room, "POST", f"{PATH}/dance", b"{}")[0] == 400
     assert ask(room, "DELETE", f"{PATH}/join_cluster")[0] == 405
 
@@ -105,7 +105,7 @@ def test_what_is_no_order_is_refused(room: ControlRoom) -> None:
     ],
 )
 def test_why_an_order_is_not_carried_out_is_told(
-    room: ControlRoom, orders: Orders, refusal: Exception, error: str, reason: str
+    room: ControlEndpoint, orders: Orders, refusal: Exception, error: str, reason: str
 ) -> None:
     orders.refusal = refusal
     answer = ask(room, "POST", f"{PATH}/join_cluster", b'{"node": "warren@two"}')

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from warren.broker.sharing.runs import next_run
-from warren.model.events import SharedSnapshot
-from warren.node.cluster.counting import count_run
+from warren.broker.membership import next_incarnation
+from warren.broker.metadata.cluster_definitions import IncarnationDefinition
+from warren.broker.model.events import MetadataSnapshot
+from warren.node.cluster.agent import register_incarnation
 from warren.node.disk.disk import Disk
-from warren.node.sqlite_store import SqliteStore
-from warren.store.cluster_definitions import RunDefinition
+from warren.node.disk.sqlite_store import SqliteStore
 
 NAME = "a@host"
 LOG = structlog.get_logger()
@@ -23,15 +23,15 @@ class CountingStore:
     """What the nodes agreed on, as far as runs go."""
 
     def __init__(self) -> None:
-        self.known: SharedSnapshot = {}
-        self.run = RunDefinition(NAME, 0, 0, 0)
+        self.known: MetadataSnapshot = {}
+        self.run = IncarnationDefinition(NAME, 0, 0, 0)
         self.heard = True
         self.answers = True
 
-    async def next_run(self, run: int, data: int, asked: int) -> tuple[RunDefinition, int]:
-        return next_run(NAME, run, data, asked, self.known)
+    async def next_run(self, run: int, data: int, asked: int) -> tuple[IncarnationDefinition, int]:
+        return next_incarnation(NAME, run, data, asked, self.known)
 
-    async def count_run(self, wanted: RunDefinition, seen_at: int) -> None:
+    async def count_run(self, wanted: IncarnationDefinition, seen_at: int) -> None:
         if self.heard:
             self.known[wanted.key()] = (1, seen_at + 1, wanted.value())
             self.run = wanted
@@ -52,7 +52,7 @@ class Member:
         disk = Disk(str(self.data), NAME)
         try:
             found = disk.found(disk.begin_incarnation(), 0)
-            asyncio.run(count_run(cast("Any", self.store), disk, found, LOG))
+            asyncio.run(register_incarnation(cast("Any", self.store), disk, found, LOG))
             assert found.incarnation == self.store.run.run
         finally:
             disk.close()

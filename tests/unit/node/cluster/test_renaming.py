@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from warren.model.events import SharedSnapshot
-from warren.model.rings import Ring
-from warren.node.cluster import renaming, shared_store
-from warren.node.cluster.renaming import rename_in_store
-from warren.store.cluster_definitions import AliveDefinition, NodeDefinition, node_key
-from warren.store.definition_kinds import decode_definition
-from warren.store.metadata import Definition
-from warren.store.topology_definitions import QueueDefinition
+from warren.broker.metadata.cluster_definitions import LivenessDefinition, NodeDefinition, node_key
+from warren.broker.metadata.definition_kinds import decode_definition
+from warren.broker.metadata.store import Definition
+from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.model.events import MetadataSnapshot
+from warren.broker.model.replica_set import ReplicaSet
+from warren.node.cluster import metadata_store, stopped_member
+from warren.node.cluster.stopped_member import rename_in_store
 
 OLD, NEW, MASTER = "dog@host", "fox@host", "cat@host"
 
@@ -23,7 +23,7 @@ class PretendStore:
     """What nodes agreed on; `then` happens when it was looked at so often."""
 
     def __init__(self, *definitions: Definition) -> None:
-        self.known: SharedSnapshot = {}
+        self.known: MetadataSnapshot = {}
         self.looks = 0
         self.then: dict[int, Callable[[], None]] = {}
         for definition in definitions:
@@ -32,13 +32,13 @@ class PretendStore:
     def put(self, definition: Definition) -> None:
         self.known[definition.key()] = (1, 1, definition.value())
 
-    def ring(self, queue: QueueDefinition) -> Ring:
+    def replica_set(self, queue: QueueDefinition) -> ReplicaSet:
         read = decode_definition(queue.key(), self.known[queue.key()][2])
         assert isinstance(read, QueueDefinition)
-        assert read.ring is not None
-        return read.ring
+        assert read.replica_set is not None
+        return read.replica_set
 
-    async def snapshot(self) -> tuple[int, SharedSnapshot]:
+    async def snapshot(self) -> tuple[int, MetadataSnapshot]:
         self.looks += 1
         self.then.get(self.looks, lambda: None)()
         return 1, dict(self.known)
@@ -56,8 +56,8 @@ class PretendStore:
         del self.known[node_key(name)]
 
 
-def queue_of(ring: Ring) -> QueueDefinition:
-    return QueueDefinition("/", "orders", True, False, False, {}, ring.master).with_ring(ring)
+def queue_of(replica_set: ReplicaSet) -> QueueDefinition:
+    return QueueDefinition("/", "orders", True, False, False, {}, replica_set.master).with_replica_set(replica_set)
 
 
 def renamed(store: PretendStore, patience_s: float = 60.0) -> None:
@@ -67,38 +67,38 @@ def renamed(store: PretendStore, patience_s: float = 60.0) -> None:
 
 
 def test_a_ring_whose_master_was_killed_is_told_when_its_lease_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renaming, "PAUSE_S", 0.0)
-    queue = queue_of(Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)]))
-    alive = AliveDefinition(MASTER, 9)
+    monkeypatch.setattr(stopped_member, "RENAME_PAUSE_S", 0.0)
+    queue = queue_of(ReplicaSet(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)]))
+    alive = LivenessDefinition(MASTER, 9)
     store = PretendStore(queue, alive)
     store.then[5] = lambda: store.known.pop(alive.key()) and None
     renamed(store)
-    assert store.ring(queue) == Ring(3, MASTER, [MASTER, NEW], [(MASTER, 9), (NEW, 4)])
+    assert store.replica_set(queue) == ReplicaSet(3, MASTER, [MASTER, NEW], [(MASTER, 9), (NEW, 4)])
 
 
 def test_a_master_that_lives_is_waited_for_until_it_counts_on_the_node_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renaming, "PAUSE_S", 0.0)
-    alone = Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9)])
-    store = PretendStore(queue_of(alone.admitting([(OLD, 4)])), AliveDefinition(MASTER, 9))
+    monkeypatch.setattr(stopped_member, "RENAME_PAUSE_S", 0.0)
+    alone = ReplicaSet(3, MASTER, [MASTER, OLD], [(MASTER, 9)])
+    store = PretendStore(queue_of(alone.admitting([(OLD, 4)])), LivenessDefinition(MASTER, 9))
     store.then[5] = lambda: store.put(queue_of(alone))
     renamed(store)
-    assert (store.ring(queue_of(alone)), store.looks) == (alone, 5)
+    assert (store.replica_set(queue_of(alone)), store.looks) == (alone, 5)
 
 
 def test_nobody_is_waited_for_who_does_not_count_on_the_node() -> None:
-    ring = Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9)])
-    store = PretendStore(queue_of(ring), AliveDefinition(MASTER, 9))
+    replica_set = ReplicaSet(3, MASTER, [MASTER, OLD], [(MASTER, 9)])
+    store = PretendStore(queue_of(replica_set), LivenessDefinition(MASTER, 9))
     renamed(store)
-    assert (store.ring(queue_of(ring)), store.looks) == (ring, 3)
+    assert (store.replica_set(queue_of(replica_set)), store.looks) == (replica_set, 3)
 
 
 def test_nobody_is_waited_for_without_end() -> None:
-    ring = Ring(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)])
-    store = PretendStore(queue_of(ring), AliveDefinition(MASTER, 9))
+    replica_set = ReplicaSet(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)])
+    store = PretendStore(queue_of(replica_set), LivenessDefinition(MASTER, 9))
     renamed(store, patience_s=0.0)
-    assert store.ring(queue_of(ring)) == ring
+    assert store.replica_set(queue_of(replica_set)) == replica_set
 
 
 def test_whoever_waits_for_a_death_to_be_told_waits_longer_than_a_silent_node_is_taken_to_live() -> None:
     patience = signature(rename_in_store).parameters["patience_s"].default
-    assert patience == shared_store.DEATH_TOLD_WITHIN_S > shared_store.LIFE_S
+    assert patience == metadata_store.DEATH_NOTICE_S > metadata_store.MEMBER_LEASE_S

@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from warren.node.cluster.shared_store import SharedStore
-from warren.node.config.etcd_settings import EtcdSettings
-from warren.store.cluster_definitions import AliveDefinition
+from warren.broker.metadata.cluster_definitions import LivenessDefinition
+from warren.node.cluster.metadata_store import ClusterMetadataStore
+from warren.node.config.cluster_settings import EtcdSettings
 
 NAME = "a@host"
 
@@ -46,14 +46,16 @@ class PretendStore:
         return [holding.value for holding in self.made if not holding.released]
 
 
-def shared_with(store: PretendStore, path: Path) -> SharedStore:
-    shared = SharedStore(EtcdSettings(), "localhost:25672", str(path / "etcd"), NAME, b"", structlog.get_logger())
+def shared_with(store: PretendStore, path: Path) -> ClusterMetadataStore:
+    shared = ClusterMetadataStore(
+        EtcdSettings(), "localhost:25672", str(path / "etcd"), NAME, b"", structlog.get_logger()
+    )
     shared.store = cast("Any", store)
     return shared
 
 
 def alive(run: int) -> bytes:
-    return AliveDefinition(NAME, run).value()
+    return LivenessDefinition(NAME, run).value()
 
 
 def test_a_node_that_rests_does_not_live_though_it_had_to_ask_often(tmp_path: Path) -> None:

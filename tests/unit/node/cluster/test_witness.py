@@ -2,17 +2,17 @@
 
 import pytest
 
+from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.model.events import MetadataSnapshot
+from warren.broker.model.replica_set import ReplicaSet
 from warren.errors import ConfigError
-from warren.model.events import SharedSnapshot
-from warren.model.rings import Ring
 from warren.node.cluster.cluster_file import ClusterFacts
-from warren.node.cluster.witness import refuse_held
-from warren.store.topology_definitions import QueueDefinition
+from warren.node.cluster.refusals import refuse_witness_with_queues
 
 FACTS = ClusterFacts("some cluster", "disc")
 
 
-def known(*queues: QueueDefinition) -> SharedSnapshot:
+def known(*queues: QueueDefinition) -> MetadataSnapshot:
     return {queue.key(): (1, 1, queue.value()) for queue in queues}
 
 
@@ -21,15 +21,15 @@ def queue(name: str, node: str, durable: bool = True, incarnation: int = 0) -> Q
 
 
 def mirrored(name: str, master: str, members: list[str], in_sync: list[str]) -> QueueDefinition:
-    return queue(name, master).with_ring(Ring(3, master, members, [(one, 1) for one in in_sync]))
+    return queue(name, master).with_replica_set(ReplicaSet(3, master, members, [(one, 1) for one in in_sync]))
 
 
 def test_a_node_that_is_home_to_nothing_lasting_may_be_a_witness() -> None:
-    refuse_held("b", FACTS, known(queue("x", "a"), queue("y", "b", durable=False, incarnation=7)))
+    refuse_witness_with_queues("b", FACTS, known(queue("x", "a"), queue("y", "b", durable=False, incarnation=7)))
 
 
 def test_a_mirror_that_is_behind_is_no_hindrance() -> None:
-    refuse_held("b", FACTS, known(mirrored("x", "a", ["a", "b"], ["a"])))
+    refuse_witness_with_queues("b", FACTS, known(mirrored("x", "a", ["a", "b"], ["a"])))
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_a_mirror_that_is_behind_is_no_hindrance() -> None:
 )
 def test_a_queue_that_it_may_have_alone_is_named(held: QueueDefinition) -> None:
     with pytest.raises(ConfigError, match="b cannot be a witness while it holds queues: 'x' in vhost '/'; start it "):
-        refuse_held("b", FACTS, known(held, queue("other", "a")))
+        refuse_witness_with_queues("b", FACTS, known(held, queue("other", "a")))
 
 
 def test_many_queues_are_counted() -> None:
     with pytest.raises(ConfigError, match="'q2' in vhost '/' and 2 more; "):
-        refuse_held("b", FACTS, known(*[queue(f"q{number}", "b") for number in range(5)]))
+        refuse_witness_with_queues("b", FACTS, known(*[queue(f"q{number}", "b") for number in range(5)]))
 
 
 def test_a_ram_node_cannot_be_a_witness() -> None:
     with pytest.raises(ConfigError, match="b is a RAM node, and a witness must be a disc node"):
-        refuse_held("b", ClusterFacts("some cluster", "ram"), {})
+        refuse_witness_with_queues("b", ClusterFacts("some cluster", "ram"), {})

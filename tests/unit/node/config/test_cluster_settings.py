@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from warren.cluster.addresses import NodeAddress, PeerAddress
+from warren.broker.cluster.addresses import NodeAddress, PeerAddress
 from warren.errors import ConfigError
 from warren.node.config.cluster_settings import ClusterSettings
-from warren.node.config.settings import Flags, read_settings
+from warren.node.config.settings import NodeFlags, read_settings
 from warren.node.listeners import ListenAddress
 from warren.node.tls import TlsFiles
 
@@ -21,7 +21,7 @@ def read(tmp_path: Path) -> Read:
     def settings(text: str = "", environment: dict[str, str] | None = None, **flags: Any) -> ClusterSettings:
         config = tmp_path / "my.conf"
         config.write_text(text)
-        return read_settings(Flags(config=str(config), **flags), environment or {}).cluster
+        return read_settings(NodeFlags(config=str(config), **flags), environment or {}).cluster
 
     return settings
 

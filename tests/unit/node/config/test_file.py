@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warren.errors import ConfigError
-from warren.node.config.file import parse, read_file
+from warren.node.config.settings import parse_settings, read_settings_file
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ from warren.node.config.file import parse, read_file
     ],
 )
 def test_a_value_is_what_stands_between_the_equals_sign_and_the_comment(line: str, value: str) -> None:
-    assert [setting.value for setting in parse(line, "f")] == [value]
+    assert [setting.value for setting in parse_settings(line, "f")] == [value]
 
 
 def test_comments_and_empty_lines_are_passed_over_and_lines_are_counted() -> None:
-    settings = parse("# a comment\n\n   ## another\nheartbeat = 5\n\nframe_max = 4096\n", "my.conf")
+    settings = parse_settings("# a comment\n\n   ## another\nheartbeat = 5\n\nframe_max = 4096\n", "my.conf")
     assert [(setting.key, setting.where) for setting in settings] == [
         ("heartbeat", "my.conf line 4"),
         ("frame_max", "my.conf line 6"),
@@ -41,20 +41,20 @@ def test_comments_and_empty_lines_are_passed_over_and_lines_are_counted() -> Non
 @pytest.mark.parametrize("line", ["heartbeat", "heartbeat 60", "= 60", "heart beat = 60"])
 def test_a_line_of_another_form_is_refused_with_its_number(line: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        parse(f"frame_max = 4096\n{line}\n", "my.conf")
+        parse_settings(f"frame_max = 4096\n{line}\n", "my.conf")
     assert str(refusal.value) == "my.conf line 2 is not of the form key = value"
 
 
 def test_a_key_without_a_value_is_refused() -> None:
     with pytest.raises(ConfigError) as refusal:
-        parse("heartbeat =  # none", "my.conf")
+        parse_settings("heartbeat =  # none", "my.conf")
     assert str(refusal.value) == "my.conf line 1 gives heartbeat no value"
 
 
 @pytest.mark.parametrize("start", ["[{rabbit, [{heartbeat, 5}]}].", "[", "%% comment\n[{rabbit, []}].", "{key, 1}."])
 def test_the_classic_erlang_format_is_refused_by_name(start: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        parse(f"\n{start}\n", "rabbitmq.config")
+        parse_settings(f"\n{start}\n", "rabbitmq.config")
     assert str(refusal.value) == (
         "rabbitmq.config line 2 is in RabbitMQ's classic Erlang format, which Warren does not read; "
         "write it as key = value lines"
@@ -69,5 +69,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (tmp_path / "binary", "is not UTF-8 text"),
     ]:
         with pytest.raises(ConfigError) as refusal:
-            read_file(str(path))
+            read_settings_file(str(path))
         assert str(refusal.value) == f"the configuration file {path} {reason}"

@@ -7,7 +7,7 @@ import pytest
 
 from warren.errors import ConfigError
 from warren.node.config.http_settings import HttpSettings
-from warren.node.config.settings import Flags, read_settings
+from warren.node.config.settings import NodeFlags, read_settings
 from warren.node.listeners import ListenAddress
 from warren.node.tls import server_context
 
@@ -15,7 +15,7 @@ from warren.node.tls import server_context
 def read(directory: Path, text: str = "", **flags: Any) -> HttpSettings:
     config = directory / "warren.conf"
     config.write_text(text)
-    return read_settings(Flags(config=str(config), **flags), {}).http
+    return read_settings(NodeFlags(config=str(config), **flags), {}).http
 
 
 def test_http_is_served_on_rabbitmqs_port_of_every_interface(tmp_path: Path) -> None:

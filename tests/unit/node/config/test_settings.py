@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from warren.errors import ConfigError
-from warren.node.config.keys import ACTING, WITHOUT_EFFECT
-from warren.node.config.log_settings import LogSettings
-from warren.node.config.settings import Flags, NodeSettings, read_settings
+from warren.node.config.keys import IGNORED_KEYS, SUPPORTED_KEYS
+from warren.node.config.settings import LogSettings, NodeFlags, NodeSettings, read_settings
 from warren.node.listeners import ListenAddress
-from warren.node.memory import total_memory_bytes
+from warren.node.resources import total_memory_bytes
 
 Read = Callable[..., NodeSettings]
 
@@ -22,7 +21,7 @@ def read(tmp_path: Path) -> Read:
     def settings(text: str = "", environment: dict[str, str] | None = None, **flags: str) -> NodeSettings:
         file = tmp_path / "my.conf"
         file.write_text(text)
-        return read_settings(Flags(config=str(file), **flags), environment or {})
+        return read_settings(NodeFlags(config=str(file), **flags), environment or {})
 
     return settings
 
@@ -266,7 +265,7 @@ def test_a_node_that_would_listen_nowhere_is_refused(read: Read) -> None:
 
 
 def test_a_key_either_acts_or_is_without_effect() -> None:
-    assert set(ACTING) & WITHOUT_EFFECT == set()
+    assert set(SUPPORTED_KEYS) & IGNORED_KEYS == set()
 
 
 def test_data_is_kept_in_var_unless_told_otherwise(read: Read) -> None:

@@ -8,13 +8,13 @@ import queue
 from collections.abc import Callable
 from pathlib import Path
 
-from warren.admin.node_facts import IoFigures
-from warren.model.effects import Effect, Store
-from warren.model.events import DiskFull, Event, Stored
-from warren.model.journal import Change
-from warren.node.disk.reserve import Reserve
-from warren.node.disk.writer import JournalWriter
-from warren.node.sqlite_store import SqliteStore
+from warren.admin.ports import IoStats
+from warren.broker.model.effects import AppendRecords, Effect
+from warren.broker.model.events import DiskFull, Event, FlushCompleted
+from warren.broker.model.journal import MetadataChange
+from warren.node.disk.file_io import DescriptorReserve
+from warren.node.disk.journal_writer import JournalWriterThread
+from warren.node.disk.sqlite_store import SqliteStore
 
 DEADLINE_S = 30.0
 
@@ -29,9 +29,9 @@ class WriterRig:
         self.reports: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self.forgotten: list[int] = []
-        self.reserve = Reserve()
-        self.io = IoFigures()
-        self.writer = JournalWriter(
+        self.reserve = DescriptorReserve()
+        self.io = IoStats()
+        self.writer = JournalWriterThread(
             str(self.journal),
             self.metadata,
             self.reports.put,
@@ -52,7 +52,7 @@ class WriterRig:
         while True:
             reports.append(self.reports.get(timeout=DEADLINE_S))
             last = reports[-1]
-            if isinstance(last, Stored) and last.flushed_no >= batch_no:
+            if isinstance(last, FlushCompleted) and last.flushed_no >= batch_no:
                 return reports
 
     def until_full(self) -> DiskFull:
@@ -80,6 +80,6 @@ def store(
     offset: int,
     segment: int = 1,
     flush: bool = True,
-    changes: list[Change] | None = None,
-) -> Store:
-    return Store(batch_no, changes or [], segment, offset, data, flush)
+    changes: list[MetadataChange] | None = None,
+) -> AppendRecords:
+    return AppendRecords(batch_no, changes or [], segment, offset, data, flush)

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.node.disk.rig import DEADLINE_S
-from warren.admin.node_facts import IoFigures
-from warren.model.effects import DropArchive, ReadArchive, WriteArchive
-from warren.model.events import ArchiveRead, ArchiveWritten, Event
-from warren.node.disk import archive_writer, durable
-from warren.node.disk.archive_files import FoundArchives
-from warren.node.disk.archive_reader import ArchiveReader
-from warren.node.disk.archive_writer import ArchiveWriter
-from warren.node.disk.reserve import Reserve
+from warren.admin.ports import IoStats
+from warren.broker.model.effects import DropArchive, ReadArchive, WriteArchive
+from warren.broker.model.events import ArchiveRead, ArchiveWritten, Event
+from warren.node.disk import archives, file_io
+from warren.node.disk.archives import ArchiveWriterThread, FoundArchives
+from warren.node.disk.file_io import DescriptorReserve
+from warren.node.disk.readers import ArchiveReaderThread
 
 
 class Rig:
@@ -23,11 +22,11 @@ class Rig:
         self.streams = directory / "streams"
         self.reports: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        self.reserve = Reserve()
-        self.io = IoFigures()
+        self.reserve = DescriptorReserve()
+        self.io = IoStats()
         path = str(self.streams)
-        self.reader = ArchiveReader(path, self.reports.put, self.failures.put, self.reserve, self.io)
-        self.writer = ArchiveWriter(path, self.reports.put, self.failures.put, self.reader.forget, self.reserve)
+        self.reader = ArchiveReaderThread(path, self.reports.put, self.failures.put, self.reserve, self.io)
+        self.writer = ArchiveWriterThread(path, self.reports.put, self.failures.put, self.reader.forget, self.reserve)
 
     def write(self, ticket: int, segment: int, at: int, data: bytes) -> None:
         self.writer.order(WriteArchive(ticket, 5, segment, at, data))
@@ -106,10 +105,10 @@ def test_a_lack_of_room_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch)
         if lacking:
             lacking.pop()
             raise OSError(28, "No space left on device")
-        durable.write_all(descriptor, data, offset)
+        file_io.write_all(descriptor, data, offset)
 
-    monkeypatch.setattr(archive_writer, "write_all", write)
-    monkeypatch.setattr(archive_writer, "RETRY_EVERY_S", 0.01)
+    monkeypatch.setattr(archives, "write_all", write)
+    monkeypatch.setattr(archives, "RETRY_EVERY_S", 0.01)
     rig.write(1, 1, 0, b"abc")
     assert (lacking, rig.read(1, 0, 3).data) == ([], b"abc")
     rig.close()
@@ -119,12 +118,12 @@ def test_what_is_deleted_makes_room_for_what_waits(rig: Rig, monkeypatch: pytest
     def write(descriptor: int, data: bytes, offset: int) -> None:
         if FoundArchives(str(rig.streams)).segments(5)[0] == 1:
             raise OSError(28, "No space left on device")
-        durable.write_all(descriptor, data, offset)
+        file_io.write_all(descriptor, data, offset)
 
     for segment in (1, 2):
         rig.write(segment, segment, 0, b"abc")
-    monkeypatch.setattr(archive_writer, "write_all", write)
-    monkeypatch.setattr(archive_writer, "RETRY_EVERY_S", 0.01)
+    monkeypatch.setattr(archives, "write_all", write)
+    monkeypatch.setattr(archives, "RETRY_EVERY_S", 0.01)
     rig.writer.order(WriteArchive(3, 5, 2, 3, b"def"))
     rig.writer.order(WriteArchive(4, 6, 1, 0, b"ghi"))
     rig.writer.order(DropArchive(5, [1]))
@@ -138,18 +137,18 @@ def test_a_stream_that_is_deleted_waits_for_no_room(rig: Rig, monkeypatch: pytes
     def write(descriptor: int, data: bytes, offset: int) -> None:
         if 5 in FoundArchives(str(rig.streams)).streams():
             raise OSError(28, "No space left on device")
-        durable.write_all(descriptor, data, offset)
+        file_io.write_all(descriptor, data, offset)
 
     rig.write(1, 1, 0, b"abc")
-    monkeypatch.setattr(archive_writer, "write_all", write)
-    monkeypatch.setattr(archive_writer, "RETRY_EVERY_S", 0.01)
+    monkeypatch.setattr(archives, "write_all", write)
+    monkeypatch.setattr(archives, "RETRY_EVERY_S", 0.01)
     rig.writer.order(WriteArchive(2, 5, 1, 3, b"def"))
     rig.writer.order(WriteArchive(3, 6, 1, 0, b"ghi"))
     rig.writer.order(DropArchive(5, []))
     # it is held anew
     rig.writer.order(WriteArchive(4, 5, 1, 0, b"jkl"))
     assert rig.written() == 3
-    monkeypatch.setattr(archive_writer, "write_all", durable.write_all)
+    monkeypatch.setattr(archives, "write_all", file_io.write_all)
     assert rig.written() == 4
     rig.close()
     assert FoundArchives(str(rig.streams)).read(5, 1, 0, 9) == b"jkl"

@@ -8,9 +8,9 @@ PRELUDE = """
 import os, sys
 from pathlib import Path
 from tests.unit.node.disk.rig import DEADLINE_S, WriterRig, store
-from warren.model.effects import DropSegments, Seal
-from warren.model.events import DiskFull, Stored
-from warren.model.journal import Change
+from warren.broker.model.effects import DropSegments, SealSegment
+from warren.broker.model.events import DiskFull, FlushCompleted
+from warren.broker.model.journal import MetadataChange
 
 root = Path(sys.argv[1])
 
@@ -71,7 +71,7 @@ def test_metadata_that_finds_no_room_waits_for_it_too(tmp_path: Path) -> None:
         PRELUDE
         + """
 fill()
-change = Change(1, "queue/a", b"v" * 1_000_000)
+change = MetadataChange(1, "queue/a", b"v" * 1_000_000)
 rig.order(store(2, b"data", 4, changes=[change]))
 print(rig.until_full().reason)
 assert rig.content("000000000001.seg")[4:8] == bytes(4)
@@ -108,7 +108,7 @@ def test_the_spare_is_given_up_before_anybody_has_to_wait(tmp_path: Path) -> Non
         "size=8m",
         PRELUDE
         + """
-rig.order(store(2, b"s" * 2_000_000, 4), Seal(1, b"index", 2_000_004))
+rig.order(store(2, b"s" * 2_000_000, 4), SealSegment(1, b"index", 2_000_004))
 rig.order(store(3, b"L" * 100_000, 0, segment=2), DropSegments([1]))
 rig.order(store(4, b"x", 100_000, segment=2))
 rig.stored(4)
@@ -119,7 +119,7 @@ print([type(report).__name__ for report in rig.stored(5)], rig.names())
 rig.close()
 """,
     )
-    assert printed.splitlines() == ["['000000000002.seg', 'spare']", "['Stored'] ['000000000002.seg']"]
+    assert printed.splitlines() == ["['000000000002.seg', 'spare']", "['FlushCompleted'] ['000000000002.seg']"]
 
 
 def test_closing_on_a_full_disk_gives_up_in_time(tmp_path: Path) -> None:

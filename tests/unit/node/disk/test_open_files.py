@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from warren.admin.node_facts import IoFigures
+from warren.admin.ports import IoStats
 from warren.errors import StoreError
-from warren.node.disk.open_files import OPEN_FILES_MAX, OpenFiles
-from warren.node.disk.reserve import Reserve
+from warren.node.disk.file_io import DescriptorReserve
+from warren.node.disk.readers import OPEN_FILES_MAX, OpenFiles
 
 
 @pytest.fixture
-def reserve() -> Iterator[Reserve]:
-    reserve = Reserve()
+def reserve() -> Iterator[DescriptorReserve]:
+    reserve = DescriptorReserve()
     yield reserve
     reserve.close()
 
 
 @pytest.fixture
-def files(reserve: Reserve) -> Iterator[OpenFiles]:
-    files = OpenFiles(reserve, IoFigures())
+def files(reserve: DescriptorReserve) -> Iterator[OpenFiles]:
+    files = OpenFiles(reserve, IoStats())
     yield files
     files.close()
 
@@ -69,7 +69,7 @@ def test_a_piece_that_is_not_whole_is_none(files: OpenFiles, tmp_path: Path) -> 
 
 
 def test_a_file_is_opened_with_a_descriptor_of_the_reserve(
-    files: OpenFiles, reserve: Reserve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: OpenFiles, reserve: DescriptorReserve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     real, kept = os.open, len(os.listdir("/proc/self/fd"))

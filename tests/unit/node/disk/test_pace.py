@@ -1,10 +1,10 @@
 """When a disk counts as quick."""
 
-from warren.node.disk.pace import DiskPace
+from warren.node.disk.journal_writer import FlushLatency
 
 
 def after(*flushes_s: float) -> bool:
-    pace = DiskPace()
+    pace = FlushLatency()
     for seconds in flushes_s:
         pace.took(seconds)
     return pace.quick()

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.node.disk.rig import DEADLINE_S
-from warren.model.effects import ReadIndex, ReadJournal
-from warren.model.events import Event, IndexRead, JournalRead
-from warren.node.disk.open_files import OPEN_FILES_MAX
-from warren.node.disk.reader import GAP_BYTES_MAX, STRETCH_BYTES_MAX, JournalReader
-from warren.node.disk.reserve import Reserve
-from warren.store.index import ROW_BYTES, SegmentRows, row_offset, row_position
+from warren.broker.journal.segment_index import ROW_BYTES, SegmentIndex, row_offset, row_position
+from warren.broker.model.effects import ReadIndex, ReadJournal
+from warren.broker.model.events import Event, IndexRead, JournalRead
+from warren.node.disk.file_io import DescriptorReserve
+from warren.node.disk.readers import GAP_BYTES_MAX, OPEN_FILES_MAX, STRETCH_BYTES_MAX, JournalReaderThread
 
 
 class ReaderRig:
@@ -23,7 +22,7 @@ class ReaderRig:
         self.journal = journal
         self.answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        self.reader = JournalReader(str(journal), self.answers.put, self.failures.put, Reserve())
+        self.reader = JournalReaderThread(str(journal), self.answers.put, self.failures.put, DescriptorReserve())
         self._ticket = 0
 
     def journal_read(self, segment: int, *extents: tuple[int, int]) -> JournalRead:
@@ -71,7 +70,7 @@ def rig(tmp_path: Path) -> Iterator[ReaderRig]:
 
 def index_of(rows: dict[int, list[tuple[int, int]]], segment: int) -> bytes:
     """An index in which each queue has these positions at these offsets."""
-    made = SegmentRows()
+    made = SegmentIndex()
     for queue_id, places in rows.items():
         for position, offset in places:
             made.add(queue_id, position, offset, 100, 50, 0, 1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.node.disk import reset
+from warren.node.disk import directory as reset
 from warren.node.disk.directory import DataDirectory
 from warren.node.disk.disk import Disk
 

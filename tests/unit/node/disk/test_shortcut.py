@@ -14,13 +14,12 @@ import pytest
 from tests.unit.node.disk.mounts import run_in_namespace
 from tests.unit.node.disk.rig import DEADLINE_S, WriterRig, store
 from tests.unit.node.shell import ScriptedCore, listening, run_on
+from warren.broker.model.effects import AppendRecords, DropSegments, Effect, SealSegment, SendBytes, WriteCheckpoint
+from warren.broker.model.events import BytesReceived, Event, FlushCompleted
+from warren.broker.model.journal import MetadataChange
 from warren.errors import StoreError
-from warren.model.effects import DropSegments, Effect, KeepCheckpoint, Seal, SendBytes, Store
-from warren.model.events import BytesReceived, Event, Stored
-from warren.model.journal import Change
-from warren.node.disk.segment_file import SMALL_BATCH_BYTES
-from warren.node.disk.shortcut import SMALL_BYTES, Shortcut
-from warren.node.disk.writer import JournalWriter
+from warren.node.disk.disk import INLINE_FLUSH_BYTES_MAX, InlineFlush
+from warren.node.disk.journal_writer import SMALL_BATCH_BYTES, JournalWriterThread
 
 FIRST = "000000000001.seg"
 
@@ -72,7 +71,7 @@ class Rig:
         self.loop = asyncio.new_event_loop()
         self.turns = Turns(self.loop)
         self.writing = WriterRig(directory, self.flush)
-        self.shortcut = Shortcut(self.writing.writer, self.turns)
+        self.shortcut = InlineFlush(self.writing.writer, self.turns)
         self.writing.order(store(1, b"head", 0))
         self.writing.stored(1)
         make_ready(self.writing.writer)
@@ -84,7 +83,7 @@ class Rig:
             self.loop.run_forever()
 
     def stored_at_once(self) -> list[int]:
-        return [event.flushed_no for event in self.turns.at_once if isinstance(event, Stored)]
+        return [event.flushed_no for event in self.turns.at_once if isinstance(event, FlushCompleted)]
 
     def close(self) -> None:
         self.flush.let_go.set()
@@ -93,7 +92,7 @@ class Rig:
         self.loop.close()
 
 
-def await_rest(writer: JournalWriter) -> None:
+def await_rest(writer: JournalWriterThread) -> None:
     """A thread reports a moment before it is at rest, and before it lets go of the files."""
     deadline_s = time.monotonic() + DEADLINE_S
     while not writer.at_rest() or writer._lock.locked():
@@ -104,10 +103,10 @@ def await_rest(writer: JournalWriter) -> None:
 @pytest.fixture
 def no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread flushes nothing that nobody waits for, however slowly a test goes on."""
-    monkeypatch.setattr("warren.node.disk.writer.FLUSH_WITHIN_S", 10 * DEADLINE_S)
+    monkeypatch.setattr("warren.node.disk.journal_writer.FLUSH_WITHIN_S", 10 * DEADLINE_S)
 
 
-def make_ready(writer: JournalWriter) -> None:
+def make_ready(writer: JournalWriterThread) -> None:
     """At rest, on a disk that has been quick."""
     await_rest(writer)
     for _ in range(100):
@@ -153,7 +152,7 @@ def test_what_was_written_ahead_is_not_written_again(rig: Rig) -> None:
         assert rig.writing.io.writes == written + batch_no - 1
     rig.turns.is_due = False
     rig.shortcut.order(store(4, b"ack", 8, flush=False))
-    assert isinstance(rig.writing.reports.get(timeout=DEADLINE_S), Stored)
+    assert isinstance(rig.writing.reports.get(timeout=DEADLINE_S), FlushCompleted)
     make_ready(rig.writing.writer)
     rig.shortcut.order(store(5, b"one", 11))
     rig.writing.stored(4)
@@ -170,7 +169,7 @@ def test_the_thread_goes_on_where_the_loop_left_off(rig: Rig) -> None:
     rig.shortcut.order(store(3, b"two", 7, flush=False))
     rig.go_round()
     reports = rig.writing.stored(3)
-    assert [(report.written_no, report.flushed_no) for report in reports if isinstance(report, Stored)] == [
+    assert [(report.written_no, report.flushed_no) for report in reports if isinstance(report, FlushCompleted)] == [
         (3, 2),
         (3, 3),
     ]
@@ -182,7 +181,7 @@ def test_what_the_thread_has_written_is_flushed_along(rig: Rig) -> None:
     """A batch that nobody waits for, then one that somebody does: one flush, and none is left for the deadline."""
     rig.shortcut.order(store(2, b"ack", 4, flush=False))
     report = rig.writing.reports.get(timeout=DEADLINE_S)
-    assert isinstance(report, Stored)
+    assert isinstance(report, FlushCompleted)
     assert (report.written_no, report.flushed_no) == (2, 1)
     await_rest(rig.writing.writer)
     rig.shortcut.order(store(3, b"one", 7))
@@ -220,14 +219,14 @@ def test_a_loop_that_found_the_disk_slow_does_not_wait_for_it_again(rig: Rig) ->
 @pytest.mark.parametrize(
     "batch",
     [
-        store(2, b"x" * (SMALL_BYTES + 1), 4),
+        store(2, b"x" * (INLINE_FLUSH_BYTES_MAX + 1), 4),
         store(2, b"nobody waits", 4, flush=False),
-        store(2, b"change", 4, changes=[Change(1, "queue/a", b"1")]),
+        store(2, b"change", 4, changes=[MetadataChange(1, "queue/a", b"1")]),
         store(2, b"new", 0, segment=2),
     ],
     ids=["large", "nobody waits", "metadata", "new segment"],
 )
-def test_what_takes_more_than_a_small_flush_is_the_threads(rig: Rig, batch: Store) -> None:
+def test_what_takes_more_than_a_small_flush_is_the_threads(rig: Rig, batch: AppendRecords) -> None:
     rig.shortcut.order(batch)
     rig.go_round(2)
     rig.writing.stored(2)
@@ -247,7 +246,7 @@ def test_room_ahead_is_made_by_the_thread(rig: Rig) -> None:
 @pytest.mark.usefixtures("no_deadline")
 def test_much_that_is_not_flushed_yet_is_the_threads(rig: Rig) -> None:
     rig.shortcut.order(store(2, b"p" * (SMALL_BATCH_BYTES + 1), 4, flush=False))
-    assert isinstance(rig.writing.reports.get(timeout=DEADLINE_S), Stored)
+    assert isinstance(rig.writing.reports.get(timeout=DEADLINE_S), FlushCompleted)
     await_rest(rig.writing.writer)
     rig.shortcut.order(store(3, b"one", 5 + SMALL_BATCH_BYTES))
     rig.go_round()
@@ -257,9 +256,9 @@ def test_much_that_is_not_flushed_yet_is_the_threads(rig: Rig) -> None:
 
 def test_a_batch_does_not_overtake_those_the_thread_has(rig: Rig) -> None:
     rig.flush.let_go.clear()
-    rig.writing.order(store(2, b"a" * (SMALL_BYTES + 1), 4))
+    rig.writing.order(store(2, b"a" * (INLINE_FLUSH_BYTES_MAX + 1), 4))
     assert rig.flush.begun.wait(DEADLINE_S)
-    rig.shortcut.order(store(3, b"b", 5 + SMALL_BYTES))
+    rig.shortcut.order(store(3, b"b", 5 + INLINE_FLUSH_BYTES_MAX))
     rig.go_round()
     assert rig.stored_at_once() == []
     rig.flush.let_go.set()
@@ -272,7 +271,12 @@ def test_a_batch_that_is_held_goes_before_the_next_order(rig: Rig) -> None:
     # the thread comes to no rest before the last of them, however long that takes to come
     rig.flush.let_go.clear()
     rig.shortcut.order(store(2, b"one", 4))
-    for effect in (Seal(1, b"index", 7), KeepCheckpoint(b"state"), store(3, b"head", 0, segment=2), DropSegments([1])):
+    for effect in (
+        SealSegment(1, b"index", 7),
+        WriteCheckpoint(b"state"),
+        store(3, b"head", 0, segment=2),
+        DropSegments([1]),
+    ):
         rig.shortcut.order(effect)
     rig.shortcut.order(store(4, b"more", 4, segment=2))
     rig.go_round(2)
@@ -371,9 +375,9 @@ def test_what_a_turn_sends_is_out_before_the_loop_waits_for_the_disk(loop_name: 
 
     async def conversation() -> None:
         async with listening(ScriptedCore(answer)) as shell:
-            shell.turns.attach({Store: Shortcut(writing.writer, shell.turns).order})
+            shell.turns.attach({AppendRecords: InlineFlush(writing.writer, shell.turns).order})
             client = _Client(shell.port, arrived.set)
-            await shell.core.until(lambda: shell.core.of(Stored))
+            await shell.core.until(lambda: shell.core.of(FlushCompleted))
             assert client.received() == b"delivery"
 
     run_on(loop_name, conversation())

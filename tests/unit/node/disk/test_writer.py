@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.node.disk.rig import DEADLINE_S, WriterRig, store
+from warren.broker.model.effects import DropSegments, SealSegment, WriteCheckpoint
+from warren.broker.model.events import FlushCompleted
+from warren.broker.model.journal import MetadataChange
 from warren.errors import StoreError
-from warren.model.effects import DropSegments, KeepCheckpoint, Seal
-from warren.model.events import Stored
-from warren.model.journal import Change
-from warren.node.disk.segment_file import SMALL_BATCH_BYTES, ZEROS_AHEAD_BYTES
-from warren.node.disk.writer import GROUP_BYTES_MAX
-from warren.node.sqlite_store import SqliteStore
+from warren.node.disk.journal_writer import GROUP_BYTES_MAX, SMALL_BATCH_BYTES, ZEROS_AHEAD_BYTES
+from warren.node.disk.sqlite_store import SqliteStore
 
 FIRST = "000000000001.seg"
 SECOND = "000000000002.seg"
@@ -48,7 +47,7 @@ def rig(tmp_path: Path) -> Iterator[WriterRig]:
 
 
 def numbers(reports: list[object]) -> list[tuple[int, int]]:
-    return [(report.written_no, report.flushed_no) for report in reports if isinstance(report, Stored)]
+    return [(report.written_no, report.flushed_no) for report in reports if isinstance(report, FlushCompleted)]
 
 
 def test_batches_are_written_at_their_offsets_and_reported_flushed(rig: WriterRig) -> None:
@@ -98,7 +97,7 @@ def test_batches_without_a_flush_are_flushed_in_time_though_more_keep_coming(tmp
         batch_no += 1
         rig.order(store(batch_no, b"x", 3 + batch_no, flush=False))
         report = rig.reports.get(timeout=DEADLINE_S)
-        assert isinstance(report, Stored)
+        assert isinstance(report, FlushCompleted)
         flushed_no = report.flushed_no
     assert flushed_no >= 3
     rig.close()
@@ -130,7 +129,7 @@ def test_metadata_is_durable_before_the_data_of_its_batch_is_written(tmp_path: P
         os.fdatasync(descriptor)
 
     rig = WriterRig(tmp_path, look)
-    changes = [Change(1, "queue/a", b"1"), Change(2, "queue/b", b"2")]
+    changes = [MetadataChange(1, "queue/a", b"1"), MetadataChange(2, "queue/b", b"2")]
     rig.order(store(1, b"head", 0, changes=changes))
     rig.stored(1)
     assert found == [(2, ["queue/a", "queue/b"], False)]
@@ -148,10 +147,10 @@ def test_a_deletion_waits_until_the_data_before_it_is_flushed(tmp_path: Path) ->
         first(descriptor)
 
     rig = WriterRig(tmp_path, look)
-    rig.order(store(1, b"head", 0, changes=[Change(1, "queues/q", b"1")]))
+    rig.order(store(1, b"head", 0, changes=[MetadataChange(1, "queues/q", b"1")]))
     first.let_go.set()
     rig.stored(1)
-    rig.order(store(2, b"last", 4), store(3, b"", 8, changes=[Change(2, "queues/q", None)]))
+    rig.order(store(2, b"last", 4), store(3, b"", 8, changes=[MetadataChange(2, "queues/q", None)]))
     rig.stored(3)
     assert seen == [1]
     assert rig.metadata.snapshot()[0] == 2
@@ -164,7 +163,7 @@ def test_changes_of_a_whole_group_are_made_in_order(tmp_path: Path) -> None:
     rig.order(store(1, b"head", 0))
     assert flush.begun.wait(DEADLINE_S)
     values = [b"1", b"2", None, b"4"]
-    rig.order(*[store(2 + i, b"", 4, changes=[Change(1 + i, "k", value)]) for i, value in enumerate(values)])
+    rig.order(*[store(2 + i, b"", 4, changes=[MetadataChange(1 + i, "k", value)]) for i, value in enumerate(values)])
     flush.let_go.set()
     assert numbers(rig.stored(5)) == [(1, 1), (5, 5)]
     assert rig.metadata.snapshot() == (4, {"k": (4, b"4")})
@@ -184,19 +183,23 @@ def test_a_segment_has_its_name_only_when_its_first_batch_is_on_disk(tmp_path: P
 
 
 def test_a_sealed_segment_has_its_index_and_the_next_one_goes_on(rig: WriterRig) -> None:
-    rig.order(store(1, b"one", 0), Seal(1, b"index", 3), KeepCheckpoint(b"state"), store(2, b"two", 0, segment=2))
+    rig.order(
+        store(1, b"one", 0), SealSegment(1, b"index", 3), WriteCheckpoint(b"state"), store(2, b"two", 0, segment=2)
+    )
     rig.stored(2)
     assert rig.names() == ["000000000001.idx", FIRST, SECOND, "checkpoint"]
     assert (rig.content("000000000001.idx"), rig.content("checkpoint")) == (b"index", b"state")
-    rig.order(KeepCheckpoint(b"later"), store(3, b"x", 3, segment=2))
+    rig.order(WriteCheckpoint(b"later"), store(3, b"x", 3, segment=2))
     rig.stored(3)
     assert rig.content("checkpoint") == b"later"
 
 
 def test_a_sealed_segment_ends_where_its_last_batch_does(rig: WriterRig) -> None:
-    rig.order(store(1, b"o" * 99_999, 0), Seal(1, b"index", 99_999), store(2, b"two", 0, segment=2), DropSegments([1]))
-    rig.order(store(3, b"head", 0, segment=3), store(4, b"tail", 4, segment=3), Seal(3, b"index", 8))
-    rig.order(Seal(2, b"index", 3), store(5, b"four", 0, segment=4))
+    rig.order(
+        store(1, b"o" * 99_999, 0), SealSegment(1, b"index", 99_999), store(2, b"two", 0, segment=2), DropSegments([1])
+    )
+    rig.order(store(3, b"head", 0, segment=3), store(4, b"tail", 4, segment=3), SealSegment(3, b"index", 8))
+    rig.order(SealSegment(2, b"index", 3), store(5, b"four", 0, segment=4))
     rig.stored(5)
     # one began among the leavings of another, one with zeros ahead
     assert rig.content("000000000003.seg") == b"headtail"
@@ -214,7 +217,7 @@ def test_sealing_flushes_a_segment_of_an_earlier_run(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / FIRST).write_bytes(b"left behind")
     rig = WriterRig(tmp_path, look)
-    rig.order(Seal(1, b"index", 11), store(1, b"two", 0, segment=2))
+    rig.order(SealSegment(1, b"index", 11), store(1, b"two", 0, segment=2))
     rig.stored(1)
     assert flushed == [FIRST, "000000000001.idx.new", f"{SECOND}.new"]
     assert rig.content(FIRST) == b"left behind"
@@ -227,7 +230,7 @@ def test_a_segment_of_an_earlier_run_gives_back_its_room_when_it_is_sealed(tmp_p
     (tmp_path / "journal" / FIRST).write_bytes(b"batches" + bytes(5000))
     (tmp_path / "journal" / SECOND).write_bytes(b"nothing that could be read")
     rig = WriterRig(tmp_path)
-    rig.order(Seal(1, b"index", 7), Seal(2, b"index", 0), store(1, b"head", 0, segment=3))
+    rig.order(SealSegment(1, b"index", 7), SealSegment(2, b"index", 0), store(1, b"head", 0, segment=3))
     rig.stored(1)
     assert rig.content(FIRST) == b"batches"
     assert rig.content(SECOND) == b"nothing that could be read"
@@ -243,14 +246,16 @@ def test_what_came_before_a_checkpoint_is_flushed_before_it_is_there(tmp_path: P
         os.fdatasync(descriptor)
 
     rig = WriterRig(tmp_path, look)
-    rig.order(store(1, b"head", 0), store(2, b"x", 4, flush=False), KeepCheckpoint(b"state"))
+    rig.order(store(1, b"head", 0), store(2, b"x", 4, flush=False), WriteCheckpoint(b"state"))
     rig.close()
     # the segment's first batch, the second one, the checkpoint
     assert checkpoints == [False, False, True]
 
 
 def test_a_dropped_segment_becomes_the_next_new_one(rig: WriterRig) -> None:
-    rig.order(store(1, b"o" * 99_999, 0), Seal(1, b"index", 99_999), store(2, b"two", 0, segment=2), DropSegments([1]))
+    rig.order(
+        store(1, b"o" * 99_999, 0), SealSegment(1, b"index", 99_999), store(2, b"two", 0, segment=2), DropSegments([1])
+    )
     rig.order(store(3, b"x", 3, segment=2))
     rig.stored(3)
     assert rig.names() == [SECOND, "spare"]
@@ -276,7 +281,7 @@ def test_a_spare_is_still_the_spare_after_a_restart(tmp_path: Path) -> None:
 
 def test_one_spare_is_kept_and_no_more(rig: WriterRig) -> None:
     for number in (1, 2, 3):
-        rig.order(store(number, b"head", 0, segment=number), Seal(number, b"index", 4))
+        rig.order(store(number, b"head", 0, segment=number), SealSegment(number, b"index", 4))
     rig.order(DropSegments([1, 2]), store(4, b"x", 4, segment=3))
     rig.stored(4)
     assert rig.names() == ["000000000003.idx", "000000000003.seg", "spare"]
@@ -284,7 +289,9 @@ def test_one_spare_is_kept_and_no_more(rig: WriterRig) -> None:
 
 
 def test_a_very_large_segment_is_no_spare(rig: WriterRig) -> None:
-    rig.order(store(1, b"head", 0), store(2, b"x", 128 * MIB), Seal(1, b"index", 128 * MIB + 1), DropSegments([1]))
+    rig.order(
+        store(1, b"head", 0), store(2, b"x", 128 * MIB), SealSegment(1, b"index", 128 * MIB + 1), DropSegments([1])
+    )
     rig.order(store(3, b"next", 0, segment=2))
     rig.stored(3)
     assert rig.names() == [SECOND]

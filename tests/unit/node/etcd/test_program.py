@@ -9,7 +9,7 @@ import pytest
 
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import program
-from warren.node.etcd.program import MemberSettings
+from warren.node.etcd.program import EtcdMemberSettings
 from warren.node.tls import TlsFiles
 
 
@@ -48,8 +48,8 @@ def test_a_port_that_somebody_listens_on_is_named() -> None:
 
 
 def test_names_are_told_to_others_and_addresses_are_listened_at() -> None:
-    settings = MemberSettings("/var/lib/warren/etcd", "warren@a", "c", "localhost")
-    given = program.arguments(settings, "localhost:1", "localhost:2", "", "existing")
+    settings = EtcdMemberSettings("/var/lib/warren/etcd", "warren@a", "c", "localhost")
+    given = program.member_arguments(settings, "localhost:1", "localhost:2", "", "existing")
     assert "--advertise-client-urls=http://localhost:1" in given
     assert "--initial-advertise-peer-urls=http://localhost:2" in given
     listening = [argument for argument in given if argument.startswith("--listen-client-urls=")]
@@ -57,17 +57,17 @@ def test_names_are_told_to_others_and_addresses_are_listened_at() -> None:
 
 
 def test_with_certificates_both_ports_ask_for_one() -> None:
-    settings = MemberSettings("etcd", "warren@a", "c", tls=TlsFiles("ca.pem", "a.pem", "a.key"))
-    given = program.arguments(settings, "127.0.0.1:1", "127.0.0.1:2", "", "new")
+    settings = EtcdMemberSettings("etcd", "warren@a", "c", tls=TlsFiles("ca.pem", "a.pem", "a.key"))
+    given = program.member_arguments(settings, "127.0.0.1:1", "127.0.0.1:2", "", "new")
     assert "--listen-peer-urls=https://127.0.0.1:2" in given
     assert {"--client-cert-auth", "--peer-client-cert-auth"} <= set(given)
 
 
 def test_a_binary_that_is_wanted_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a program that can be run"):
-        program.find(str(tmp_path / "etcd"))
+        program.find_binary(str(tmp_path / "etcd"))
 
 
 def test_a_node_that_is_alone_does_not_load_grpc() -> None:
-    code = "import sys, warren.node.serving; sys.exit('grpc' in sys.modules)"
+    code = "import sys, warren.node.service; sys.exit('grpc' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

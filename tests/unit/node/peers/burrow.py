@@ -10,13 +10,12 @@ from pathlib import Path
 
 from tests.node.certificate_files import CertificateFile
 from tests.unit.node.shell import DEADLINE_S, ScriptedCore, Shell
-from warren.cluster.hello_messages import Facts
-from warren.model.events import PeerConnected, PeerLost, PeerReceived
+from warren.broker.cluster.hello import PeerIdentity
+from warren.broker.model.events import PeerConnected, PeerLost, PeerReceived
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.listeners import ListenAddress
-from warren.node.log_levels import LogLevels
-from warren.node.logs import Log
-from warren.node.peers.links import Links
+from warren.node.logs import Log, LogLevels
+from warren.node.peers.connections import PeerConnections
 from warren.node.tls import TlsSettings
 
 COOKIE = b"a cookie of enough letters"
@@ -46,9 +45,9 @@ class Peer:
         settings = ClusterSettings(peer_listener=ListenAddress("127.0.0.1", port), silence_s=silence_s)
         if tls is not None:
             settings.tls = tls
-        facts = Facts(name, incarnation, cluster_id, "", silence_ms=silence_s * 1000)
+        facts = PeerIdentity(name, incarnation, cluster_id, "", silence_ms=silence_s * 1000)
         log = Log(LogLevels({"default": "debug"}), stream=self.shell.log)
-        self.links = Links(settings, facts, cookie, log, lambda: self.members, self._answer)
+        self.links = PeerConnections(settings, facts, cookie, log, lambda: self.members, self._answer)
         self.shell.turns.attach(self.links.orders())
 
     @property
@@ -66,7 +65,7 @@ class Peer:
     def start(self) -> None:
         self.links.start(self.shell.turns)
 
-    async def _answer(self, facts: Facts, request: bytes) -> bytes:
+    async def _answer(self, facts: PeerIdentity, request: bytes) -> bytes:
         self.asked.append((facts.name, request))
         return b"answer to " + request
 

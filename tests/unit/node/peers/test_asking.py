@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.node.peers.burrow import Peer, burrow, until
 from tests.unit.node.shell import DEADLINE_S, LOOPS, run_on
-from warren.node.peers import asking
+from warren.node.peers import requests
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is given up because the machine is busy."""
-    monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", DEADLINE_S)
+    monkeypatch.setattr(requests, "ANSWER_PATIENCE_S", DEADLINE_S)
 
 
 async def echo(question: bytes) -> bytes:
@@ -46,7 +46,7 @@ def test_one_conversation_serves_many_questions_and_several_at_once_have_several
             nonlocal open_now, most
             open_now += 1
             most = max(most, open_now)
-            if open_now == asking.CONVERSATIONS_MAX:
+            if open_now == requests.CONVERSATIONS_MAX:
                 all_there.set()
             await all_there.wait()
             await asyncio.sleep(0.01)
@@ -60,9 +60,9 @@ def test_one_conversation_serves_many_questions_and_several_at_once_have_several
                 await ant.links.ask("warren@bee", b"%d" % number)
             assert len(bee.links._answerer._conversations) == 1
             bee.links.answers(together)
-            wanted = [b"%d" % number for number in range(3 * asking.CONVERSATIONS_MAX)]
+            wanted = [b"%d" % number for number in range(3 * requests.CONVERSATIONS_MAX)]
             assert await asyncio.gather(*(ant.links.ask("warren@bee", one) for one in wanted)) == wanted
-            assert most == asking.CONVERSATIONS_MAX == len(bee.links._answerer._conversations)
+            assert most == requests.CONVERSATIONS_MAX == len(bee.links._answerer._conversations)
 
     run_on(loop_name, conversation())
 
@@ -79,12 +79,12 @@ def test_whoever_takes_too_long_is_given_up_and_asked_again_later(
                 return bytes(await never)
 
             bee.links.answers(wait)
-            monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", 0.2)
+            monkeypatch.setattr(requests, "ANSWER_PATIENCE_S", 0.2)
             with pytest.raises(OSError, match=r"no answer in 0\.2 s"):
                 await ant.links.ask("warren@bee", b"hello")
             await until(lambda: not bee.links._answerer._conversations)
             bee.links.answers(echo)
-            monkeypatch.setattr(asking, "ANSWER_PATIENCE_S", DEADLINE_S)
+            monkeypatch.setattr(requests, "ANSWER_PATIENCE_S", DEADLINE_S)
             assert await ant.links.ask("warren@bee", b"hello") == b"you said hello"
 
     run_on(loop_name, conversation())
@@ -93,7 +93,7 @@ def test_whoever_takes_too_long_is_given_up_and_asked_again_later(
 def test_an_idle_conversation_ends_and_nobody_notices(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def tire(question: bytes) -> bytes:
         # not before: a conversation in which nothing was asked yet may have to wait for the question
-        monkeypatch.setattr(asking, "IDLE_S", 0.05)
+        monkeypatch.setattr(requests, "IDLE_S", 0.05)
         return await echo(question)
 
     async def conversation() -> None:
@@ -101,7 +101,7 @@ def test_an_idle_conversation_ends_and_nobody_notices(loop_name: str, monkeypatc
         async with burrow(ant, bee):
             bee.links.answers(tire)
             for _ in range(2):
-                monkeypatch.setattr(asking, "IDLE_S", DEADLINE_S)
+                monkeypatch.setattr(requests, "IDLE_S", DEADLINE_S)
                 assert await ant.links.ask("warren@bee", b"hello") == b"you said hello"
                 await until(lambda: not bee.links._answerer._conversations)
 
@@ -113,7 +113,7 @@ def test_an_answer_that_is_too_long_is_none(loop_name: str, monkeypatch: pytest.
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
         async with burrow(ant, bee):
             bee.links.answers(echo)
-            monkeypatch.setattr(asking, "PIECE_BYTES_MAX", 100)
+            monkeypatch.setattr(requests, "PIECE_BYTES_MAX", 100)
             with pytest.raises(OSError, match="hung up"):
                 await ant.links.ask("warren@bee", b"x" * 100)
             assert await ant.links.ask("warren@bee", b"x") == b"you said x"

@@ -12,11 +12,8 @@ import struct
 import pytest
 
 from tests.unit.node.shell import DEADLINE_S, LOOPS, run_on
-from warren.cluster.hello import DialHello, Hello
-from warren.cluster.hello_messages import LINK, NONCE_BYTES, Facts
-from warren.node.peers.dialling import hand_over
-from warren.node.peers.door import tls_options
-from warren.node.peers.greeting import Greeting, GreetingBroken
+from warren.broker.cluster.hello import LINK, NONCE_BYTES, DialHello, Hello, PeerIdentity
+from warren.node.peers.handshake import HandshakeBroken, PeerHandshake, attach_handshake, tls_options
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
@@ -34,15 +31,15 @@ def reset(accepted: socket.socket) -> None:
     accepted.close()
 
 
-def dialling_greeting() -> Greeting:
+def dialling_greeting() -> PeerHandshake:
     def hello(channel: bytes) -> Hello:
-        own = Facts("warren@ant", 1, "", "127.0.0.1:1", "disc", 1000)
+        own = PeerIdentity("warren@ant", 1, "", "127.0.0.1:1", "disc", 1000)
         return DialHello(own, b"c" * 32, bytes(NONCE_BYTES), LINK, "warren@bee", channel)
 
     def taken(hello: Hello, transport: asyncio.Transport) -> None:
         raise AssertionError("nobody answers")
 
-    return Greeting(asyncio.get_running_loop(), hello, taken)
+    return PeerHandshake(asyncio.get_running_loop(), hello, taken)
 
 
 async def owned_by_nobody_else(number: int) -> None:
@@ -65,9 +62,9 @@ def test_a_socket_whose_peer_hung_up_does_not_keep_a_number_that_the_loop_closed
         options = tls_options(context) | ({"server_hostname": "localhost"} if secured else {})
         greeting = dialling_greeting()
         try:
-            await hand_over(asyncio.get_running_loop(), dialled, greeting, options)
+            await attach_handshake(asyncio.get_running_loop(), dialled, greeting, options)
             await greeting.finished
-        except (OSError, GreetingBroken):
+        except (OSError, HandshakeBroken):
             pass
         else:
             raise AssertionError("somebody answered")
@@ -85,7 +82,7 @@ def test_a_socket_that_was_handed_over_is_closed_with_its_transport(loop_name: s
         dialled, accepted = connected_pair()
         number = dialled.fileno()
         greeting = dialling_greeting()
-        await hand_over(asyncio.get_running_loop(), dialled, greeting, {})
+        await attach_handshake(asyncio.get_running_loop(), dialled, greeting, {})
         assert os.fstat(number)
         greeting.abort()
         async with asyncio.timeout(DEADLINE_S):

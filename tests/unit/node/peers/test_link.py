@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.cluster.hello_messages import SENTENCE_BYTES_MAX, Facts
-from warren.model.events import Event, PeerReceived
-from warren.node.peers.link import DATA, GOODBYE, HEARTBEAT, Link
+from warren.broker.cluster.hello import REFUSAL_BYTES_MAX, PeerIdentity
+from warren.broker.model.events import Event, PeerReceived
+from warren.node.peers.connection import DATA, GOODBYE, HEARTBEAT, PeerConnection
 
-ANT = Facts("warren@ant", 1, "burrow", "ant:25672")
+ANT = PeerIdentity("warren@ant", 1, "burrow", "ant:25672")
 
 
 class Ears:
@@ -22,7 +22,7 @@ class Ears:
         self.written: list[bytes] = []
         self.aborted = False
         loop = asyncio.new_event_loop()
-        self.link = Link(ANT, 3, loop, self.events.append, lambda link, reason: self.ends.append(reason))
+        self.link = PeerConnection(ANT, 3, loop, self.events.append, lambda link, reason: self.ends.append(reason))
         self.link.take_over(self, b"")  # type: ignore[arg-type]
         loop.close()
 
@@ -107,7 +107,7 @@ def test_what_came_before_a_goodbye_is_heard_and_nothing_behind_it() -> None:
 
 def test_a_goodbye_without_end_is_no_goodbye() -> None:
     ears = Ears()
-    ears.link.data_received(bytes((GOODBYE,)) + (SENTENCE_BYTES_MAX + 1).to_bytes(4, "big"))
+    ears.link.data_received(bytes((GOODBYE,)) + (REFUSAL_BYTES_MAX + 1).to_bytes(4, "big"))
     assert ears.ends == ["it sent what is no frame of a link"]
 
 

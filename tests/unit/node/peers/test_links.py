@@ -5,12 +5,12 @@ import pytest
 from tests.support.ports import free_port
 from tests.unit.node.peers.burrow import COOKIE, SILENCE_S, Peer, Wire, burrow, rounds_counted, until
 from tests.unit.node.shell import LOOPS, ScriptedCore, run_on
-from warren.cluster.addresses import parse_address
-from warren.model.effects import DropPeer, Effect, SendToPeer
-from warren.model.events import Event, PeerConnected, PeerLost, PeerReceived, PeerWritesPaused, PeerWritesResumed
-from warren.node.peers import keeping
-from warren.node.peers.dialling import DialFailed
-from warren.node.peers.link import WRITE_HIGH_WATER_BYTES
+from warren.broker.cluster.addresses import parse_address
+from warren.broker.model.effects import DropPeer, Effect, SendToPeer
+from warren.broker.model.events import Event, PeerConnected, PeerLost, PeerReceived, PeerWritesPaused, PeerWritesResumed
+from warren.node.peers import connections
+from warren.node.peers.connection import WRITE_HIGH_WATER_BYTES
+from warren.node.peers.handshake import DialFailed
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
@@ -158,7 +158,7 @@ def test_a_node_that_comes_back_has_its_links_at_once(
     returning: str, loop_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever dials: the other side may be in the longest of its pauses, and must not wait for its end."""
-    monkeypatch.setattr(keeping, "PAUSE_MIN_S", 600.0)
+    monkeypatch.setattr(connections, "PAUSE_MIN_S", 600.0)
 
     async def conversation() -> None:
         port = free_port()

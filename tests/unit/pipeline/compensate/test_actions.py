@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from warren.pipeline.compensate.actions import ALLOWED, chosen_actions
-from warren.pipeline.compensate.settings import CompensateSettings
+from warren.pipeline.compensate.settings import ALLOWED, CompensateSettings, chosen_actions
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
-from warren.pipeline.reconcile.statuses import IN_ORDER, PRECEDENCE
+from warren.pipeline.reconcile.comparison import IN_ORDER, PRECEDENCE
 
 
 def test_every_status_that_is_a_difference_has_an_action() -> None:

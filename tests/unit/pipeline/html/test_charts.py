@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from warren.pipeline.html.charts import LABEL_LENGTH, Band, Chart, Series, bars, heat_map, lines
+from warren.pipeline.html.page import LABEL_LENGTH, Chart, ChartBand, ChartSeries, bars, heat_map, lines
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 11, 1, 13, tzinfo=UTC)
@@ -12,7 +12,7 @@ LATER = datetime(2026, 11, 1, 13, tzinfo=UTC)
 def every_chart(name: str) -> list[Chart]:
     return [
         bars("Bars", "Some.", [name], [1], "messages"),
-        lines("Lines", "Some.", [NOON, LATER], [Series(name, [1, None])], "ms", [Band(name, [0, 0], [2, 2])]),
+        lines("Lines", "Some.", [NOON, LATER], [ChartSeries(name, [1, None])], "ms", [ChartBand(name, [0, 0], [2, 2])]),
         heat_map("Map", "Some.", [NOON, LATER], [name], [[1, None]], "ms"),
     ]
 
@@ -39,13 +39,13 @@ def test_the_first_bar_is_on_top() -> None:
 
 
 def test_moments_are_written_without_a_zone() -> None:
-    [trace] = lines("Lines", "Some.", [NOON], [Series("a", [1])], "ms").figure["data"]
+    [trace] = lines("Lines", "Some.", [NOON], [ChartSeries("a", [1])], "ms").figure["data"]
     assert trace["x"] == ["2026-11-01 12:00:00"]
     assert trace["mode"] == "markers"  # a line of one point is not seen
 
 
 def test_lines_differ_by_dashes_and_by_colours() -> None:
-    made = lines("Lines", "Some.", [NOON, LATER], [Series("a", [1, 2]), Series("b", [2, 1])], "ms")
+    made = lines("Lines", "Some.", [NOON, LATER], [ChartSeries("a", [1, 2]), ChartSeries("b", [2, 1])], "ms")
     first, second = (trace["line"] for trace in made.figure["data"])
     assert first["dash"] != second["dash"]
     assert (first["color"], second["color"]) == ("var(--series-1)", "var(--series-2)")

@@ -9,19 +9,17 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from warren.pipeline.html.charts import Series, lines
-from warren.pipeline.html.page import Facts, Page, Paragraph, Section, render
-from warren.pipeline.html.tables import table
+from warren.pipeline.html.page import ChartSeries, FactList, HtmlPage, PageSection, Paragraph, lines, render, table
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> & \"'"
 
 
-def page_of(name: str, with_chart: bool = True) -> Page:
+def page_of(name: str, with_chart: bool = True) -> HtmlPage:
     moments = [datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)]
-    chart = lines(name, name, moments, [Series(name, [1, 2])], name)
+    chart = lines(name, name, moments, [ChartSeries(name, [1, 2])], name)
     listed = table(name, (name,), [(name,)] * 3, limit=2)
-    parts = (Facts(((name, name),)), Paragraph(name), listed, *([chart] if with_chart else []))
-    return Page(name, name, (Section(name, parts),))
+    parts = (FactList(((name, name),)), Paragraph(name), listed, *([chart] if with_chart else []))
+    return HtmlPage(name, name, (PageSection(name, parts),))
 
 
 def test_the_same_values_give_the_same_bytes() -> None:
@@ -59,7 +57,9 @@ def test_a_table_says_how_many_rows_are_beyond_it() -> None:
 
 
 def test_an_empty_table_says_so() -> None:
-    rendered = render(Page("a", "a", (Section("a", (table("Keys", ("Key", "Amount"), [], nothing="No key."),)),)))
+    rendered = render(
+        HtmlPage("a", "a", (PageSection("a", (table("Keys", ("Key", "Amount"), [], nothing="No key."),)),))
+    )
     assert '<td colspan="2">No key.</td>' in rendered
 
 

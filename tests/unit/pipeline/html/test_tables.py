@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from warren.pipeline.html.tables import table
+from warren.pipeline.html.page import table
 
 
 def test_a_table_shows_the_first_rows_and_counts_the_rest() -> None:

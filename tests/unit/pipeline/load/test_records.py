@@ -14,21 +14,20 @@ import pytest
 from tests.support.spreadsheets import write_spreadsheet
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.load import files
-from warren.pipeline.load.batches import Bad, Record
-from warren.pipeline.load.files import found_files, tasks_of
-from warren.pipeline.load.records import records
+from warren.pipeline.load.files import find_files, tasks_of
+from warren.pipeline.load.records import BadRecord, Record, records
 from warren.pipeline.load.settings import Shape
 
 TYPES = "id bigint, amount decimal(12, 2), day date, paid boolean, at timestamp"
 
 
-def read(path: Path, **shape: Any) -> tuple[list[dict[str, Any]], list[Bad]]:
+def read(path: Path, **shape: Any) -> tuple[list[dict[str, Any]], list[BadRecord]]:
     """All records of a file, and what is none."""
     found = [
-        item for task in tasks_of(found_files([str(path)])) for part in task for item in records(part, Shape(**shape))
+        item for task in tasks_of(find_files([str(path)])) for part in task for item in records(part, Shape(**shape))
     ]
     good = [json.loads(item.text) for item in found if isinstance(item, Record)]
-    return good, [item for item in found if isinstance(item, Bad)]
+    return good, [item for item in found if isinstance(item, BadRecord)]
 
 
 def test_a_csv_is_text_unless_a_schema_says_otherwise(tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_parquet_keeps_its_types_to_the_digit(tmp_path: Path) -> None:
 def test_ranges_of_parquet_have_every_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "RANGE_BYTES", 2000)
     pq.write_table(pa.table({"id": list(range(5000))}), tmp_path / "a.parquet", row_group_size=100)
-    assert len(tasks_of(found_files([str(tmp_path)]))) > 5
+    assert len(tasks_of(find_files([str(tmp_path)]))) > 5
     good, _ = read(tmp_path)
     assert [row["id"] for row in good] == list(range(5000))
 
@@ -133,9 +132,9 @@ def test_json_lines_are_taken_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "orders.ndjson"
     lines = [b'{"amount": 12345678901234567890.10, "a": 1e3}', b"[1]", b"{", b'{"name": "\xff"}', b'{"b": null}']
     path.write_bytes(b"\r\n".join(lines))
-    found = list(records(tasks_of(found_files([str(path)]))[0][0], Shape(routing_key="k")))
+    found = list(records(tasks_of(find_files([str(path)]))[0][0], Shape(routing_key="k")))
     assert [item.text for item in found if isinstance(item, Record)] == [lines[0], lines[4]]
-    reasons = [item.reason for item in found if isinstance(item, Bad)]
+    reasons = [item.reason for item in found if isinstance(item, BadRecord)]
     assert reasons[0] == "is no JSON object"
     assert [reason.startswith("is not JSON: ") for reason in reasons] == [False, True, True]
 
@@ -169,10 +168,12 @@ def test_a_spreadsheet_has_numbers_dates_and_empty_cells(tmp_path: Path) -> None
 def test_the_routing_key_comes_from_a_column(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
     path.write_text("id,customer\n1,north\n2,\n")
-    [part] = tasks_of(found_files([str(path)]))[0]
+    [part] = tasks_of(find_files([str(path)]))[0]
     found = list(records(part, Shape(key_column="customer")))
     assert [item.key for item in found if isinstance(item, Record)] == ["north"]
-    assert [item.reason for item in found if isinstance(item, Bad)] == ["has no customer, which is its routing key"]
+    assert [item.reason for item in found if isinstance(item, BadRecord)] == [
+        "has no customer, which is its routing key"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -213,18 +214,18 @@ def test_a_folder_is_its_files_but_not_what_others_wrote_beside_them(tmp_path: P
         path = tmp_path / "in" / name
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text("id\n1\n")
-    found = found_files([str(tmp_path / "in"), str(tmp_path / "in" / "a.csv")])
+    found = find_files([str(tmp_path / "in"), str(tmp_path / "in" / "a.csv")])
     assert [Path(file.uri).name for file in found] == ["a.csv", "b.csv", "c.csv"]
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"there is no file .*/orders\.csv"):
-        found_files([str(tmp_path / "orders.csv")])
+        find_files([str(tmp_path / "orders.csv")])
     with pytest.raises(PipelineError, match="has no files that can be loaded"):
-        found_files([str(tmp_path)])
+        find_files([str(tmp_path)])
 
 
 def test_small_files_share_a_task(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"{number:02}.csv").write_text("id\n1\n")
-    assert [len(task) for task in tasks_of(found_files([str(tmp_path)]))] == [20]
+    assert [len(task) for task in tasks_of(find_files([str(tmp_path)]))] == [20]

@@ -8,8 +8,7 @@ import pytest
 
 from warren.pipeline.errors import PipelineError
 from warren.pipeline.folder import Folder
-from warren.pipeline.load.columns import column_types
-from warren.pipeline.load.settings import LoadSettings, Shape
+from warren.pipeline.load.settings import LoadSettings, Shape, column_types
 
 
 def settings(folder: Path, url: str = "amqp://localhost", **shape: Any) -> LoadSettings:

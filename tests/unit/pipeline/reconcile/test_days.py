@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.reconcile.days import business_day, check_zone, parse_day, parse_grace
+from warren.pipeline.reconcile.settings import business_day, check_zone, parse_day, parse_grace
 
 
 def test_a_day_is_from_midnight_to_midnight_in_its_zone() -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from warren.pipeline.reconcile.page import DifferenceList, LedgerTotals, Reconciliation, StatusTotals, page
+from warren.pipeline.reconcile.summary import DifferenceList, LedgerTotals, Reconciliation, StatusTotals, render_page
 
 FOUND = Reconciliation(
     title="Orders and payments",
@@ -28,31 +28,33 @@ FOUND = Reconciliation(
 
 
 def test_the_page_says_whether_the_ledgers_balance() -> None:
-    assert "The ledgers do not balance: 3 of 1,003 keys differ." in page(FOUND)
+    assert "The ledgers do not balance: 3 of 1,003 keys differ." in render_page(FOUND)
     even = replace(FOUND, statuses=FOUND.statuses[-1:], differences=())
-    assert "The ledgers balance: 1,000 keys, no difference." in page(even)
-    assert "Differences</h2>" not in page(even)
-    assert "There is nothing to compare" in page(replace(FOUND, statuses=(), differences=(), ledgers=()))
+    assert "The ledgers balance: 1,000 keys, no difference." in render_page(even)
+    assert "Differences</h2>" not in render_page(even)
+    assert "There is nothing to compare" in render_page(replace(FOUND, statuses=(), differences=(), ledgers=()))
 
 
 def test_a_list_of_differences_says_how_many_it_leaves_out() -> None:
-    assert '<p class="more">1 more is not shown.</p>' in page(FOUND)
+    assert '<p class="more">1 more is not shown.</p>' in render_page(FOUND)
 
 
 def test_what_is_listed_without_being_a_difference_is_not_called_one() -> None:
     late = StatusTotals("late", "It came after the day.", 1, None, balanced=True)
-    written = page(replace(FOUND, statuses=(late,), differences=(DifferenceList("late", ("Key",), (("o9",),), 1),)))
+    written = render_page(
+        replace(FOUND, statuses=(late,), differences=(DifferenceList("late", ("Key",), (("o9",),), 1),))
+    )
     assert "No differences, but to note</h2>" in written
     assert '<th scope="row">o9</th>' in written
 
 
 def test_lists_come_in_the_order_of_precedence() -> None:
-    written = page(FOUND)
+    written = render_page(FOUND)
     assert 0 < written.index("<caption>missing: 2 keys</caption>") < written.index("<caption>differs: 1 key</caption>")
 
 
 def test_amounts_keep_every_digit_and_the_authority_is_named() -> None:
-    written = page(FOUND)
+    written = render_page(FOUND)
     assert '<th scope="row">orders (the authority)</th>' in written
     assert '<td class="right">5,017.50</td>' in written
 
@@ -63,8 +65,8 @@ def test_a_share_is_never_rounded_to_all(missing: int, share: str) -> None:
         StatusTotals("missing", "It lacks.", missing, None, balanced=False),
         StatusTotals("balanced", "It is there.", 10_000_000, None, balanced=True),
     )
-    assert f"<dd>{share}</dd>" in page(replace(FOUND, statuses=statuses, differences=()))
+    assert f"<dd>{share}</dd>" in render_page(replace(FOUND, statuses=statuses, differences=()))
 
 
 def test_the_same_result_gives_the_same_bytes() -> None:
-    assert page(FOUND) == page(replace(FOUND))
+    assert render_page(FOUND) == render_page(replace(FOUND))

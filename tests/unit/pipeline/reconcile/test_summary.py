@@ -4,12 +4,14 @@ from decimal import Decimal
 
 import pytest
 
-from warren.pipeline.reconcile.settings import Ledger, Settings, Source
-from warren.pipeline.reconcile.statuses import PRECEDENCE
-from warren.pipeline.reconcile.summary import Outcome, Tally, facts, told, trimmed
+from warren.pipeline.reconcile.comparison import PRECEDENCE
+from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings
+from warren.pipeline.reconcile.summary import LedgerCounts, ReconcileOutcome, facts, told, trimmed
 
-SETTINGS = Settings(tuple(Ledger(name, Source("csv")) for name in ("orders", "payments")), ("order_id",), "orders")
-TALLIES = tuple(Tally(name, 1234, 1234, 0, 0, None) for name in SETTINGS.names)
+SETTINGS = ReconcileSettings(
+    tuple(ReconcileLedger(name, LedgerSource("csv")) for name in ("orders", "payments")), ("order_id",), "orders"
+)
+TALLIES = tuple(LedgerCounts(name, 1234, 1234, 0, 0, None) for name in SETTINGS.names)
 
 
 @pytest.mark.parametrize(
@@ -48,5 +50,5 @@ def test_every_other_status_is_one(status: str) -> None:
     assert told(outcome).splitlines()[-1] == "1 difference"
 
 
-def _outcome(**counts: int) -> Outcome:
-    return Outcome(SETTINGS, dict.fromkeys(PRECEDENCE, 0) | counts, TALLIES)
+def _outcome(**counts: int) -> ReconcileOutcome:
+    return ReconcileOutcome(SETTINGS, dict.fromkeys(PRECEDENCE, 0) | counts, TALLIES)

@@ -8,17 +8,16 @@ import pytest
 from warren.pipeline.html.quantities import rounded
 from warren.pipeline.report import forecast
 from warren.pipeline.report.flows import DAY_S
-from warren.pipeline.report.forecast import Day, Foretold, Reach, whole_days
-from warren.pipeline.report.trend import Trend, fit
+from warren.pipeline.report.forecast import DailyTotals, DaysToLimit, LimitForecast, Trend, fit_trend, whole_days
 
 MONDAY = (date(2026, 11, 2) - date(1970, 1, 1)).days
 
 
-def days_of(numbers: Sequence[int]) -> list[Day]:
-    return [Day(MONDAY + at, number, 1000 * number, number // 10) for at, number in enumerate(numbers)]
+def days_of(numbers: Sequence[int]) -> list[DailyTotals]:
+    return [DailyTotals(MONDAY + at, number, 1000 * number, number // 10) for at, number in enumerate(numbers)]
 
 
-def trend_of(days: Sequence[Day]) -> Trend:
+def trend_of(days: Sequence[DailyTotals]) -> Trend:
     trend = forecast.trend_of(days, lambda day: day.messages)
     assert trend is not None
     return trend
@@ -50,29 +49,29 @@ def test_a_day_without_a_message_counts_as_nothing() -> None:
 def test_six_days_are_too_few_and_seven_are_not() -> None:
     assert forecast.trend_of(days_of([1] * 6), lambda day: day.messages) is None
     assert forecast.trend_of(days_of([1] * 7), lambda day: day.messages) is not None
-    assert "needs at least 7 whole days, and these events have 6" in forecast.too_few(days_of([1] * 6))
+    assert "needs at least 7 whole days, and these events have 6" in forecast.too_few_days(days_of([1] * 6))
 
 
 def test_a_limit_is_reached_when_the_line_comes_up_to_it() -> None:
     trend = trend_of(days_of(range(100, 800, 100)))  # 700 on the last day, and 100 more each day
-    assert forecast.reached(trend, 1000) == Reach(3, 3, 3)
-    assert forecast.reached(trend, 10**9) == Reach(None, None, None)
+    assert forecast.days_to_daily_limit(trend, 1000) == DaysToLimit(3, 3, 3)
+    assert forecast.days_to_daily_limit(trend, 10**9) == DaysToLimit(None, None, None)
 
 
 def test_the_room_is_used_up_by_the_sum_of_the_days() -> None:
     trend = trend_of(days_of([100] * 7))
-    assert forecast.used_up(trend, 250) == Reach(3, 3, 3)
-    assert forecast.used_up(trend, 100 * 366) == Reach(366, 366, 366)
-    assert forecast.used_up(trend, 100 * 366 + 1) == Reach(None, None, None)
+    assert forecast.days_to_total_limit(trend, 250) == DaysToLimit(3, 3, 3)
+    assert forecast.days_to_total_limit(trend, 100 * 366) == DaysToLimit(366, 366, 366)
+    assert forecast.days_to_total_limit(trend, 100 * 366 + 1) == DaysToLimit(None, None, None)
 
 
 def test_what_shrinks_to_nothing_frees_no_room() -> None:
     trend = trend_of(days_of([700, 600, 500, 400, 300, 200, 100]))
-    assert forecast.used_up(trend, 1) == Reach(None, None, None)
+    assert forecast.days_to_total_limit(trend, 1) == DaysToLimit(None, None, None)
 
 
 def test_what_varies_is_foretold_with_a_range() -> None:
-    reach = forecast.reached(trend_of(days_of([100, 240, 260, 440, 460, 640, 660])), 1000)
+    reach = forecast.days_to_daily_limit(trend_of(days_of([100, 240, 260, 440, 460, 640, 660])), 1000)
     assert reach.earliest is not None
     assert reach.expected is not None
     assert reach.latest is not None
@@ -80,34 +79,34 @@ def test_what_varies_is_foretold_with_a_range() -> None:
 
 
 def test_growth_that_chance_explains_is_not_called_growth() -> None:
-    sentence = forecast.growth_sentence(fit([5, 9, 4, 8, 5, 9, 6]), "messages a day", rounded)
+    sentence = forecast.growth_sentence(fit_trend([5, 9, 4, 8, 5, 9, 6]), "messages a day", rounded)
     assert sentence.startswith(
         "No growth of the messages a day can be told from chance: from one day to the next they change by −"
     )
-    level = forecast.growth_sentence(fit([5] * 7), "messages a day", rounded)
+    level = forecast.growth_sentence(fit_trend([5] * 7), "messages a day", rounded)
     assert level == "The messages a day are the same every day, after 7 whole days."
-    clear = forecast.growth_sentence(fit([10, 20, 30, 40, 50, 60, 70]), "messages a day", rounded)
+    clear = forecast.growth_sentence(fit_trend([10, 20, 30, 40, 50, 60, 70]), "messages a day", rounded)
     assert clear == "The messages a day grow by 10 from one day to the next (95 %: 10 to 10), after 7 whole days."
 
 
 def test_the_sentence_on_a_rate_names_the_day() -> None:
     days = days_of(range(36_000, 36_000 * 8, 36_000))  # 1 to 7 a second in the busiest hour
-    trend = fit([day.busiest for day in days])
-    assert forecast.of_rate(trend, days, 10).text == (
+    trend = fit_trend([day.busiest for day in days])
+    assert forecast.forecast_rate(trend, days, 10).text == (
         "The busiest hour reaches 10 messages a second on 2026-11-11 by the trend; "
         "between 2026-11-11 and 2026-11-11 for 95 % of what may come."
     )
-    near = forecast.of_rate(trend, days, 3)
-    assert near == Foretold("The busiest hour reached 3 messages a second already on 2026-11-04.", is_near=True)
-    far = forecast.of_rate(trend, days, 10_000)
+    near = forecast.forecast_rate(trend, days, 3)
+    assert near == LimitForecast("The busiest hour reached 3 messages a second already on 2026-11-04.", is_near=True)
+    far = forecast.forecast_rate(trend, days, 10_000)
     assert far.text.startswith("The busiest hour reaches 10,000 messages a second not within a year of 2026-11-08")
     assert not far.is_near
 
 
 def test_the_sentence_on_a_disk_says_what_it_supposes() -> None:
     days = days_of([1024] * 7)
-    trend = fit([day.bytes for day in days])
-    assert forecast.of_disk(trend, days, 10 * 1000 * 1024).text == (
+    trend = fit_trend([day.bytes for day in days])
+    assert forecast.forecast_disk(trend, days, 10 * 1000 * 1024).text == (
         "If everything that is published is kept, 9.77 MiB are full on 2026-11-18 by the trend; "
         "between 2026-11-18 and 2026-11-18 for 95 % of what may come."
     )

@@ -9,14 +9,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.unit.pipeline.trace.written import Written
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.trace.files import Offsets, PieceSlice, TraceReader, Wanted
+from warren.pipeline.trace.files import Offsets, PieceSlice, TraceReader, TraceSelection
 
 MUCH = 1 << 30
 LIMIT = ReadAllAvailable()
 
 
 def reader(directory: Path, max_bytes: int = MUCH, fail_on_data_loss: bool = True, traces: Any = ()) -> TraceReader:
-    return TraceReader(Wanted(str(directory), traces, max_bytes, fail_on_data_loss))
+    return TraceReader(TraceSelection(str(directory), traces, max_bytes, fail_on_data_loss))
 
 
 def kept(offsets: Offsets) -> Offsets:

@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from warren.pipeline.errors import PipelineError
-from warren.pipeline.trace.following import NOT_STARTED, RESTARTS_MAX, follow
-from warren.pipeline.trace.sources import FileSource, Source
+from warren.pipeline.trace.job import NOT_STARTED, RESTARTS_MAX, await_queries
+from warren.pipeline.trace.sources import FileSource, TraceSource
 
 SOURCE = FileSource("traces")
 
@@ -47,10 +47,10 @@ def followed(*queries: Ended) -> int:
     """How many of them were started until the end."""
     waiting = list(queries)
 
-    def start(source: Source) -> Any:
+    def start(source: TraceSource) -> Any:
         return waiting.pop(0)
 
-    follow([SOURCE], start, threading.Event())
+    await_queries([SOURCE], start, threading.Event())
     return len(queries) - len(waiting)
 
 
@@ -84,5 +84,5 @@ def test_any_other_failure_ends_it_at_once_in_the_words_of_the_job() -> None:
 def test_when_it_is_enough_the_queries_are_stopped() -> None:
     query, enough = Ended(), threading.Event()
     enough.set()
-    follow([SOURCE], lambda source: query, enough)  # type: ignore[arg-type,return-value]
+    await_queries([SOURCE], lambda source: query, enough)  # type: ignore[arg-type,return-value]
     assert query.stopped

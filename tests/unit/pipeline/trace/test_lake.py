@@ -47,6 +47,6 @@ def test_a_run_again_keeps_what_was_planned(claimed: Folder) -> None:
 
 
 def test_lines_in_quarantine_are_told_once(claimed: Folder) -> None:
-    assert lake.untold(claimed, 3) == 3
-    lake.tell(claimed, 3)
-    assert (lake.untold(claimed, 3), lake.untold(claimed, 5)) == (0, 2)
+    assert lake.unreported(claimed, 3) == 3
+    lake.mark_reported(claimed, 3)
+    assert (lake.unreported(claimed, 3), lake.unreported(claimed, 5)) == (0, 2)

@@ -5,14 +5,14 @@ Not here: reading them.
 
 from pathlib import Path
 
-from warren.admin.tracing.trace_file import Rotation, TraceFile
+from warren.admin.tracing.files import TraceFile, TraceRotation
 
 
 class Written:
     """A trace that is being written; `lines` is everything that was."""
 
     def __init__(self, directory: Path, name: str = "orders", piece_bytes: int = 40, pieces_max: int = 1000) -> None:
-        self._open = lambda: TraceFile(str(directory), f"{name}.log", b"{", Rotation(piece_bytes, pieces_max))
+        self._open = lambda: TraceFile(str(directory), f"{name}.log", b"{", TraceRotation(piece_bytes, pieces_max))
         self._file = self._open()
         self.lines: list[bytes] = []
 

@@ -8,33 +8,33 @@ Not here: what a client is told when its connection is closed (the server does).
 import time
 from typing import Any, Final
 
-from warren.cli.ctl.failure import failed
-from warren.cli.ctl.terms import Atom, Table, pid
-from warren.cli.ctl.verb import MANY, Call, Rows, Source, Text, Verb, listed, same
+from warren.cli.ctl.api import failed
+from warren.cli.ctl.terms import Atom, TermTable, pid
+from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, listed, same
 
-CONNECTION_COLUMNS: Final[dict[str, Source]] = {
+CONNECTION_COLUMNS: Final[dict[str, ColumnSource]] = {
     **same(
         "auth_mechanism channel_max channels connected_at frame_max host name peer_cert_issuer peer_cert_subject"
         " peer_cert_validity peer_host peer_port port recv_cnt recv_oct send_cnt send_oct send_pend ssl ssl_cipher"
         " ssl_hash ssl_key_exchange ssl_protocol timeout user vhost"
     ),
-    "client_properties": Source(
-        ("client_properties",), lambda connection: Table(connection.get("client_properties") or {})
+    "client_properties": ColumnSource(
+        ("client_properties",), lambda connection: TermTable(connection.get("client_properties") or {})
     ),
-    "pid": Source(("node", "name"), lambda connection: process(connection)),
-    "protocol": Source(("protocol",), lambda connection: _version(str(connection.get("protocol", "")))),
-    "state": Source(("state",), lambda connection: Atom(connection.get("state") or "")),
+    "pid": ColumnSource(("node", "name"), lambda connection: process(connection)),
+    "protocol": ColumnSource(("protocol",), lambda connection: _version(str(connection.get("protocol", "")))),
+    "state": ColumnSource(("state",), lambda connection: Atom(connection.get("state") or "")),
 }
-CHANNEL_COLUMNS: Final[dict[str, Source]] = {
+CHANNEL_COLUMNS: Final[dict[str, ColumnSource]] = {
     **same(
         "acks_uncommitted confirm consumer_count global_prefetch_count messages_unacknowledged messages_uncommitted"
         " messages_unconfirmed name number prefetch_count transactional user vhost"
     ),
-    "connection": Source(
+    "connection": ColumnSource(
         ("node", "connection_details"),
         lambda channel: pid(channel.get("node"), (channel.get("connection_details") or {}).get("name")),
     ),
-    "pid": Source(("node", "name"), lambda channel: pid(channel.get("node"), channel.get("name"))),
+    "pid": ColumnSource(("node", "name"), lambda channel: pid(channel.get("node"), channel.get("name"))),
 }
 
 
@@ -47,15 +47,15 @@ def _version(protocol: str) -> object:
     return tuple(int(number) for number in numbers) if all(map(str.isdigit, numbers)) else protocol
 
 
-def list_connections(call: Call) -> Rows:
+def list_connections(call: VerbCall) -> Rows:
     return listed(call, "user peer_host peer_port state", "connections")
 
 
-def list_channels(call: Call) -> Rows:
+def list_channels(call: VerbCall) -> Rows:
     return listed(call, "pid user consumer_count messages_unacknowledged", "channels")
 
 
-def close_connection(call: Call) -> None:
+def close_connection(call: VerbCall) -> None:
     wanted, explanation = call.arguments
     for connection in call.api.pages("connections", columns=["name", "node"]):
         if wanted in (connection["name"], process(connection)):
@@ -65,7 +65,7 @@ def close_connection(call: Call) -> None:
         raise failed(f'{{:invalid_pid_syntax, "{wanted}"}}')
 
 
-def close_all_connections(call: Call) -> Text:
+def close_all_connections(call: VerbCall) -> Text:
     place = ("connections",) if call.own("global") else ("vhosts", call.vhost, "connections")
     connections = list(call.api.pages(*place, columns=["name", "node"]))
     if call.own("global"):
@@ -76,7 +76,7 @@ def close_all_connections(call: Call) -> Text:
     return Text(f"Closed {len(chosen)} connections")
 
 
-def close_all_user_connections(call: Call) -> None:
+def close_all_user_connections(call: VerbCall) -> None:
     user, explanation = call.arguments
     connections = [
         connection
@@ -86,7 +86,7 @@ def close_all_user_connections(call: Call) -> None:
     _close(call, connections, explanation)
 
 
-def _close(call: Call, connections: list[dict[str, Any]], explanation: str) -> None:
+def _close(call: VerbCall, connections: list[dict[str, Any]], explanation: str) -> None:
     # A header is one line.
     reason = "".join(letter if letter.isprintable() else " " for letter in explanation).encode()
     for number, connection in enumerate(connections):
@@ -96,7 +96,7 @@ def _close(call: Call, connections: list[dict[str, Any]], explanation: str) -> N
             call.api.delete("connections", connection["name"], headers={"X-Reason": reason})
 
 
-def _all_banner(call: Call) -> str:
+def _all_banner(call: VerbCall) -> str:
     place = f"to node {call.node} (across all vhosts)" if call.own("global") else f"in vhost {call.vhost}"
     return f"Closing {call.own('limit', 0) or 'all'} connections {place}, reason: {call.arguments[0]}..."
 

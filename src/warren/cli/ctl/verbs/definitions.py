@@ -8,12 +8,12 @@ import os
 import sys
 from typing import Final
 
-from warren.cli.ctl.failure import DATA_ERROR, USAGE, Misuse, failed
+from warren.cli.ctl.api import DATA_ERROR, USAGE, UsageFailure, failed
 from warren.cli.ctl.terms import compact
-from warren.cli.ctl.verb import Call, Text, Verb
+from warren.cli.ctl.verb import Text, Verb, VerbCall
 
 
-def export_definitions(call: Call) -> Text | None:
+def export_definitions(call: VerbCall) -> Text | None:
     document = compact(call.api.get("definitions"))
     path = call.arguments[0]
     if path == "-":
@@ -27,7 +27,7 @@ def export_definitions(call: Call) -> Text | None:
     return None
 
 
-def import_definitions(call: Call) -> None:
+def import_definitions(call: VerbCall) -> None:
     path = call.arguments[0] if call.arguments else "-"
     try:
         content = sys.stdin.buffer.read() if path == "-" else _content(path)
@@ -45,33 +45,33 @@ def _content(path: str) -> bytes:
         raise failed(f"{path} cannot be read: {error.strerror}", DATA_ERROR) from error
 
 
-def _check_export(call: Call) -> None:
+def _check_export(call: VerbCall) -> None:
     _check_format(call)
     directory = os.path.dirname(call.arguments[0])
     if directory and not os.path.isdir(directory):
-        raise Misuse(DATA_ERROR, f"Bad argument: Directory {directory} does not exist")
+        raise UsageFailure(DATA_ERROR, f"Bad argument: Directory {directory} does not exist")
 
 
-def _check_import(call: Call) -> None:
+def _check_import(call: VerbCall) -> None:
     _check_format(call)
     if call.arguments and call.arguments[0] != "-" and not os.path.exists(call.arguments[0]):
-        raise Misuse(DATA_ERROR, f"Bad argument: File {call.arguments[0]} does not exist")
+        raise UsageFailure(DATA_ERROR, f"Bad argument: File {call.arguments[0]} does not exist")
 
 
-def _check_format(call: Call) -> None:
+def _check_format(call: VerbCall) -> None:
     chosen = str(call.own("format", "json")).lower()
     if chosen == "erlang":
-        raise Misuse(USAGE, "Invalid options for this command:\n--format : erlang")
+        raise UsageFailure(USAGE, "Invalid options for this command:\n--format : erlang")
     if chosen != "json":
-        raise Misuse(DATA_ERROR, "Bad argument: Format should be either json or erlang")
+        raise UsageFailure(DATA_ERROR, "Bad argument: Format should be either json or erlang")
 
 
-def _export_banner(call: Call) -> str:
+def _export_banner(call: VerbCall) -> str:
     path = call.arguments[0]
     return "" if path == "-" else f'Exporting definitions in JSON to a file at "{path}" ...'
 
 
-def _import_banner(call: Call) -> str:
+def _import_banner(call: VerbCall) -> str:
     path = call.arguments[0] if call.arguments else "-"
     place = "standard input" if path == "-" else f'a file at "{path}"'
     return f"Importing definitions in JSON from {place} ..."

@@ -3,26 +3,25 @@
 The words are RabbitMQ's, whose node is an application in a virtual machine: `stop_app` stops the one and leaves the
 other.
 
-Not here: how a node that is stopped is spoken to (`cli.ctl.membership`), the cluster as a whole (`status`).
+Not here: how a node that is stopped is spoken to (`cli.ctl.verb`), the cluster as a whole (`status`).
 """
 
 import time
 from collections.abc import Callable
 from typing import Final
 
-from warren.cli.ctl.failure import (
+from warren.cli.ctl.api import (
     DATA_ERROR,
     SOFTWARE,
     UNAVAILABLE,
-    Declined,
+    ApiRefusal,
     Failure,
-    Misuse,
     TimedOut,
-    Untimely,
+    UsageFailure,
+    WrongNodeState,
     failed,
 )
-from warren.cli.ctl.membership import RUNNING, STOPPED
-from warren.cli.ctl.verb import Call, Text, Verb
+from warren.cli.ctl.verb import RUNNING, STOPPED, Text, Verb, VerbCall
 
 START_PATIENCE_S: Final = 300.0
 POLL_S: Final = 0.1
@@ -31,17 +30,17 @@ ALREADY: Final = "already_member"
 NODE_DOWN: Final = "nodedown"
 
 
-def stop_app(call: Call) -> None:
+def stop_app(call: VerbCall) -> None:
     call.membership.order("stop_app")
     _wait_for(call, STOPPED)
 
 
-def start_app(call: Call) -> None:
+def start_app(call: VerbCall) -> None:
     call.membership.order("start_app")
     _wait_for(call, RUNNING)
 
 
-def _wait_for(call: Call, app: str) -> None:
+def _wait_for(call: VerbCall, app: str) -> None:
     """Until the node is so; one that fails to start is stopped again, and says why."""
     deadline = time.monotonic() + call.timeout_s
     while True:
@@ -57,7 +56,7 @@ def _wait_for(call: Call, app: str) -> None:
         time.sleep(POLL_S)
 
 
-def _state(call: Call) -> str:
+def _state(call: VerbCall) -> str:
     def looked() -> str:
         call.membership.look()
         return call.membership.app
@@ -70,19 +69,19 @@ def _answer_of(question: Callable[[], str]) -> str:
     """Nothing while the node's port passes from one to the other."""
     try:
         return question()
-    except (Declined, TimedOut):
+    except (ApiRefusal, TimedOut):
         raise
     except Failure:
         return ""
 
 
-def join_cluster(call: Call) -> Text | None:
+def join_cluster(call: VerbCall) -> Text | None:
     other = call.arguments[0]
     if other == call.node:
         raise failed(f"Error: cannot cluster node with itself: {other}", SOFTWARE)
     try:
         call.membership.order("join_cluster", node=other, kind="ram" if call.own("ram") else "disc")
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.error == ALREADY:
             return Text(answer.reason)
         if answer.error == NODE_DOWN:
@@ -91,32 +90,32 @@ def join_cluster(call: Call) -> Text | None:
     return None
 
 
-def reset(call: Call) -> None:
+def reset(call: VerbCall) -> None:
     _order(call, "reset")
 
 
-def force_reset(call: Call) -> None:
+def force_reset(call: VerbCall) -> None:
     _order(call, "force_reset")
 
 
-def change_cluster_node_type(call: Call) -> None:
+def change_cluster_node_type(call: VerbCall) -> None:
     _order(call, "change_cluster_node_type", kind=call.arguments[0])
 
 
-def forget_cluster_node(call: Call) -> None:
+def forget_cluster_node(call: VerbCall) -> None:
     _order(call, "forget_cluster_node", node=call.arguments[0], offline=bool(call.own("offline")))
 
 
-def rename_cluster_node(call: Call) -> None:
+def rename_cluster_node(call: VerbCall) -> None:
     old, new = call.arguments
     _order(call, "rename_cluster_node", old=old, new=new)
 
 
-def update_cluster_nodes(call: Call) -> Text:
+def update_cluster_nodes(call: VerbCall) -> Text:
     return Text("Nothing to do: the nodes of a cluster remember each other by themselves", chatty=True)
 
 
-def await_online_nodes(call: Call) -> None:
+def await_online_nodes(call: VerbCall) -> None:
     wanted = int(call.arguments[0])
     deadline = time.monotonic() + call.timeout_s
     while True:
@@ -128,14 +127,14 @@ def await_online_nodes(call: Call) -> None:
         time.sleep(POLL_S)
 
 
-def _order(call: Call, verb: str, **arguments: object) -> None:
+def _order(call: VerbCall, verb: str, **arguments: object) -> None:
     try:
         call.membership.order(verb, **arguments)
-    except Declined as answer:
+    except ApiRefusal as answer:
         raise _in_words(answer) from answer
 
 
-def _in_words(answer: Declined) -> Failure:
+def _in_words(answer: ApiRefusal) -> Failure:
     """As rabbitmqctl prints what a node refuses: an atom and a string."""
     if answer.status != 400 or answer.error in ("", "failed", "bad_request"):
         return answer
@@ -155,36 +154,36 @@ def _no_answer(node: str, reason: str) -> str:
     )
 
 
-def _when_stopped(call: Call) -> None:
+def _when_stopped(call: VerbCall) -> None:
     if call.membership.app != STOPPED:
-        raise Untimely(
+        raise WrongNodeState(
             "this command requires the 'rabbit' app to be stopped on the target node. "
             "Stop it with 'warren ctl stop_app'."
         )
 
 
-def _when_halted(call: Call) -> None:
+def _when_halted(call: VerbCall) -> None:
     if call.membership.app != STOPPED:
-        raise Untimely("this command requires the target node to be stopped.")
+        raise WrongNodeState("this command requires the target node to be stopped.")
 
 
-def _check_forgetting(call: Call) -> None:
+def _check_forgetting(call: VerbCall) -> None:
     if call.own("offline"):
         _when_halted(call)
 
 
-def _check_kind(call: Call) -> None:
+def _check_kind(call: VerbCall) -> None:
     if call.arguments[0] not in KINDS:
-        raise Misuse(DATA_ERROR, "Bad argument: The node type must be either disc or ram.")
+        raise UsageFailure(DATA_ERROR, "Bad argument: The node type must be either disc or ram.")
     _when_stopped(call)
 
 
-def _check_count(call: Call) -> None:
+def _check_count(call: VerbCall) -> None:
     if not call.arguments[0].isdigit() or not int(call.arguments[0]):
-        raise Misuse(DATA_ERROR, "Bad argument: the number of nodes must be a positive whole number")
+        raise UsageFailure(DATA_ERROR, "Bad argument: the number of nodes must be a positive whole number")
 
 
-def _waiting_banner(call: Call) -> str:
+def _waiting_banner(call: VerbCall) -> str:
     wanted, patience_s = call.arguments[0], call.timeout_s
     return (
         f"Will wait for at least {wanted} nodes to join the cluster of {call.node}. Timeout: {patience_s:.0f} seconds."

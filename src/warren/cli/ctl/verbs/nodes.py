@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from warren import __version__
-from warren.cli.ctl.failure import DATA_ERROR, STOPPED, Declined, Failure, Misuse, TimedOut, failed
-from warren.cli.ctl.verb import Call, Text, Verb
+from warren.cli.ctl.api import DATA_ERROR, STOPPED, ApiRefusal, Failure, TimedOut, UsageFailure, failed
+from warren.cli.ctl.verb import Text, Verb, VerbCall
 
 START_PATIENCE_S: Final = 300.0
 POLL_S: Final = 0.2
@@ -19,10 +19,10 @@ LEVELS: Final = ("debug", "info", "warning", "error", "critical", "none")
 SIZE: Final = re.compile(r"\d+\s*([kmgt]i?b?)?$", re.IGNORECASE)
 
 
-def ping(call: Call) -> Text:
+def ping(call: VerbCall) -> Text:
     try:
         call.api.get("whoami")
-    except Declined as answer:
+    except ApiRefusal as answer:
         # its process is there, as with RabbitMQ
         if answer.error != STOPPED:
             raise
@@ -32,12 +32,12 @@ def ping(call: Call) -> Text:
     return Text("Ping succeeded")
 
 
-def _ping_banner(call: Call) -> str:
+def _ping_banner(call: VerbCall) -> str:
     place, limit_ms = call.options.node or call.api.url, int(call.timeout_s * 1000)
     return f"Will ping {place}. This only checks that its HTTP API answers. Timeout: {limit_ms} ms."
 
 
-def await_startup(call: Call) -> None:
+def await_startup(call: VerbCall) -> None:
     deadline = time.monotonic() + call.timeout_s
     while not _answers(call):
         if time.monotonic() >= deadline:
@@ -45,11 +45,11 @@ def await_startup(call: Call) -> None:
         time.sleep(POLL_S)
 
 
-def _answers(call: Call) -> bool:
+def _answers(call: VerbCall) -> bool:
     """Whether the node is there; one that is starting refuses connections, or says 503."""
     try:
         call.api.get("overview", columns="node")
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.status != 503:
             raise
         return False
@@ -60,12 +60,12 @@ def _answers(call: Call) -> bool:
     return True
 
 
-def stop(call: Call) -> None:
+def stop(call: VerbCall) -> None:
     """Ask it to stop; with a pid file, wait until that process is gone."""
     process = _process(call.arguments[0]) if call.arguments else None
     try:
         _stop(call)
-    except Declined:
+    except ApiRefusal:
         raise
     except Failure:
         if not call.own("idempotent"):
@@ -74,10 +74,10 @@ def stop(call: Call) -> None:
         _wait_until_gone(call, lambda: not os.path.exists(f"/proc/{process}"))
 
 
-def _stop(call: Call) -> None:
+def _stop(call: VerbCall) -> None:
     try:
         call.api.post("nodes", call.node, "stop", body={})
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.error == STOPPED:
             call.membership.order("stop")
             return
@@ -86,25 +86,25 @@ def _stop(call: Call) -> None:
         raise
 
 
-def shutdown(call: Call) -> None:
+def shutdown(call: VerbCall) -> None:
     _stop(call)
     call.api.close()
     if not call.own("no-wait"):
         _wait_until_gone(call, lambda: not _answers(call))
 
 
-def drain(call: Call) -> None:
+def drain(call: VerbCall) -> None:
     _tell_balancers(lambda: call.api.put("nodes", call.node, "draining", body={}))
 
 
-def revive(call: Call) -> None:
+def revive(call: VerbCall) -> None:
     _tell_balancers(lambda: call.api.delete("nodes", call.node, "draining"))
 
 
 def _tell_balancers(ask: Callable[[], None]) -> None:
     try:
         ask()
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.status == 405 or answer.error in ("Object Not Found", ""):
             raise failed("this server does not tell load balancers whether it wants clients") from answer
         raise
@@ -118,7 +118,7 @@ def _process(path: str) -> int:
         raise failed(f"{path} is not a file with a process id", DATA_ERROR) from error
 
 
-def _wait_until_gone(call: Call, gone: object) -> None:
+def _wait_until_gone(call: VerbCall, gone: object) -> None:
     assert callable(gone)
     deadline = time.monotonic() + call.timeout_s
     while not gone():
@@ -127,10 +127,10 @@ def _wait_until_gone(call: Call, gone: object) -> None:
         time.sleep(POLL_S)
 
 
-def _stop_banner(call: Call) -> str:
+def _stop_banner(call: VerbCall) -> str:
     try:
         return f"Stopping and halting node {call.node} ..."
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.error != STOPPED:
             raise
         return f"Stopping and halting node {call.membership.node} ..."
@@ -140,58 +140,58 @@ def _stop_banner(call: Call) -> str:
         raise
 
 
-def set_cluster_name(call: Call) -> None:
+def set_cluster_name(call: VerbCall) -> None:
     call.api.put("cluster-name", body={"name": call.arguments[0]})
 
 
-def set_log_level(call: Call) -> None:
+def set_log_level(call: VerbCall) -> None:
     level, *category = call.arguments
     _put_setting(call, "log-levels", category[0] if category else "default", {"level": level})
 
 
-def _check_level(call: Call) -> None:
+def _check_level(call: VerbCall) -> None:
     if call.arguments[0] not in LEVELS:
         raise failed(f"level {call.arguments[0]} is not supported. Try one of {', '.join(LEVELS)}")
 
 
-def _level_banner(call: Call) -> str:
+def _level_banner(call: VerbCall) -> str:
     level, *category = call.arguments
     return f'Setting log level{f" of {category[0]}" if category else ""} to "{level}" ...'
 
 
-def set_vm_memory_high_watermark(call: Call) -> None:
+def set_vm_memory_high_watermark(call: VerbCall) -> None:
     kind, value = _watermark(call)
     _put_setting(call, "settings", f"vm_memory_high_watermark.{kind}", {"value": value})
 
 
-def set_disk_free_limit(call: Call) -> None:
+def set_disk_free_limit(call: VerbCall) -> None:
     kind, value = _disk_limit(call)
     _put_setting(call, "settings", f"disk_free_limit.{kind}", {"value": value})
 
 
-def _watermark(call: Call) -> tuple[str, str | float]:
+def _watermark(call: VerbCall) -> tuple[str, str | float]:
     """A fraction of memory between nothing and all of it, or `absolute` and a size."""
     if len(call.arguments) == 2:
         return _absolute(call, "absolute")
     fraction = _fraction(call.arguments[0])
     if not 0 <= fraction <= 1:
-        raise Misuse(DATA_ERROR, "Bad argument: The threshold should be a fraction between 0.0 and 1.0")
+        raise UsageFailure(DATA_ERROR, "Bad argument: The threshold should be a fraction between 0.0 and 1.0")
     return "relative", fraction
 
 
-def _disk_limit(call: Call) -> tuple[str, str | float]:
+def _disk_limit(call: VerbCall) -> tuple[str, str | float]:
     """A size, or `mem_relative` and a factor of memory."""
     if len(call.arguments) == 1:
         return _absolute(call, "")
     if call.arguments[0] != "mem_relative":
-        raise Misuse(DATA_ERROR, "Bad argument.")
+        raise UsageFailure(DATA_ERROR, "Bad argument.")
     return "relative", _fraction(call.arguments[1])
 
 
-def _absolute(call: Call, word: str) -> tuple[str, str]:
+def _absolute(call: VerbCall, word: str) -> tuple[str, str]:
     *before, size = call.arguments
     if before != ([word] if word else []) or not SIZE.match(size):
-        raise Misuse(DATA_ERROR, "Bad argument.")
+        raise UsageFailure(DATA_ERROR, "Bad argument.")
     return "absolute", size
 
 
@@ -199,29 +199,29 @@ def _fraction(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise Misuse(DATA_ERROR, "Bad argument.") from error
+        raise UsageFailure(DATA_ERROR, "Bad argument.") from error
 
 
-def _put_setting(call: Call, kind: str, name: str, body: dict[str, object]) -> None:
+def _put_setting(call: VerbCall, kind: str, name: str, body: dict[str, object]) -> None:
     try:
         call.api.put("warren", kind, name, body=body)
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.status in (404, 405) and answer.error in ("Object Not Found", ""):
             raise failed("this server does not let this be changed over HTTP") from answer
         raise
 
 
-def _watermark_banner(call: Call) -> str:
+def _watermark_banner(call: VerbCall) -> str:
     *kind, value = call.arguments
     return f"Setting memory threshold on {call.node} to {value}{' bytes' if kind else ''} ..."
 
 
-def _disk_banner(call: Call) -> str:
+def _disk_banner(call: VerbCall) -> str:
     *kind, value = call.arguments
     return f"Setting disk free limit on {call.node} to {value} {'times the total RAM' if kind else 'bytes'} ..."
 
 
-def version(call: Call) -> Text:
+def version(call: VerbCall) -> Text:
     return Text(__version__)
 
 

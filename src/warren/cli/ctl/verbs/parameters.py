@@ -1,14 +1,19 @@
 """Parameters of the run time: those of a virtual host and the global ones.
 
 Not here: policies (`policies`) and limits (`users`, `vhosts`), which have verbs of their own.
+
+Policies and operator policies: the same verbs, on two lists.
+
+Not here: what a policy does (`policy`); the server says what is wrong with one.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
-from warren.cli.ctl.failure import Declined, failed, no_such_vhost
+from warren.cli.ctl.api import ApiRefusal, failed, no_such_vhost
 from warren.cli.ctl.terms import compact
-from warren.cli.ctl.verb import Call, Rows, Verb
+from warren.cli.ctl.verb import Rows, Verb, VerbCall, VerbResult
 
 LISTS_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]"
 
@@ -21,15 +26,15 @@ def decoded(text: str) -> Any:
         raise failed("JSON decoding error. Reason: badarg") from error
 
 
-def require_vhost(call: Call) -> None:
+def require_vhost(call: VerbCall) -> None:
     if call.api.find("vhosts", call.vhost) is None:
         raise no_such_vhost(call.vhost)
 
 
-def put_parameter(call: Call, component: str, name: str, value: object) -> None:
+def put_parameter(call: VerbCall, component: str, name: str, value: object) -> None:
     try:
         call.api.put("parameters", component, call.vhost, name, body={"value": value})
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.status == 404:
             raise no_such_vhost(call.vhost) from answer
         raise
@@ -40,12 +45,12 @@ def shown_limits(limits: Any) -> str:
     return compact(dict(sorted(limits.items())) if isinstance(limits, dict) else {})
 
 
-def remove(call: Call, *place: str) -> None:
+def remove(call: VerbCall, *place: str) -> None:
     if not call.api.remove(*place):
         raise failed("Parameter does not exist")
 
 
-def list_parameters(call: Call) -> Rows:
+def list_parameters(call: VerbCall) -> Rows:
     require_vhost(call)
     rows = [
         {"component": row["component"], "name": row["name"], "value": compact(row["value"])}
@@ -55,27 +60,27 @@ def list_parameters(call: Call) -> Rows:
     return Rows(["component", "name", "value"], rows)
 
 
-def set_parameter(call: Call) -> None:
+def set_parameter(call: VerbCall) -> None:
     component, name, text = call.arguments
     put_parameter(call, component, name, decoded(text))
 
 
-def clear_parameter(call: Call) -> None:
+def clear_parameter(call: VerbCall) -> None:
     component, name = call.arguments
     remove(call, "parameters", component, call.vhost, name)
 
 
-def list_global_parameters(call: Call) -> Rows:
+def list_global_parameters(call: VerbCall) -> Rows:
     rows = [{"name": row["name"], "value": compact(row["value"])} for row in call.api.get("global-parameters")]
     return Rows(["name", "value"], rows)
 
 
-def set_global_parameter(call: Call) -> None:
+def set_global_parameter(call: VerbCall) -> None:
     name, text = call.arguments
     call.api.put("global-parameters", name, body={"value": decoded(text)})
 
 
-def clear_global_parameter(call: Call) -> None:
+def clear_global_parameter(call: VerbCall) -> None:
     remove(call, "global-parameters", call.arguments[0])
 
 
@@ -130,6 +135,115 @@ VERBS: Final = [
         "<name>",
         "clear_global_parameter site",
         'Clearing global runtime parameter "{0}" ...',
+        (1, 1),
+    ),
+]
+
+
+POLICY_COLUMNS: Final = ["vhost", "name", "pattern", "apply-to", "definition", "priority"]
+SET_USAGE: Final = "[--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>"
+
+
+def _lists(kind: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> Rows:
+        require_vhost(call)
+        policies = call.api.get(kind, call.vhost)
+        return Rows(POLICY_COLUMNS, [{**policy, "definition": compact(policy["definition"])} for policy in policies])
+
+    return run
+
+
+def _sets(kind: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        name, pattern, text = call.arguments
+        definition = decoded(text)
+        body = {
+            "pattern": pattern,
+            "definition": definition,
+            "priority": call.own("priority", 0),
+            "apply-to": call.own("apply-to", "all"),
+        }
+        try:
+            call.api.put(kind, call.vhost, name, body=body)
+        except ApiRefusal as answer:
+            if answer.status == 404:
+                raise no_such_vhost(call.vhost) from answer
+            raise
+
+    return run
+
+
+def _clears(kind: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        remove(call, kind, call.vhost, call.arguments[0])
+
+    return run
+
+
+def _set_banner(what: str) -> Callable[[VerbCall], str]:
+    def banner(call: VerbCall) -> str:
+        name, pattern, text = call.arguments
+        return (
+            f'Setting {what} "{name}" for pattern "{pattern}" to "{text}" with priority "{call.own("priority", 0)}" '
+            f'for vhost "{call.vhost}" ...'
+        )
+
+    return banner
+
+
+POLICY_VERBS: Final = [
+    Verb(
+        "list_policies",
+        "Lists the policies of a virtual host",
+        _lists("policies"),
+        LISTS_USAGE,
+        "list_policies -p /",
+        'Listing policies for vhost "{vhost}" ...',
+    ),
+    Verb(
+        "set_policy",
+        "Sets a policy for the queues and exchanges that match a pattern",
+        _sets("policies"),
+        SET_USAGE,
+        """set_policy --priority 1 --apply-to queues short '^orders' '{"max-length": 1000}'""",
+        _set_banner("policy"),
+        (3, 3),
+        {"priority": int, "apply-to": str},
+    ),
+    Verb(
+        "clear_policy",
+        "Clears a policy",
+        _clears("policies"),
+        "[--vhost <vhost>] <name>",
+        "clear_policy short",
+        'Clearing policy "{0}" on vhost "{vhost}" ...',
+        (1, 1),
+    ),
+    Verb(
+        "list_operator_policies",
+        "Lists the operator policies of a virtual host",
+        _lists("operator-policies"),
+        LISTS_USAGE,
+        "list_operator_policies -p /",
+        'Listing operator policy overrides for vhost "{vhost}" ...',
+    ),
+    Verb(
+        "set_operator_policy",
+        "Sets a policy that bounds what the other policies and arguments allow",
+        _sets("operator-policies"),
+        SET_USAGE,
+        """set_operator_policy ceiling '.*' '{"max-length": 100000}'""",
+        _set_banner("operator policy override"),
+        (3, 3),
+        {"priority": int, "apply-to": str},
+    ),
+    Verb(
+        "clear_operator_policy",
+        "Clears an operator policy",
+        _clears("operator-policies"),
+        "[--vhost <vhost>] <name>",
+        "clear_operator_policy ceiling",
+        'Clearing operator policy "{0}" on vhost "{vhost}" ...',
         (1, 1),
     ),
 ]

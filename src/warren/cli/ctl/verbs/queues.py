@@ -1,15 +1,28 @@
 """Queues: list, purge, delete, synchronise.
 
 Not here: exchanges, bindings and consumers (`topology`).
+
+A queue is made: `add_queue`, which rabbitmqctl does not have.
+
+What follows the name is `field=value`, as rabbitmqadmin writes it. `mirroring` says in one JSON document whether the
+queue is mirrored, and which others it copies. That becomes arguments of the declaration, the plainest that say so: a
+client which declares the queue in the usual words finds it.
+
+Not here: whether the arguments can be accepted, which the server says; the other verbs of queues (`queues`).
+
+Streams: how far groups and consumers with a name have come.
+
+Not here: streams among the queues (`verbs.queues`).
 """
 
+import json
 from typing import Any, Final
 
-from warren.cli.ctl.failure import USAGE, Declined, failed
-from warren.cli.ctl.terms import Atom, Table, pid
-from warren.cli.ctl.verb import MANY, Call, Rows, Source, Text, Verb, listed, same
+from warren.cli.ctl.api import USAGE, ApiRefusal, UsageFailure, failed, no_such_vhost
+from warren.cli.ctl.terms import Atom, TermTable, pid
+from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, listed, same
 
-COLUMNS: Final[dict[str, Source]] = {
+COLUMNS: Final[dict[str, ColumnSource]] = {
     **same(
         "auto_delete committed_offset consumer_capacity consumer_utilisation consumers disk_bytes durable"
         " exclusive exclusive_consumer_tag first_offset head_message_timestamp leader members memory"
@@ -18,23 +31,23 @@ COLUMNS: Final[dict[str, Source]] = {
         " messages_ready_ram messages_unacknowledged messages_unacknowledged_ram name online operator_policy"
         " policy segments"
     ),
-    "arguments": Source(("arguments",), lambda queue: Table(queue.get("arguments") or {})),
-    "disk_reads": Source(("backing_queue_status",), lambda queue: _kept(queue, "disk_reads")),
-    "disk_writes": Source(("backing_queue_status",), lambda queue: _kept(queue, "disk_writes")),
-    "effective_policy_definition": Source(
+    "arguments": ColumnSource(("arguments",), lambda queue: TermTable(queue.get("arguments") or {})),
+    "disk_reads": ColumnSource(("backing_queue_status",), lambda queue: _kept(queue, "disk_reads")),
+    "disk_writes": ColumnSource(("backing_queue_status",), lambda queue: _kept(queue, "disk_writes")),
+    "effective_policy_definition": ColumnSource(
         ("effective_policy_definition",), lambda queue: queue.get("effective_policy_definition") or {}
     ),
-    "exclusive_consumer_pid": Source((), lambda queue: None),
-    "owner_pid": Source(("owner_pid_details", "node"), lambda queue: _owner(queue)),
-    "pid": Source(("node", "name", "type"), lambda queue: _process(queue, queue.get("node"))),
-    "slave_pids": Source(("slave_nodes", "name"), lambda queue: _mirrors(queue, "slave_nodes")),
-    "recoverable_slaves": Source(("recoverable_slaves",), lambda queue: _nodes(queue, "recoverable_slaves")),
-    "state": Source(("state", "sync_messages"), lambda queue: _state(queue)),
-    "sync_progress": Source(("sync_percent", "sync_seconds_left"), lambda queue: _progress(queue)),
-    "synchronised_slave_pids": Source(
+    "exclusive_consumer_pid": ColumnSource((), lambda queue: None),
+    "owner_pid": ColumnSource(("owner_pid_details", "node"), lambda queue: _owner(queue)),
+    "pid": ColumnSource(("node", "name", "type"), lambda queue: _process(queue, queue.get("node"))),
+    "slave_pids": ColumnSource(("slave_nodes", "name"), lambda queue: _mirrors(queue, "slave_nodes")),
+    "recoverable_slaves": ColumnSource(("recoverable_slaves",), lambda queue: _nodes(queue, "recoverable_slaves")),
+    "state": ColumnSource(("state", "sync_messages"), lambda queue: _state(queue)),
+    "sync_progress": ColumnSource(("sync_percent", "sync_seconds_left"), lambda queue: _progress(queue)),
+    "synchronised_slave_pids": ColumnSource(
         ("synchronised_slave_nodes", "name"), lambda queue: _mirrors(queue, "synchronised_slave_nodes")
     ),
-    "type": Source(("type",), lambda queue: Atom(queue.get("type") or "")),
+    "type": ColumnSource(("type",), lambda queue: Atom(queue.get("type") or "")),
 }
 BAR_CELLS: Final = 20
 REACHABLE: Final = ("running", "syncing", "live", "idle", "flow")
@@ -77,11 +90,11 @@ def _progress(queue: dict[str, Any]) -> Atom | None:
     return Atom(f"[{'#' * filled}{'.' * (BAR_CELLS - filled)}] {percent:.0f} %{estimate}")
 
 
-def list_queues(call: Call) -> Rows:
+def list_queues(call: VerbCall) -> Rows:
     return listed(call, "name messages", "queues", call.vhost, lists=_wanted(call), needs=("node", "state"))
 
 
-def list_unresponsive_queues(call: Call) -> Rows:
+def list_unresponsive_queues(call: VerbCall) -> Rows:
     """Those whose home is away, or does not answer."""
 
     def unresponsive(queue: dict[str, Any]) -> bool:
@@ -90,7 +103,7 @@ def list_unresponsive_queues(call: Call) -> Rows:
     return listed(call, "name", "queues", call.vhost, lists=unresponsive, needs=("node", "state"))
 
 
-def _wanted(call: Call) -> Any:
+def _wanted(call: VerbCall) -> Any:
     """Which queues `--online`, `--offline` and `--local` leave."""
     here = call.node if call.own("local") else None
     states = [bool(call.own("online")), bool(call.own("offline"))]
@@ -103,10 +116,10 @@ def _wanted(call: Call) -> Any:
     return wanted
 
 
-def purge_queue(call: Call) -> None:
+def purge_queue(call: VerbCall) -> None:
     try:
         call.api.delete("queues", call.vhost, call.arguments[0], "contents")
-    except Declined as answer:
+    except ApiRefusal as answer:
         if answer.status == 404:
             raise failed("not_found") from answer
         if "not supported" in answer.reason:
@@ -114,7 +127,7 @@ def purge_queue(call: Call) -> None:
         raise
 
 
-def delete_queue(call: Call) -> Text:
+def delete_queue(call: VerbCall) -> Text:
     place = ("queues", call.vhost, call.arguments[0])
     queue = call.api.find(*place, columns="messages_ready")
     if queue is None:
@@ -122,12 +135,12 @@ def delete_queue(call: Call) -> Text:
     conditions = {name: "true" for name in ("if-empty", "if-unused") if call.own(name)}
     try:
         call.api.delete(*place, query=conditions)
-    except Declined as answer:
+    except ApiRefusal as answer:
         raise _not_deleted(answer) from answer
     return Text(f"Queue was successfully deleted with {queue.get('messages_ready', 0)} ready messages")
 
 
-def _not_deleted(answer: Declined) -> Exception:
+def _not_deleted(answer: ApiRefusal) -> Exception:
     if answer.status == 404:
         return failed("Queue not found", USAGE)
     if answer.reason.endswith("in use"):
@@ -135,34 +148,34 @@ def _not_deleted(answer: Declined) -> Exception:
     return failed("Queue is not empty", USAGE) if answer.reason.endswith("not empty") else answer
 
 
-def _delete_banner(call: Call) -> str:
+def _delete_banner(call: VerbCall) -> str:
     conditions = [f"if queue is {name[3:]}" for name in ("if-empty", "if-unused") if call.own(name)]
     return " ".join(
         filter(None, [f"Deleting queue '{call.arguments[0]}' on vhost '{call.vhost}'", " and ".join(conditions), "..."])
     )
 
 
-def sync_queue(call: Call) -> None:
+def sync_queue(call: VerbCall) -> None:
     if "slave_nodes" not in _mirrored(call):
         raise failed("not_mirrored")
     call.api.post("queues", call.vhost, call.arguments[0], "actions", body={"action": "sync"})
 
 
-def cancel_sync_queue(call: Call) -> Text | None:
+def cancel_sync_queue(call: VerbCall) -> Text | None:
     if "syncing" not in str(_mirrored(call).get("state")):
         return Text("not_syncing")
     call.api.post("queues", call.vhost, call.arguments[0], "actions", body={"action": "cancel_sync"})
     return None
 
 
-def _mirrored(call: Call) -> dict[str, Any]:
+def _mirrored(call: VerbCall) -> dict[str, Any]:
     queue: dict[str, Any] | None = call.api.find("queues", call.vhost, call.arguments[0])
     if queue is None:
         raise failed("not_found")
     return queue
 
 
-def queue_story(call: Call) -> Rows:
+def queue_story(call: VerbCall) -> Rows:
     """What happened to a mirrored queue of late, the latest last, as the log has it."""
     ring = _mirrored(call).get("ring")
     if ring is None:
@@ -246,5 +259,135 @@ REPLICATION: Final = [
         "queue_story orders",
         "Story of queue '{0}' in vhost '{vhost}' ...",
         (1, 1),
+    ),
+]
+
+
+FLAGS: Final = ("durable", "auto_delete")
+DOCUMENTS: Final = ("arguments", "mirroring")
+TRUTHS: Final = {"true": True, "false": False}
+MIRRORING_KEYS: Final = {"copies", "mirrored"}
+COPY_KEYS: Final = {"src_name", "routing_key"}
+
+
+def add_queue(call: VerbCall) -> None:
+    try:
+        call.api.put("queues", call.vhost, call.arguments[0], body=_body(call))
+    except ApiRefusal as answer:
+        if answer.status == 404:
+            raise no_such_vhost(call.vhost) from answer
+        raise
+
+
+def check_add_queue(call: VerbCall) -> None:
+    if not call.arguments[0]:
+        raise UsageFailure(USAGE, "the name of a queue must not be empty")
+    _body(call)
+
+
+def _body(call: VerbCall) -> dict[str, Any]:
+    """The declaration as the HTTP API takes it."""
+    given: dict[str, Any] = {}
+    for word in call.arguments[1:]:
+        name, equals, text = word.partition("=")
+        if not equals or name not in (*FLAGS, *DOCUMENTS):
+            raise UsageFailure(
+                USAGE, f"expected one of {', '.join((*FLAGS, *DOCUMENTS))} with = and a value, got '{word}'"
+            )
+        if name in given:
+            raise UsageFailure(USAGE, f"{name} is given twice")
+        given[name] = _flag(name, text) if name in FLAGS else _document(name, text)
+    arguments, mirroring = given.get("arguments", {}), _mirroring_arguments(given.get("mirroring", {}))
+    twice = sorted(set(arguments) & set(mirroring))
+    if twice:
+        raise UsageFailure(USAGE, f"both arguments and mirroring say {', '.join(twice)}")
+    return {
+        "durable": given.get("durable", True),
+        "auto_delete": given.get("auto_delete", False),
+        "arguments": {**arguments, **mirroring},
+    }
+
+
+def _flag(name: str, text: str) -> bool:
+    if text not in TRUTHS:
+        raise UsageFailure(USAGE, f"{name} must be true or false, not '{text}'")
+    return TRUTHS[text]
+
+
+def _document(name: str, text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageFailure(USAGE, f"{name} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UsageFailure(USAGE, f"{name} must be a JSON object")
+    return document
+
+
+def _mirroring_arguments(mirroring: dict[str, Any]) -> dict[str, Any]:
+    _refuse_unknown("mirroring", mirroring, MIRRORING_KEYS)
+    arguments: dict[str, Any] = {}
+    if "mirrored" in mirroring:
+        arguments["mirrored"] = mirroring["mirrored"]
+    copies = mirroring.get("copies", [])
+    if not isinstance(copies, list):
+        raise UsageFailure(USAGE, 'copies of mirroring must be a list, such as [{"src_name": "orders"}]')
+    for copy in copies:
+        if not isinstance(copy, dict) or "src_name" not in copy:
+            raise UsageFailure(USAGE, "each of the copies must be an object with a src_name")
+        _refuse_unknown("copies", copy, COPY_KEYS)
+    if len(copies) == 1:
+        arguments["x-copy-from"] = copies[0]["src_name"]
+        if "routing_key" in copies[0]:
+            arguments["x-copy-routing-key"] = copies[0]["routing_key"]
+    elif copies:
+        arguments["x-copy-from"] = copies
+    return arguments
+
+
+def _refuse_unknown(what: str, document: dict[str, Any], known: set[str]) -> None:
+    unknown = sorted(set(document) - known)
+    if unknown:
+        raise UsageFailure(USAGE, f"{what} may have {' and '.join(sorted(known))}, but not {', '.join(unknown)}")
+
+
+ADD: Final = Verb(
+    "add_queue",
+    "Adds a queue, which may be mirrored and copy other queues",
+    add_queue,
+    "[--vhost <vhost>] <queue> [durable=true|false] [auto_delete=true|false] [arguments=<json>] [mirroring=<json>]",
+    """add_queue audit mirroring='{"copies": [{"src_name": "orders", "routing_key": "eu.#"}], "mirrored": true}'""",
+    "Adding queue '{0}' to vhost '{vhost}' ...",
+    (1, 5),
+    check=check_add_queue,
+)
+
+
+STREAM_GROUP_COLUMNS: Final[dict[str, ColumnSource]] = {
+    **same("stream partition queue node name offset end lag active"),
+    "members": ColumnSource(
+        ("members",), lambda row: ", ".join(_member(member) for member in row.get("members") or [])
+    ),
+}
+
+
+def _member(member: dict[str, Any]) -> str:
+    return f"{member['name']} ({member['state']})"
+
+
+def list_stream_groups(call: VerbCall) -> Rows:
+    return listed(call, "stream partition name offset lag active members", "stream", "groups", call.vhost)
+
+
+STREAM_VERBS: Final = [
+    Verb(
+        "list_stream_groups",
+        "Lists the groups and named consumers of streams: how far each has come, and who reads which partition",
+        list_stream_groups,
+        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
+        "list_stream_groups stream partition name lag active",
+        "Listing groups of streams in vhost {vhost} ...",
+        (0, MANY),
+        columns=STREAM_GROUP_COLUMNS,
     ),
 ]

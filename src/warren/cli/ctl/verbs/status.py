@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
-from warren.cli.ctl.failure import USAGE, Misuse, failed
+from warren.cli.ctl.api import USAGE, UsageFailure, failed
+from warren.cli.ctl.command_line import heading
 from warren.cli.ctl.terms import Atom, erlang
-from warren.cli.ctl.usage import heading
-from warren.cli.ctl.verb import Call, Text, Verb
+from warren.cli.ctl.verb import Text, Verb, VerbCall
 
 PURPOSES: Final = {
     "amqp": "AMQP 0-9-1 and AMQP 1.0",
@@ -37,12 +37,12 @@ UNITS: Final = {
 Facts = dict[str, Any]
 
 
-def status(call: Call) -> Text:
+def status(call: VerbCall) -> Text:
     facts = node_facts(call)
     return Text(_sections(_status_sections(facts, str(call.own("unit", "gb")))), facts)
 
 
-def node_facts(call: Call) -> Facts:
+def node_facts(call: VerbCall) -> Facts:
     """The document of `status`."""
     node = call.api.get("nodes", call.node)
     overview = call.api.get("overview")
@@ -203,7 +203,7 @@ def _sections(sections: list[tuple[str, list[str]]]) -> str:
     return "\n\n".join("\n".join([heading(title, sys.stdout), "", *lines]) for title, lines in sections)
 
 
-def cluster_status(call: Call) -> Text:
+def cluster_status(call: VerbCall) -> Text:
     nodes, overview = call.api.get("nodes"), call.api.get("overview")
     running = [node for node in nodes if node.get("running", True)]
     witnesses = [node["name"] for node in nodes if node.get("witness")]
@@ -274,7 +274,7 @@ def _cluster_sections(facts: Facts) -> list[tuple[str, list[str]]]:
     return [(title, lines) for title, lines in sections if lines]
 
 
-def environment(call: Call) -> Text:
+def environment(call: VerbCall) -> Text:
     settings = call.api.find("warren", "settings")
     if settings is None:
         raise failed("this server does not tell its settings over HTTP")
@@ -282,10 +282,10 @@ def environment(call: Call) -> Text:
     return Text(f"[{{warren,\n    [{lines}]}}]", {"warren": settings})
 
 
-def _check_unit(call: Call) -> None:
+def _check_unit(call: VerbCall) -> None:
     unit = call.own("unit", "gb")
     if unit.lower() not in UNITS:
-        raise Misuse(USAGE, f"unit '{unit}' is not supported. Please use one of: {', '.join(UNITS)}")
+        raise UsageFailure(USAGE, f"unit '{unit}' is not supported. Please use one of: {', '.join(UNITS)}")
 
 
 VERBS: Final = [

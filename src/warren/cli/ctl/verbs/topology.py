@@ -5,28 +5,28 @@ Not here: queues (`queues`).
 
 from typing import Any, Final
 
-from warren.cli.ctl.terms import Atom, Table, pid
-from warren.cli.ctl.verb import MANY, Call, Rows, Source, Verb, listed, same
+from warren.cli.ctl.terms import Atom, TermTable, pid
+from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Verb, VerbCall, listed, same
 
-ARGUMENTS: Final = Source(("arguments",), lambda item: Table(item.get("arguments") or {}))
-EXCHANGE_COLUMNS: Final[dict[str, Source]] = {
+ARGUMENTS: Final = ColumnSource(("arguments",), lambda item: TermTable(item.get("arguments") or {}))
+EXCHANGE_COLUMNS: Final[dict[str, ColumnSource]] = {
     **same("auto_delete durable internal name policy"),
     "arguments": ARGUMENTS,
-    "type": Source(("type",), lambda exchange: Atom(exchange["type"])),
+    "type": ColumnSource(("type",), lambda exchange: Atom(exchange["type"])),
 }
-BINDING_COLUMNS: Final[dict[str, Source]] = {
-    "source_name": Source(("source",), lambda binding: binding["source"]),
-    "source_kind": Source((), lambda binding: Atom("exchange")),
-    "destination_name": Source(("destination",), lambda binding: binding["destination"]),
-    "destination_kind": Source(("destination_type",), lambda binding: Atom(binding["destination_type"])),
+BINDING_COLUMNS: Final[dict[str, ColumnSource]] = {
+    "source_name": ColumnSource(("source",), lambda binding: binding["source"]),
+    "source_kind": ColumnSource((), lambda binding: Atom("exchange")),
+    "destination_name": ColumnSource(("destination",), lambda binding: binding["destination"]),
+    "destination_kind": ColumnSource(("destination_type",), lambda binding: Atom(binding["destination_type"])),
     **same("routing_key"),
     "arguments": ARGUMENTS,
 }
-CONSUMER_COLUMNS: Final[dict[str, Source]] = {
+CONSUMER_COLUMNS: Final[dict[str, ColumnSource]] = {
     **same("ack_required active activity_status consumer_tag prefetch_count"),
     "arguments": ARGUMENTS,
-    "channel_pid": Source(("channel_details",), lambda consumer: _channel(consumer)),
-    "queue_name": Source(("queue",), lambda consumer: consumer["queue"]["name"]),
+    "channel_pid": ColumnSource(("channel_details",), lambda consumer: _channel(consumer)),
+    "queue_name": ColumnSource(("queue",), lambda consumer: consumer["queue"]["name"]),
 }
 
 
@@ -35,16 +35,16 @@ def _channel(consumer: dict[str, Any]) -> Atom | None:
     return pid(details.get("node"), details.get("name"))
 
 
-def list_exchanges(call: Call) -> Rows:
+def list_exchanges(call: VerbCall) -> Rows:
     return listed(call, "name type", "exchanges", call.vhost)
 
 
-def list_bindings(call: Call) -> Rows:
+def list_bindings(call: VerbCall) -> Rows:
     default = "source_name source_kind destination_name destination_kind routing_key arguments"
     return listed(call, default, "bindings", call.vhost, needs=("source",))
 
 
-def list_consumers(call: Call) -> Rows:
+def list_consumers(call: VerbCall) -> Rows:
     default = "queue_name channel_pid consumer_tag ack_required prefetch_count active arguments"
     return listed(call, default, "consumers", call.vhost)
 

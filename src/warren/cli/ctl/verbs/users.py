@@ -3,6 +3,10 @@
 Over HTTP a user is put as a whole, so a verb that changes one part reads the rest first and writes it back.
 
 Not here: what users may do (`permissions`); the server hashes the passwords it is given.
+
+What users may do where: permissions, and topic permissions of exchanges.
+
+Not here: the users themselves (`users`).
 """
 
 import base64
@@ -10,8 +14,8 @@ import hashlib
 import os
 from typing import Any, Final
 
-from warren.cli.ctl.failure import DATA_ERROR, NO_SUCH_USER, SOFTWARE, Declined, Failure, failed
-from warren.cli.ctl.verb import MANY, Call, Rows, Text, Verb, no_empty_name
+from warren.cli.ctl.api import DATA_ERROR, NO_SUCH_USER, SOFTWARE, ApiRefusal, Failure, failed, no_such_vhost
+from warren.cli.ctl.verb import MANY, Rows, Text, Verb, VerbCall, no_empty_name
 from warren.cli.ctl.verbs.parameters import decoded, shown_limits
 
 LIMITS: Final = ("max-connections", "max-channels")
@@ -21,7 +25,7 @@ WELCOME: Final = (
 )
 
 
-def _user(call: Call, name: str) -> dict[str, Any]:
+def _user(call: VerbCall, name: str) -> dict[str, Any]:
     user: dict[str, Any] | None = call.api.find("users", name)
     if user is None:
         raise failed(f'User "{name}" does not exist', NO_SUCH_USER)
@@ -33,7 +37,7 @@ def unknown_user(name: str) -> Failure:
     return failed(f'{{:no_such_user, "{name}"}}')
 
 
-def list_users(call: Call) -> Rows:
+def list_users(call: VerbCall) -> Rows:
     users = call.api.get("users")
     return Rows(["user", "tags"], [{"user": user["name"], "tags": _tags(user)} for user in users])
 
@@ -43,7 +47,7 @@ def _tags(user: dict[str, Any]) -> list[str]:
     return tags if isinstance(tags, list) else [tag.strip() for tag in tags.split(",")]
 
 
-def add_user(call: Call) -> Text:
+def add_user(call: VerbCall) -> Text:
     name = call.arguments[0]
     password = call.password(1, DATA_ERROR)
     if call.api.find("users", name) is not None:
@@ -52,19 +56,19 @@ def add_user(call: Call) -> Text:
     return Text(WELCOME, {"message": WELCOME, "node": call.node, "status": "ok"}, chatty=True)
 
 
-def delete_user(call: Call) -> None:
+def delete_user(call: VerbCall) -> None:
     if not call.api.remove("users", call.arguments[0]):
         raise failed(f'User "{call.arguments[0]}" does not exist', NO_SUCH_USER)
 
 
-def change_password(call: Call) -> None:
+def change_password(call: VerbCall) -> None:
     name = call.arguments[0]
     password = call.password(1, SOFTWARE)
     tags = ",".join(_tags(_user(call, name)))
     call.api.put("users", name, body={"password": password, "tags": tags})
 
 
-def clear_password(call: Call) -> None:
+def clear_password(call: VerbCall) -> None:
     name = call.arguments[0]
     user = call.api.find("users", name)
     if user is None:
@@ -72,7 +76,7 @@ def clear_password(call: Call) -> None:
     call.api.put("users", name, body={"password_hash": "", "tags": ",".join(_tags(user))})
 
 
-def authenticate_user(call: Call) -> Text:
+def authenticate_user(call: VerbCall) -> Text:
     name = call.arguments[0]
     if not call.api.accepts(name, call.password(1, DATA_ERROR)):
         sentence = f"Error: failed to authenticate user \"{name}\"\nuser '{name}' - invalid credentials"
@@ -80,21 +84,21 @@ def authenticate_user(call: Call) -> Text:
     return Text("Success")
 
 
-def set_user_tags(call: Call) -> None:
+def set_user_tags(call: VerbCall) -> None:
     name, *tags = call.arguments
     user = _user(call, name)
     kept = {key: user[key] for key in ("password_hash", "hashing_algorithm") if user.get(key) is not None}
     call.api.put("users", name, body={**kept, "tags": ",".join(tags)})
 
 
-def hash_password(call: Call) -> Text:
+def hash_password(call: VerbCall) -> Text:
     """The salted SHA-256 hash that definitions carry."""
     salt = os.urandom(4)
     digest = hashlib.sha256(salt + call.password(0, DATA_ERROR).encode()).digest()
     return Text(base64.b64encode(salt + digest).decode())
 
 
-def list_user_limits(call: Call) -> Rows | Text:
+def list_user_limits(call: VerbCall) -> Rows | Text:
     if call.own("global"):
         limits = call.api.get("user-limits")
         return Rows(["user", "limits"], [{"user": row["user"], "limits": shown_limits(row["value"])} for row in limits])
@@ -105,7 +109,7 @@ def list_user_limits(call: Call) -> Rows | Text:
     return Text(shown_limits(rows[0]["value"] if rows else {}))
 
 
-def set_user_limits(call: Call) -> None:
+def set_user_limits(call: VerbCall) -> None:
     user, text = call.arguments
     limits = decoded(text)
     if not isinstance(limits, dict):
@@ -116,11 +120,11 @@ def set_user_limits(call: Call) -> None:
     for name, value in sorted(limits.items(), key=lambda limit: (limit[0] in LIMITS, type(limit[1]) is int)):
         try:
             call.api.put("user-limits", user, name, body={"value": value})
-        except Declined as answer:
+        except ApiRefusal as answer:
             raise failed(answer.reason.removeprefix("Validation failed\n\n").rstrip("\n")) from answer
 
 
-def clear_user_limits(call: Call) -> None:
+def clear_user_limits(call: VerbCall) -> None:
     user, limit = call.arguments
     if call.api.find("users", user) is None:
         raise unknown_user(user)
@@ -238,5 +242,164 @@ VERBS: Final = [
             else f'Clearing "{call.arguments[1]}" limit for user "{call.arguments[0]}" ...'
         ),
         (2, 2),
+    ),
+]
+
+
+LISTS_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]"
+
+
+def _listed(call: VerbCall, kind: str, columns: str) -> Rows:
+    rows = call.api.find("vhosts", call.vhost, kind)
+    if rows is None:
+        raise no_such_vhost(call.vhost)
+    return _rows(rows, columns)
+
+
+def _listed_of_user(call: VerbCall, kind: str, columns: str) -> Rows:
+    rows = call.api.find("users", call.arguments[0], kind)
+    if rows is None:
+        raise unknown_user(call.arguments[0])
+    return _rows(rows, columns)
+
+
+def _rows(rows: list[dict[str, Any]], columns: str) -> Rows:
+    names = columns.split()
+    return Rows(names, [{name: row[name] for name in names} for row in rows])
+
+
+def list_permissions(call: VerbCall) -> Rows:
+    return _listed(call, "permissions", "user configure write read")
+
+
+def list_user_permissions(call: VerbCall) -> Rows:
+    return _listed_of_user(call, "permissions", "vhost configure write read")
+
+
+def list_topic_permissions(call: VerbCall) -> Rows:
+    return _listed(call, "topic-permissions", "user exchange write read")
+
+
+def list_user_topic_permissions(call: VerbCall) -> Rows:
+    rows = _listed_of_user(call, "topic-permissions", "vhost exchange write read")
+    return Rows(rows.columns, rows.items, headed=False)
+
+
+def set_permissions(call: VerbCall) -> None:
+    user, configure, write, read = call.arguments
+    _put(call, "permissions", user, {"configure": configure, "write": write, "read": read})
+
+
+def set_topic_permissions(call: VerbCall) -> None:
+    user, exchange, write, read = call.arguments
+    _put(call, "topic-permissions", user, {"exchange": exchange, "write": write, "read": read})
+
+
+def clear_permissions(call: VerbCall) -> None:
+    if not call.api.remove("permissions", call.vhost, call.arguments[0]):
+        _require_both(call, call.arguments[0])
+
+
+def clear_topic_permissions(call: VerbCall) -> None:
+    if not call.api.remove("topic-permissions", call.vhost, *call.arguments):
+        _require_both(call, call.arguments[0])
+
+
+def _put(call: VerbCall, kind: str, user: str, body: dict[str, str]) -> None:
+    try:
+        call.api.put(kind, call.vhost, user, body=body)
+    except ApiRefusal as answer:
+        if answer.status in (400, 404):
+            _require_both(call, user)
+        raise
+
+
+def _require_both(call: VerbCall, user: str) -> None:
+    """Say which of the two is not there; nothing when both are."""
+    if call.api.find("users", user) is None:
+        raise failed(f"User {user} does not exist", NO_SUCH_USER)
+    if call.api.find("vhosts", call.vhost) is None:
+        raise _no_vhost(call.vhost)
+
+
+def _no_vhost(vhost: str) -> Failure:
+    return failed(f"Virtual host {vhost} does not exist")
+
+
+def _clear_topic_banner(call: VerbCall) -> str:
+    place = f' on "{call.arguments[1]}"' if len(call.arguments) > 1 else ""
+    return f'Clearing topic permissions{place} for user "{call.arguments[0]}" in vhost "{call.vhost}" ...'
+
+
+PERMISSION_VERBS: Final = [
+    Verb(
+        "list_permissions",
+        "Lists the permissions in a virtual host",
+        list_permissions,
+        LISTS_USAGE,
+        "list_permissions -p /",
+        'Listing permissions for vhost "{vhost}" ...',
+    ),
+    Verb(
+        "list_user_permissions",
+        "Lists the permissions of a user",
+        list_user_permissions,
+        "[--no-table-headers] <username> [--timeout <timeout>]",
+        "list_user_permissions ops",
+        'Listing permissions for user "{0}" ...',
+        (1, 1),
+    ),
+    Verb(
+        "set_permissions",
+        "Lets a user configure, write and read what matches three patterns",
+        set_permissions,
+        "[--vhost <vhost>] <username> <conf> <write> <read>",
+        "set_permissions -p / ops '^ops-' '.*' '.*'",
+        'Setting permissions for user "{0}" in vhost "{vhost}" ...',
+        (4, 4),
+    ),
+    Verb(
+        "clear_permissions",
+        "Takes a user's permissions in a virtual host away",
+        clear_permissions,
+        "[--vhost <vhost>] <username>",
+        "clear_permissions -p / ops",
+        'Clearing permissions for user "{0}" in vhost "{vhost}" ...',
+        (1, 1),
+    ),
+    Verb(
+        "list_topic_permissions",
+        "Lists the topic permissions in a virtual host",
+        list_topic_permissions,
+        LISTS_USAGE,
+        "list_topic_permissions -p /",
+        'Listing topic permissions for vhost "{vhost}" ...',
+    ),
+    Verb(
+        "list_user_topic_permissions",
+        "Lists the topic permissions of a user",
+        list_user_topic_permissions,
+        "[--no-table-headers] <username> [--timeout <timeout>]",
+        "list_user_topic_permissions ops",
+        'Listing topic permissions for user "{0}" ...',
+        (1, 1),
+    ),
+    Verb(
+        "set_topic_permissions",
+        "Limits the routing keys a user may use with a topic exchange",
+        set_topic_permissions,
+        "[--vhost <vhost>] <username> <exchange> <write> <read>",
+        "set_topic_permissions ops amq.topic '^ops\\.' '.*'",
+        'Setting topic permissions on "{1}" for user "{0}" in vhost "{vhost}" ...',
+        (4, 4),
+    ),
+    Verb(
+        "clear_topic_permissions",
+        "Lifts the topic permissions of a user, all of them or those of an exchange",
+        clear_topic_permissions,
+        "[--vhost <vhost>] <username> [<exchange>]",
+        "clear_topic_permissions ops amq.topic",
+        _clear_topic_banner,
+        (1, 2),
     ),
 ]

@@ -9,19 +9,19 @@ Not here: permissions (`permissions`).
 from collections.abc import Callable
 from typing import Final
 
-from warren.cli.ctl.failure import no_such_vhost
-from warren.cli.ctl.verb import MANY, Call, Outcome, Rows, Source, Text, Verb, listed, same
+from warren.cli.ctl.api import no_such_vhost
+from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, VerbResult, listed, same
 from warren.cli.ctl.verbs.parameters import decoded, put_parameter, remove, require_vhost, shown_limits
 
-COLUMNS: Final[dict[str, Source]] = same("cluster_state default_queue_type description name tags tracing")
+COLUMNS: Final[dict[str, ColumnSource]] = same("cluster_state default_queue_type description name tags tracing")
 
 
-def list_vhosts(call: Call) -> Rows:
+def list_vhosts(call: VerbCall) -> Rows:
     rows = listed(call, "name", "vhosts", needs=("name",))
     return Rows(rows.columns, rows.items)
 
 
-def add_vhost(call: Call) -> None:
+def add_vhost(call: VerbCall) -> None:
     """Add it; one that is there stays as it is."""
     name = call.arguments[0]
     if call.api.find("vhosts", name) is not None:
@@ -30,12 +30,12 @@ def add_vhost(call: Call) -> None:
     call.api.put("vhosts", name, body=given)
 
 
-def delete_vhost(call: Call) -> None:
+def delete_vhost(call: VerbCall) -> None:
     if not call.api.remove("vhosts", call.arguments[0]):
         raise no_such_vhost(call.arguments[0])
 
 
-def set_vhost_tags(call: Call) -> None:
+def set_vhost_tags(call: VerbCall) -> None:
     name, *tags = call.arguments
     vhost = call.api.find("vhosts", name)
     if vhost is None:
@@ -43,7 +43,7 @@ def set_vhost_tags(call: Call) -> None:
     call.api.put("vhosts", name, body={"description": vhost.get("description", ""), "tags": ",".join(tags)})
 
 
-def list_vhost_limits(call: Call) -> Rows | Text:
+def list_vhost_limits(call: VerbCall) -> Rows | Text:
     if call.own("global"):
         rows = [{"vhost": row["vhost"], "limits": shown_limits(row["value"])} for row in call.api.get("vhost-limits")]
         return Rows(["vhost", "limits"], rows)
@@ -55,16 +55,16 @@ def list_vhost_limits(call: Call) -> Rows | Text:
     return Text(limits, {"node": call.node, "result": "ok", "value": limits})
 
 
-def set_vhost_limits(call: Call) -> None:
+def set_vhost_limits(call: VerbCall) -> None:
     put_parameter(call, "vhost-limits", "limits", decoded(call.arguments[0]))
 
 
-def clear_vhost_limits(call: Call) -> None:
+def clear_vhost_limits(call: VerbCall) -> None:
     remove(call, "parameters", "vhost-limits", call.vhost, "limits")
 
 
-def _traces(on: bool) -> Callable[[Call], Outcome]:
-    def run(call: Call) -> Text:
+def _traces(on: bool) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> Text:
         vhost = call.api.find("vhosts", call.vhost)
         if vhost is None:
             raise no_such_vhost(call.vhost)

@@ -1,0 +1,161 @@
+"""The history of a node's figures: samples taken on time, and rates and samples told to whoever asks.
+
+A pass is driven in slices, between which the loop serves everybody else: `SLICE_S` of work, then a turn of the loop.
+
+Not here: what a pass looks at (`history.sampler`), the form of the answers (`history.details`).
+
+What is told of a figure besides its value: `rate`, and, when a span is asked for, `samples`, `avg_rate`, `avg`.
+
+As in RabbitMQ: samples come newest first, `step` apart, the newest at the last multiple of the step, reaching back as
+far as the age; a sample is what was known at its moment; with samples the rate is the one between the two newest.
+
+Not here: the samples kept (`history.track`), the limits of a span (`http`).
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from warren.admin.history.counters import PLACES
+from warren.admin.history.sampler import Sampler
+from warren.admin.history.series import SampleSeries
+from warren.admin.ports import SampleSpan
+
+
+def rate_details(series: SampleSeries, places: tuple[int, ...]) -> dict[str, object]:
+    """How fast it grew between the last two samples of its object."""
+    if series.gap_ms <= 0:
+        return {"rate": 0.0}
+    before = series.slot - 1
+    grown = sum(series.last[at] - series.at(before, at) for at in places)
+    return {"rate": grown * 1000 / series.gap_ms}
+
+
+def details(
+    series: SampleSeries, places: tuple[int, ...], span: SampleSpan, now_ms: int, interval_ms: int
+) -> dict[str, object]:
+    moments = moments_ms(span, now_ms)
+    # a slot's sample is taken in its middle
+    slots = [(moment - interval_ms // 2) // interval_ms for moment in moments]
+    if len(places) == 1:
+        samples = [series.at(slot, places[0]) for slot in slots]
+    else:
+        samples = [sum(series.at(slot, at) for at in places) for slot in slots]
+    return _sample_rows(samples, moments, span)
+
+
+def no_details(value: int, span: SampleSpan, now_ms: int) -> dict[str, object]:
+    """Of a figure that is not sampled."""
+    moments = moments_ms(span, now_ms)
+    return _sample_rows([value] * len(moments), moments, span)
+
+
+def moments_ms(span: SampleSpan, now_ms: int) -> list[int]:
+    """The moments of the samples, newest first."""
+    step_ms = span.step_s * 1000
+    newest_ms = now_ms // step_ms * step_ms
+    return [newest_ms - back * step_ms for back in range(span.age_s // span.step_s + 1)]
+
+
+def _sample_rows(samples: list[int], moments: list[int], span: SampleSpan) -> dict[str, object]:
+    count = len(samples)
+    return {
+        "rate": (samples[0] - samples[1]) / span.step_s if count > 1 else 0.0,
+        "samples": [{"sample": sample, "timestamp": at} for sample, at in zip(samples, moments, strict=True)],
+        "avg_rate": (samples[0] - samples[-1]) / ((count - 1) * span.step_s) if count > 1 else 0.0,
+        "avg": sum(samples) / count,
+    }
+
+
+SLICE_S = 0.002
+
+# both are the whole, asked for in two parts
+_SAME_AS = {"churn": "overview"}
+_PARTS = ("channel_queue", "channel_exchange")
+
+
+class StatsHistory:
+    """What every figure of a node was, from the moment it started."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._handle: asyncio.Handle | None = None
+
+    # -- taking samples
+
+    def start(self, loop: asyncio.AbstractEventLoop, now_ms: int) -> None:
+        self._loop = loop
+        self._sampler.begin()
+        self._await_pass(now_ms)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def forget(self) -> None:
+        """Begin anew from what there is; a pass that is under way is not finished."""
+        assert self._loop is not None
+        self.stop()
+        self.start(self._loop, self._sampler.now_ms())
+
+    def _await_pass(self, now_ms: int) -> None:
+        """The middle of the next slot."""
+        assert self._loop is not None
+        interval_ms = self._sampler.interval_ms
+        due_ms = (now_ms // interval_ms + 1) * interval_ms + interval_ms // 2
+        self._handle = self._loop.call_later((due_ms - now_ms) / 1000, self._begin_pass)
+
+    def _begin_pass(self) -> None:
+        self._go_on(self._sampler.take())
+
+    def _go_on(self, steps: Iterator[None]) -> None:
+        assert self._loop is not None
+        until = time.perf_counter() + SLICE_S
+        for _ in steps:
+            if time.perf_counter() >= until:
+                self._handle = self._loop.call_soon(self._go_on, steps)
+                return
+        self._await_pass(self._sampler.now_ms())
+
+    # -- telling
+
+    def rated(self, kind: str, key: object, stats: Mapping[str, int], span: SampleSpan | None) -> dict[str, object]:
+        """The figures, and beside each its `NAME_details`."""
+        kind = _SAME_AS.get(kind, kind)
+        if kind in _PARTS:
+            return self._rated_part(kind, cast(tuple[int, int, str], key), stats)
+        series = self._sampler.series(kind, key)
+        places = PLACES[kind]
+        rated: dict[str, object] = {}
+        for name, value in stats.items():
+            rated[name] = value
+            rated[f"{name}_details"] = self._details(series, places.get(name), value, span)
+        return rated
+
+    def _details(
+        self, series: SampleSeries | None, places: tuple[int, ...] | None, value: int, span: SampleSpan | None
+    ) -> dict[str, object]:
+        sampler = self._sampler
+        if span is not None:
+            now_ms, interval_ms = sampler.now_ms(), sampler.interval_ms
+            if series is None or places is None:
+                return no_details(value if places is None else 0, span, now_ms)
+            return details(series, places, span, now_ms, interval_ms)
+        if series is None or places is None or series.slot < sampler.slot:
+            return {"rate": 0.0}
+        return rate_details(series, places)
+
+    def _rated_part(self, kind: str, key: tuple[int, int, str], stats: Mapping[str, int]) -> dict[str, object]:
+        grown = self._sampler.parts.grown(kind, key, self._sampler.slot)
+        places = PLACES[kind]
+        rated: dict[str, object] = {}
+        for name, value in stats.items():
+            rate = 0.0
+            if grown is not None and name in places and grown[1] > 0:
+                rate = sum(grown[0][at] for at in places[name]) * 1000 / grown[1]
+            rated[name] = value
+            rated[f"{name}_details"] = {"rate": rate}
+        return rated

@@ -1,0 +1,96 @@
+"""A request as a resource sees it: who asks, which names stand in the path, the query, the body.
+
+The body is read when somebody asks for it, and no further than its limit: a request that announces more is refused
+before a byte of it is read.
+
+Not here: slow bodies (`http.link`), what the body means (the resources).
+"""
+
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+
+from warren.admin.context import AdminContext
+from warren.admin.http.authentication import ApiUser
+from warren.admin.http.documents import document_in
+from warren.admin.http.responses import body_too_large, malformed, not_found
+from warren.admin.peers import PeerQuery, QueryPart
+from warren.broker.vhost import Vhost
+
+
+class ApiRequest:
+    """One request to one resource."""
+
+    def __init__(self, request: Request, params: dict[str, str], context: AdminContext, body_bytes_max: int) -> None:
+        self.request = request
+        self.method: str = request.method
+        # what the names in the path's template stand for
+        self.params = params
+        self.context = context
+        # nobody, unless the resource asks who it is
+        self.api_user = ApiUser("", [], [])
+        # what another node that asks wants of this one; None: whoever asks wants to hear of the whole cluster
+        self.part: QueryPart | None = None
+        self._body_bytes_max = body_bytes_max
+
+    @property
+    def peer_host(self) -> str:
+        return self.request.client.host if self.request.client is not None else ""
+
+    def header(self, name: str) -> str:
+        return str(self.request.headers.get(name, ""))
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """The parameters; of one that is given twice, the first."""
+        text = self.request.scope["query_string"].decode("ascii", "replace")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
+        return dict(reversed(pairs))
+
+    def question(self, part: QueryPart) -> PeerQuery:
+        """The same request to another node, for its part of the answer."""
+        scope = self.request.scope
+        reason = self.header("x-reason")
+        return PeerQuery(self.method, scope["raw_path"], scope["query_string"], reason, self.api_user, part)
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name) == "true"
+
+    def vhost(self) -> Vhost:
+        """The virtual host that the path names, or 404."""
+        vhost = self.context.broker.vhosts.get(self.params["vhost"])
+        if vhost is None:
+            raise not_found()
+        return vhost
+
+    def entered_vhosts(self) -> list[Vhost]:
+        """The virtual hosts the visitor has permissions in, in order."""
+        vhosts = self.context.broker.vhosts
+        return [vhosts[name] for name in self.api_user.vhosts if name in vhosts]
+
+    async def body(self) -> bytes:
+        announced = self.header("content-length")
+        if announced.isdigit() and int(announced) > self._body_bytes_max:
+            raise body_too_large(self._body_bytes_max)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async for part in self.request.stream():
+                size += len(part)
+                if size > self._body_bytes_max:
+                    raise body_too_large(self._body_bytes_max)
+                parts.append(part)
+        except ClientDisconnect:
+            raise malformed() from None
+        return b"".join(parts)
+
+    async def form(self) -> dict[str, str]:
+        """The body as the fields of a form."""
+        text = (await self.body()).decode("utf-8", "surrogateescape")
+        return dict(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
+
+    async def document(self) -> dict[str, Any]:
+        """The body as a JSON object."""
+        return document_in(await self.body())

@@ -1,1 +1,0 @@
-"""Definitions come back: files of them, taken apart, judged and carried out whole."""

@@ -1,0 +1,156 @@
+"""A list of objects as rows: filtered, ordered, cut to a page, and only then built.
+
+The objects come in their natural order (virtual host, then name). A sort keeps that order among equals, and
+`sort_reverse` turns the whole list round, as RabbitMQ does.
+
+A long list that is wanted whole is sent as it is built, no faster than it is read.
+
+A list that reaches over several nodes is put together by the node that is asked (`listing.spread`); another node that
+asks for a part of it gets that part (`listing.parts`).
+
+Not here: what there is to list (`listing.listed`).
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import JSON, ApiResponse, json_response, to_json
+from warren.admin.listing.columns import ColumnSelection, selected_columns, sort_key
+from warren.admin.listing.lists import (
+    ROWS_AT_ONCE,
+    ClusterList,
+    ObjectList,
+    Row,
+    T,
+    chunks,
+    cluster_list,
+    column_reader,
+    full_rows,
+    part_response,
+    sorted_by,
+)
+from warren.admin.listing.pagination import PageQuery, page_query
+from warren.admin.peers import HERE
+
+LONG_ROWS = 500
+
+
+async def list_response(call: ApiRequest, listed: ObjectList[T], paginated: bool = True) -> ApiResponse:
+    """The list, or the page of it, that a request asks for."""
+    if listed.spread is not None:
+        if call.part is not None and call.part.kind != HERE:
+            return await part_response(call.part, selected_columns(call.query), listed, call.context.peers.own)
+        if call.part is None and call.context.peers.clustered():
+            return await _cluster_response(call, listed, paginated)
+    query = call.query
+    wanted = selected_columns(query)
+    page = page_query(query) if paginated else None
+    if page is None:
+        objects = await _ordered(listed.objects, listed, query)
+        return await _whole_response(len(objects), _pieces(objects, listed, wanted))
+    passing = await _filtered(listed, page)
+    objects = page.cut(await _ordered(passing, listed, query))
+    build = listed.plan(wanted)
+    rows = [wanted.cut(build(item)) for item in objects]
+    return json_response(page.envelope(len(listed.objects), len(passing), rows))
+
+
+def object_response(call: ApiRequest, row: Row, status: int = 200) -> ApiResponse:
+    """One row, and the columns of it that a request asks for."""
+    return json_response(selected_columns(call.query).cut(row), status)
+
+
+async def rows_response(
+    call: ApiRequest, rows: list[Row], order: tuple[str, ...] = (), paginated: bool = False
+) -> ApiResponse:
+    """A short list of rows that are there already, naturally ordered by these fields."""
+    rows = sorted(rows, key=lambda row: [sort_key(row[field]) for field in order])
+    return await list_response(call, ObjectList(rows, full_rows(_as_it_is), _row_name), paginated)
+
+
+def _as_it_is(row: Row) -> Row:
+    return row
+
+
+def _row_name(row: Row) -> str:
+    return str(row.get("name", ""))
+
+
+async def _cluster_response(call: ApiRequest, listed: ObjectList[T], paginated: bool) -> ApiResponse:
+    """The same for a list of the whole cluster; what is shown of other nodes' things comes from them."""
+    query = call.query
+    wanted = selected_columns(query)
+    page = page_query(query) if paginated else None
+    path = query.get("sort") or ""
+    spread = cluster_list(call, listed)
+    items = await spread.items(path)
+    passing = items
+    if page is not None and page.passes is not None:
+        passing = [item for item in items if page.passes(spread.name_of(item))]
+    ordered = sorted_by(passing, await spread.values(passing, path)) if path else passing
+    if query.get("sort_reverse") == "true":
+        ordered = ordered[::-1]
+    if page is not None:
+        rows = await spread.rows(page.cut(ordered), wanted)
+        return json_response(page.envelope(len(items), len(passing), rows))
+    return await _whole_response(len(ordered), _cluster_pieces(ordered, spread, wanted))
+
+
+async def _filtered(listed: ObjectList[T], page: PageQuery) -> list[T]:
+    passes, name_of = page.passes, listed.name_of
+    if passes is None:
+        return listed.objects
+    passing: list[T] = []
+    async for chunk in chunks(listed.objects):
+        passing += [item for item in chunk if passes(name_of(item))]
+    return passing
+
+
+async def _ordered(objects: list[T], listed: ObjectList[T], query: dict[str, str]) -> list[T]:
+    path = query.get("sort")
+    if path:
+        value_of = column_reader(listed, path)
+        values = [value_of(item) async for chunk in chunks(objects) for item in chunk]
+        objects = sorted_by(objects, values)
+    return objects[::-1] if query.get("sort_reverse") == "true" else objects
+
+
+# -- whole lists
+
+Pieces = AsyncIterator[bytes]
+"""Rows as JSON, some at a time, each time without the brackets around them."""
+
+
+async def _pieces(objects: list[T], listed: ObjectList[T], wanted: ColumnSelection) -> Pieces:
+    build = listed.plan(wanted)
+    async for chunk in chunks(objects):
+        yield to_json([wanted.cut(build(item)) for item in chunk])[1:-1]
+
+
+async def _cluster_pieces(items: list[Any], spread: ClusterList[Any], wanted: ColumnSelection) -> Pieces:
+    for first in range(0, len(items), ROWS_AT_ONCE):
+        rows = await spread.rows(items[first : first + ROWS_AT_ONCE], wanted)
+        async for chunk in chunks(rows):
+            yield to_json(chunk)[1:-1]
+
+
+async def _whole_response(count: int, pieces: Pieces) -> ApiResponse:
+    """In one piece if it is short. The first rows are there before the answer begins, and with them whatever is to be
+    said in its head."""
+    first = await anext(pieces, b"")
+    array = _array(first, pieces)
+    if count > LONG_ROWS:
+        return ApiResponse(200, content_type=JSON, chunks=array)
+    return ApiResponse(200, b"".join([part async for part in array]), JSON)
+
+
+async def _array(first: bytes, rest: Pieces) -> AsyncIterator[bytes]:
+    yield b"[" + first
+    # what has gone meanwhile may leave nothing of a piece
+    begun = bool(first)
+    async for piece in rest:
+        if piece:
+            yield b"," + piece if begun else piece
+            begun = True
+    yield b"]"

@@ -1,1 +1,0 @@
-"""The HTTP API described for machines, as OpenAPI wants it."""

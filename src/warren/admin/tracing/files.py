@@ -1,0 +1,277 @@
+"""The file one trace writes: appended to, and put aside when it is full.
+
+Invariants:
+
+- A record is in one piece of the file, whole; one that is larger than a piece has a piece to itself.
+- At most `pieces_max` finished pieces are kept, the youngest ones. So a trace takes a bounded part of the disk.
+- A piece holds one format. A trace that goes on where another stopped appends to its file, unless that was of the
+  other format; a line that a crash cut off is ended first.
+- A file that is deleted while it is written is begun anew.
+- Every finished piece has a number that none had before it, whoever has deleted those.
+
+Everything here blocks: it runs in a thread.
+
+Not here: what is written (`tracing.text_format`, `tracing.json_format`), reading (`tracing.directory`).
+
+The directory of trace files, to read: listed, streamed, deleted.
+
+Only plain files with the name of a trace file are there for anybody; no link is followed. A file is read as long as it
+was when it was opened, piece by piece, so an answer of any length costs the same memory, and one that is put aside
+or deleted meanwhile is read to its end.
+
+Not here: writing (`tracing.trace_file`), the paths (`tracing.resources`).
+
+What trace files are called.
+
+The file of the trace NAME is `NAME.log`. A piece that is full gets a number behind it once, `NAME.log.1` and so on
+upwards, and keeps that name: whoever reads pieces as they are finished never finds the same one under two names, nor
+two under one, though finished ones are deleted: the last number that was given stands in `.NAME.log.last`.
+
+Characters of a trace's name that mean something to a file system are escaped as in an address, `a/b` as `a%2Fb.log`.
+
+Invariant: two names of traces never give one name of a file, and no name leads out of the directory.
+
+Not here: the files (`tracing.trace_file`, `tracing.directory`).
+"""
+
+import asyncio
+import io
+import os
+import re
+import stat
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+SUFFIX = ".log"
+NAME_OCTETS_MAX = 240
+"""Of a file; a number has to fit behind it."""
+
+_UNSAFE = re.compile(r"^\.|[%/\\\x00-\x1f\x7f]")
+_TRACE_FILE = re.compile(r"(?!\.)[^/\x00]+\.log(?:\.[1-9]\d{0,17})?")
+
+
+def file_name(trace: str) -> str:
+    """The file of a trace; `ValueError` if a name is none, or too long for one."""
+    if not trace:
+        raise ValueError("a trace must have a name")
+    name = _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", trace) + SUFFIX
+    octets = len(name.encode())
+    if octets > NAME_OCTETS_MAX:
+        raise ValueError(f"the name of a trace's file has {octets} bytes, of {NAME_OCTETS_MAX} that are possible")
+    return name
+
+
+def is_trace_file(name: str) -> bool:
+    return _TRACE_FILE.fullmatch(name) is not None
+
+
+def piece_name(name: str, number: int) -> str:
+    return f"{name}.{number}"
+
+
+def number_name(name: str) -> str:
+    """The file in which the number of the last finished piece stands."""
+    return f".{name}.last"
+
+
+def piece_number(name: str, candidate: str) -> int | None:
+    """The number of a finished piece of the file `name`; None if the candidate is none."""
+    number = candidate.removeprefix(f"{name}.")
+    if number == candidate or not is_trace_file(candidate) or not number.isdecimal():
+        return None
+    return int(number)
+
+
+FILE_MODE = 0o640
+DIRECTORY_MODE = 0o750
+
+
+@dataclass(frozen=True)
+class TraceRotation:
+    """How large a piece becomes, and how many finished ones are kept."""
+
+    piece_bytes: int = 64 * 1024 * 1024
+    pieces_max: int = 5
+
+
+class TraceFile:
+    """Open for appending; `OSError` from any method says that it cannot be written."""
+
+    def __init__(self, directory: str, name: str, opening: bytes, rotation: TraceRotation) -> None:
+        """`opening` is the octet that every record of this format begins with."""
+        self._directory = directory
+        self._name = name
+        self._path = os.path.join(directory, name)
+        self._rotation = rotation
+        self._descriptor = -1
+        self._size_bytes = 0
+        os.makedirs(directory, DIRECTORY_MODE, exist_ok=True)
+        self._open()
+        try:
+            self._continue(opening)
+        except OSError:
+            self.close()
+            raise
+
+    def append(self, records: Iterable[bytes]) -> None:
+        if os.fstat(self._descriptor).st_nlink == 0:
+            self.close()
+            self._open()
+        waiting: list[bytes] = []
+        waiting_bytes = 0
+        for record in records:
+            begun_bytes = self._size_bytes + waiting_bytes
+            if begun_bytes and begun_bytes + len(record) > self._rotation.piece_bytes:
+                self._write(b"".join(waiting))
+                waiting, waiting_bytes = [], 0
+                self._put_aside()
+            waiting.append(record)
+            waiting_bytes += len(record)
+        self._write(b"".join(waiting))
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self._path, flags, FILE_MODE)
+        self._size_bytes = os.fstat(self._descriptor).st_size
+
+    def _continue(self, opening: bytes) -> None:
+        """Go on after what an earlier trace left."""
+        if not self._size_bytes:
+            return
+        if os.pread(self._descriptor, 1, self._size_bytes - 1) != b"\n":
+            self._write(b"\n")
+        if os.pread(self._descriptor, 1, 0) != opening:
+            self._put_aside()
+
+    def _put_aside(self) -> None:
+        found = (piece_number(self._name, name) for name in os.listdir(self._directory))
+        numbers = sorted(number for number in found if number is not None)
+        number = max([self._last_number(), *numbers]) + 1
+        os.rename(self._path, os.path.join(self._directory, piece_name(self._name, number)))
+        # behind the renaming: until then the file is the piece that follows the last one
+        self._keep_number(number)
+        self.close()
+        self._open()
+        for old in [*numbers, number][: -self._rotation.pieces_max]:
+            os.unlink(os.path.join(self._directory, piece_name(self._name, old)))
+
+    def _last_number(self) -> int:
+        try:
+            with open(os.path.join(self._directory, number_name(self._name)), "rb") as file:
+                return int(file.read())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def _keep_number(self, number: int) -> None:
+        path = os.path.join(self._directory, number_name(self._name))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(f"{path}.new", flags, FILE_MODE)
+        try:
+            os.write(descriptor, b"%d\n" % number)
+        finally:
+            os.close(descriptor)
+        os.replace(f"{path}.new", path)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.write(self._descriptor, view)
+            self._size_bytes += written
+            view = view[written:]
+
+
+CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class TraceFileFacts:
+    name: str
+    size_bytes: int
+
+
+class OpenTraceFile:
+    """One file, from where it is read to where it ended when it was opened."""
+
+    def __init__(self, file: io.FileIO, start: int, end: int) -> None:
+        self._file = file
+        self._start = start
+        self._end = end
+
+    @property
+    def size_bytes(self) -> int:
+        return self._end - self._start
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        at = self._start
+        with self._file as file:
+            while at < self._end:
+                size = min(CHUNK_BYTES, self._end - at)
+                chunk = await asyncio.to_thread(os.pread, file.fileno(), size, at)
+                if not chunk:
+                    return
+                at += len(chunk)
+                yield chunk
+
+
+class TraceDirectory:
+    """All trace files of a node. Its methods block, but for streaming."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def listed(self) -> list[TraceFileFacts]:
+        """By name; none if there is no directory."""
+        try:
+            entries = list(os.scandir(self.path))
+        except FileNotFoundError:
+            return []
+        found: list[TraceFileFacts] = []
+        for entry in entries:
+            if is_trace_file(entry.name) and entry.is_file(follow_symlinks=False):
+                try:
+                    found.append(TraceFileFacts(entry.name, entry.stat(follow_symlinks=False).st_size))
+                except FileNotFoundError:
+                    continue
+        return sorted(found, key=lambda facts: facts.name)
+
+    def opened(self, name: str, tail_bytes: int | None) -> OpenTraceFile | None:
+        """A file, or the whole lines among its last octets; None if there is no such file."""
+        if not is_trace_file(name):
+            return None
+        try:
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            os.close(descriptor)
+            return None
+        file = io.FileIO(descriptor)
+        start = 0
+        if tail_bytes is not None and tail_bytes < facts.st_size:
+            start = _line_start(descriptor, facts.st_size - tail_bytes, facts.st_size)
+        return OpenTraceFile(file, start, facts.st_size)
+
+    def delete(self, name: str) -> bool:
+        """Whether there was such a file."""
+        try:
+            is_there = is_trace_file(name) and stat.S_ISREG(os.lstat(self._path(name)).st_mode)
+        except OSError:
+            return False
+        if is_there:
+            os.unlink(self._path(name))
+        return is_there
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+
+def _line_start(descriptor: int, at: int, end: int) -> int:
+    """Where the first line after `at` begins, if it is not far."""
+    found = os.pread(descriptor, min(CHUNK_BYTES, end - at), at).find(b"\n")
+    return at if found < 0 else at + found + 1

@@ -1,0 +1,95 @@
+"""What operators see of the bridges of one node, and what they may order.
+
+Not here: who may ask, and the other nodes (`admin`), how bridges come and go (`bridges.supervisor`).
+
+The components whose parameters define bridges.
+
+Not here: what each of them takes (`shovels.fields`, `federation.parameters`).
+
+All kinds of bridges.
+
+Not here: what each of them is (`bridges.shovels`, `bridges.federation`).
+"""
+
+from typing import Final
+
+from warren.bridges import shovels as shovel_standing
+from warren.bridges.federation import link_set as federation_standing
+from warren.bridges.federation.link_set import FederationLinks
+from warren.bridges.federation.upstreams import (
+    UPSTREAM,
+    UPSTREAM_SET,
+    LocalComponent,
+    UpstreamComponent,
+    UpstreamSetComponent,
+)
+from warren.bridges.field_checks import vhosts_here
+from warren.bridges.host import BridgeHost
+from warren.bridges.shovel_definition import DEFAULT_VHOST, ShovelComponent
+from warren.bridges.shovels import COMPONENT as SHOVEL
+from warren.bridges.shovels import Shovels, shovel_key
+from warren.bridges.supervisor import BridgeKind, BridgeSupervisor
+from warren.broker.policies.parameters import Parameter, ParameterComponent
+
+FEDERATION: Final = "federation"
+
+
+def bridge_components() -> dict[str, ParameterComponent]:
+    """By name, for a broker that is to take them."""
+    return {
+        SHOVEL: ShovelComponent(),
+        UPSTREAM: UpstreamComponent(),
+        UPSTREAM_SET: UpstreamSetComponent(),
+        FEDERATION: LocalComponent(),
+    }
+
+
+def vhosts_entered(parameter: Parameter) -> list[str]:
+    """The virtual hosts of this broker that a bridge of this definition would enter, as one who may do everything.
+
+    So who defines it must be allowed to enter them.
+    """
+    value = parameter.value
+    if not isinstance(value, dict):
+        return []
+    if parameter.component == SHOVEL:
+        return vhosts_here([value.get("src-uri"), value.get("dest-uri")], DEFAULT_VHOST)
+    if parameter.component == UPSTREAM:
+        return vhosts_here([value.get("uri")], parameter.vhost)
+    return []
+
+
+Row = dict[str, object]
+
+
+class BridgesAdmin:
+    """The bridges of this node."""
+
+    def __init__(self, host: BridgeHost, supervisor: BridgeSupervisor) -> None:
+        self._host = host
+        self._supervisor = supervisor
+
+    def vhosts_entered(self, parameter: Parameter) -> list[str]:
+        return vhosts_entered(parameter)
+
+    def shovel_rows(self) -> list[Row]:
+        # one that lives by a definition of before is on its way out
+        wanted = {shovel.key: shovel for shovel in Shovels().wanted(self._host)}
+        keepers = [keeper for key, keeper in self._supervisor.keepers.items() if wanted.get(key) == keeper.bridge]
+        return shovel_standing.shovel_status_rows(self._host.node_name, keepers)
+
+    async def restart_shovel(self, vhost: str, name: str) -> bool:
+        return await self._supervisor.restart(shovel_key(vhost, name))
+
+    def federation_rows(self) -> list[Row]:
+        kinds = [kind for kind in self._supervisor.kinds if isinstance(kind, FederationLinks)]
+        missing = [one for kind in kinds for one in kind.missing if self._host.responsible_for(one.key)]
+        return federation_standing.federation_status_rows(self._host.node_name, self._supervisor.keepers, missing)
+
+    async def restart_federation_link(self, vhost: str, link_id: str) -> bool:
+        key = federation_standing.key_of_link_id(vhost, link_id, self._supervisor.keepers)
+        return key is not None and await self._supervisor.restart(key)
+
+
+def bridge_kinds() -> list[BridgeKind]:
+    return [Shovels(), FederationLinks()]

@@ -1,0 +1,172 @@
+"""Which links there are, by what policies and parameters say.
+
+Not here: starting and stopping them (`bridges.supervisor`), how they stand (`federation.standing`).
+
+How the links of this node stand, in rows as RabbitMQ shows them.
+
+Not here: who asks (`admin`).
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from warren.bridges.bridge import Bridge
+from warren.bridges.federation.links import ExchangeLink, QueueLink
+from warren.bridges.federation.upstream_topology import link_id, link_key
+from warren.bridges.federation.upstreams import UPSTREAM, UPSTREAM_SET, FederationUpstream, FederationUpstreams
+from warren.bridges.host import BridgeHost, FederatedObject
+from warren.bridges.supervisor import RUNNING, TERMINATED, BridgeWorker
+from warren.bridges.transfer_options import ON_CONFIRM
+
+PURPOSE = "x-internal-purpose"
+QUEUE_TYPE = "x-queue-type"
+
+
+@dataclass(frozen=True)
+class MissingUpstream:
+    """An upstream, or a set of them, that a policy names and that is not there."""
+
+    kind: Literal["exchange", "queue"]
+    vhost: str
+    name: str
+    upstream: str
+    sentence: str
+    # in seconds since 1970
+    since: float = field(compare=False)
+
+    @property
+    def key(self) -> str:
+        return link_key(self.kind, self.vhost, self.name, self.upstream, self.name)
+
+
+class FederationLinks:
+    """The links that are wanted, and what keeps others from being; the log has the latter once."""
+
+    def __init__(self) -> None:
+        self.missing: list[MissingUpstream] = []
+
+    def wanted(self, host: BridgeHost) -> Iterable[Bridge]:
+        federated = [one for one in host.federated() if is_suitable(one)]
+        upstreams = FederationUpstreams(host.parameters(UPSTREAM), host.parameters(UPSTREAM_SET))
+        missing: list[MissingUpstream] = []
+        links: list[Bridge] = []
+        for one in federated:
+            missing += [
+                MissingUpstream(one.kind, one.vhost, one.name, *each, time.time()) for each in upstreams.missing(one)
+            ]
+            links += [link_of(one, upstream, host.cluster_name) for upstream in upstreams.of(one)]
+        self._note(missing, host)
+        return links
+
+    def _note(self, missing: list[MissingUpstream], host: BridgeHost) -> None:
+        known = {one: one for one in self.missing}
+        for one in missing:
+            if one not in known:
+                fields = {"kind": "federation", "vhost": one.vhost, one.kind: one.name, "upstream": one.upstream}
+                host.log.warning("federation.upstream_missing", **fields, reason=one.sentence)
+        self.missing = [known.get(one, one) for one in missing]
+
+
+def is_suitable(federated: FederatedObject) -> bool:
+    """Nobody can bind to the default exchange or publish to an internal one, and what serves a link has none."""
+    if PURPOSE in federated.arguments or not federated.name:
+        return False
+    return not federated.internal if federated.kind == "exchange" else federated.arguments.get(QUEUE_TYPE) != "stream"
+
+
+def link_of(federated: FederatedObject, upstream: FederationUpstream, cluster_name: str) -> Bridge:
+    if federated.kind == "queue":
+        return QueueLink(
+            vhost=federated.vhost,
+            name=federated.name,
+            upstream=upstream,
+            home=federated.home,
+            policy_name=federated.policy_name,
+            durable=federated.durable,
+            auto_delete=federated.auto_delete,
+            arguments=dict(federated.arguments),
+        )
+    return ExchangeLink(
+        vhost=federated.vhost,
+        name=federated.name,
+        type=federated.type,
+        upstream=upstream,
+        cluster_name=cluster_name,
+        policy_name=federated.policy_name,
+        durable=federated.durable,
+        auto_delete=federated.auto_delete,
+        arguments=dict(federated.arguments),
+    )
+
+
+Row = dict[str, object]
+
+STATUS: Final = {TERMINATED: "error"}
+"""Of each state that RabbitMQ calls otherwise."""
+
+
+def federation_status_rows(
+    node: str, keepers: Mapping[str, BridgeWorker], missing: Iterable[MissingUpstream]
+) -> list[Row]:
+    """One for each link, and one for each upstream that keeps a link from being."""
+    links = [(keeper.bridge, keeper) for keeper in keepers.values()]
+    found = [_link_row(node, link, keeper) for link, keeper in links if isinstance(link, ExchangeLink | QueueLink)]
+    return found + [_missing_row(node, one) for one in missing]
+
+
+def key_of_link_id(vhost: str, wanted_id: str, keepers: Mapping[str, BridgeWorker]) -> str | None:
+    """Which link of that virtual host has that id, if one of this node has."""
+    for key, keeper in keepers.items():
+        link = keeper.bridge
+        if isinstance(link, ExchangeLink | QueueLink) and link.vhost == vhost and link_id(key) == wanted_id:
+            return key
+    return None
+
+
+def _link_row(node: str, link: ExchangeLink | QueueLink, keeper: BridgeWorker) -> Row:
+    row: Row = {"node": node}
+    if isinstance(link, ExchangeLink):
+        row |= {"exchange": link.name, "upstream_exchange": link.upstream.exchange, "type": "exchange"}
+    else:
+        row |= {
+            "queue": link.name,
+            "upstream_queue": link.upstream.queue,
+            "consumer_tag": link.upstream.consumer_tag,
+            "type": "queue",
+        }
+    row |= {"vhost": link.vhost, "upstream": link.upstream.name, "id": link_id(link.key)}
+    row["status"] = STATUS.get(keeper.state, keeper.state)
+    if keeper.state == RUNNING:
+        row["local_connection"] = keeper.facts.get("local_connection", "")
+    elif keeper.reason:
+        row["error"] = keeper.reason
+    row["uri"] = keeper.facts.get("uri", link.upstream.shown_uri)
+    row["timestamp"] = _moment(keeper.since)
+    stats = keeper.stats
+    row["forwarded"] = stats.confirmed if link.upstream.ack_mode == ON_CONFIRM else stats.published
+    row["uncertain"] = stats.uncertain
+    return row
+
+
+def _missing_row(node: str, missing: MissingUpstream) -> Row:
+    return {
+        "node": node,
+        missing.kind: missing.name,
+        f"upstream_{missing.kind}": missing.name,
+        "type": missing.kind,
+        "vhost": missing.vhost,
+        "upstream": missing.upstream,
+        "id": link_id(missing.key),
+        "status": "error",
+        "error": missing.sentence,
+        "uri": "",
+        "timestamp": _moment(missing.since),
+    }
+
+
+def _moment(seconds: float) -> str:
+    """In the node's own time, with the hour as RabbitMQ writes it."""
+    at = time.localtime(seconds)
+    return f"{at.tm_year}-{at.tm_mon:02}-{at.tm_mday:02} {at.tm_hour}:{at.tm_min:02}:{at.tm_sec:02}"

@@ -1,0 +1,297 @@
+"""What the link of an exchange has declared upstream: its queue, its internal exchange, and the bindings to that.
+
+An internal exchange of RabbitMQ's own type lets through only what may come here by `max-hops`; one that fans out, for
+brokers that have no such type, lets everything through, and the link drops what may not. Asking for a type that a
+broker does not know costs a connection, so there is one for the question.
+
+Not here: which bindings there are (`federation.bindings`).
+
+The link of an exchange as it is defined: what is federated, with which upstream, and what it is called there.
+
+Not here: what it does (`federation.exchange_link`).
+
+The names that a link of an exchange gives to its queue and its internal exchanges upstream.
+
+They have the name of this cluster in them: two brokers that federate from one upstream want a queue each. Two upstreams
+of this cluster that lead to one broker share a queue, whose name is RabbitMQ's: with a queue each every message would
+come twice. Each has internal exchanges of its own, or the one would delete those by which the other lives; what both
+lead to the queue is in it once.
+
+The bindings of a federated exchange, as its upstream has to have them. Pure.
+
+Bindings with the same key and arguments are one there, however many queues have them here.
+
+Not here: making them (`federation.upstream_end`).
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote
+
+from warren.bridges.connections import connect_uri
+from warren.bridges.federation.headers import upstream_binding_arguments
+from warren.bridges.federation.upstreams import FederationUpstream
+from warren.bridges.host import BridgeHost, LocalBinding
+from warren.client.channel import Channel
+from warren.client.connection import Connection
+from warren.client.errors import ChannelClosed, ConnectionClosed
+from warren.errors import COMMAND_INVALID, NOT_FOUND, PRECONDITION_FAILED
+from warren.wire.field_tables import Long, Table, encode_table
+
+SUFFIXES: Final = ("A", "B")
+NAME_OCTETS_MAX: Final = 255
+
+
+def upstream_queue_name(
+    exchange: str, upstream_vhost: str, cluster_name: str, own_vhost: str, own_exchange: str
+) -> str:
+    """Says as much of the downstream end as is not the same as upstream."""
+    if own_vhost != upstream_vhost:
+        there = f":{own_vhost}:{own_exchange}"
+    elif own_exchange != exchange:
+        there = f":{own_exchange}"
+    else:
+        there = ""
+    return f"federation: {exchange} -> {cluster_name}{there}"
+
+
+def internal_exchange_name(queue: str, of_link: str, suffix: str) -> str:
+    """With the link's id; a queue's name may be so long that there is no room for it."""
+    name = f"{queue} {of_link} {suffix}"
+    octets = name.encode("utf-8", "surrogateescape")
+    return name if len(octets) <= NAME_OCTETS_MAX else f"federation: {hashlib.sha256(octets).hexdigest()}"
+
+
+def shared_exchange_names(queue: str) -> list[str]:
+    """As RabbitMQ calls them, for all links: who takes the place of one, under its name, goes on with its queue."""
+    return [f"{queue} {suffix}" for suffix in SUFFIXES]
+
+
+def link_key(kind: str, vhost: str, name: str, upstream: str, upstream_name: str) -> str:
+    """Which link it is, on every node; whatever else is said of it may change."""
+    return "/".join(("federation", kind, *(quote(part, safe="") for part in (vhost, name, upstream, upstream_name))))
+
+
+def link_id(key: str) -> str:
+    """Eight hexadecimal digits by which operators name a link."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class ExchangeLinkSpec:
+    """With one upstream, of one virtual host of it."""
+
+    vhost: str
+    name: str
+    type: str
+    upstream: FederationUpstream
+    upstream_vhost: str
+    cluster_name: str
+    connection_name: str
+    durable: bool = True
+    auto_delete: bool = False
+    arguments: Table = field(default_factory=dict)
+
+    @property
+    def queue(self) -> str:
+        return upstream_queue_name(
+            self.upstream.exchange, self.upstream_vhost, self.cluster_name, self.vhost, self.name
+        )
+
+    def internal_exchange(self, suffix: str) -> str:
+        key = link_key("exchange", self.vhost, self.name, self.upstream.name, self.upstream.exchange)
+        return internal_exchange_name(self.queue, link_id(key), suffix)
+
+    @property
+    def queue_arguments(self) -> Table:
+        arguments: Table = {"x-internal-purpose": "federation"}
+        if self.upstream.expires_ms is not None:
+            arguments["x-expires"] = self.upstream.expires_ms
+        if self.upstream.message_ttl_ms is not None:
+            arguments["x-message-ttl"] = self.upstream.message_ttl_ms
+        return arguments
+
+
+UPSTREAM_TYPE = "x-federation-upstream"
+PURPOSE: Table = {"x-internal-purpose": "federation"}
+BINDINGS_AT_ONCE = 200
+
+Binding = tuple[str, Table]
+
+
+class UpstreamTopology:
+    """One link's, over one connection."""
+
+    def __init__(self, plan: ExchangeLinkSpec, source: Connection, uri: str) -> None:
+        self._plan = plan
+        self._source = source
+        # with its password
+        self._uri = uri
+        self.suffix = SUFFIXES[0]
+        self.before = SUFFIXES[1]
+
+    @property
+    def internal_exchange(self) -> str:
+        return self._plan.internal_exchange(self.suffix)
+
+    async def prepare(self, host: BridgeHost) -> None:
+        """The queue, the exchange that is federated, and an internal exchange that leads to the queue."""
+        plan = self._plan
+        async with await self._source.channel() as channel:
+            await self._declare_queue(channel)
+            if not await self._has_exchange(plan.upstream.exchange):
+                await channel.declare_exchange(
+                    plan.upstream.exchange,
+                    plan.type,
+                    durable=plan.durable,
+                    auto_delete=plan.auto_delete,
+                    arguments=plan.arguments,
+                )
+            if await self._choose():
+                await self._declare_internal(host, channel)
+            await channel.bind_queue(plan.queue, self.internal_exchange)
+
+    async def _declare_queue(self, channel: Channel) -> None:
+        queue = self._plan.queue
+        try:
+            await channel.declare_queue(queue, durable=True, arguments=self._plan.queue_arguments)
+        except ChannelClosed as closed:
+            if closed.code != PRECONDITION_FAILED:
+                raise
+            raise ValueError(
+                f"queue {queue!r} of the upstream was made with another expires or message-ttl: "
+                f"set them back, or delete it there, with what waits in it ({closed.text})"
+            ) from closed
+
+    async def _choose(self) -> bool:
+        """Which internal exchange it is to be, and whether it has to be made.
+
+        Where there are both, a life ended between making the one and deleting the other, and nobody knows which of them
+        has all bindings. Then one of them gets those it lacks, so that none is without for a moment.
+        """
+        there = [await self._has_exchange(self._plan.internal_exchange(suffix)) for suffix in SUFFIXES]
+        self.suffix, self.before = reversed(SUFFIXES) if there == [True, False] else SUFFIXES
+        return there != [True, True]
+
+    async def replace_before(self) -> None:
+        """All bindings are there: the internal exchange of the life before may go, and what RabbitMQ called so."""
+        async with await self._source.channel() as channel:
+            for name in (self._plan.internal_exchange(self.before), *shared_exchange_names(self._plan.queue)):
+                await channel.delete_exchange(name)
+
+    async def stand_in(self, host: BridgeHost, bindings: Callable[[str], Sequence[Binding]]) -> None:
+        """For the link itself, which may not have begun, or is about to: all bindings are there when this returns.
+
+        Whichever internal exchange there is gets them; a link deletes none before another one has them.
+        """
+        there = [suffix for suffix in SUFFIXES if await self._has_exchange(self._plan.internal_exchange(suffix))]
+        async with await self._source.channel() as channel:
+            if not there:
+                await self._declare_internal(host, channel)
+            for suffix in there or [self.suffix]:
+                self.suffix = suffix
+                await channel.bind_queue(self._plan.queue, self.internal_exchange)
+                await self.bind(channel, bindings(suffix))
+
+    async def bind(self, channel: Channel, bindings: Sequence[Binding]) -> None:
+        for at in range(0, len(bindings), BINDINGS_AT_ONCE):
+            await asyncio.gather(
+                *(
+                    channel.bind_exchange(self.internal_exchange, self._plan.upstream.exchange, key, arguments)
+                    for key, arguments in bindings[at : at + BINDINGS_AT_ONCE]
+                )
+            )
+
+    async def unbind(self, channel: Channel, bindings: Sequence[Binding]) -> None:
+        for at in range(0, len(bindings), BINDINGS_AT_ONCE):
+            await asyncio.gather(
+                *(
+                    channel.unbind_exchange(self.internal_exchange, self._plan.upstream.exchange, key, arguments)
+                    for key, arguments in bindings[at : at + BINDINGS_AT_ONCE]
+                )
+            )
+
+    async def check(self) -> None:
+        """That nobody has deleted what messages come through."""
+        for name in (self._plan.upstream.exchange, self.internal_exchange):
+            if not await self._has_exchange(name):
+                raise ValueError(f"exchange {name!r} of the upstream was deleted there, and is declared anew")
+
+    async def _has_exchange(self, name: str) -> bool:
+        channel = await self._source.channel()
+        try:
+            await channel.declare_exchange(name, passive=True)
+        except ChannelClosed as closed:
+            if closed.code == NOT_FOUND:
+                return False
+            raise
+        await channel.close()
+        return True
+
+    async def _declare_internal(self, host: BridgeHost, channel: Channel) -> None:
+        if self._source.server_properties.get("product") != "Warren" and await self._declare_upstream_type(host):
+            return
+        await channel.declare_exchange(
+            self.internal_exchange, "fanout", durable=True, auto_delete=True, internal=True, arguments=PURPOSE
+        )
+
+    async def _declare_upstream_type(self, host: BridgeHost) -> bool:
+        """Whether the broker knows that type."""
+        plan = self._plan
+        arguments: Table = {
+            # RabbitMQ wants 64 bits
+            "x-max-hops": Long(plan.upstream.max_hops),
+            "x-downstream-name": plan.cluster_name,
+            "x-downstream-vhost": plan.vhost,
+            **PURPOSE,
+        }
+        asking = await connect_uri(host, self._uri, plan.vhost, plan.connection_name)
+        try:
+            async with await asking.channel() as channel:
+                await channel.declare_exchange(
+                    self.internal_exchange,
+                    UPSTREAM_TYPE,
+                    durable=True,
+                    auto_delete=True,
+                    internal=True,
+                    arguments=arguments,
+                )
+        except ConnectionClosed as closed:
+            if closed.code == COMMAND_INVALID:
+                return False
+            raise
+        finally:
+            await asking.close()
+        return True
+
+
+Wanted = dict[tuple[str, bytes], Binding]
+
+
+def upstream_bindings(
+    bindings: Iterable[LocalBinding], plan: ExchangeLinkSpec, upstream_name: str, suffix: str
+) -> Wanted:
+    """Of those here, the ones that go so far, with the arguments they have there."""
+    here: Table = {
+        "cluster-name": plan.cluster_name,
+        "vhost": plan.vhost,
+        "exchange": f"{plan.vhost}:{plan.name} {suffix}",
+    }
+    found: Wanted = {}
+    for binding in bindings:
+        arguments = upstream_binding_arguments(
+            binding.arguments, plan.upstream.max_hops, upstream_name, plan.upstream_vhost, here
+        )
+        if arguments is not None:
+            found[binding.routing_key, encode_table(arguments)] = (binding.routing_key, arguments)
+    return found
+
+
+def binding_differences(made: Wanted, wanted: Wanted) -> tuple[list[Binding], list[Binding]]:
+    """What is missing, and what is too much."""
+    missing = [binding for key, binding in wanted.items() if key not in made]
+    surplus = [binding for key, binding in made.items() if key not in wanted]
+    return missing, surplus

@@ -1,0 +1,207 @@
+"""Upstreams: what a federated exchange or queue takes from, by what parameters and policies say.
+
+A policy names one upstream, a set of them, or those whose names a pattern fits; the set `all` has every upstream of
+the virtual host. An element of a set may say otherwise what its upstream says.
+
+Not here: whether parameters make sense (`federation.parameters`): what does not is left out, or has its default.
+
+What makes a good upstream, and a good set of upstreams.
+
+Not here: what they mean (`federation.upstream`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+from warren.bridges.connections import redacted_uri
+from warren.bridges.field_checks import (
+    DefinitionField,
+    boolean,
+    field_errors,
+    one_of,
+    quoted,
+    seconds,
+    short_text,
+    text,
+    uris,
+    whole_number,
+)
+from warren.bridges.host import FederatedObject
+from warren.bridges.transfer_options import ACK_MODES, ON_CONFIRM, AckMode
+from warren.broker.model.name_pattern import NamePattern
+from warren.broker.policies.parameters import Parameter, ParameterComponent
+
+UPSTREAM: Final = "federation-upstream"
+UPSTREAM_SET: Final = "federation-upstream-set"
+UPSTREAM_PATTERN: Final = "federation-upstream-pattern"
+ALL: Final = "all"
+
+PREFETCH: Final = 1000
+RECONNECT_DELAY_S: Final = 5.0
+# RabbitMQ takes 0 for at once, again and again
+RECONNECT_DELAY_MIN_S: Final = 0.1
+MAX_HOPS: Final = 1
+
+Fields = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class FederationUpstream:
+    """One upstream as one federated thing sees it."""
+
+    name: str
+    uris: tuple[str, ...]
+    exchange: str
+    queue: str
+    consumer_tag: str
+    prefetch: int = PREFETCH
+    reconnect_delay_s: float = RECONNECT_DELAY_S
+    max_hops: int = MAX_HOPS
+    expires_ms: int | None = None
+    message_ttl_ms: int | None = None
+    trust_user_id: bool = False
+    ack_mode: AckMode = ON_CONFIRM
+    bind_nowait: bool = False
+    keeps_resources: bool = False
+
+    @property
+    def shown_uri(self) -> str:
+        """Where it is tried, for as long as none of its URIs has answered."""
+        return redacted_uri(self.uris[0])
+
+
+class FederationUpstreams:
+    """All upstreams and sets of upstreams that there are, by virtual host and name."""
+
+    def __init__(self, upstreams: Iterable[Parameter], sets: Iterable[Parameter]) -> None:
+        self._upstreams = {(each.vhost, each.name): each.value for each in upstreams}
+        self._sets = {(each.vhost, each.name): each.value for each in sets}
+
+    def of(self, federated: FederatedObject) -> list[FederationUpstream]:
+        """Those that its policy means and that exist."""
+        found = []
+        for element in self._elements(federated):
+            definition = self._upstreams.get((federated.vhost, _text(element, "upstream")))
+            if isinstance(definition, dict):
+                upstream = _upstream(element, definition, federated)
+                if upstream.uris:
+                    found.append(upstream)
+        return found
+
+    def missing(self, federated: FederatedObject) -> list[tuple[str, str]]:
+        """Names that lead to nothing, each with a sentence that says so."""
+        vhost, policy = federated.vhost, federated.policy
+        set_name = policy.get(UPSTREAM_SET)
+        if isinstance(set_name, str) and set_name != ALL and (vhost, set_name) not in self._sets:
+            said = f"the policy names the upstream set {set_name!r}, which virtual host {vhost!r} does not have"
+            return [(set_name, f"{said}: set the parameter {UPSTREAM_SET} of that name, or change the policy")]
+        said = "the policy names" if set_name is None else f"the upstream set {set_name!r} names"
+        names = [_text(element, "upstream") for element in self._elements(federated)]
+        ending = f"which virtual host {vhost!r} does not have: set the parameter {UPSTREAM} of that name"
+        return [
+            (name, f"{said} the upstream {name!r}, {ending}") for name in names if (vhost, name) not in self._upstreams
+        ]
+
+    def _elements(self, federated: FederatedObject) -> list[Fields]:
+        policy = federated.policy
+        names = sorted(name for vhost, name in self._upstreams if vhost == federated.vhost)
+        if UPSTREAM in policy:
+            return [{"upstream": policy[UPSTREAM]}]
+        if UPSTREAM_PATTERN in policy:
+            pattern = NamePattern(str(policy[UPSTREAM_PATTERN]))
+            return [{"upstream": name} for name in names if pattern.matches(name)]
+        set_name = policy.get(UPSTREAM_SET)
+        if set_name == ALL:
+            return [{"upstream": name} for name in names]
+        elements = self._sets.get((federated.vhost, str(set_name)))
+        return [element for element in elements if isinstance(element, dict)] if isinstance(elements, list) else []
+
+
+def _upstream(element: Fields, definition: Fields, federated: FederatedObject) -> FederationUpstream:
+    said: Fields = {**definition, **element}
+    name = _text(element, "upstream")
+    uris = said.get("uri")
+    ack_mode = said.get("ack-mode")
+    return FederationUpstream(
+        name=name,
+        uris=tuple(str(uri) for uri in (uris if isinstance(uris, list) else [uris])),
+        exchange=_text(said, "exchange") or federated.name,
+        queue=_text(said, "queue") or federated.name,
+        consumer_tag=_text(said, "consumer-tag") or f"federation-link-{name}",
+        prefetch=max(0, int(_number(said, "prefetch-count", PREFETCH))),
+        reconnect_delay_s=max(RECONNECT_DELAY_MIN_S, _number(said, "reconnect-delay", RECONNECT_DELAY_S)),
+        max_hops=int(_number(said, "max-hops", MAX_HOPS)),
+        expires_ms=_milliseconds(said, "expires"),
+        message_ttl_ms=_milliseconds(said, "message-ttl"),
+        trust_user_id=said.get("trust-user-id") is True,
+        ack_mode=ack_mode if ack_mode in ACK_MODES else ON_CONFIRM,
+        bind_nowait=said.get("bind-nowait") is True,
+        keeps_resources=said.get("resource-cleanup-mode") == "never",
+    )
+
+
+def _text(said: Fields, name: str) -> str:
+    value = said.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(said: Fields, name: str, default: float) -> float:
+    value = said.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def _milliseconds(said: Fields, name: str) -> int | None:
+    value = _number(said, name, -1)
+    return None if value < 0 else int(value)
+
+
+MILLISECONDS_MAX: Final = 0xFFFFFFFF
+PREFETCH_MAX: Final = 0xFFFF
+HOPS_MAX: Final = 0x7FFF
+
+SHARED: Final = (
+    DefinitionField("exchange", short_text),
+    DefinitionField("queue", short_text),
+    DefinitionField("consumer-tag", short_text),
+    DefinitionField("prefetch-count", whole_number(0, PREFETCH_MAX)),
+    DefinitionField("reconnect-delay", seconds),
+    DefinitionField("max-hops", whole_number(1, HOPS_MAX)),
+    DefinitionField("expires", whole_number(1, MILLISECONDS_MAX)),
+    DefinitionField("message-ttl", whole_number(0, MILLISECONDS_MAX)),
+    DefinitionField("trust-user-id", boolean),
+    DefinitionField("ack-mode", one_of("no-ack", "on-publish", "on-confirm")),
+    DefinitionField("resource-cleanup-mode", one_of("default", "never")),
+    DefinitionField("ha-policy", text),
+    DefinitionField("bind-nowait", boolean),
+    DefinitionField("channel-use-mode", one_of("multiple", "single")),
+)
+UPSTREAM_FIELDS: Final = (DefinitionField("uri", uris, mandatory=True), *SHARED)
+SET_FIELDS: Final = (DefinitionField("upstream", text, mandatory=True), *SHARED)
+
+
+@final
+class UpstreamComponent(ParameterComponent):
+    """Parameters `federation-upstream`."""
+
+    def refusals(self, parameter: Parameter) -> list[str]:
+        return field_errors(parameter.name, UPSTREAM_FIELDS, parameter.value)
+
+
+@final
+class UpstreamSetComponent(ParameterComponent):
+    """Parameters `federation-upstream-set`: lists of upstreams that may not be there yet."""
+
+    def refusals(self, parameter: Parameter) -> list[str]:
+        elements = [] if parameter.value == {} else parameter.value
+        if not isinstance(elements, list):
+            return [f"{parameter.name} should be a list of upstreams, actually was {quoted(parameter.value)}"]
+        return [reason for element in elements for reason in field_errors(parameter.name, SET_FIELDS, element)]
+
+
+@final
+class LocalComponent(ParameterComponent):
+    """Parameters `federation`, of which RabbitMQ once had some, and has none."""
+
+    def refusals(self, parameter: Parameter) -> list[str]:
+        return [f"name not recognised: {quoted(parameter.name)}"]

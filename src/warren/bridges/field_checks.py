@@ -1,0 +1,180 @@
+"""What is wrong with a definition, field by field, in RabbitMQ's words and in its order.
+
+RabbitMQ names what it does not know first, then the fields from the last of the table to the first; scripts and people
+who compare two brokers see the same text. Where it would print the insides of its URI parser there is a sentence.
+
+Invariant: no text quotes a password. RabbitMQ prints the values of fields, of those it does not know, too, and in a
+field whose name is misspelt there may be a URI: text of unknown fields, and of others what looks like a login, is left
+out (`...`).
+
+Not here: which fields there are (`bridges.shovels`, `bridges.federation`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warren.bridges.connections import normalized_uri, parse_local_uri
+from warren.broker.model.erlang_terms import json_term
+from warren.client.errors import UriError
+from warren.client.uri import parse_uri
+from warren.wire.field_tables import encode_table
+from warren.wire.scalars import SHORTSTR_BYTES_MAX
+
+TIMESTAMP_MAX: Final = 2**64 - 1
+
+Check = Callable[[str, object], list[str]]
+"""All that is wrong with the value of a field, which is named first."""
+
+
+@dataclass(frozen=True)
+class DefinitionField:
+    """One field of a definition."""
+
+    name: str
+    check: Check
+    mandatory: bool = False
+
+
+def field_errors(name: str, fields: Sequence[DefinitionField], value: object) -> list[str]:
+    """All that is wrong with an object. RabbitMQ writes one that is empty as a list."""
+    if value == []:
+        value = {}
+    if not isinstance(value, dict):
+        return [f"{name} not a list {quoted(value)}"]
+    reasons: list[str] = []
+    known = {field.name for field in fields}
+    if unknown := [(key, _masked(value[key], lambda text: True)) for key in sorted(value) if key not in known]:
+        start = "Unrecognised terms "
+        reasons.append(f"{start}{json_term(unknown, len(start))} in {name}")
+    for field in reversed(fields):
+        if field.name in value:
+            reasons += field.check(field.name, value[field.name])
+        elif field.mandatory:
+            reasons.append(f'Key "{field.name}" not found in {name}')
+    return reasons
+
+
+def quoted(value: object) -> str:
+    """A value as RabbitMQ prints it, without what may be a password."""
+    return json_term(_masked(value, lambda text: "@" in text))
+
+
+def _masked(value: object, hides: Callable[[str], bool]) -> object:
+    if isinstance(value, str):
+        return "..." if hides(value) else value
+    if isinstance(value, list):
+        return [_masked(item, hides) for item in value]
+    if isinstance(value, dict):
+        return {name: _masked(item, hides) for name, item in value.items()}
+    return value
+
+
+def text(name: str, value: object) -> list[str]:
+    return [] if isinstance(value, str) else [f"{name} should be binary, actually was {quoted(value)}"]
+
+
+def short_text(name: str, value: object) -> list[str]:
+    """Text that AMQP has room for: the length of names, keys and most properties is one byte."""
+    if not isinstance(value, str):
+        return text(name, value)
+    try:
+        size = len(value.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return [f"{name} should be text, actually had characters that UTF-8 cannot write"]
+    return [] if size <= SHORTSTR_BYTES_MAX else [f"{name} should have at most 255 bytes, actually had {size}"]
+
+
+def number(name: str, value: object) -> list[str]:
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return [] if is_one else [f"{name} should be a number, actually was {quoted(value)}"]
+
+
+def boolean(name: str, value: object) -> list[str]:
+    return [] if isinstance(value, bool) else [f"{name} should be boolean, actually was {quoted(value)}"]
+
+
+def whole_number(lowest: int, highest: int) -> Check:
+    """A number that AMQP has room for; RabbitMQ takes any, and stumbles over it later."""
+
+    def check(name: str, value: object) -> list[str]:
+        reasons = number(name, value)
+        if not reasons and not (isinstance(value, int) and lowest <= value <= highest):
+            reasons = [f"{name} should be a whole number from {lowest} to {highest}, actually was {quoted(value)}"]
+        return reasons
+
+    return check
+
+
+def seconds(name: str, value: object) -> list[str]:
+    """A time to wait, parts of a second too."""
+    reasons = number(name, value)
+    if not reasons and isinstance(value, int | float) and not 0 <= value <= 86_400 * 365:
+        reasons = [f"{name} should be a number of seconds, 0 or more, actually was {quoted(value)}"]
+    return reasons
+
+
+def timestamp(name: str, value: object) -> list[str]:
+    """Seconds since 1970, in the 64 bits that AMQP has for them."""
+    reasons = number(name, value)
+    if not reasons and isinstance(value, int | float) and not 0 <= value <= TIMESTAMP_MAX:
+        reasons = [f"{name} should be a number from 0 to {TIMESTAMP_MAX}, actually was {value}"]
+    return reasons
+
+
+def one_of(*choices: str) -> Check:
+    def check(name: str, value: object) -> list[str]:
+        if value in choices:
+            return []
+        if not isinstance(value, str):
+            return text(name, value)
+        return [f"{name} should be one of {json_term(list(choices))}, actually was {quoted(value)}"]
+
+    return check
+
+
+def arguments(name: str, value: object) -> list[str]:
+    """Arguments of a queue or a consumer: an object, or the empty list that RabbitMQ makes of an empty one."""
+    if value == []:
+        return []
+    if not isinstance(value, dict):
+        return [f"{name} should be an object of arguments, actually was {quoted(value)}"]
+    try:
+        encode_table(value)
+    except ValueError as trouble:
+        return [f"{name} should be arguments that AMQP can carry: {trouble}"]
+    return []
+
+
+def uris(name: str, value: object) -> list[str]:
+    """One AMQP URI, or a list of them, of which the first that is wrong is told."""
+    found = value if isinstance(value, list) else [value]
+    for uri in found:
+        if not isinstance(uri, str):
+            return [f"{name} should be list, actually was {quoted(uri)}"]
+        try:
+            parse_uri(normalized_uri(uri, "/"))
+        except UriError as error:
+            return [f'"{_shown(uri)}" not a valid URI: {error}']
+    return [] if found else [f"{name} should name at least one URI"]
+
+
+def _shown(uri: str) -> str:
+    """What of a URI that makes no sense can be no part of a password, wherever its marks stand."""
+    scheme, separator, _rest = uri.rpartition("@")[0].partition("://")
+    before = f"{scheme}{separator}" if separator else ""
+    return (before + uri.rpartition("@")[2] if "@" in uri else uri).partition("?")[0]
+
+
+def uri_list(value: object) -> list[str]:
+    """The URIs of a field that passed."""
+    return [str(uri) for uri in value] if isinstance(value, list) else [str(value)]
+
+
+def vhosts_here(values: Iterable[object], default: str) -> list[str]:
+    """The virtual hosts of this broker that URIs of a definition enter, each once; what is no URI enters none.
+
+    A connection to this broker itself may do everything there, so who defines one needs access to its virtual host.
+    """
+    ways = [parse_local_uri(uri) for value in values for uri in uri_list(value)]
+    return list(dict.fromkeys(way.vhost or default for way in ways if way is not None))

@@ -1,0 +1,343 @@
+"""What the source is told of its deliveries, by what the destination said of the publishes that were made of them.
+
+Publishes are numbered from 1, in the order of the deliveries they were made of. All up to `low` are decided and
+forgotten; of those above it some may be decided *apart*.
+
+**Acks.** A run that begins right above `low` settles every delivery up to its last one, so it is acked by one word.
+Whatever is confirmed apart is acked singly.
+
+**Refused** publishes go back to the source: not at once, or the same messages would go round and round as fast as both
+brokers can, but all together after a pause, which grows while nothing is confirmed. A publish that came back is refused
+too, although its confirm says otherwise: no queue has it.
+
+Not here: how publishes are sent (`carrying.carrier`), which of all this is in doubt at the end (`carrying.uncertain`).
+
+Messages that may arrive twice: those that were published in a life that ended before all was known of them.
+
+That is, at the end of a life,
+
+- what was published and neither confirmed nor refused, and
+- if the source was not left in good order, what was acked there lately: an ack has no answer. But a source hears what
+  it is told in order, and with a prefetch of P it has at most P deliveries unsettled: when it has delivered n, it has
+  heard of n - P at least, the first n - P that it was told of, whichever deliveries these were. And when it has
+  answered anything, it has heard all that it was told before it was asked.
+
+Not here: what is done about them, which is nothing: the source delivers them again.
+
+Caution: what a bridge knows, from one life to the next, of a message that its destination will not have.
+
+Some messages a broker refuses by closing the channel: one with a user-id that is not the bridge's, one that is too
+large. It does not say which one, and everything that was on its way with it, before it and behind it, is carried again.
+If the next life did the same, all that is in front of it would be doubled for ever.
+
+So what was undecided when a channel was closed is *suspect*. As many messages are published one by one, each when the
+one before it is decided; whoever is the last one then is found. It stays at the source, where it is the first: nothing
+overtakes it, and what is behind it waits until it is gone, or the destination takes it.
+
+One that cannot even be written down for the destination, because its properties do not fit a frame there or its headers
+nest too deep for what is added to them, is known at once, and is treated likewise.
+
+Not here: how long is waited before it is tried again (`bridges.supervisor`).
+
+What a bridge has done since it was begun, over all its lives.
+
+Not here: rates (`admin`), when a life ended and why (`bridges.supervisor`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from warren.bridges.host import BridgeLog
+from warren.bridges.transfer_options import RewrittenMessage
+from warren.client.errors import RETRIABLE_CODES, ChannelClosed, ClientError, ConnectionClosed
+from warren.client.machine.deliveries import Delivery, ReturnedMessage
+from warren.client.machine.publishes import ConfirmRange, MandatoryPublishes
+from warren.errors import WarrenError
+from warren.wire.properties import decode_properties
+
+IDS_PER_LINE: Final = 50
+PUBLISHING_ID: Final = "x-warren-publishing-id"
+
+
+class RecentAcks:
+    """The deliveries that were acked last, as many as the source may not have heard of.
+
+    Deliveries and what they were settled by are counted, each in the order in which it happened on one channel.
+    """
+
+    def __init__(self, prefetch: int) -> None:
+        self._prefetch = prefetch
+        # how many the source may have out that it knows to be unsettled
+        self._allowed = prefetch
+        self._delivered = 0
+        self.settled = 0
+        # each with how many were settled when it was
+        self._acked: deque[tuple[int, bytes]] = deque()
+
+    def answered(self, asked_at: int) -> None:
+        """It said that it will deliver: it has heard what was settled before it was asked, `asked_at` in number.
+
+        What a consumer before this one has left unsettled does not count for the prefetch of this one.
+        """
+        self._forget_up_to(asked_at)
+        self._allowed = self._prefetch + self._delivered - asked_at
+
+    def delivered(self, last_tag: int) -> None:
+        self._delivered = last_tag
+        self._forget_up_to(last_tag - self._allowed)
+
+    def gave_up(self, count: int) -> None:
+        """So many were settled otherwise: given back, or dropped."""
+        self.settled += count
+
+    def acked(self, deliveries: Sequence[Delivery]) -> None:
+        self._acked.extend([(number, each.header_payload) for number, each in enumerate(deliveries, self.settled + 1)])
+        self.settled += len(deliveries)
+
+    def unheard(self) -> list[bytes]:
+        """The headers of those that the source may deliver again."""
+        return [header for _, header in self._acked]
+
+    def _forget_up_to(self, number: int) -> None:
+        while self._acked and self._acked[0][0] <= number:
+            self._acked.popleft()
+
+
+def message_ids(headers: Iterable[bytes]) -> list[str]:
+    """Of messages, by the payloads of their headers; of those that have one."""
+    ids = [_id_of(header) for header in headers]
+    return [each for each in ids if each]
+
+
+def log_possible_duplicates(log: BridgeLog, described: dict[str, object], headers: list[bytes]) -> list[str]:
+    """Write down which messages may come twice; their ids, as far as they have one."""
+    ids = message_ids(headers)
+    counts = {"count": len(headers), "without_id": len(headers) - len(ids)}
+    for at in range(0, max(len(ids), 1), IDS_PER_LINE):
+        log.warning("bridge.doubted", **described, **counts, message_ids=",".join(ids[at : at + IDS_PER_LINE]))
+    return ids
+
+
+def _id_of(header: bytes) -> str:
+    try:
+        properties = decode_properties(header, 0, len(header))
+    except WarrenError:
+        return ""
+    if properties.message_id:
+        return properties.message_id
+    publishing_id = (properties.headers or {}).get(PUBLISHING_ID)
+    return publishing_id if isinstance(publishing_id, str) else ""
+
+
+_STAYS: Final = (
+    "it stays at the source, in front of all others, until it is taken out there or the destination takes it"
+)
+
+
+class MessageRefused(ChannelClosed):
+    """One message, which is known, is not taken by the destination, or cannot be sent there at all."""
+
+
+class PoisonMessageGuard:
+    """Of one bridge."""
+
+    def __init__(self) -> None:
+        # how many are to be published one by one
+        self.suspects = 0
+
+    def decided(self, count: int) -> None:
+        """So many were taken, or refused in a word."""
+        self.suspects = max(self.suspects - count, 0)
+
+    def closed(self, error: ClientError, undecided: Sequence[Delivery]) -> ClientError:
+        """What ended it, said of the message if that is known; `undecided` were on their way."""
+        if not isinstance(error, ChannelClosed | ConnectionClosed) or not undecided:
+            return error
+        if not error.code or error.code in RETRIABLE_CODES:
+            # the line was lost, or the broker stops
+            return error
+        self.suspects = max(self.suspects, len(undecided))
+        if len(undecided) > 1:
+            return error
+        method = error.method if isinstance(error, ChannelClosed) else ""
+        return MessageRefused(_sentence(undecided[0], error), error.code, error.text, method)
+
+
+def describe_unsendable(delivery: Delivery, trouble: Exception) -> str:
+    """A sentence about one that was not written."""
+    return f"{_known_as(delivery)}, cannot be sent to the destination: {trouble}"
+
+
+def unsendable_error(delivery: Delivery, trouble: Exception) -> MessageRefused:
+    """The same, for one that the source still has."""
+    return MessageRefused(f"{describe_unsendable(delivery, trouble)}; {_STAYS}")
+
+
+def _sentence(delivery: Delivery, error: ClientError) -> str:
+    return f"the destination refuses {_known_as(delivery)}: {error}; {_STAYS}"
+
+
+def _known_as(delivery: Delivery) -> str:
+    ids = message_ids([delivery.header_payload])
+    which = f"message {ids[0]!r}" if ids else "the first message, which has no message id"
+    return f"{which}, published to exchange {delivery.exchange!r} with routing key {delivery.routing_key!r}"
+
+
+UNCERTAIN_IDS_MAX: Final = 50
+
+
+class BridgeStats:
+    """Plain numbers, for whoever wants to show them."""
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.published = 0
+        self.confirmed = 0
+        # refused by the destination, or sent back by it, and given back to the source
+        self.refused = 0
+        # which `rewrite` did not want published, or which cannot be, and the source has forgotten
+        self.dropped = 0
+        # published in a life that ended before it was known whether they arrived: the source delivers them again
+        self.uncertain = 0
+        # the message ids of the latest of these
+        self.uncertain_ids: list[str] = []
+
+    def in_doubt(self, count: int, ids: Iterable[str]) -> None:
+        self.uncertain += count
+        self.uncertain_ids = [*self.uncertain_ids, *ids][-UNCERTAIN_IDS_MAX:]
+
+
+PAUSE_S: Final = 0.1
+PAUSE_MAX_S: Final = 5.0
+_COMPACT_AT: Final = 4096
+
+
+class SourceChannel(Protocol):
+    """Where deliveries are settled: a channel."""
+
+    def ack(self, delivery: Delivery, *, multiple: bool = False) -> None: ...
+
+    def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None: ...
+
+
+class SourceAcks:
+    """The publishes of one `carry` that waits for confirms."""
+
+    def __init__(
+        self,
+        source: SourceChannel,
+        stats: BridgeStats,
+        late_acks: RecentAcks,
+        later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        self._source = source
+        self._stats = stats
+        self._late_acks = late_acks
+        # calls a function after so many seconds
+        self._later = later
+        self.low = 0
+        # of publish `low + 1` at `_from`, and so on
+        self._sent: list[Delivery] = []
+        self._from = 0
+        self._apart: set[int] = set()
+        self._mandatory = MandatoryPublishes()
+        self._came_back: set[int] = set()
+        self._refused: list[Delivery] = []
+        self._pause_s = PAUSE_S
+
+    @property
+    def last_no(self) -> int:
+        return self.low + len(self._sent) - self._from
+
+    @property
+    def under_way(self) -> int:
+        return len(self._sent) - self._from - len(self._apart)
+
+    def published(self, made: list[tuple[Delivery, RewrittenMessage]], mandatory: bool) -> None:
+        """Deliveries, and what was published in their place."""
+        first_no = self.last_no + 1
+        self._sent += [delivery for delivery, _ in made]
+        if mandatory:
+            for number, (_, (exchange, routing_key, properties, body)) in enumerate(made, first_no):
+                self._mandatory.sent(number, (exchange, routing_key, properties, body))
+
+    def undecided(self) -> list[Delivery]:
+        ahead = enumerate(islice(self._sent, self._from, None), self.low + 1)
+        return [delivery for number, delivery in ahead if number not in self._apart]
+
+    # what the destination says
+
+    def came_back(self, message: ReturnedMessage) -> None:
+        looks = (message.exchange, message.routing_key, message.header_payload[12:], message.body)
+        number = message.publish_no or self._mandatory.came_back(looks)
+        if number:
+            self._came_back.add(number)
+
+    def decided(self, ranges: list[ConfirmRange]) -> None:
+        for decided in ranges:
+            if decided.acked and not self._came_back and decided.first == self.low + 1 and not self._apart:
+                self._acked_up_to(decided.last)
+            else:
+                self._decide_singly(decided)
+            if len(self._mandatory):
+                self._mandatory.decided(decided.first, decided.last)
+
+    def give_back(self) -> None:
+        """What was refused goes to the source's queue."""
+        refused, self._refused = self._refused, []
+        for delivery in refused:
+            self._source.nack(delivery)
+        self._late_acks.gave_up(len(refused))
+
+    def _acked_up_to(self, number: int) -> None:
+        count = number - self.low
+        end = self._from + count
+        acked = self._sent[self._from : end]
+        if self._refused:
+            # one word would ack what is to be given back
+            for delivery in acked:
+                self._source.ack(delivery)
+        else:
+            self._source.ack(acked[-1], multiple=True)
+        self._confirmed(acked)
+        self.low = number
+        self._from = end
+        self._compact()
+
+    def _decide_singly(self, decided: ConfirmRange) -> None:
+        acked: list[Delivery] = []
+        for number in range(decided.first, decided.last + 1):
+            delivery = self._sent[self._from + number - self.low - 1]
+            self._apart.add(number)
+            if decided.acked and number not in self._came_back:
+                self._source.ack(delivery)
+                acked.append(delivery)
+            else:
+                self._came_back.discard(number)
+                self._refuse(delivery)
+        self._confirmed(acked)
+        while self._apart and self.low + 1 in self._apart:
+            self._apart.remove(self.low + 1)
+            self.low += 1
+            self._from += 1
+        self._compact()
+
+    def _confirmed(self, acked: list[Delivery]) -> None:
+        self._late_acks.acked(acked)
+        self._stats.confirmed += len(acked)
+        if acked:
+            self._pause_s = PAUSE_S
+
+    def _refuse(self, delivery: Delivery) -> None:
+        self._stats.refused += 1
+        if not self._refused:
+            self._later(self._pause_s, self.give_back)
+            self._pause_s = min(self._pause_s * 2, PAUSE_MAX_S)
+        self._refused.append(delivery)
+
+    def _compact(self) -> None:
+        if self._from >= _COMPACT_AT or self._from == len(self._sent):
+            del self._sent[: self._from]
+            self._from = 0

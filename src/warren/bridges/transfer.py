@@ -1,0 +1,387 @@
+"""Carries messages between two connections, until one of them is lost or all that was wanted is done.
+
+**The end.** Whoever is told to end, or is done, takes no more, waits a little for the confirms that are on their way,
+and leaves the source in good order, so that its acks have been heard: nothing is doubled. When an end was lost, the
+other one is left in good order if that can be; what remains in doubt is told. Whoever has less time, as a node that
+stops, cancels it once more: then it waits no longer.
+
+Not here: what is acked when (`carrying.settling`), what is in doubt (`carrying.uncertain`).
+
+A tap: whether a bridge takes anything from its source at the moment.
+
+Not here: who turns it (a federated queue takes from upstream only while it has consumers that wait).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from librt.strings import BytesWriter
+
+from warren.bridges.bridge import BridgeRun
+from warren.bridges.settlement import (
+    MessageRefused,
+    RecentAcks,
+    SourceAcks,
+    describe_unsendable,
+    log_possible_duplicates,
+    unsendable_error,
+)
+from warren.bridges.transfer_options import NO_ACK, ON_CONFIRM, Rewrite, RewrittenMessage, TransferOptions
+from warren.client.channel import Channel, Consumer
+from warren.client.connection import Connection
+from warren.client.errors import ClientError, ConsumerCancelled
+from warren.client.machine.deliveries import Delivery, ReturnedMessage
+from warren.client.machine.publishes import ConfirmRange, PublishWriter
+from warren.errors import ProtocolFault
+
+
+class ConsumptionGate:
+    """Open unless it was shut. Who shuts it has what is on the way carried still."""
+
+    def __init__(self, is_open: bool = True) -> None:
+        self._is_open = is_open
+        self._turned = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def turn(self, is_open: bool) -> None:
+        if self._is_open != is_open:
+            self._is_open = is_open
+            self._turned.set()
+
+    async def turned(self) -> None:
+        """Returns when it was turned since this returned last."""
+        await self._turned.wait()
+        self._turned.clear()
+
+
+WRITE_BYTES: Final = 256 * 1024
+WINDOW: Final = 1_000_000
+FINAL_CONFIRMS_TIMEOUT_S: Final = 10.0
+PREFETCH_MAX: Final = 65_535
+PUBLISH: Final = "basic.publish"
+
+
+class UnroutableAtDestination(ClientError):
+    """What was published came back: the destination has no queue for it."""
+
+    retriable = True
+
+
+async def transfer(
+    source: Connection,
+    queue: str,
+    destination: Connection,
+    rewrite: Rewrite,
+    terms: TransferOptions,
+    life: BridgeRun,
+    tap: ConsumptionGate | None = None,
+) -> None:
+    """Take from `queue` of the source, and publish what `rewrite` makes of it to the destination.
+
+    Returns when `terms.limit` messages are settled. Raises a `ClientError` when either end is lost, the queue is gone
+    or the destination refuses a publish by closing its channel; what was not acked comes again in the next life.
+    It opens channels of its own on both connections, and leaves the connections to who opened them.
+    """
+    if terms.limit is not None and terms.limit <= 0:
+        return
+    taking = await source.channel()
+    giving = await destination.channel(confirms=terms.ack_mode == ON_CONFIRM, window=WINDOW)
+    carrier = MessageTransfer(taking, giving, destination.frame_max, rewrite, terms, life)
+    await carrier.prefetch()
+    forwarding = asyncio.ensure_future(carrier.forward(queue, tap))
+    try:
+        await asyncio.wait([forwarding, carrier.over], return_when=asyncio.FIRST_COMPLETED)
+        # what happens while it ends is no reason for it
+        outcome = carrier.over if carrier.over.done() else forwarding
+    finally:
+        forwarding.cancel()
+        try:
+            await asyncio.gather(forwarding, return_exceptions=True)
+        finally:
+            await carrier.end()
+    outcome.result()
+
+
+class MessageTransfer:
+    """One `carry`: a channel to take from, a channel to give to."""
+
+    def __init__(
+        self,
+        taking: Channel,
+        giving: Channel,
+        frame_max: int,
+        rewrite: Rewrite,
+        terms: TransferOptions,
+        life: BridgeRun,
+    ) -> None:
+        self._taking = taking
+        self._giving = giving
+        self._writer = PublishWriter(giving.number, frame_max)
+        self._rewrite = rewrite
+        self._terms = terms
+        self._confirming = terms.ack_mode == ON_CONFIRM
+        # of a limited number the rest must stay at the source, so that is acked whatever the mode
+        self._no_ack = terms.ack_mode == NO_ACK and terms.limit is None
+        self._life = life
+        self._stats = life.stats
+        self._loop = asyncio.get_running_loop()
+        self._poison_guard = life.poison_guard
+        # done when all that was wanted is, broken when either end is
+        self.over: asyncio.Future[None] = self._loop.create_future()
+        self._settled_before = life.stats.confirmed
+        self._published = 0
+        self._prefetch = _prefetch_of(terms)
+        self._late_acks = RecentAcks(self._prefetch)
+        self._settling = SourceAcks(taking, life.stats, self._late_acks, self._call_later)
+        self._timers: list[asyncio.TimerHandle] = []
+        self._caught_up: asyncio.Event = asyncio.Event()
+        # the one that was on its way is known not to have arrived
+        self._was_refused = False
+        # what it has handed out may be delivered again, whatever it was told of it
+        self._source_forgets = False
+        giving.publisher.follower = self
+        taking.publisher.follower = _SourceWatch(self._broke)
+
+    async def prefetch(self) -> None:
+        if not self._no_ack:
+            await self._taking.prefetch(self._prefetch)
+
+    # taking and giving
+
+    async def forward(self, queue: str, tap: ConsumptionGate | None) -> None:
+        while True:
+            while tap is not None and not tap.is_open:
+                await tap.turned()
+            asked_at = self._late_acks.settled
+            consumer = await self._taking.consume(
+                queue,
+                tag=self._terms.consumer_tag,
+                no_ack=self._no_ack,
+                exclusive=self._terms.exclusive,
+                arguments=self._terms.consumer_arguments or None,
+            )
+            self._late_acks.answered(asked_at)
+            shutting = None if tap is None else asyncio.ensure_future(_cancel_when_shut(consumer, tap))
+            try:
+                while deliveries := await consumer.batch():
+                    await self._forward(deliveries)
+            except ConsumerCancelled as end:
+                self._source_forgets = True
+                sentence = f"the source has ended the consumer of queue {queue!r}: it was deleted, or is moving"
+                raise ConsumerCancelled(sentence) from end
+            finally:
+                if shutting is not None:
+                    shutting.cancel()
+                    await asyncio.gather(shutting, return_exceptions=True)
+
+    async def _forward(self, deliveries: list[Delivery]) -> None:
+        self._stats.delivered += len(deliveries)
+        self._late_acks.delivered(int(deliveries[-1].delivery_tag))
+        at = 0
+        while at < len(deliveries):
+            wanted = await self._wanted(len(deliveries) - at)
+            part = deliveries[at : at + wanted]
+            at += wanted
+            await self._publish(part)
+
+    async def _wanted(self, count: int) -> int:
+        """How many of so many may be published; returns when that is one at least."""
+        while (room := self._room(count)) <= 0:
+            self._caught_up.clear()
+            await self._caught_up.wait()
+        return room
+
+    def _room(self, count: int) -> int:
+        limit = self._terms.limit
+        if limit is not None:
+            count = min(count, limit - self._done_for_limit() - self._settling.under_way)
+        if self._poison_guard.suspects and self._confirming:
+            count = min(count, 1 - self._settling.under_way)
+        return count
+
+    async def _publish(self, deliveries: list[Delivery]) -> None:
+        rewrite, write = self._rewrite, self._writer.write
+        mandatory = self._terms.mandatory and self._confirming
+        out = BytesWriter()
+        made: list[tuple[Delivery, RewrittenMessage]] = []
+        for at, delivery in enumerate(deliveries):
+            try:
+                outgoing = rewrite(delivery)
+                if outgoing is not None:
+                    exchange, routing_key, properties, body = outgoing
+                    write(out, exchange, routing_key, mandatory, properties, body)
+            except (ValueError, ProtocolFault) as trouble:
+                if self._no_ack:
+                    self._lose(delivery, trouble)
+                    continue
+                await self._give(out, made, deliveries[:at])
+                raise unsendable_error(delivery, trouble) from trouble
+            if outgoing is None:
+                self._drop(delivery)
+                continue
+            made.append((delivery, outgoing))
+            if len(out) > WRITE_BYTES:
+                await self._send(out, made)
+                out, made = BytesWriter(), []
+                # others have their turn between two writes
+                await asyncio.sleep(0)
+        await self._give(out, made, deliveries)
+
+    async def _give(
+        self, out: BytesWriter, made: list[tuple[Delivery, RewrittenMessage]], deliveries: list[Delivery]
+    ) -> None:
+        """Send what is written and not sent yet: that is all there is to do for these deliveries."""
+        if made:
+            await self._send(out, made)
+        if deliveries and not self._confirming:
+            self._gave(deliveries)
+
+    async def _send(self, out: BytesWriter, made: list[tuple[Delivery, RewrittenMessage]]) -> None:
+        # what a source that is lost has delivered it delivers again
+        self._taking.publisher.check_open()
+        await self._giving.send_encoded(out.getvalue(), len(made))
+        # not before: what waits for room is not on its way
+        self._stats.published += len(made)
+        self._published += len(made)
+        if self._confirming:
+            self._settling.published(made, self._terms.mandatory)
+
+    def _gave(self, deliveries: list[Delivery]) -> None:
+        """Without confirms, what is sent is done."""
+        if not self._no_ack:
+            self._taking.ack(deliveries[-1], multiple=True)
+        self._look_at_limit()
+
+    def _drop(self, delivery: Delivery) -> None:
+        self._stats.dropped += 1
+        if self._confirming:
+            self._taking.ack(delivery)
+            self._late_acks.gave_up(1)
+
+    def _lose(self, delivery: Delivery, trouble: Exception) -> None:
+        """The source has forgotten it: if it broke this life, all that is behind it would be lost with it."""
+        self._stats.dropped += 1
+        self._life.host.log.warning(
+            "bridge.dropped", **self._life.described, reason=describe_unsendable(delivery, trouble)
+        )
+
+    def _done_for_limit(self) -> int:
+        return self._stats.confirmed - self._settled_before if self._confirming else self._published
+
+    def _look_at_limit(self) -> None:
+        limit = self._terms.limit
+        self._caught_up.set()
+        if limit is not None and self._done_for_limit() >= limit and not self.over.done():
+            self.over.set_result(None)
+
+    # what the destination says
+
+    def decided(self, ranges: list[ConfirmRange]) -> None:
+        if self._taking.is_open:
+            self._settling.decided(ranges)
+            if self._poison_guard.suspects:
+                self._poison_guard.decided(sum(each.last - each.first + 1 for each in ranges))
+            self._look_at_limit()
+
+    def came_back(self, message: ReturnedMessage) -> None:
+        self._settling.came_back(message)
+        if not self.over.done():
+            where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
+            sentence = f"the destination has no queue for what is published to {where}: {message.text}"
+            self.over.set_exception(UnroutableAtDestination(f"{sentence}; such messages stay at the source"))
+
+    def ended(self, error: Callable[[], ClientError]) -> None:
+        self._caught_up.set()
+        if not self.over.done():
+            outcome = self._poison_guard.closed(error(), self._settling.undecided())
+            self._was_refused = isinstance(outcome, MessageRefused) and outcome.method == PUBLISH
+            self._broke(outcome)
+
+    def _broke(self, error: ClientError) -> None:
+        self._caught_up.set()
+        if not self.over.done():
+            self.over.set_exception(error)
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        def if_open() -> None:
+            if self._taking.is_open:
+                call()
+
+        self._timers.append(self._loop.call_later(delay_s, if_open))
+
+    # the end
+
+    async def end(self) -> None:
+        """Wait for what is on its way, leave both ends, and tell what is in doubt."""
+        in_order = False
+        try:
+            in_order = await self._leave_in_order()
+        finally:
+            # whoever has no time to wait for that is told all the same
+            for timer in self._timers:
+                timer.cancel()
+            # nobody may ask, and an error that nobody asks for is complained of
+            if self.over.done():
+                self.over.exception()
+            self._tell_doubts(in_order)
+
+    def _tell_doubts(self, in_order: bool) -> None:
+        undecided = [] if self._was_refused else self._settling.undecided()
+        doubted = [delivery.header_payload for delivery in undecided]
+        if (not in_order or self._source_forgets) and self._confirming:
+            doubted = self._late_acks.unheard() + doubted
+        if doubted:
+            ids = log_possible_duplicates(self._life.host.log, dict(self._life.described), doubted)
+            self._stats.in_doubt(len(doubted), ids)
+
+    async def _leave_in_order(self) -> bool:
+        """Whether the source has heard every ack."""
+        try:
+            async with asyncio.timeout(FINAL_CONFIRMS_TIMEOUT_S):
+                while self._settling.under_way and self._giving.is_open and self._taking.is_open:
+                    self._caught_up.clear()
+                    await self._caught_up.wait()
+                if not self._taking.is_open:
+                    return False
+                self._taking.publisher.follower = None
+                await self._taking.close()
+                return True
+        except (ClientError, OSError, TimeoutError):
+            return False
+        finally:
+            self._giving.publisher.follower = self._taking.publisher.follower = None
+            with contextlib.suppress(ClientError):
+                self._giving.leave()
+
+
+class _SourceWatch:
+    """Hears when the source is lost, also while nobody reads from it; nothing is published there."""
+
+    def __init__(self, lost: Callable[[ClientError], None]) -> None:
+        self._lost = lost
+
+    def decided(self, ranges: list[ConfirmRange]) -> None:
+        """Never."""
+
+    def came_back(self, message: ReturnedMessage) -> None:
+        """Never."""
+
+    def ended(self, error: Callable[[], ClientError]) -> None:
+        self._lost(error())
+
+
+def _prefetch_of(terms: TransferOptions) -> int:
+    """As many as AMQP can count if any number is wanted; of a limited number no more than that."""
+    wanted = min(terms.prefetch or PREFETCH_MAX, PREFETCH_MAX)
+    return wanted if terms.limit is None else min(wanted, terms.limit)
+
+
+async def _cancel_when_shut(consumer: Consumer, tap: ConsumptionGate) -> None:
+    while tap.is_open:
+        await tap.turned()
+    await consumer.cancel()

@@ -1,0 +1,231 @@
+"""What dead nodes leave behind goes: the transient and exclusive queues of a run that is over, with their bindings;
+and all queues of a node that is no member any more.
+
+A queue is a leftover exactly if its node is no member, or it ends with a run of its node that is not the one that
+lives. A mirrored one is if none of those that hold it is a member, or if it is transient and every run that was in sync
+is over: whoever is restarted has nothing of it. That is seen by every node at the same revision, so it needs no
+messenger: whoever sees it plans the removal. All keys are relied on, so however many do it at once, each queue goes
+once; and as everybody would, they take turns: the first of the living in the order of all members begins at once, the
+next one waits a while longer, and so on. What could not be agreed upon is tried again, as long as there is anything
+left; when the node that had begun dies, the next one goes on.
+
+A node that starts has a new run, so what its earlier runs left are leftovers like all others. Transient exchanges have
+no home: those there are go when a node starts and nobody else is alive, for then all nodes were down. If another one
+comes alive before that is agreed upon they stay: its clients may have found them.
+
+Invariant: at most one plan of a node's is under way.
+
+Not here: queues that end while their node lives (`broker.pending_deletes`).
+"""
+
+from typing import Final, final
+
+from warren.broker.membership import ClusterMembership, LivenessListener
+from warren.broker.metadata.backend import MetadataBackend
+from warren.broker.metadata.cluster_definitions import LIVENESS, liveness_key, node_key
+from warren.broker.metadata.shared_definitions import MirroredQueueHome, QueueHomes
+from warren.broker.metadata.store import key_prefix
+from warren.broker.metadata.topology_definitions import queue_key
+from warren.broker.metadata.transaction import MetadataTransaction, TransactionWaiter
+from warren.broker.model.ports import QueuePort
+from warren.broker.model.turn import Timer, TimerTarget, Turn
+from warren.broker.routing.exchanges import Exchange
+from warren.broker.routing.topology import PREDECLARED_NAMES
+from warren.broker.routing.topology_transactions import plan_removal_of
+from warren.broker.vhost import Vhost
+
+DELAY_PER_NODE_MS: Final = 2_000
+"""How much longer than the one before it a node waits."""
+
+CLEANUP_PAUSE_MS: Final = 1_000
+BATCH_MAX: Final = 20
+
+
+@final
+class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
+    """One node's part in clearing up."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        backend: MetadataBackend,
+        membership: ClusterMembership,
+        homes: QueueHomes,
+        vhosts: dict[str, Vhost],
+    ) -> None:
+        self._turn: Turn = turn
+        self._backend: MetadataBackend = backend
+        self._membership: ClusterMembership = membership
+        self._homes: QueueHomes = homes
+        self._vhosts: dict[str, Vhost] = vhosts
+        self._under_way: bool = False
+        self._timer: Timer | None = None
+        self._due_ms: int = 0
+        # transient exchanges from before all nodes were down, with their virtual hosts
+        self._exchanges: list[tuple[str, Exchange]] = []
+
+    def node_started(self) -> None:
+        """This node is alive, everything there is has been made, and no client was let in yet."""
+        if self._alone():
+            for name, vhost in self._vhosts.items():
+                self._exchanges += [(name, one) for one in vhost.topology.exchanges.values() if _is_transient(one)]
+        self._wake_in(0)
+
+    def liveness_changed(self) -> None:
+        self._wake_in(self._place() * DELAY_PER_NODE_MS)
+
+    def look(self) -> None:
+        """Once in a while: a queue that was agreed upon too late for its node comes when nobody's life changes."""
+        if self._timer is None and not self._under_way and self._anything_dead():
+            self.liveness_changed()
+
+    @property
+    def clear(self) -> bool:
+        """Whether nothing is left to be cleared up."""
+        return not self._under_way and not self._exchanges and not self._anything_dead()
+
+    def _anything_dead(self) -> bool:
+        return bool(self._dead_homes() or self._strangers() or self._dead_rings())
+
+    # -- one batch after another
+
+    def timer_fired(self) -> None:
+        self._timer = None
+        self._go_on()
+
+    def agreed(self) -> None:
+        self._under_way = False
+        self._go_on()
+
+    def outdated(self) -> None:
+        self._under_way = False
+        self._go_on()
+
+    def failed(self, reason: str) -> None:
+        self._under_way = False
+        self._turn.note("warning", "leftovers.kept", {"reason": reason})
+        self._wake_in(CLEANUP_PAUSE_MS)
+
+    def _go_on(self) -> None:
+        if not self._under_way:
+            plan = self._next_plan()
+            if plan is not None:
+                self._under_way = not self._backend.submit(plan, self)
+
+    def _next_plan(self) -> MetadataTransaction | None:
+        if self._exchanges:
+            plan = self._plan_exchanges()
+            if plan.changes:
+                return plan
+        for node, incarnation in self._dead_homes():
+            # it must not come alive first
+            plan = self._plan_queues([liveness_key(node)], self._homes.fleeting((node, incarnation)))
+            if plan.changes:
+                return plan
+        for node in self._strangers():
+            plan = self._plan_queues([node_key(node)], self._homes.of_node_alone(node))
+            if plan.changes:
+                return plan
+        for mirrored in self._dead_rings():
+            # none of those may come alive, or be a member, first
+            relied_on = [liveness_key(name) for name in mirrored.replica_set.synced_names()]
+            relied_on += [node_key(name) for name in mirrored.replica_set.members]
+            plan = self._plan_queues(relied_on, [mirrored.queue])
+            if plan.changes:
+                return plan
+        return None
+
+    def _plan_queues(self, relied_on: list[str], queues: list[tuple[str, str]]) -> MetadataTransaction:
+        plan = MetadataTransaction()
+        for key in relied_on:
+            plan.rely_on(key)
+        doomed: dict[str, list[QueuePort]] = {}
+        for vhost, name in queues[:BATCH_MAX]:
+            queue = None if vhost not in self._vhosts else self._vhosts[vhost].topology.queues.get(name)
+            if queue is None:
+                plan.delete(queue_key(vhost, name), kept=False)
+            else:
+                doomed.setdefault(vhost, []).append(queue)
+        for vhost, found in doomed.items():
+            plan_removal_of(plan, self._vhosts[vhost].topology, found, [])
+        return plan
+
+    def _plan_exchanges(self) -> MetadataTransaction:
+        plan = MetadataTransaction()
+        if not self._alone():
+            self._exchanges = []
+            return plan
+        plan.rely_on_all(key_prefix(LIVENESS, []))
+        self._exchanges = [one for one in self._exchanges if one[0] in self._vhosts and not one[1].deleted]
+        doomed: dict[str, list[Exchange]] = {}
+        for vhost, exchange in self._exchanges[:BATCH_MAX]:
+            doomed.setdefault(vhost, []).append(exchange)
+        for vhost, exchanges in doomed.items():
+            plan_removal_of(plan, self._vhosts[vhost].topology, [], exchanges)
+        return plan
+
+    # -- who, and when
+
+    def _dead_homes(self) -> list[tuple[str, int]]:
+        """Runs of nodes that are over and have left something."""
+        members, own = self._membership.members, self._membership.own
+        dead: list[tuple[str, int]] = []
+        for node, incarnation in self._homes.fleeting_homes():
+            living = self._membership.incarnation if node == own else members.incarnation(node)
+            if incarnation != living:
+                dead.append((node, incarnation))
+        return dead
+
+    def _strangers(self) -> list[str]:
+        """Nodes with queues that are no members; whoever does not know of itself knows of nobody."""
+        members = self._membership.members
+        if members.get(self._membership.own) is None:
+            return []
+        found = [node for node in self._homes.nodes() if node and members.get(node) is None]
+        return [node for node in found if self._homes.of_node_alone(node)]
+
+    def _dead_rings(self) -> list[MirroredQueueHome]:
+        """Mirrored queues that nobody has any more."""
+        members, own = self._membership.members, self._membership.own
+        if members.get(own) is None:
+            return []
+        living = {name: members.incarnation(name) for name in members.alive_names()}
+        living[own] = self._membership.incarnation
+        dead: list[MirroredQueueHome] = []
+        for mirrored in self._homes.mirrored():
+            replica_set = mirrored.replica_set
+            strange = all(members.get(name) is None for name in replica_set.members)
+            gone = all(living.get(name) != incarnation for name, incarnation in replica_set.in_sync)
+            if strange or (gone and not mirrored.durable):
+                dead.append(mirrored)
+        return dead
+
+    def _place(self) -> int:
+        """How many of the living go before this node."""
+        members = self._membership.members
+        place = 0
+        for name in members.names_by_rank():
+            if name == self._membership.own:
+                break
+            if members.incarnation(name) is not None:
+                place += 1
+        return place
+
+    def _alone(self) -> bool:
+        """Whether no other node lives."""
+        own = self._membership.own
+        return not [name for name in self._membership.members.alive_names() if name != own]
+
+    def _wake_in(self, delay_ms: int) -> None:
+        """Unless somebody wants it sooner."""
+        due_ms = int(self._turn.now_ms) + delay_ms
+        if self._timer is not None:
+            if self._due_ms <= due_ms:
+                return
+            self._turn.cancel_timer(self._timer)
+        self._due_ms = due_ms
+        self._timer = self._turn.set_timer(due_ms, self)
+
+
+def _is_transient(exchange: Exchange) -> bool:
+    return not exchange.durable and exchange.name not in PREDECLARED_NAMES

@@ -1,0 +1,377 @@
+"""Operators' commands about users, permissions and users' limits.
+
+Not here: what a change entails (`broker.commands.access`), virtual hosts (`broker.commands.access`).
+
+Operators' commands about virtual hosts and their limits.
+
+Not here: what goes with a virtual host (`broker.commands.access`), how it comes and goes (`broker.appliers`).
+
+What changes of users, permissions and virtual hosts entail, written into a plan.
+
+A command may follow others in one plan, so what it finds is what there will be by then: what the plan says of a key
+and, if it says nothing, what there is.
+
+With a user go its permissions; with a virtual host everything in it. So nothing may come meanwhile that would have to
+go, too. Whoever goes comes first in the plan: its connections are told why, and not that they lost what went with it.
+
+Not here: whether a change is allowed (`broker.commands.access`, `broker.commands.access`), making it
+(`broker.appliers`).
+"""
+
+from typing import Final, final
+
+from warren.broker.access.limits import checked_user_limits, checked_vhost_limits, limits_without
+from warren.broker.access.users import AccessCatalog, CachedPattern, Permission, TopicPermission
+from warren.broker.commands.control import CommandHandler, DeferringHandler, PlannedNames
+from warren.broker.commands.policies import plan_policies_removal
+from warren.broker.commands.requests import (
+    Authenticate,
+    ClearPermission,
+    ClearTopicPermission,
+    ClearUserLimits,
+    ClearVhostLimits,
+    DeleteUser,
+    DeleteVhost,
+    PutUser,
+    PutVhost,
+    SetPermission,
+    SetTopicPermission,
+    SetUserLimits,
+    SetVhostLimits,
+)
+from warren.broker.logins import Logins
+from warren.broker.metadata.access_definitions import (
+    PERMISSIONS,
+    TOPIC_PERMISSIONS,
+    PermissionDefinition,
+    TopicPermissionDefinition,
+    UserDefinition,
+    VhostDefinition,
+    permission_key,
+    topic_permission_key,
+    user_key,
+    vhost_key,
+)
+from warren.broker.metadata.policy_definitions import OPERATOR_POLICIES, PARAMETERS, POLICIES
+from warren.broker.metadata.store import key_prefix
+from warren.broker.metadata.topology_definitions import BINDINGS, EXCHANGES, QUEUES
+from warren.broker.metadata.transaction import MetadataTransaction
+from warren.broker.model.effects import CompleteCommand
+from warren.broker.model.events import Command
+from warren.broker.model.turn import Turn
+from warren.broker.policies.policies import Policies
+from warren.broker.routing.topology_transactions import plan_all_removal
+from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
+from warren.broker.vhost import Vhost
+from warren.errors import InvariantBroken, Refused
+
+IN_VHOSTS: Final = (POLICIES, OPERATOR_POLICIES, PARAMETERS, EXCHANGES, QUEUES, BINDINGS)
+"""Kinds whose keys have the virtual host first."""
+
+
+def is_new(plan: MetadataTransaction, key: str, known: bool) -> bool:
+    """Whether a key will stand for nothing when all of the plan came about; `known`: it stands for something now."""
+    change = plan.planned(key)
+    return not known if change is None else change.definition is None
+
+
+def planned_user(plan: MetadataTransaction, catalog: AccessCatalog, name: str) -> UserDefinition | None:
+    """The user as it will be."""
+    change = plan.planned(user_key(name))
+    if change is not None:
+        return change.definition if isinstance(change.definition, UserDefinition) else None
+    user = catalog.users.get(name)
+    if user is None:
+        return None
+    return UserDefinition(name, user.password_hash, user.hashing_algorithm, user.tags, user.limits)
+
+
+def planned_vhost(plan: MetadataTransaction, vhosts: dict[str, Vhost], name: str) -> VhostDefinition | None:
+    """The virtual host as it will be."""
+    change = plan.planned(vhost_key(name))
+    if change is not None:
+        return change.definition if isinstance(change.definition, VhostDefinition) else None
+    vhost = vhosts.get(name)
+    return None if vhost is None else VhostDefinition(name, vhost.description, vhost.tags, vhost.limits)
+
+
+def require_user_and_vhost(plan: MetadataTransaction, user: str, vhost: str) -> None:
+    """What is planned makes no sense without either."""
+    plan.rely_on(user_key(user))
+    plan.rely_on(vhost_key(vhost))
+
+
+def plan_user_removal(plan: MetadataTransaction, catalog: AccessCatalog, name: str) -> None:
+    plan.delete(user_key(name))
+    plan.rely_on_all(key_prefix(PERMISSIONS, [name]))
+    plan.rely_on_all(key_prefix(TOPIC_PERMISSIONS, [name]))
+    for permission in catalog.permissions_of_user(name):
+        plan.delete(permission_key(name, permission.vhost))
+    for topic in catalog.topic_permissions_of_user(name):
+        plan.delete(topic_permission_key(name, topic.vhost, topic.exchange))
+
+
+def plan_vhost_removal(plan: MetadataTransaction, catalog: AccessCatalog, policies: Policies, vhost: Vhost) -> None:
+    name = vhost.name
+    plan.delete(vhost_key(name))
+    plan.rely_on_all(key_prefix(PERMISSIONS, []))
+    plan.rely_on_all(key_prefix(TOPIC_PERMISSIONS, []))
+    for kind in IN_VHOSTS:
+        plan.rely_on_all(key_prefix(kind, [name]))
+    for permission in catalog.permissions_in(name):
+        plan.delete(permission_key(permission.user, name))
+    for topic in catalog.topic_permissions_in(name):
+        plan.delete(topic_permission_key(topic.user, name, topic.exchange))
+    plan_policies_removal(plan, policies, name)
+    plan_all_removal(plan, vhost.topology)
+
+
+@final
+class UserCommands(CommandHandler):
+    """Checks and plans them."""
+
+    def __init__(self, catalog: AccessCatalog, vhosts: dict[str, Vhost]) -> None:
+        self._catalog: AccessCatalog = catalog
+        self._vhosts: dict[str, Vhost] = vhosts
+
+    def kinds(self) -> list[type[Command]]:
+        return [
+            PutUser,
+            DeleteUser,
+            SetPermission,
+            ClearPermission,
+            SetTopicPermission,
+            ClearTopicPermission,
+            SetUserLimits,
+            ClearUserLimits,
+        ]
+
+    def check(self, command: Command, planned: PlannedNames) -> None:
+        catalog = self._catalog
+        if isinstance(command, PutUser):
+            if not command.name:
+                raise Refused("bad_request", "user name must not be empty")
+            planned.users[command.name] = None
+        elif isinstance(command, DeleteUser):
+            if command.name not in catalog.users:
+                raise _not_found()
+        elif isinstance(command, SetPermission):
+            self._check_both(command.user, command.vhost, planned)
+            _check_permission(Permission(command.user, command.vhost, command.configure, command.write, command.read))
+        elif isinstance(command, ClearPermission):
+            if (command.user, command.vhost) not in catalog.permissions:
+                raise _not_found()
+        elif isinstance(command, SetTopicPermission):
+            self._check_both(command.user, command.vhost, planned)
+            _check_topic_permission(_topic_permission_of(command))
+        elif isinstance(command, ClearTopicPermission):
+            if command.user not in catalog.users or command.vhost not in self._vhosts:
+                raise _not_found()
+        elif isinstance(command, SetUserLimits):
+            self._check_user(command.user, planned)
+            checked_user_limits(command.limits)
+        elif isinstance(command, ClearUserLimits):
+            self._check_user(command.user, planned)
+
+    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+        if isinstance(command, PutUser):
+            return self._plan_user(command, plan)
+        if isinstance(command, DeleteUser):
+            plan_user_removal(plan, self._catalog, command.name)
+        elif isinstance(command, SetPermission):
+            return self._plan_permission(command, plan)
+        elif isinstance(command, ClearPermission):
+            plan.delete(permission_key(command.user, command.vhost))
+        elif isinstance(command, SetTopicPermission):
+            return self._plan_topic_permission(command, plan)
+        elif isinstance(command, ClearTopicPermission):
+            for topic in self._catalog.topic_permissions_of_user(command.user):
+                if topic.vhost == command.vhost and command.exchange in (None, topic.exchange):
+                    plan.delete(topic_permission_key(command.user, command.vhost, topic.exchange))
+        elif isinstance(command, SetUserLimits):
+            old = self._user_to_be(plan, command.user)
+            _plan_user_limits(plan, old, {**old.limits, **checked_user_limits(command.limits)})
+        elif isinstance(command, ClearUserLimits):
+            old = self._user_to_be(plan, command.user)
+            _plan_user_limits(plan, old, limits_without(old.limits, command.names))
+        else:
+            raise InvariantBroken(f"{type(command).__name__} is not about users")
+        return None
+
+    def _plan_user(self, command: PutUser, plan: MetadataTransaction) -> bool:
+        old = planned_user(plan, self._catalog, command.name)
+        limits: dict[str, int] = {} if old is None else old.limits
+        plan.put(
+            UserDefinition(command.name, command.password_hash, command.hashing_algorithm, list(command.tags), limits)
+        )
+        return old is None
+
+    def _plan_permission(self, command: SetPermission, plan: MetadataTransaction) -> bool:
+        user, vhost = command.user, command.vhost
+        require_user_and_vhost(plan, user, vhost)
+        permission = PermissionDefinition(user, vhost, command.configure, command.write, command.read)
+        created = is_new(plan, permission.key(), (user, vhost) in self._catalog.permissions)
+        plan.put(permission)
+        return created
+
+    def _plan_topic_permission(self, command: SetTopicPermission, plan: MetadataTransaction) -> bool:
+        user, vhost, exchange = command.user, command.vhost, command.exchange
+        require_user_and_vhost(plan, user, vhost)
+        permission = TopicPermissionDefinition(user, vhost, exchange, command.write, command.read)
+        created = is_new(plan, permission.key(), (user, vhost, exchange) in self._catalog.topic_permissions)
+        plan.put(permission)
+        return created
+
+    def _user_to_be(self, plan: MetadataTransaction, name: str) -> UserDefinition:
+        user = planned_user(plan, self._catalog, name)
+        if user is None:
+            raise _no_such_user(name)
+        return user
+
+    def _check_both(self, user: str, vhost: str, planned: PlannedNames) -> None:
+        known_user = user in self._catalog.users or user in planned.users
+        if not known_user or (vhost not in self._vhosts and vhost not in planned.vhosts):
+            raise Refused("bad_request", "vhost_or_user_not_found")
+
+    def _check_user(self, name: str, planned: PlannedNames) -> None:
+        if name not in self._catalog.users and name not in planned.users:
+            raise _no_such_user(name)
+
+
+@final
+class LoginCommands(DeferringHandler):
+    """`Authenticate`: answered when the password is."""
+
+    def __init__(self, logins: Logins, turn: Turn) -> None:
+        self._logins: Logins = logins
+        self._turn: Turn = turn
+
+    def kinds(self) -> list[type[Command]]:
+        return [Authenticate]
+
+    def begin(self, ticket: int, command: Command) -> None:
+        assert isinstance(command, Authenticate)
+        attempt = LoginAttempt(command.user, command.password, command.peer_host, "", False)
+        self._logins.log_in(attempt, CommandLogin(ticket, command, self._turn))
+
+
+@final
+class CommandLogin(LoginWaiter):
+    """An operator who waits to be let in."""
+
+    def __init__(self, ticket: int, command: Authenticate, turn: Turn) -> None:
+        self._ticket: int = ticket
+        self._peer_host: str = command.peer_host
+        self._turn: Turn = turn
+
+    def still_waits(self) -> bool:
+        # whoever asked over HTTP may be gone, and nobody minds
+        return True
+
+    def login_decided(self, refusal: str) -> None:
+        if refusal:
+            self._turn.note("warning", "login.refused", {"peer": self._peer_host, "reason": refusal})
+        self._turn.effects.append(CompleteCommand(self._ticket, None, "not_authorised" if refusal else "", refusal))
+
+
+def _plan_user_limits(plan: MetadataTransaction, user: UserDefinition, limits: dict[str, int]) -> None:
+    plan.put(UserDefinition(user.name, user.password_hash, user.hashing_algorithm, user.tags, limits))
+
+
+def _topic_permission_of(command: SetTopicPermission) -> TopicPermission:
+    return TopicPermission(command.user, command.vhost, command.exchange, command.write, command.read)
+
+
+def _check_permission(permission: Permission) -> None:
+    for sieve in (permission.configures, permission.writes, permission.reads):
+        _check_pattern(sieve)
+
+
+def _check_topic_permission(permission: TopicPermission) -> None:
+    for sieve in (permission.writes, permission.reads):
+        _check_pattern(sieve)
+
+
+def _check_pattern(sieve: CachedPattern) -> None:
+    pattern = sieve.pattern
+    if pattern.fault:
+        reason = f"invalid_regexp: '{pattern.text}' is no regular expression: {pattern.fault} at {pattern.fault_at}"
+        raise Refused("bad_request", reason)
+
+
+def _no_such_user(name: str) -> Refused:
+    return Refused("bad_request", f"no_such_user: {name}")
+
+
+def _not_found() -> Refused:
+    return Refused("not_found", "Not Found")
+
+
+@final
+class VhostCommands(CommandHandler):
+    """Checks and plans them."""
+
+    def __init__(self, vhosts: dict[str, Vhost], catalog: AccessCatalog, policies: Policies) -> None:
+        self._vhosts: dict[str, Vhost] = vhosts
+        self._catalog: AccessCatalog = catalog
+        self._policies: Policies = policies
+
+    def kinds(self) -> list[type[Command]]:
+        return [PutVhost, DeleteVhost, SetVhostLimits, ClearVhostLimits]
+
+    def check(self, command: Command, planned: PlannedNames) -> None:
+        if isinstance(command, PutVhost):
+            if not command.name:
+                raise Refused("bad_request", "vhost name must not be empty")
+            planned.vhosts[command.name] = None
+        elif isinstance(command, DeleteVhost):
+            if command.name not in self._vhosts:
+                raise Refused("not_found", "Not Found")
+        elif isinstance(command, SetVhostLimits):
+            self._check_known(command.vhost, planned)
+            checked_vhost_limits(command.limits)
+        elif isinstance(command, ClearVhostLimits):
+            self._check_known(command.vhost, planned)
+
+    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+        if isinstance(command, PutVhost):
+            old = planned_vhost(plan, self._vhosts, command.name)
+            limits: dict[str, int] = {} if old is None else old.limits
+            plan.put(VhostDefinition(command.name, command.description, list(command.tags), limits))
+            return old is None
+        if isinstance(command, DeleteVhost):
+            plan_vhost_removal(plan, self._catalog, self._policies, self._vhosts[command.name])
+        elif isinstance(command, SetVhostLimits):
+            old = self._vhost_to_be(plan, command.vhost)
+            _plan_vhost_limits(plan, old, {**old.limits, **checked_vhost_limits(command.limits)})
+        elif isinstance(command, ClearVhostLimits):
+            old = self._vhost_to_be(plan, command.vhost)
+            _plan_vhost_limits(plan, old, limits_without(old.limits, command.names))
+        else:
+            raise InvariantBroken(f"{type(command).__name__} is not about virtual hosts")
+        return None
+
+    def follow_up(self, command: Command) -> None:
+        """Each node traces for itself."""
+        if isinstance(command, PutVhost) and command.tracing is not None:
+            vhost = self._vhosts.get(command.name)
+            if vhost is not None:
+                vhost.set_tracing(command.tracing)
+
+    def _vhost_to_be(self, plan: MetadataTransaction, name: str) -> VhostDefinition:
+        vhost = planned_vhost(plan, self._vhosts, name)
+        if vhost is None:
+            raise _no_such_vhost()
+        return vhost
+
+    def _check_known(self, name: str, planned: PlannedNames) -> None:
+        if name not in self._vhosts and name not in planned.vhosts:
+            raise _no_such_vhost()
+
+
+def _plan_vhost_limits(plan: MetadataTransaction, vhost: VhostDefinition, limits: dict[str, int]) -> None:
+    plan.put(VhostDefinition(vhost.name, vhost.description, vhost.tags, limits))
+
+
+def _no_such_vhost() -> Refused:
+    return Refused("not_found", "vhost_not_found")

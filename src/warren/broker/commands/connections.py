@@ -1,0 +1,43 @@
+"""Operators' commands about connections.
+
+Not here: how a client learns of its end (`broker.sessions.connection`).
+"""
+
+from typing import final
+
+from warren.broker.commands.control import CommandHandler, PlannedNames
+from warren.broker.commands.requests import ForceCloseConnection
+from warren.broker.metadata.transaction import MetadataTransaction
+from warren.broker.model.events import Command
+from warren.broker.sessions.connection import RUNNING, Connection
+from warren.errors import CONNECTION_FORCED, ConnectionFault, InvariantBroken, Refused
+
+
+@final
+class ConnectionCommands(CommandHandler):
+    """Checks them, and carries them out on its own: no definition tells of connections."""
+
+    def __init__(self, connections: dict[int, Connection]) -> None:
+        self._connections: dict[int, Connection] = connections
+
+    def kinds(self) -> list[type[Command]]:
+        return [ForceCloseConnection]
+
+    def check(self, command: Command, planned: PlannedNames) -> None:
+        if isinstance(command, ForceCloseConnection) and command.connection_id not in self._connections:
+            raise Refused("not_found", "Not Found")
+
+    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+        return None
+
+    def follow_up(self, command: Command) -> None:
+        if not isinstance(command, ForceCloseConnection):
+            raise InvariantBroken(f"{type(command).__name__} is not about connections")
+        connection = self._connections.get(command.connection_id)
+        if connection is None:
+            return
+        if connection.state == RUNNING:
+            connection.dismiss(ConnectionFault(CONNECTION_FORCED, command.reason), 0, 0)
+        elif connection.state < RUNNING:
+            # it has not shaken hands, so there is nobody to tell
+            connection.hang_up()

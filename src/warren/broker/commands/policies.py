@@ -1,0 +1,151 @@
+"""Operators' commands about policies.
+
+Not here: what a policy may say (`broker.policies.validation`), how it comes into force (`broker.appliers`).
+
+Operators' commands about parameters, of components and global ones.
+
+Not here: what a component takes (`broker.policies.parameters.ParameterComponent`); policies and the limits of virtual
+hosts, which RabbitMQ also calls parameters and which have commands of their own.
+"""
+
+from typing import Final, final
+
+from warren.broker.commands.control import CommandHandler, PlannedNames
+from warren.broker.commands.requests import (
+    ClearGlobalParameter,
+    ClearParameter,
+    ClearPolicy,
+    SetGlobalParameter,
+    SetParameter,
+    SetPolicy,
+)
+from warren.broker.metadata.access_definitions import vhost_key
+from warren.broker.metadata.policy_definitions import (
+    GlobalParameterDefinition,
+    ParameterDefinition,
+    PolicyDefinition,
+    global_parameter_key,
+    parameter_key,
+    policy_key,
+)
+from warren.broker.metadata.transaction import MetadataTransaction
+from warren.broker.model.events import Command
+from warren.broker.policies.parameters import Parameter, ParameterComponent
+from warren.broker.policies.policies import Policies, Policy
+from warren.broker.policies.validation import check_policy, refuse
+from warren.broker.vhost import Vhost
+from warren.errors import InvariantBroken, Refused
+
+NO_SUCH_PARAMETER: Final = "Parameter does not exist"
+"""What RabbitMQ, to which a policy is a parameter, says of one that is not there."""
+
+
+@final
+class PolicyCommands(CommandHandler):
+    """Checks and plans them."""
+
+    def __init__(self, policies: Policies, vhosts: dict[str, Vhost]) -> None:
+        self._policies: Policies = policies
+        self._vhosts: dict[str, Vhost] = vhosts
+
+    def kinds(self) -> list[type[Command]]:
+        return [SetPolicy, ClearPolicy]
+
+    def check(self, command: Command, planned: PlannedNames) -> None:
+        if isinstance(command, SetPolicy):
+            check_vhost(command.policy.vhost, self._vhosts, planned)
+            check_policy(command.policy, command.operator)
+        elif isinstance(command, ClearPolicy) and not self._has(command):
+            raise Refused("not_found", NO_SUCH_PARAMETER)
+
+    def _has(self, command: ClearPolicy) -> bool:
+        return self._policies.policy(command.vhost, command.name, command.operator) is not None
+
+    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+        if isinstance(command, SetPolicy):
+            plan.rely_on(vhost_key(command.policy.vhost))
+            plan.put(_definition_of(command.policy, command.operator))
+        elif isinstance(command, ClearPolicy):
+            plan.delete(policy_key(command.operator, command.vhost, command.name))
+        else:
+            raise InvariantBroken(f"{type(command).__name__} is not about policies")
+        return None
+
+
+def check_vhost(name: str, vhosts: dict[str, Vhost], planned: PlannedNames) -> None:
+    if name not in vhosts and name not in planned.vhosts:
+        raise Refused("not_found", "vhost_not_found")
+
+
+def plan_policies_removal(plan: MetadataTransaction, policies: Policies, vhost: str) -> None:
+    """A virtual host goes, and whatever was said of it."""
+    for policy in policies.policies.values():
+        if policy.vhost == vhost:
+            plan.delete(policy_key(False, vhost, policy.name))
+    for limits in policies.operator_policies.values():
+        if limits.vhost == vhost:
+            plan.delete(policy_key(True, vhost, limits.name))
+    for parameter in policies.parameters.values():
+        if parameter.vhost == vhost:
+            plan.delete(parameter_key(vhost, parameter.component, parameter.name))
+
+
+def _definition_of(policy: Policy, operator: bool) -> PolicyDefinition:
+    return PolicyDefinition(
+        operator, policy.vhost, policy.name, policy.pattern, policy.apply_to, policy.definition, policy.priority
+    )
+
+
+POLICY_COMPONENTS: Final = ("policy", "operator_policy")
+
+
+@final
+class ParameterCommands(CommandHandler):
+    """Checks and plans them. Parts of the node that have parameters add themselves to its components."""
+
+    def __init__(self, policies: Policies, vhosts: dict[str, Vhost]) -> None:
+        self.components: dict[str, ParameterComponent] = {}
+        self._policies: Policies = policies
+        self._vhosts: dict[str, Vhost] = vhosts
+
+    def kinds(self) -> list[type[Command]]:
+        return [SetParameter, ClearParameter, SetGlobalParameter, ClearGlobalParameter]
+
+    def check(self, command: Command, planned: PlannedNames) -> None:
+        if isinstance(command, SetParameter):
+            check_vhost(command.vhost, self._vhosts, planned)
+            self._check_parameter(command)
+        elif isinstance(command, ClearParameter):
+            self._check_clearing(command)
+        elif isinstance(command, ClearGlobalParameter) and command.name not in self._policies.global_parameters:
+            raise Refused("not_found", NO_SUCH_PARAMETER)
+
+    def _check_clearing(self, command: ClearParameter) -> None:
+        found = self._policies.parameters.get((command.vhost, command.component, command.name))
+        seen = command.as_seen
+        if found is None or (seen is not None and found.value != seen.value):
+            raise Refused("not_found", NO_SUCH_PARAMETER)
+
+    def _check_parameter(self, command: SetParameter) -> None:
+        if command.component in POLICY_COMPONENTS:
+            raise Refused("bad_request", "policies may not be set using this method")
+        component = self.components.get(command.component)
+        if component is None:
+            refuse([f"component {command.component} not found"])
+        else:
+            parameter = Parameter(command.vhost, command.component, command.name, command.value)
+            refuse(component.refusals(parameter))
+
+    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+        if isinstance(command, SetParameter):
+            plan.rely_on(vhost_key(command.vhost))
+            plan.put(ParameterDefinition(command.vhost, command.component, command.name, command.value))
+        elif isinstance(command, ClearParameter):
+            plan.delete(parameter_key(command.vhost, command.component, command.name))
+        elif isinstance(command, SetGlobalParameter):
+            plan.put(GlobalParameterDefinition(command.name, command.value))
+        elif isinstance(command, ClearGlobalParameter):
+            plan.delete(global_parameter_key(command.name))
+        else:
+            raise InvariantBroken(f"{type(command).__name__} is not about parameters")
+        return None

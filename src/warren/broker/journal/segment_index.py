@@ -1,0 +1,216 @@
+"""Where in a segment each queue's messages lie: rows in memory while it is written, a file once it is sealed.
+
+::
+
+    header     8 bytes "WARRENIX", u32 version, u32 queue_count, i64 segment number, i64 row count
+    directory  queue_count x (i64 queue_id, i64 first_row, i64 row_count), sorted by queue_id
+    rows       i64 position, u32 offset, u32 length, u32 body_bytes, u8 priority, u8 kind, u16 0
+    end        u32 crc32 of everything before
+
+Offset and length are those of the whole record. A reader needs the header, the directory and one stretch of rows; the
+checksum is for whoever reads the whole file.
+
+Invariants: the rows of a queue stand together, sorted by position. A position is positive, so rows sort as the bytes
+they are.
+
+Not here: which rows are still alive (`broker.journal.removed_positions`), how files are read (`node.disk`).
+"""
+
+from typing import Final, final
+from zlib import crc32
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from warren.errors import StoreError
+
+ROW_BYTES: Final[i64] = 24
+INDEX_HEADER_BYTES: Final[i64] = 32
+DIRECTORY_ROW_BYTES: Final[i64] = 24
+INDEX_VERSION: Final[i64] = 1
+INDEX_MAGIC: Final = b"WARRENIX"
+CRC_BYTES: Final[i64] = 4
+
+LOW_32: Final[i64] = 0xFFFFFFFF
+
+
+@final
+class _QueueRows:
+    """The rows of one queue, as they came."""
+
+    def __init__(self) -> None:
+        self.out: BytesWriter = BytesWriter()
+        self.last_position: i64 = 0
+        self.in_order: bool = True
+
+    def sorted(self) -> bytes:
+        """In the order of their positions, which they keep: copies come seldom, and readers ask often."""
+        rows = self.out.getvalue()
+        if self.in_order:
+            return rows
+        step = int(ROW_BYTES)
+        rows = b"".join(sorted([rows[at : at + step] for at in range(0, len(rows), step)]))
+        self.out = BytesWriter()
+        self.out.write(rows)
+        self.last_position = read_i64_be(rows, len(rows) - ROW_BYTES)
+        self.in_order = True
+        return rows
+
+
+@final
+class SegmentIndex:
+    """The rows of the segment that is being written."""
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self._queues: dict[int, _QueueRows] = {}
+
+    def add(
+        self, queue_id: i64, position: i64, offset: i64, length: i64, body_bytes: i64, priority: i64, kind: i64
+    ) -> None:
+        queue = self._queues.get(int(queue_id))
+        if queue is None:
+            queue = _QueueRows()
+            self._queues[int(queue_id)] = queue
+        if position < queue.last_position:
+            queue.in_order = False
+        queue.last_position = position
+        out = queue.out
+        write_i64_be(out, position)
+        write_i64_be(out, _signed(offset) << 32 | length)
+        write_i64_be(out, _signed(body_bytes) << 32 | priority << 24 | kind << 16)
+        self.count += 1
+
+    def rows_of(self, queue_id: i64) -> bytes:
+        """The rows of one queue, sorted by position."""
+        queue = self._queues.get(int(queue_id))
+        return b"" if queue is None else queue.sorted()
+
+    def encode(self, number: int) -> bytes:
+        """The index file of the segment, whose number this is."""
+        out = BytesWriter()
+        out.write(INDEX_MAGIC)
+        write_i64_be(out, INDEX_VERSION << 32 | len(self._queues))
+        write_i64_be(out, number)
+        write_i64_be(out, self.count)
+        queue_ids = sorted(self._queues)
+        first_row: i64 = 0
+        for queue_id in queue_ids:
+            row_count: i64 = len(self._queues[queue_id].out) // ROW_BYTES
+            write_i64_be(out, queue_id)
+            write_i64_be(out, first_row)
+            write_i64_be(out, row_count)
+            first_row += row_count
+        for queue_id in queue_ids:
+            out.write(self._queues[queue_id].sorted())
+        crc: i64 = crc32(out.getvalue())
+        write_i32_be(out, i32(_signed(crc)))
+        return out.getvalue()
+
+
+def _signed(word: i64) -> i64:
+    """An unsigned word of 32 bits as the signed number of the same bits, which is what writers take."""
+    return (word ^ 0x80000000) - 0x80000000
+
+
+def row_position(rows: bytes, i: i64) -> i64:
+    return read_i64_be(rows, i * ROW_BYTES)
+
+
+def row_offset(rows: bytes, i: i64) -> i64:
+    return _unsigned_at(rows, i * ROW_BYTES + 8)
+
+
+def row_length(rows: bytes, i: i64) -> i64:
+    return _unsigned_at(rows, i * ROW_BYTES + 12)
+
+
+def row_body_bytes(rows: bytes, i: i64) -> i64:
+    return _unsigned_at(rows, i * ROW_BYTES + 16)
+
+
+def row_priority(rows: bytes, i: i64) -> i64:
+    return rows[i * ROW_BYTES + 20]
+
+
+def row_kind(rows: bytes, i: i64) -> i64:
+    return rows[i * ROW_BYTES + 21]
+
+
+def _unsigned_at(data: bytes, at: i64) -> i64:
+    return i64(read_i32_be(data, at)) & LOW_32
+
+
+def first_row_from(rows: bytes, position: i64) -> i64:
+    """The first row at this position or above it; the number of rows if there is none."""
+    low: i64 = 0
+    high: i64 = len(rows) // ROW_BYTES
+    while low < high:
+        middle: i64 = (low + high) >> 1
+        if read_i64_be(rows, middle * ROW_BYTES) < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def directory_bytes(header: bytes) -> int:
+    """How many bytes of directory follow the header of an index file."""
+    if len(header) < INDEX_HEADER_BYTES or header[:8] != INDEX_MAGIC:
+        raise StoreError("not an index of a segment")
+    version = _unsigned_at(header, 8)
+    if version != INDEX_VERSION:
+        raise StoreError(f"an index of another version, {version}")
+    return int(_unsigned_at(header, 12) * DIRECTORY_ROW_BYTES)
+
+
+def find_rows(header_and_directory: bytes, queue_id: int) -> tuple[int, int]:
+    """Where in the file the rows of a queue start, and how many bytes they are; two zeros if it has none."""
+    wanted: i64 = queue_id
+    size: i64 = directory_bytes(header_and_directory)
+    rows_start: i64 = INDEX_HEADER_BYTES + size
+    if len(header_and_directory) < rows_start:
+        raise StoreError("an index whose directory is cut short")
+    low: i64 = 0
+    high: i64 = size // DIRECTORY_ROW_BYTES
+    while low < high:
+        middle: i64 = (low + high) >> 1
+        at: i64 = INDEX_HEADER_BYTES + middle * DIRECTORY_ROW_BYTES
+        found: i64 = read_i64_be(header_and_directory, at)
+        if found == wanted:
+            first_row: i64 = read_i64_be(header_and_directory, at + 8)
+            row_count: i64 = read_i64_be(header_and_directory, at + 16)
+            return int(rows_start + first_row * ROW_BYTES), int(row_count * ROW_BYTES)
+        if found < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return 0, 0
+
+
+def check_index(data: bytes, number: int) -> None:
+    """Raise unless this is the whole and undamaged index of that segment."""
+    rows_start: i64 = INDEX_HEADER_BYTES + directory_bytes(data)
+    size: i64 = len(data)
+    if size < rows_start + CRC_BYTES:
+        raise StoreError("an index that is cut short")
+    crc: i64 = crc32(data[: size - CRC_BYTES])
+    if crc != _unsigned_at(data, size - CRC_BYTES):
+        raise StoreError("an index that is damaged")
+    if size != rows_start + read_i64_be(data, 24) * ROW_BYTES + CRC_BYTES:
+        raise StoreError("an index whose size is not what it says")
+    found: i64 = read_i64_be(data, 16)
+    if found != number:
+        raise StoreError(f"an index of segment {found}")
+
+
+def rows_in(data: bytes, queue_id: int) -> bytes:
+    """The rows of one queue in a whole index file."""
+    start, size = find_rows(data, queue_id)
+    return data[start : start + size]
+
+
+def queue_ids(data: bytes) -> list[int]:
+    """The queues that have rows in a whole index file, in order."""
+    end = int(INDEX_HEADER_BYTES) + directory_bytes(data)
+    return [int(read_i64_be(data, at)) for at in range(int(INDEX_HEADER_BYTES), end, int(DIRECTORY_ROW_BYTES))]

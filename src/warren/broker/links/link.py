@@ -1,0 +1,625 @@
+"""One run of the link to another node: the records of both directions.
+
+Output gathers during the turn (`broker.links.records`) and leaves it in one go.
+
+Not here: the theory (`broker.links.link`), what the other node has here (`broker.links.host_session`), records
+(`broker.links.records`).
+
+The links of one node to the others: where all that concerns queues on another node comes in and goes out.
+
+Theory. A queue lives on one node, its *home*, as a `queue.Queue`. On every other node a `RemoteQueue` stands in for it,
+and sessions there use it as they use a queue, but that they cannot look into it: they ask, and wait
+(`broker.model.remote_queue`).
+
+::
+
+    client ── session ── RemoteQueue ── Link ═════════ Link ── Hosting ── HostedQueue, HostedConsumer ── Queue
+                  (the client's node)                                (the home)
+
+Between two nodes there is one link, which carries everything in order, both ways: each node is home to queues of its
+own. All that follows rests on this order. A `Link` is one run of it. When it is lost everything that belongs to the run
+ends on both sides, and the next one begins with nothing: no numbers, no consumers, no publishes on their way.
+
+*Publishes* of one RemoteQueue are counted, on both sides, from 1. The home answers `SETTLED n` once a turn: all up to n
+are held as safely as the queue promises, so it comes after the flush if one of them is to be on disk; and `REFUSED n`
+at once, before any `SETTLED` that passes n. A *fence* is counted as a publish of nothing, that waits for the flush.
+Lost with the link: all above the last `SETTLED` are refused to their publishers, though the home may have some of them.
+That is what a nack means: nobody promises anything.
+
+*Deliveries* of one link are counted, on both sides, from 1. The home notes under this number what it lent, and to which
+consumer; acks come back as ranges of numbers, everything else as lists of them. The home knows a consumer's prefetch,
+or its channel's if that is less, so that is exact for a channel with one consumer. What it sends beyond is bounded by
+the *window*: messages, and bytes, that the client's node has not handed to the client. What comes for a consumer that
+is not able (its connection is full, its channel's other consumers have as much as it may) waits in its `Subscription`.
+For a consumer without acks the home lends as for any other, and the client's node acks in the turn in which it hands
+on: so nothing is lost that had not left for the client.
+
+Lemma: what the client never saw goes back as if it had never left. A cancel says which number was the last that the
+client got; whatever was lent to this consumer under a higher number is in the subscription or on its way, and the
+home takes it back unmarked, unless there are others who may have been given what comes after: to them it would come
+out of order, which only what is marked redelivered may. What the client did get and gives back is marked by the queue,
+as locally; so is everything that was lent when the link was lost, because nobody knows how much of it the client got.
+
+*Questions* have tickets, and each is answered once, or ends with the link.
+
+Back-pressure acts at admission alone. Links are always read. What is published and not settled is counted in bytes
+for each link and for all of them; beyond the bound connections that publish there are held until half of it is gone.
+Nobody publishes to, and nothing is lent to, a node that takes no more (its socket is full), and a turn lends it so
+much at most; what is lent later waits in its queue. Direct replies, which have no queue to wait in, are dropped beyond
+a bound, as those of a client are that reads none. So what waits in front of a socket is bounded. Two nodes that publish
+to each other cannot lock up: answers and acks are never held.
+
+What the other node sends is checked as strangers' bytes are, and a record that makes no sense ends the link
+(`DropPeer`); a client's mistake never gets that far.
+
+Not here: sockets and who may connect (`node.peers`, `broker.cluster.hello`), where a queue lives (its definition says).
+
+How much this node may have on its way to others, and whom it holds when that is too much.
+
+Publishes count from when they are sent until their home has settled them. Beyond a bound for each link, and one for
+all of them, or while the other node takes nothing, connections that publish there wait; they go on when the link they
+waited for takes more, and it and the whole node are down to half of the bound. Deliveries wait in their queues instead
+(`broker.links.host_session`); answers and acks always go.
+
+Invariant: a connection waits for one link at a time, and is let go once.
+
+Not here: how sessions are held (`broker.sessions.remote_queues`).
+"""
+
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.broker.links import records
+from warren.broker.links.host_session import HostSession, LinkHost
+from warren.broker.links.records import NUMBER_MAX, EnvelopeTable, LinkOutput, RecordReader
+from warren.broker.links.remote_queue import RemoteQueue, RemoteSubscription, set_home_position
+from warren.broker.model.effects import DropPeer, SendToPeer
+from warren.broker.model.message import NEVER, NO_EXPIRATION, Entry, Message
+from warren.broker.model.ports import OutputPort, QueuePort
+from warren.broker.model.remote_queue import GET, QueueAnswer
+from warren.broker.model.turn import Turn
+from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, InvariantBroken, PeerFault
+from warren.wire.values import ArgumentReader
+
+LINK_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
+NODE_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
+
+
+@final
+class LinkAdmission:
+    """What is on its way, in bytes, and who waits for it to become less."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.unsettled_bytes: i64 = 0
+        self._turn: Turn = turn
+        self._waiting: dict[OutputPort, NodeLink] = {}
+        # something has arrived since waiters were looked at
+        self._eased: bool = False
+
+    def crowded(self, link: "NodeLink") -> bool:
+        return link.paused or link.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
+
+    def sent(self, link: "NodeLink", size_bytes: i64) -> None:
+        link.unsettled_bytes += size_bytes
+        self.unsettled_bytes += size_bytes
+
+    def arrived(self, link: "NodeLink", size_bytes: i64) -> None:
+        link.unsettled_bytes -= size_bytes
+        self.unsettled_bytes -= size_bytes
+        self._eased = True
+
+    def ease(self) -> None:
+        """A link takes more again, or is gone."""
+        self._eased = True
+
+    def hold(self, waiter: OutputPort, link: "NodeLink") -> None:
+        self._waiting[waiter] = link
+
+    def end_turn(self) -> None:
+        """Let those go on whose link has room again."""
+        if not self._eased:
+            return
+        self._eased = False
+        if not self._waiting or self.unsettled_bytes > NODE_BYTES_MAX // 2:
+            return
+        free = [waiter for waiter, link in self._waiting.items() if _has_room(link)]
+        for waiter in free:
+            del self._waiting[waiter]
+            self._turn.inputs.append(waiter)
+
+
+def _has_room(link: "NodeLink") -> bool:
+    return not link.paused and link.unsettled_bytes <= LINK_BYTES_MAX // 2
+
+
+DELIVERY_BITS: Final = 40
+DELIVERIES_MAX: Final[i64] = 1 << 40
+
+TURN_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
+"""When this much is gathered nothing more is lent before the next turn."""
+
+REPLICATION_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
+"""So much of what rings are told may wait for a node that takes nothing; then it has to catch up anew."""
+
+REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
+"""So much of direct replies may wait for a node that takes nothing."""
+
+
+@final
+class NodeLink:
+    """Both directions, from the moment the link is there until it is lost."""
+
+    def __init__(
+        self, node: str, run_no: i64, home: LinkHost, turn: Turn, admission: LinkAdmission, own: bool = False
+    ) -> None:
+        self.node: str = node
+        # it leads from this node to itself
+        self._own: bool = own
+        self.admission: LinkAdmission = admission
+        self.unsettled_bytes: i64 = 0
+        # the other node takes no more for now
+        self.paused: bool = False
+        # direct replies since then, and what members of rings told each other
+        self._reply_bytes: i64 = 0
+        self._replication_bytes: i64 = 0
+        # it is about to be lost
+        self.doomed: bool = False
+        # no two runs, of whichever links, have numbers of deliveries in common
+        self.base: i64 = run_no << DELIVERY_BITS
+        self.delivered: i64 = self.base
+        self.host_session: HostSession = HostSession(self, home, turn)
+        self._home: LinkHost = home
+        self._turn: Turn = turn
+        self._outgoing: LinkOutput = LinkOutput(own)
+        # of an own link: messages that came from hand to hand, and how many of them were taken
+        self._handed: list[Message] = []
+        self._taken: i64 = 0
+        self._reader: RecordReader = RecordReader()
+        self._envelopes: EnvelopeTable = EnvelopeTable()
+        self._queues: dict[int, RemoteQueue] = {}
+        self._subscriptions: dict[int, RemoteSubscription] = {}
+        self._answers: dict[int, QueueAnswer] = {}
+        self._queue_no: i64 = 0
+        self._consumer_no: i64 = 0
+        self._ticket: i64 = 0
+        # the inbox of the reply that comes next
+        self._reply_to: str = ""
+        self._last_published: Message | None = None
+        # where that stands in its queue which is got next; 0 if nobody says
+        self._position: i64 = 0
+
+    # -- output
+
+    def output(self) -> BytesWriter:
+        """Where to write the next record."""
+        return self._outgoing.writer()
+
+    def send_message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
+        self._outgoing.message(kind, flags, number, message)
+
+    def send_lent(self, flags: i64, number: i64, message: Message, position: i64) -> None:
+        """A delivery from a mirrored queue."""
+        flags |= records.AT_POSITION
+        if message.persistent:
+            flags |= records.PERSISTENT
+        self._outgoing.message_with_word(records.DELIVER, flags, number, message, position)
+
+    def send_publish(self, flags: i64, number: i64, message: Message) -> None:
+        """A message for several queues goes over the link once."""
+        if message is self._last_published:
+            records.write_words(self.output(), records.PUBLISH_AGAIN, flags, [int(number)])
+        else:
+            self._last_published = message
+            self.send_message(records.PUBLISH, flags, number, message)
+
+    def send_replication(self, head: bytes, data: bytes) -> None:
+        """What members of a ring tell each other cannot wait."""
+        self._outgoing.replication(head, data)
+        if self.paused:
+            self._replication_bytes += len(head) + len(data)
+
+    def overcome(self) -> bool:
+        """Whether so much of that waits that the link has to go; said once."""
+        if self._replication_bytes <= REPLICATION_BYTES_MAX or self.doomed:
+            return False
+        self.doomed = True
+        return True
+
+    def send_got(self, flags: i64, ticket: i64, message: Message, ready: i64) -> None:
+        self._outgoing.message_with_word(records.GOT, flags, ticket, message, ready)
+
+    def send_reply(self, inbox: str, message: Message) -> None:
+        """A direct reply: the name of its inbox goes ahead of it. While nobody takes them, so many wait and no more."""
+        if self.paused:
+            self._reply_bytes += len(message.content)
+            if self._reply_bytes > REPLY_BYTES_MAX:
+                return
+        records.write_text(self.output(), records.REPLY_TO, 0, inbox.encode("utf-8", "surrogateescape"))
+        self.send_message(records.REPLY, 0, 0, message)
+
+    def ack(self, entry: Entry) -> None:
+        """A delivery of this run was dealt with."""
+        number: i64 = entry.position - self.base
+        if 0 < number < DELIVERIES_MAX:
+            self._outgoing.ack(number)
+
+    def send_taken(self, number: i64, count: i64, size_bytes: i64) -> None:
+        """So much of what a consumer was sent is in its client's hands."""
+        records.write_words(self.output(), records.CREDIT, 0, [int(number), int(count), int(size_bytes)])
+
+    def send_numbers(self, kind: i64, entries: list[Entry]) -> None:
+        """Something else became of deliveries of this run."""
+        numbers = [int(entry.position - self.base) for entry in entries if self._is_of_this_run(entry)]
+        if numbers:
+            records.write_words(self.output(), kind, 0, numbers)
+
+    def _is_of_this_run(self, entry: Entry) -> bool:
+        return 0 < entry.position - self.base < DELIVERIES_MAX
+
+    def has_output(self) -> bool:
+        return self._outgoing.any() or len(self.host_session.settling) > 0
+
+    def loop(self) -> None:
+        """Of a node's link to itself: take in what goes out."""
+        self.host_session.end_turn()
+        self._last_published = None
+        pieces = self._outgoing.take()
+        self._handed, self._taken = self._outgoing.take_messages(), 0
+        for piece in pieces:
+            self.receive(piece)
+        self._handed = []
+        self.host_session.go_on()
+
+    def has_room(self) -> bool:
+        """Whether something that can wait may be sent now."""
+        return not self.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
+
+    def pause(self) -> None:
+        self.paused = True
+        self._reply_bytes = 0
+        self._replication_bytes = 0
+
+    def resume(self) -> None:
+        self.paused = False
+        self.admission.ease()
+        self.host_session.go_on()
+
+    def end_turn(self) -> None:
+        self.host_session.end_turn()
+        self._last_published = None
+        pieces = self._outgoing.take()
+        if pieces:
+            self._turn.effects.append(SendToPeer(self.node, *pieces))
+            self.host_session.go_on()
+
+    # -- numbers
+
+    def define(self, queue: "RemoteQueue") -> i64:
+        """A number for a queue."""
+        self._queue_no = _next(self._queue_no)
+        while int(self._queue_no) in self._queues:
+            self._queue_no = _next(self._queue_no)
+        self._queues[int(self._queue_no)] = queue
+        return self._queue_no
+
+    def forget(self, number: i64) -> None:
+        """The home hears nothing more of a queue, but still tells what becomes of what it was sent."""
+        records.write_words(self.output(), records.FORGET_QUEUE, 0, [int(number)])
+
+    def part(self, number: i64) -> None:
+        """Nothing more is expected from a queue."""
+        self._queues.pop(int(number), None)
+
+    def subscribe(self, subscription: RemoteSubscription) -> i64:
+        """A number for a consumer."""
+        self._consumer_no = _next(self._consumer_no)
+        while int(self._consumer_no) in self._subscriptions:
+            self._consumer_no = _next(self._consumer_no)
+        self._subscriptions[int(self._consumer_no)] = subscription
+        return self._consumer_no
+
+    def unsubscribe(self, number: i64) -> None:
+        self._subscriptions.pop(int(number), None)
+
+    def ticket(self, answer: QueueAnswer) -> i64:
+        """A number for a question."""
+        self._ticket = _next(self._ticket)
+        while int(self._ticket) in self._answers:
+            self._ticket = _next(self._ticket)
+        self._answers[int(self._ticket)] = answer
+        return self._ticket
+
+    # -- input
+
+    def receive(self, data: bytes) -> None:
+        """Act on one read of the link; a `PeerFault` if it makes no sense."""
+        reader = self._reader
+        reader.feed(data)
+        try:
+            # what a record brings about may end the link
+            while not self.host_session.over and reader.next():
+                self._take(reader)
+        except ConnectionFault as fault:
+            raise PeerFault(fault.text) from fault
+
+    def lost(self) -> None:
+        """Everything of this run ends, but for what its queues know (`RemoteQueue.link_lost`)."""
+        self.host_session.lost()
+        deleted = [queue for queue in self._queues.values() if queue.deleted]
+        self._queues = {}
+        for queue in deleted:
+            # nobody else knows them any more
+            queue.link_lost()
+        self._subscriptions = {}
+        answers = list(self._answers.values())
+        self._answers = {}
+        for answer in answers:
+            answer.failed(answer.queue.down())
+        self.paused = False
+        self.admission.arrived(self, self.unsettled_bytes)
+
+    def _take(self, reader: RecordReader) -> None:
+        kind = reader.kind
+        if kind == records.DELIVER:
+            self._deliver(reader)
+            return
+        if kind == records.PUBLISH:
+            message = self._message(reader)
+            self.host_session.publish(reader.number, reader.flags, message)
+            return
+        arguments = ArgumentReader(reader.data, reader.start, reader.end)
+        if kind == records.ACKED:
+            self.host_session.acked(arguments)
+        elif kind == records.SETTLED:
+            queue = self._queues.get(int(arguments.longlong()))
+            if queue is not None:
+                queue.settled_to(arguments.longlong(), arguments.longlong())
+        elif kind >= records.FROM_HOME:
+            self._take_from_home(kind, reader, arguments)
+        elif kind >= records.TO_HOME:
+            self.host_session.take(kind, reader.flags, arguments)
+        else:
+            self._take_of_either(kind, reader, arguments)
+
+    def _message(self, reader: RecordReader) -> Message:
+        """The message of this record."""
+        if not self._own:
+            return reader.message(self._envelopes.of(reader))
+        reader.message_head()
+        self._taken += 1
+        return self._handed[self._taken - 1]
+
+    def _deliver(self, reader: RecordReader) -> None:
+        message = self._message(reader)
+        entry = self._lent(message, reader.flags)
+        if reader.flags & records.AT_POSITION:
+            if not self._own:
+                # the word was not how long it lives
+                message.expiration_ms = NO_EXPIRATION
+            set_home_position(entry, reader.word)
+        subscription = self._subscriptions.get(int(reader.number))
+        # whoever is not there any more has said so, and its home takes it back
+        if subscription is not None:
+            subscription.arrived(entry)
+
+    def _lent(self, message: Message, flags: i64) -> Entry:
+        self.delivered += 1
+        entry = Entry(message, self.delivered, NEVER)
+        if flags & records.REDELIVERED:
+            entry.redelivered = True
+        return entry
+
+    def _take_from_home(self, kind: i64, reader: RecordReader, arguments: ArgumentReader) -> None:
+        if kind == records.REFUSED:
+            queue = self._queues.get(int(arguments.longlong()))
+            if queue is not None:
+                queue.refused(arguments.longlong())
+        elif kind == records.CONSUMER_GONE:
+            subscription = self._subscriptions.pop(int(arguments.longlong()), None)
+            if subscription is not None:
+                subscription.ended = reader.flags & records.FOR_GOOD != 0
+                subscription.queue.consumer_gone(subscription)
+        elif kind == records.OPENED:
+            opened = self._queues.get(int(arguments.longlong()))
+            if opened is not None:
+                mark, known = arguments.longlong(), arguments.longlong() != 0
+                opened.opened(mark, known, arguments.longlong())
+        elif kind == records.HELD:
+            mirrored = self._queues.get(int(arguments.longlong()))
+            if mirrored is not None and mirrored.opening is not None:
+                mirrored.opening.held(arguments.longlong())
+        elif kind == records.GOT:
+            self._got(reader)
+        elif kind == records.POSITION:
+            self._position = arguments.longlong()
+        elif kind == records.COUNTED:
+            answer = self._answers.pop(int(arguments.longlong()), None)
+            ready, consumers = arguments.longlong(), arguments.longlong()
+            if answer is not None:
+                answer.queue.told(answer.question, ready, consumers)
+                answer.counted(ready, consumers)
+        elif kind == records.FAULT:
+            answer = self._answers.pop(int(arguments.longlong()), None)
+            code = int(arguments.longlong())
+            if code not in REPLY_NAMES:
+                raise PeerFault(f"a fault with the code {code}")
+            text = arguments.longstr().decode("utf-8", "surrogateescape")
+            if answer is not None:
+                answer.failed(ChannelFault(code, text))
+        else:
+            raise PeerFault(f"a record of kind {kind}")
+
+    def _got(self, reader: RecordReader) -> None:
+        message = self._message(reader)
+        entry = self._lent(message, reader.flags)
+        if self._position != 0:
+            set_home_position(entry, self._position)
+            self._position = 0
+        answer = self._answers.pop(int(reader.number), None)
+        if answer is None:
+            raise PeerFault("something nobody asked for was got")
+        answer.queue.told(answer.question, reader.word, 0)
+        answer.got(entry, reader.word)
+        if answer.abandoned and answer.question == GET:
+            self.send_numbers(records.RETURNED, [entry])
+
+    def _take_of_either(self, kind: i64, reader: RecordReader, arguments: ArgumentReader) -> None:
+        if kind == records.ENVELOPE:
+            self._envelopes.define(arguments)
+        elif kind == records.NOTICE:
+            self._home.notice_arrived(self.node, reader.data[reader.start : reader.end])
+        elif kind == records.REPLICATION:
+            self._home.replication_arrived(self.node, reader.data, reader.start, reader.end)
+        elif kind == records.REPLY_TO:
+            self._reply_to = reader.data[reader.start : reader.end].decode("utf-8", "surrogateescape")
+        elif kind == records.REPLY:
+            self._home.reply_arrived(self._reply_to, self._message(reader))
+        else:
+            raise PeerFault(f"a record of kind {kind}")
+
+
+def _next(number: i64) -> i64:
+    return number + 1 if number < NUMBER_MAX else 1
+
+
+@final
+class NodeLinks:
+    """Those that there are, and the queues of other nodes that this one knows."""
+
+    def __init__(self, turn: Turn, home: LinkHost) -> None:
+        self.turn: Turn = turn
+        self.admission: LinkAdmission = LinkAdmission(turn)
+        self._home: LinkHost = home
+        self._links: dict[str, NodeLink] = {}
+        # by home, in the order they came
+        self._queues: dict[str, dict[RemoteQueue, None]] = {}
+        # of links, one after another, whichever nodes they lead to
+        self._runs: i64 = 0
+        # this node's to itself
+        self._own: NodeLink | None = None
+
+    def open_own(self, node: str) -> None:
+        """There is a link to this node itself, for the queues that it shares with others."""
+        self._own = self._new_link(node, True)
+
+    def _new_link(self, node: str, own: bool) -> NodeLink:
+        self._runs += 1
+        link = NodeLink(node, self._runs, self._home, self.turn, self.admission, own)
+        self._links[node] = link
+        return link
+
+    # -- what the shell tells
+
+    def connected(self, node: str, incarnation: int) -> None:
+        """There is a link; what an earlier one carried was lost with it."""
+        self.lost(node)
+        link = self._new_link(node, False)
+        for queue in list(self._queues.get(node, {})):
+            queue.linked(link)
+
+    def received(self, node: str, data: bytes) -> None:
+        link = self._links.get(node)
+        if link is None:
+            return
+        try:
+            link.receive(data)
+        except PeerFault as fault:
+            self.turn.note("error", "link.broken", {"node": node, "reason": str(fault)})
+            self.turn.effects.append(DropPeer(node, str(fault)))
+            self.lost(node)
+
+    def writes_paused(self, node: str) -> None:
+        """The other node takes less than it is sent."""
+        link = self._links.get(node)
+        if link is not None:
+            link.pause()
+
+    def writes_resumed(self, node: str) -> None:
+        link = self._links.get(node)
+        if link is not None:
+            link.resume()
+
+    def lost(self, node: str) -> None:
+        """Everything that went over the link ends; no matter if it ended before."""
+        link = self._links.pop(node, None)
+        if link is None:
+            return
+        link.lost()
+        for queue in list(self._queues.get(node, {})):
+            queue.link_lost()
+
+    def end_turn(self) -> None:
+        """What the turn gathered goes out; the last thing of a turn."""
+        for link in self._links.values():
+            if link is not self._own:
+                link.end_turn()
+        self.admission.end_turn()
+
+    def own_busy(self) -> bool:
+        """Whether this node has something to tell itself."""
+        return self._own is not None and self._own.has_output()
+
+    def loop(self) -> None:
+        """What this node tells itself is heard at once."""
+        own = self._own
+        if own is None or not own.has_output():
+            return
+        try:
+            own.loop()
+        except PeerFault as fault:
+            raise InvariantBroken(f"this node does not understand itself: {fault}") from fault
+
+    # -- what the node wants
+
+    def is_connected(self, node: str) -> bool:
+        return node in self._links
+
+    def lent_out(self, queue: QueuePort) -> list[Entry]:
+        """What other nodes have of a queue of this one."""
+        found: list[Entry] = []
+        for link in self._links.values():
+            found += link.host_session.lent_of(queue)
+        return found
+
+    def nodes(self) -> list[str]:
+        """Those there is a link to."""
+        return [node for node, link in self._links.items() if link is not self._own]
+
+    def notify(self, node: str, data: bytes) -> bool:
+        """Tell another node something that is no business of queues; False if there is no link to it."""
+        link = self._links.get(node)
+        if link is None:
+            return False
+        records.write_text(link.output(), records.NOTICE, 0, data)
+        return True
+
+    def send_replication(self, node: str, head: bytes, data: bytes) -> bool:
+        """Tell another node something about a ring that both are members of; False if there is no link to it."""
+        link = self._links.get(node)
+        if link is None:
+            return False
+        if link.overcome():
+            self.turn.effects.append(DropPeer(node, "it takes less than the queues that it mirrors are given"))
+        elif not link.doomed:
+            link.send_replication(head, data)
+        return True
+
+    def reply(self, node: str, inbox: str, message: Message) -> None:
+        """Carry a direct reply to the node that has the inbox; without a link to it, it goes nowhere."""
+        link = self._links.get(node)
+        if link is not None:
+            link.send_reply(inbox, message)
+
+    # -- queues
+
+    def add(self, queue: RemoteQueue) -> None:
+        """A queue of another node is known from here on."""
+        self._queues.setdefault(queue.node, {})[queue] = None
+        link = self._links.get(queue.node)
+        if link is not None:
+            queue.linked(link)
+
+    def remove(self, queue: RemoteQueue) -> None:
+        self._queues[queue.node].pop(queue, None)

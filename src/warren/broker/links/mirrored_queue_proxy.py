@@ -1,0 +1,559 @@
+"""A node's seat at a mirrored queue: sessions keep it, whoever is master.
+
+::
+
+    sessions ── Seat ── RemoteQueue ── link ── the master's node
+                        (one for each master, one after another)
+
+On every node, the master's included, sessions use a mirrored queue through the seat. What was published and is not
+settled, confirmed or not, stays here, and so does whoever consumes. When there is another master the seat asks it how
+much it has of what this node sent, and sends the rest again; consumers are attached again without their clients'
+noticing, and what was asked and not answered is asked again. Acks of what an earlier master delivered are passed on.
+
+If there is no master for `PATIENCE_MS`, the seat does what any queue does whose node is lost: publishes are refused,
+questions answered with a fault, consumers cancelled.
+
+Not here: one master's time (`broker.links.remote_queue`), what was published (`broker.links.publish_window`), consumers
+(`broker.links.mirrored_queue_proxy`), questions (`broker.links.mirrored_queue_proxy`), what the master has of whom
+(`broker.replication.batches`).
+
+A consumer of a mirrored queue, as one master after another sees it.
+
+Not here: the client's consumer (`broker.sessions.consumers`), attaching it (`broker.links.mirrored_queue_proxy`).
+
+A question to a mirrored queue: asked of one master after another until one of them answers.
+
+Not here: what can be asked (`broker.model.remote_queue`), when there is a master (`broker.links.mirrored_queue_proxy`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.links import records
+from warren.broker.links.link import LINK_BYTES_MAX
+from warren.broker.links.publish_window import PublishWindow, SentNumbers
+from warren.broker.links.queue_proxy import MasterListener, QueueProxy
+from warren.broker.links.remote_queue import FailoverAcks, RemoteQueue
+from warren.broker.model.message import Entry, Message
+from warren.broker.model.ports import AWAITED, CONGESTED, REJECTED, SETTLED, UNREACHABLE, ConsumerPort, OutputPort
+from warren.broker.model.reader_positions import ResumePoint, is_stream
+from warren.broker.model.remote_queue import CONSUME, GET, GET_NO_ACK, REMOVE, PublishWaiter, QueueAnswer
+from warren.broker.model.turn import Timer, TimerTarget, Turn
+from warren.errors import ChannelFault
+from warren.wire.field_tables import Table
+
+if TYPE_CHECKING:
+    from warren.broker.links.link import NodeLinks
+
+
+CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"
+
+
+@final
+class ProxyConsumer(ConsumerPort):
+    """Takes what a master delivers on behalf of a client's consumer, which does not notice when masters change."""
+
+    def __init__(self, proxy: "MirroredQueueProxy", consumer: ConsumerPort) -> None:
+        super().__init__(consumer.tag, consumer.no_ack, consumer.exclusive, consumer.priority, consumer.arguments)
+        self.consumer: ConsumerPort = consumer
+        # a master knows it, or is being asked
+        self.attached: bool = False
+        # the client knows that it consumes
+        self.known: bool = False
+        # of a stream's reader
+        self.place: ResumePoint | None = ResumePoint(consumer.arguments) if is_stream(proxy.arguments) else None
+        self._proxy: MirroredQueueProxy = proxy
+
+    def able(self) -> bool:
+        return self.consumer.able()
+
+    def deliver(self, entry: Entry) -> None:
+        self.consumer.epoch = self._proxy.epoch
+        if self.place is not None:
+            self.place.got(entry)
+        self.consumer.deliver(entry)
+
+    def unacked_max(self) -> int:
+        return self.consumer.unacked_max()
+
+    def cancelled(self) -> None:
+        """The queue lets go of it: because its master is one no more, unless it is deleted."""
+        if self.attached:
+            self.detach()
+
+    def ended(self) -> None:
+        self.attached = False
+        self._proxy.let_go(self.consumer)
+
+    def detach(self) -> None:
+        """Its master is lost."""
+        self.attached = False
+        if self.known and self.arguments.get(CANCEL_ON_FAILOVER) is True:
+            self._proxy.let_go(self.consumer)
+
+    def attach(self, run: "RemoteQueue") -> None:
+        """To another master, if the client was told that it consumes; if not, it is asked for as any question is."""
+        place = self.place
+        if place is not None:
+            self.arguments = place.arguments()
+        if self.known and not self.attached and (place is None or not place.is_over()):
+            ConsumerAttach(self._proxy, self).ask(run)
+
+
+@final
+class ConsumerAttach(OutputPort):
+    """A consumer that is to go on at another master."""
+
+    def __init__(self, proxy: "MirroredQueueProxy", proxy_consumer: ProxyConsumer) -> None:
+        self._proxy: MirroredQueueProxy = proxy
+        self._proxy_consumer: ProxyConsumer = proxy_consumer
+        self._run: RemoteQueue | None = None
+        self._answer: QueueAnswer | None = None
+
+    def ask(self, run: "RemoteQueue") -> None:
+        self._run = run
+        self._proxy_consumer.attached = True
+        self._answer = run.ask(CONSUME, self, self._proxy_consumer)
+
+    def flush(self) -> None:
+        """It has no output of its own."""
+
+    def go_on(self) -> None:
+        answer, run, proxy_consumer = self._answer, self._run, self._proxy_consumer
+        if answer is None or run is None or not proxy_consumer.attached:
+            return
+        if answer.fault is None:
+            run.started(proxy_consumer)
+        else:
+            # as RabbitMQ does when a consumer cannot go on
+            proxy_consumer.attached = False
+            self._proxy.let_go(proxy_consumer.consumer)
+
+
+@final
+class ProxyRequest(OutputPort):
+    """One question, and who is to be told the answer."""
+
+    def __init__(
+        self, proxy: "MirroredQueueProxy", answer: QueueAnswer, proxy_consumer: "ProxyConsumer | None"
+    ) -> None:
+        self.answer: QueueAnswer = answer
+        self._proxy: MirroredQueueProxy = proxy
+        self._proxy_consumer: ProxyConsumer | None = proxy_consumer
+        # what the master was asked
+        self._asked: QueueAnswer | None = None
+
+    def ask(self, run: "RemoteQueue") -> None:
+        """Ask this master."""
+        proxy_consumer = self._proxy_consumer
+        if proxy_consumer is not None and self.answer.question == CONSUME:
+            proxy_consumer.attached = True
+        try:
+            self._asked = run.ask(self.answer.question, self, proxy_consumer)
+        except ChannelFault as fault:
+            self._asked = None
+            self._proxy.inquiry_over(self)
+            self.fail(fault)
+
+    def detach(self) -> None:
+        """The master is lost: whatever it says to it does not count."""
+        self._asked = None
+
+    def abandon(self, run: "RemoteQueue") -> None:
+        if self._asked is not None:
+            run.abandon(self._asked)
+
+    def fail(self, fault: ChannelFault) -> None:
+        self.answer.failed(fault)
+
+    def gone(self, fault: ChannelFault) -> None:
+        """The queue is no more, which is all that somebody wants who deletes it."""
+        if self.answer.question >= REMOVE:
+            self.answer.counted(0, 0)
+        else:
+            self.fail(fault)
+
+    def flush(self) -> None:
+        """It has no output of its own."""
+
+    def go_on(self) -> None:
+        asked = self._asked
+        if asked is None or not asked.done:
+            return
+        self._asked = None
+        self._proxy.inquiry_over(self)
+        self._proxy.told(asked.question, asked.ready, asked.consumers)
+        if asked.fault is not None:
+            if self._proxy_consumer is not None:
+                self._proxy_consumer.attached = False
+            self.fail(asked.fault)
+        elif asked.question in (GET, GET_NO_ACK):
+            self.answer.got(asked.entry, asked.ready)
+        else:
+            if (
+                self._proxy_consumer is not None
+                and self._proxy_consumer.place is not None
+                and asked.question == CONSUME
+            ):
+                self._proxy_consumer.place.began(asked.ready - 1)
+            self.answer.counted(asked.ready, asked.consumers)
+
+
+MASTER_TIMEOUT_MS: Final[i64] = 10_000
+REATTACH_DELAY_MS: Final[i64] = 2_000
+"""How long it may take until the consumers of all nodes have come to a new master."""
+
+FIRST_EPOCH: Final = 1
+
+
+@final
+class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget):
+    """One node's, for as long as the queue is there."""
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        node: str,
+        queue_id: int,
+        links: "NodeLinks",
+    ) -> None:
+        super().__init__(vhost, name, durable, False, auto_delete, arguments, 0, node)
+        self.queue_id = queue_id
+        # what stood in for the queue before it was mirrored: who used it then does so to its end
+        self.predecessor: RemoteQueue | None = None
+        self._links: NodeLinks = links
+        self._turn: Turn = links.turn
+        self._kept: PublishWindow = PublishWindow()
+        # numbers of what the master was sent and has not settled
+        self._on_way: SentNumbers = SentNumbers()
+        self._inquiries: dict[ProxyRequest, None] = {}
+        self._proxy_consumers: dict[ConsumerPort, ProxyConsumer] = {}
+        self._late: FailoverAcks = FailoverAcks()
+        # somebody has consumed here
+        self._used: bool = False
+        self._waiting_for_room: list[OutputPort] = []
+        # of the master there is, or was last
+        self.epoch: i64 = 0
+        self._open: bool = False
+        self._opened_ms: i64 = 0
+        # there has been no master for too long
+        self._given_up: bool = False
+        self._timer: Timer | None = None
+        self._run: RemoteQueue = self._new_run()
+        self._await_master()
+
+    def _new_run(self) -> RemoteQueue:
+        return RemoteQueue(
+            self.vhost,
+            self.name,
+            self.durable,
+            False,
+            self.auto_delete,
+            self.arguments,
+            self.node,
+            self.queue_id,
+            self._links,
+            self,
+        )
+
+    # -- publishing
+
+    def publish(self, message: Message) -> i64:
+        uncounted = self.uncounted != 0
+        self.uncounted = 0
+        if self.deleted:
+            return SETTLED
+        if self._given_up:
+            return REJECTED | UNREACHABLE
+        number = self._kept.add(message, uncounted)
+        if self._open:
+            return self._send(number, message, uncounted)
+        return AWAITED | CONGESTED if self._kept.size_bytes > LINK_BYTES_MAX else AWAITED
+
+    def fence(self) -> bool:
+        if self.deleted or self._given_up:
+            return False
+        number = self._kept.add(None, False)
+        if self._open:
+            self._send(number, None, False)
+        return True
+
+    def _send(self, number: i64, message: Message | None, uncounted: bool) -> i64:
+        run, kept = self._run, self._kept
+        self._on_way.add(number)
+        if number > kept.ever_sent:
+            kept.ever_sent = number
+        outcome: i64 = AWAITED
+        if message is None:
+            run.fence()
+        else:
+            if uncounted:
+                run.uncounted = 1
+            run.counts_from(number)
+            outcome = run.publish(message)
+        run.await_settlement(self, number)
+        return outcome
+
+    def answers_later(self) -> bool:
+        return not self.deleted and not self._given_up
+
+    def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
+        self._kept.await_last(waiter, place)
+
+    def await_room(self, waiter: OutputPort) -> bool:
+        if self._open:
+            return self._run.await_room(waiter)
+        if self._kept.size_bytes <= LINK_BYTES_MAX or self._given_up:
+            return False
+        self._waiting_for_room.append(waiter)
+        return True
+
+    def await_home(self, waiter: OutputPort) -> None:
+        self._waiting_for_room.append(waiter)
+
+    def reachable(self) -> bool:
+        return not self._given_up
+
+    # -- what becomes of publishes
+
+    def settled(self, count: i64) -> None:
+        """The master has settled so many more."""
+        self._kept.settle_to(self._on_way.take(count))
+
+    def held(self, count: i64) -> None:
+        self._kept.confirm_to(count)
+
+    def refused(self, place: i64) -> None:
+        if not self._kept.refuse(place):
+            self._turn.note("warning", "confirm.broken", {"vhost": self.vhost, "queue": self.name})
+
+    def lost(self, reason: str) -> None:
+        """With its master; another is waited for."""
+
+    # -- masters
+
+    def opened(self, mark: i64, known: bool, epoch: i64) -> None:
+        """There is a master. It has what this node sent up to the mark, if it can tell."""
+        self._open = True
+        self.epoch = epoch
+        self._opened_ms = self._turn.now_ms
+        self._given_up = False
+        self._stop_timer()
+        if not known:
+            self._kept.refuse_doubtful()
+        self._skip_held(mark)
+        for kept in self._kept.to_send(mark):
+            self._send(kept.number, kept.message, kept.uncounted)
+        self._late.tell(self._run)
+        for proxy_consumer in list(self._proxy_consumers.values()):
+            proxy_consumer.attach(self._run)
+        for inquiry in list(self._inquiries):
+            inquiry.ask(self._run)
+        if self.auto_delete and self._used and not self._proxy_consumers:
+            # the last of them may have left while there was no master
+            self._run.tell(records.CONSUMERS_GONE, [])
+        self._wake_waiting()
+
+    def reunited_at_ms(self) -> i64:
+        """When those who consumed under the master before have come to this one, if they are going to."""
+        follows = self.replica_set is not None and self.replica_set.epoch != FIRST_EPOCH
+        return self._opened_ms + REATTACH_DELAY_MS if follows else 0
+
+    def _skip_held(self, mark: i64) -> None:
+        """What it has need not be sent again; when it is safe, a fence tells."""
+        if mark >= self._kept.first_no:
+            self._on_way.add(mark)
+            self._run.fence()
+            self._run.await_settlement(self, mark)
+
+    def run_lost(self) -> None:
+        """The master is not there any more."""
+        if self._open:
+            self._late.clear()
+        self._open = False
+        self._on_way.clear()
+        for proxy_consumer in list(self._proxy_consumers.values()):
+            proxy_consumer.detach()
+        for inquiry in self._inquiries:
+            inquiry.detach()
+        if not self.deleted:
+            self._await_master()
+
+    def rehome(self, node: str) -> None:
+        """Another node is master; what the one before was sent and has not settled it has no more to settle."""
+        run = self._run
+        self.node = node
+        if self._open:
+            self.run_lost()
+        run.retire()
+        self._run = self._new_run()
+
+    def _await_master(self) -> None:
+        if self._timer is None and not self._given_up:
+            self._timer = self._turn.set_timer(self._turn.now_ms + MASTER_TIMEOUT_MS, self)
+
+    def timer_fired(self) -> None:
+        """There has been no master for too long."""
+        self._timer = None
+        self._given_up = True
+        self._kept.give_up(self.down().text)
+        for inquiry in list(self._inquiries):
+            self._inquiries.pop(inquiry, None)
+            inquiry.fail(self.down())
+        for consumer in list(self._proxy_consumers):
+            self.let_go(consumer)
+        self._wake_waiting()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._turn.cancel_timer(self._timer)
+            self._timer = None
+
+    # -- questions
+
+    def ask(self, question: i64, asker: OutputPort, consumer: ConsumerPort | None) -> QueueAnswer:
+        if self.deleted or self._given_up:
+            raise self.down()
+        answer = QueueAnswer(self, question, asker, self._turn)
+        answer.consumer = consumer
+        proxy_consumer: ProxyConsumer | None = None
+        if consumer is not None:
+            if question == CONSUME:
+                proxy_consumer = ProxyConsumer(self, consumer)
+                self._proxy_consumers[consumer] = proxy_consumer
+            else:
+                proxy_consumer = self._proxy_consumers.pop(consumer, None)
+                if proxy_consumer is None or not proxy_consumer.attached:
+                    answer.counted(0, 0)
+                    return answer
+        inquiry = ProxyRequest(self, answer, proxy_consumer)
+        self._inquiries[inquiry] = None
+        if self._open:
+            inquiry.ask(self._run)
+        return answer
+
+    def inquiry_over(self, inquiry: ProxyRequest) -> None:
+        self._inquiries.pop(inquiry, None)
+
+    def abandon(self, answer: QueueAnswer) -> None:
+        if answer.abandoned:
+            return
+        answer.abandoned = True
+        for inquiry in list(self._inquiries):
+            if inquiry.answer is answer:
+                self._inquiries.pop(inquiry, None)
+                inquiry.abandon(self._run)
+        if answer.question == CONSUME and answer.consumer is not None:
+            self.remove_consumer(answer.consumer)
+        elif answer.question == GET and answer.entry is not None:
+            self._run.give_back_unseen(answer.entry)
+
+    def check_usable(self) -> None:
+        if self.deleted or self._given_up:
+            raise self.down()
+
+    def down(self) -> ChannelFault:
+        return self._run.down()
+
+    # -- consumers
+
+    def started(self, consumer: ConsumerPort) -> None:
+        proxy_consumer = self._proxy_consumers.get(consumer)
+        if proxy_consumer is not None:
+            proxy_consumer.known = self._used = True
+            if proxy_consumer.attached:
+                self._run.started(proxy_consumer)
+
+    def stop(self, consumer: ConsumerPort) -> None:
+        proxy_consumer = self._proxy_consumers.get(consumer)
+        if proxy_consumer is not None and proxy_consumer.attached:
+            self._run.stop(proxy_consumer)
+
+    def limit(self, consumer: ConsumerPort) -> None:
+        proxy_consumer = self._proxy_consumers.get(consumer)
+        if proxy_consumer is not None and proxy_consumer.attached:
+            self._run.limit(proxy_consumer)
+
+    def remove_consumer(self, consumer: ConsumerPort) -> None:
+        proxy_consumer = self._proxy_consumers.pop(consumer, None)
+        if proxy_consumer is not None and proxy_consumer.attached:
+            self._run.remove_consumer(proxy_consumer)
+
+    def consumers(self) -> list[ConsumerPort]:
+        return list(self._proxy_consumers)
+
+    def take_over(self, consumer: ConsumerPort, offset: i64) -> None:
+        """One that consumed before the queue was mirrored, from a node that is master no more; a stream's reader was at
+        that offset, if it is not -1."""
+        consumer.moved(self)
+        proxy_consumer = ProxyConsumer(self, consumer)
+        if proxy_consumer.place is not None:
+            proxy_consumer.place.began(offset)
+        proxy_consumer.known = self._used = True
+        self._proxy_consumers[consumer] = proxy_consumer
+        if consumer.arguments.get(CANCEL_ON_FAILOVER) is True or self._given_up:
+            self.let_go(consumer)
+        elif self._open:
+            proxy_consumer.attach(self._run)
+
+    def let_go(self, consumer: ConsumerPort) -> None:
+        """It consumes no more, and is told so, or, if it never knew that it did, why it does not."""
+        proxy_consumer = self._proxy_consumers.pop(consumer, None)
+        if proxy_consumer is not None and proxy_consumer.known:
+            consumer.cancelled()
+
+    # -- deliveries
+
+    def ack(self, entry: Entry) -> None:
+        if self._open and self._run.has_lent(entry):
+            self._run.ack(entry)
+        elif not is_stream(self.arguments):
+            # what one reader of a stream is done with others are to be given all the same
+            self._late.add(entry, self._run if self._open else None)
+        # an earlier master's deliveries took room, too: what this one sent may have waited for that
+        self._run.wake()
+
+    def requeue(self, entries: list[Entry]) -> None:
+        self._run.requeue(entries)
+        self._run.wake()
+
+    def reject(self, entry: Entry) -> None:
+        self._run.reject(entry)
+        self._run.wake()
+
+    def wake(self) -> None:
+        self._run.wake()
+
+    def drain(self) -> None:
+        self._run.drain()
+
+    # -- the end
+
+    def close(self) -> None:
+        if self.deleted:
+            return
+        self.deleted = True
+        self._open = False
+        self._stop_timer()
+        self._run.close()
+        if self.predecessor is not None:
+            self.predecessor.close()
+        for inquiry in list(self._inquiries):
+            self._inquiries.pop(inquiry, None)
+            inquiry.gone(self.down())
+        for consumer in sorted(self._proxy_consumers, key=lambda one: one.tag):
+            self.let_go(consumer)
+        self._on_way.clear()
+        # nobody knows whether it came before the end
+        self._kept.give_up(self.down().text)
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        longing = self._waiting_for_room
+        self._waiting_for_room = []
+        self._turn.inputs.extend(longing)

@@ -1,0 +1,239 @@
+"""Who is let in.
+
+A login is decided at once, unless the user's password hash is slow to compute: then the shell is asked
+(`VerifyPassword`) and answers later (`PasswordVerified`). Several logins with the same user and password wait for one
+answer, few answers are asked for at a time, none for who has gone meanwhile. The addresses that wait take turns, and
+how many may wait of one is bounded, so that a flood of guesses from one does not keep the others waiting.
+
+A password that was verified so is remembered as a keyed digest until the user changes, so that the next login costs
+microseconds. An unknown user takes as long as one that is known, and so does one without a password.
+
+Not here: how a client offers its proof (`broker.sessions.handshake`), the hashes (`broker.access.passwords`), how long
+a refused one waits (`broker.logins`).
+
+How long a failed login is kept waiting for its answer.
+
+Each failure of a user from one address doubles the wait, up to a bound; a good login, or a while without failures, ends
+it. The first failure waits for nothing: people mistype. Only refusals wait, so nobody who knows the password is kept
+out by somebody who does not.
+
+What is remembered is bounded: of too many, those whose last failure is the longest ago are forgotten.
+
+Not here: what a login is judged by (`broker.logins`).
+
+Where a client comes from.
+
+Not here: whom that matters for (`broker.logins`).
+"""
+
+import hmac
+import ipaddress
+from typing import Final, final
+
+from warren.broker.access.passwords import NO_QUICK_HASH, NO_SLOW_HASH, is_password, is_slow
+from warren.broker.access.users import AccessCatalog
+from warren.broker.model.effects import VerifyPassword
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.model.turn import TimerTarget, Turn
+from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
+
+FIRST_DELAY_MS: Final = 100
+DELAY_MAX_MS: Final = 4_000
+FORGIVEN_AFTER_MS: Final = 600_000
+REMEMBERED_MAX: Final = 10_000
+
+
+@final
+class LoginThrottle:
+    """Failures by address and user."""
+
+    def __init__(self) -> None:
+        # how many, and when the last was; the oldest first
+        self._failures: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def failed(self, host: str, user: str, now_ms: int) -> int:
+        """Count a failure; for how many milliseconds its answer waits."""
+        who = (host, user)
+        count, last_ms = self._failures.pop(who, (0, now_ms))
+        if now_ms - last_ms > FORGIVEN_AFTER_MS:
+            count = 0
+        while len(self._failures) >= REMEMBERED_MAX:
+            del self._failures[next(iter(self._failures))]
+        self._failures[who] = (count + 1, now_ms)
+        # beyond the bound there is nothing to double
+        return 0 if count == 0 else min(FIRST_DELAY_MS << min(count - 1, 16), DELAY_MAX_MS)
+
+    def succeeded(self, host: str, user: str) -> None:
+        self._failures.pop((host, user), None)
+
+    def count(self) -> int:
+        """How many users at addresses are remembered."""
+        return len(self._failures)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped.is_loopback if mapped is not None else address.is_loopback
+
+
+ASKED_MAX: Final = 4
+WAITING_MAX: Final = 1024
+"""Of one address; as many as could be judged while they have patience."""
+
+
+@final
+class Logins:
+    """Judges logins."""
+
+    def __init__(self, settings: BrokerSettings, turn: Turn, catalog: AccessCatalog, secret: bytes) -> None:
+        self._turn: Turn = turn
+        self._catalog: AccessCatalog = catalog
+        self._secret: bytes = secret
+        self._loopback_users: list[str] = settings.loopback_users
+        self._usual_algorithm: str = settings.password_hashing_module
+        self._throttle: LoginThrottle = LoginThrottle()
+        # of users whose password was verified: its digest
+        self._remembered: dict[str, bytes] = {}
+        self._tickets: int = 0
+        self._asked: dict[int, PasswordCheck] = {}
+        # by digest, those that were asked for and those that were not yet; these also by the address of their first
+        self._verifications: dict[bytes, PasswordCheck] = {}
+        self._unasked: dict[str, list[PasswordCheck]] = {}
+
+    def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        """`waiter.login_decided` follows, within this call or later."""
+        user = self._catalog.users.get(attempt.user)
+        if attempt.external:
+            # whoever the node trusts without a name is the node itself
+            self._decide(attempt, waiter, user is not None or (attempt.trusted and not attempt.user))
+            return
+        algorithm = self._usual_algorithm
+        password_hash = NO_SLOW_HASH if is_slow(algorithm) else NO_QUICK_HASH
+        if user is not None and user.password_hash:
+            algorithm = user.hashing_algorithm
+            password_hash = user.password_hash
+        if not is_slow(algorithm):
+            good = is_password(attempt.password, algorithm, password_hash)
+            self._decide(attempt, waiter, good and user is not None)
+            return
+        digest = self._digest(attempt)
+        if hmac.compare_digest(self._remembered.get(attempt.user, b""), digest):
+            self._decide(attempt, waiter, True)
+        else:
+            self._ask(digest, algorithm, password_hash, WaitingLogin(attempt, waiter))
+
+    def verified(self, ticket: int, good: bool) -> None:
+        """The shell has the answer."""
+        verification = self._asked.pop(ticket)
+        del self._verifications[verification.digest]
+        name = verification.user
+        user = self._catalog.users.get(name)
+        # the password may have been changed meanwhile
+        good = good and user is not None and user.password_hash == verification.password_hash
+        if good:
+            self._remembered[name] = verification.digest
+        for candidate in verification.candidates:
+            self._decide(candidate.attempt, candidate.waiter, good)
+        self._ask_more()
+
+    def forget(self, user: str) -> None:
+        """The user changed, or is no more."""
+        self._remembered.pop(user, None)
+
+    def _ask(self, digest: bytes, algorithm: str, password_hash: bytes, candidate: "WaitingLogin") -> None:
+        same = self._verifications.get(digest)
+        if same is not None and same.password_hash == password_hash:
+            same.candidates.append(candidate)
+            return
+        attempt = candidate.attempt
+        if same is not None or len(self._unasked.get(attempt.peer_host, [])) >= WAITING_MAX:
+            self._decide(attempt, candidate.waiter, False)
+            return
+        asked = PasswordCheck(digest, attempt.user, attempt.password, algorithm, password_hash, candidate)
+        self._verifications[digest] = asked
+        self._unasked.setdefault(attempt.peer_host, []).append(asked)
+        self._ask_more()
+
+    def _ask_more(self) -> None:
+        while self._unasked and len(self._asked) < ASKED_MAX:
+            asked = self._next_unasked()
+            if not asked.wanted():
+                del self._verifications[asked.digest]
+                continue
+            self._tickets += 1
+            self._asked[self._tickets] = asked
+            order = VerifyPassword(self._tickets, asked.algorithm, asked.password_hash, asked.password)
+            self._turn.effects.append(order)
+
+    def _next_unasked(self) -> "PasswordCheck":
+        """The oldest of the address whose turn it is."""
+        host = next(iter(self._unasked))
+        waiting = self._unasked.pop(host)
+        oldest = waiting.pop(0)
+        if waiting:
+            self._unasked[host] = waiting
+        return oldest
+
+    def _decide(self, attempt: LoginAttempt, waiter: LoginWaiter, good: bool) -> None:
+        refusal = ""
+        if not good:
+            refusal = f"user '{attempt.user}' - invalid credentials"
+        elif attempt.user in self._loopback_users and not attempt.trusted and not is_loopback(attempt.peer_host):
+            refusal = f"user '{attempt.user}' can only connect via localhost"
+        if not refusal:
+            self._throttle.succeeded(attempt.peer_host, attempt.user)
+            waiter.login_decided("")
+            return
+        delay_ms = self._throttle.failed(attempt.peer_host, attempt.user, int(self._turn.now_ms))
+        if delay_ms:
+            self._turn.set_timer(self._turn.now_ms + delay_ms, DelayedRefusal(waiter, refusal))
+        else:
+            waiter.login_decided(refusal)
+
+    def _digest(self, attempt: LoginAttempt) -> bytes:
+        text = f"{len(attempt.user)}:{attempt.user}:{attempt.password}"
+        return hmac.digest(self._secret, text.encode("utf-8", "surrogateescape"), "sha256")
+
+
+@final
+class WaitingLogin:
+    """One login that waits."""
+
+    def __init__(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        self.attempt: LoginAttempt = attempt
+        self.waiter: LoginWaiter = waiter
+
+
+@final
+class PasswordCheck:
+    """One password that is compared with one hash, and who waits for that."""
+
+    def __init__(
+        self, digest: bytes, user: str, password: str, algorithm: str, password_hash: bytes, first: WaitingLogin
+    ) -> None:
+        self.digest: bytes = digest
+        self.user: str = user
+        self.password: str = password
+        self.algorithm: str = algorithm
+        self.password_hash: bytes = password_hash
+        self.candidates: list[WaitingLogin] = [first]
+
+    def wanted(self) -> bool:
+        """Whether anybody waits for it still."""
+        return any(candidate.waiter.still_waits() for candidate in self.candidates)
+
+
+@final
+class DelayedRefusal(TimerTarget):
+    """A refusal that waits."""
+
+    def __init__(self, waiter: LoginWaiter, refusal: str) -> None:
+        self._waiter: LoginWaiter = waiter
+        self._refusal: str = refusal
+
+    def timer_fired(self) -> None:
+        self._waiter.login_decided(self._refusal)

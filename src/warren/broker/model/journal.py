@@ -1,0 +1,128 @@
+"""The nouns of what a node keeps on disk: segments of the journal, what a queue has in one, and changes of metadata.
+
+The journal is a row of segments. A message is written once, into one segment, whichever queues hold it. What a queue
+has alive in a segment is a `Holding`; an `Entry` that is on disk points to its own. What of a queue's ready entries is
+on disk only is a row of `PositionRange`s.
+
+Invariants: a segment's `live_count` and `live_bytes` are the sums over the holdings in it. Positions of a run lie in
+one segment, and those of a level's runs grow from run to run.
+
+Not here: bytes and files (`store`, `node.disk`), which entries a queue keeps in memory (`broker.queues.contents`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr
+
+ENTRY_COST_BYTES: Final[i64] = 64
+"""What a stored entry costs on disk besides its content, about: the record's header, names, an index row."""
+
+
+@final
+class Segment:
+    """One file of the journal. Bytes alive and in all count a message once for each queue that has it."""
+
+    def __init__(self, number: i64) -> None:
+        self.number: i64 = number
+        self.size_bytes: i64 = 0
+        self.total_bytes: i64 = 0
+        self.live_count: i64 = 0
+        self.live_bytes: i64 = 0
+        self.sealed: bool = False
+        # compaction copied everything alive here into that segment
+        self.moved_to: Segment | None = None
+
+
+@final
+class SegmentExtent:
+    """What one queue has alive in one segment, at one priority level."""
+
+    def __init__(self, queue_id: i64, segment: Segment, level: i64, durable: bool, first: i64) -> None:
+        self.queue_id: i64 = queue_id
+        self.segment: Segment = segment
+        self.level: i64 = level
+        # whether it is still there after a restart
+        self.durable: bool = durable
+        self.first: i64 = first
+        self.last: i64 = first
+        self.count: i64 = 0
+        self.body_bytes: i64 = 0
+        self.cost_bytes: i64 = 0
+        self.deadlines: bool = False
+
+    def add(self, position: i64, body_bytes: i64, cost_bytes: i64) -> None:
+        if position > self.last:
+            self.last = position
+        self.count += 1
+        self.body_bytes += body_bytes
+        self.cost_bytes += cost_bytes
+        segment = self.segment
+        segment.live_count += 1
+        segment.live_bytes += cost_bytes
+
+    def covers(self, segment: Segment, level: i64, durable: bool, position: i64) -> bool:
+        """Whether an entry at this position that is alive is counted here."""
+        return (
+            self.segment is segment
+            and self.level == level
+            and self.durable == durable
+            and self.first <= position <= self.last
+            and self.count > 0
+        )
+
+    def remove(self, count: i64, body_bytes: i64, cost_bytes: i64) -> None:
+        self.count -= count
+        if self.count == 0:
+            # some costs are only about known
+            cost_bytes = self.cost_bytes
+            body_bytes = self.body_bytes
+        self.body_bytes -= body_bytes
+        self.cost_bytes -= cost_bytes
+        segment = self.segment
+        segment.live_count -= count
+        segment.live_bytes -= cost_bytes
+
+
+@final
+class PositionRange:
+    """Ready entries of one level that are on disk only: those from `first` to `last` in one segment."""
+
+    def __init__(self, segment: Segment, level: i64, first: i64) -> None:
+        self.segment: Segment = segment
+        self.level: i64 = level
+        self.first: i64 = first
+        self.last: i64 = first
+        self.count: i64 = 0
+        self.body_bytes: i64 = 0
+        # whether any of them may have one
+        self.deadlines: bool = False
+
+    def add(self, position: i64, body_bytes: i64) -> None:
+        self.last = position
+        self.count += 1
+        self.body_bytes += body_bytes
+
+
+@final
+@mypyc_attr(acyclic=True)
+class MetadataChange:
+    """One change of the metadata: the value a key has from this revision on, or None if it has none any more."""
+
+    def __init__(self, revision: int, key: str, value: bytes | None) -> None:
+        self.revision: int = revision
+        self.key: str = key
+        self.value: bytes | None = value
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, MetadataChange)
+            and self.revision == other.revision
+            and self.key == other.key
+            and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.revision, self.key))
+
+    def __repr__(self) -> str:
+        return f"Change({self.revision}, {self.key!r}, {self.value!r})"

@@ -1,0 +1,88 @@
+"""What an operator may set about one node, as plain values.
+
+Not here: where the values come from (`node.config`), a queue's own settings (`broker.queues.settings`).
+"""
+
+from typing import Final, final
+
+CLOSE_CHANNEL: Final = "close"
+REQUEUE_DELIVERY: Final = "requeue"
+
+DISC: Final = "disc"
+RAM: Final = "ram"
+NODE_KINDS: Final = (DISC, RAM)
+"""Whether a node of a cluster keeps the definitions on its disk, or only in memory."""
+
+
+@final
+class BrokerSettings:
+    """One node's settings; the defaults are RabbitMQ 3.10's."""
+
+    def __init__(
+        self,
+        node_name: str = "warren@localhost",
+        default_user: str = "guest",
+        default_pass: str = "guest",
+        default_vhost: str = "/",
+        default_user_tags: list[str] | None = None,
+        default_configure: str = ".*",
+        default_write: str = ".*",
+        default_read: str = ".*",
+        starts_empty: bool = False,
+        password_hashing_module: str = "rabbit_password_hashing_sha256",
+        loopback_users: list[str] | None = None,
+        frame_max: int = 131072,
+        channel_max: int = 2047,
+        heartbeat_s: int = 60,
+        handshake_timeout_ms: int = 10_000,
+        max_message_size: int = 134_217_728,
+        consumer_timeout_ms: int = 1_800_000,
+        consumer_timeout_action: str = CLOSE_CHANNEL,
+        auth_mechanisms: list[str] | None = None,
+        paging_ratio: float = 0.5,
+        segment_bytes: int = 64 * 1024 * 1024,
+        queue_master_locator: str = "client-local",
+        partition_handling: str = "ignore",
+        pause_nodes: list[str] | None = None,
+        pause_recovery: str = "ignore",
+        sync_batch_count: int = 4096,
+        sync_bytes_per_s: int = 0,
+    ) -> None:
+        self.node_name = node_name
+        # what a node starts with that has no users yet
+        self.default_user = default_user
+        self.default_pass = default_pass
+        self.default_vhost = default_vhost
+        self.default_user_tags: list[str] = ["administrator"] if default_user_tags is None else default_user_tags
+        self.default_configure = default_configure
+        self.default_write = default_write
+        self.default_read = default_read
+        # unless what it starts with is brought to it
+        self.starts_empty = starts_empty
+        # how passwords that come as such are kept
+        self.password_hashing_module = password_hashing_module
+        # users that may only connect from this machine
+        self.loopback_users: list[str] = ["guest"] if loopback_users is None else loopback_users
+        self.frame_max = frame_max
+        self.channel_max = channel_max
+        self.heartbeat_s = heartbeat_s
+        self.handshake_timeout_ms = handshake_timeout_ms
+        self.max_message_size = max_message_size
+        # how long a delivery may stay unacked; 0 means for ever
+        self.consumer_timeout_ms = consumer_timeout_ms
+        # what happens then: the channel is closed, as RabbitMQ does, or only that delivery is requeued
+        self.consumer_timeout_action = consumer_timeout_action
+        self.auth_mechanisms: list[str] = ["PLAIN", "AMQPLAIN"] if auth_mechanisms is None else auth_mechanisms
+        # how large a file of the journal grows
+        self.segment_bytes = segment_bytes
+        # the share of the memory limit above which what comes goes to disk; above 1, never
+        self.paging_ratio = paging_ratio
+        # on which node of a cluster a queue comes to live, unless its arguments or a policy say
+        self.queue_master_locator = queue_master_locator
+        # what a node does that is cut off from others: see `broker.network_partitions`
+        self.partition_handling = partition_handling
+        self.pause_nodes: list[str] = [] if pause_nodes is None else pause_nodes
+        self.pause_recovery = pause_recovery
+        # how many messages at most a mirror that catches up is sent at once; how fast all are, 0 for no limit
+        self.sync_batch_count = sync_batch_count
+        self.sync_bytes_per_s = sync_bytes_per_s

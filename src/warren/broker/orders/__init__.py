@@ -1,1 +1,0 @@
-"""Operators' orders about what clients make and about clients themselves."""

@@ -1,0 +1,198 @@
+"""All policies and parameters of a node, and which of the policies counts for whom.
+
+For each queue and exchange that is one policy, and for a queue one operator policy: of those that fit, the one with the
+highest priority, and among equals the one whose name comes first.
+
+Invariants: the lists are those of the dictionaries, in the order of rank; a definition in force is made once for
+each pair of policies and is shared, so nobody may change one.
+
+Not here: validation (`broker.policies.validation`), what is planned and recorded (`broker.policy`).
+
+A policy: what every queue or exchange whose name matches a pattern is told, besides its own arguments.
+
+Not here: whether a policy makes sense (`broker.policies.validation`), which of several counts
+(`broker.policies.policies`), what its definition does (`broker.queues.settings`, `routing`).
+
+What a policy and an operator policy say together.
+
+Each may say what the other does not. Where both speak, the lower number counts: an operator policy limits, it never
+allows more. All its keys are numbers.
+
+Not here: which policies those are (`broker.policies.policies`), how a queue's own arguments join in
+(`broker.queues.settings`).
+"""
+
+from typing import Final, final
+
+from warren.broker.model.name_pattern import NamePattern
+from warren.broker.policies.parameters import Parameter
+from warren.wire.field_tables import Table
+
+ALL: Final = "all"
+QUEUES: Final = "queues"
+EXCHANGES: Final = "exchanges"
+
+
+@final
+class Policy:
+    """One policy or operator policy of a virtual host; its definition is in the order of its keys."""
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        apply_to: str = ALL,
+        definition: Table | None = None,
+        priority: int = 0,
+    ) -> None:
+        self.vhost: str = vhost
+        self.name: str = name
+        self.pattern: str = pattern
+        self.apply_to: str = apply_to
+        given: Table = {} if definition is None else definition
+        self.definition: Table = {key: given[key] for key in sorted(given)}
+        self.priority: int = priority
+        self.compiled: NamePattern = NamePattern(pattern)
+
+    def fits_queue(self, name: str) -> bool:
+        return self.apply_to != EXCHANGES and self.compiled.matches(name)
+
+    def fits_exchange(self, name: str) -> bool:
+        return self.apply_to != QUEUES and self.compiled.matches(name)
+
+
+def merged_definition(policy: Policy | None, operator_policy: Policy | None) -> Table:
+    """The definition in force, in the order of its keys."""
+    if operator_policy is None:
+        return {} if policy is None else policy.definition
+    if policy is None:
+        return operator_policy.definition
+    limits = operator_policy.definition
+    both: Table = {**policy.definition, **limits}
+    for key in limits:
+        if key in policy.definition:
+            both[key] = _lower(policy.definition[key], limits[key])
+    return {key: both[key] for key in sorted(both)}
+
+
+def _lower(one: object, limit: object) -> object:
+    return one if isinstance(one, int) and isinstance(limit, int) and one < limit else limit
+
+
+CLUSTER_NAME: Final = "cluster_name"
+CLUSTER_ID: Final = "internal_cluster_id"
+
+
+@final
+class EffectivePolicy:
+    """What policies say of one queue or exchange: their names, empty for none, and the definition."""
+
+    def __init__(self, policy: Policy | None, operator_policy: Policy | None) -> None:
+        self.policy: str = "" if policy is None else policy.name
+        self.operator_policy: str = "" if operator_policy is None else operator_policy.name
+        self.definition: Table = merged_definition(policy, operator_policy)
+
+
+NO_EFFECTIVE_POLICY: Final = EffectivePolicy(None, None)
+
+
+@final
+class Policies:
+    """One node's policies, operator policies, parameters and global parameters."""
+
+    def __init__(self) -> None:
+        # by virtual host and name
+        self.policies: dict[tuple[str, str], Policy] = {}
+        self.operator_policies: dict[tuple[str, str], Policy] = {}
+        # by virtual host, component and name
+        self.parameters: dict[tuple[str, str, str], Parameter] = {}
+        self.global_parameters: dict[str, object] = {}
+        # those of each virtual host, the first in rank first
+        self._ranked: dict[str, list[Policy]] = {}
+        self._ranked_operator: dict[str, list[Policy]] = {}
+        self._in_force: dict[tuple[Policy | None, Policy | None], EffectivePolicy] = {}
+
+    # -- who is told what
+
+    def for_queue(self, vhost: str, name: str) -> EffectivePolicy:
+        ranked = self._ranked.get(vhost)
+        ranked_operator = self._ranked_operator.get(vhost)
+        if ranked is None and ranked_operator is None:
+            return NO_EFFECTIVE_POLICY
+        return self._both(_first_for_queue(ranked, name), _first_for_queue(ranked_operator, name))
+
+    def for_exchange(self, vhost: str, name: str) -> EffectivePolicy:
+        for policy in self._ranked.get(vhost, []):
+            if policy.fits_exchange(name):
+                return self._both(policy, None)
+        return NO_EFFECTIVE_POLICY
+
+    def _both(self, policy: Policy | None, operator_policy: Policy | None) -> EffectivePolicy:
+        if policy is None and operator_policy is None:
+            return NO_EFFECTIVE_POLICY
+        pair = (policy, operator_policy)
+        effective = self._in_force.get(pair)
+        if effective is None:
+            effective = EffectivePolicy(policy, operator_policy)
+            self._in_force[pair] = effective
+        return effective
+
+    # -- policies
+
+    def policy(self, vhost: str, name: str, operator: bool) -> Policy | None:
+        return (self.operator_policies if operator else self.policies).get((vhost, name))
+
+    def set_policy(self, policy: Policy, operator: bool) -> None:
+        """Add a policy, or put it in the place of the one with its name."""
+        (self.operator_policies if operator else self.policies)[policy.vhost, policy.name] = policy
+        self._rank(policy.vhost, operator)
+
+    def clear_policy(self, vhost: str, name: str, operator: bool) -> None:
+        (self.operator_policies if operator else self.policies).pop((vhost, name), None)
+        self._rank(vhost, operator)
+
+    def _rank(self, vhost: str, operator: bool) -> None:
+        # those of other virtual hosts are what they were: queues there share what they made of them
+        kept = [pair for pair in self._in_force if not _is_of(pair, vhost)]
+        self._in_force = {pair: self._in_force[pair] for pair in kept}
+        among = self.operator_policies if operator else self.policies
+        ranked = sorted([policy for policy in among.values() if policy.vhost == vhost], key=_rank_of)
+        lists = self._ranked_operator if operator else self._ranked
+        if ranked:
+            lists[vhost] = ranked
+        else:
+            lists.pop(vhost, None)
+
+    # -- parameters
+
+    def set_parameter(self, parameter: Parameter) -> None:
+        self.parameters[parameter.vhost, parameter.component, parameter.name] = parameter
+
+    def clear_parameter(self, vhost: str, component: str, name: str) -> None:
+        self.parameters.pop((vhost, component, name), None)
+
+    def set_global_parameter(self, name: str, value: object) -> None:
+        self.global_parameters[name] = value
+
+    def clear_global_parameter(self, name: str) -> None:
+        self.global_parameters.pop(name, None)
+
+
+def _first_for_queue(ranked: list[Policy] | None, name: str) -> Policy | None:
+    if ranked is not None:
+        for policy in ranked:
+            if policy.fits_queue(name):
+                return policy
+    return None
+
+
+def _is_of(pair: tuple[Policy | None, Policy | None], vhost: str) -> bool:
+    policy, operator_policy = pair
+    if policy is not None:
+        return policy.vhost == vhost
+    return operator_policy is not None and operator_policy.vhost == vhost
+
+
+def _rank_of(policy: Policy) -> tuple[int, str]:
+    return (-policy.priority, policy.name)

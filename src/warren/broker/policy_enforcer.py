@@ -1,0 +1,96 @@
+"""Lets policies work on the queues and exchanges of one virtual host.
+
+Whoever is made is told what is in force for it before anything else happens to it. When a policy is set or cleared,
+only those are looked at again that it counted for, or that it fits; and of these only those work differently for whom
+another definition is in force.
+
+Invariant: the names and the definition on a queue or exchange are those that `Policies` finds for it.
+
+Not here: which policy counts (`broker.policies.policies`), how a queue takes other settings (`broker.queues.queue`).
+"""
+
+from typing import final
+
+from warren.broker.model.local_queue import LocalQueue
+from warren.broker.policies.policies import EffectivePolicy, Policies, Policy
+from warren.broker.queues.queue import Queue
+from warren.broker.queues.settings import QueueSettings, queue_settings
+from warren.broker.routing.exchanges import Exchange
+from warren.broker.routing.topology import Topology
+from warren.broker.streams.settings import stream_settings_of
+from warren.broker.streams.stream import Stream
+from warren.errors import InvariantBroken
+from warren.wire.field_tables import Table
+
+
+@final
+class PolicyEnforcer:
+    """One virtual host's."""
+
+    def __init__(self, vhost: str, topology: Topology, policies: Policies) -> None:
+        self._vhost: str = vhost
+        self._topology: Topology = topology
+        self._policies: Policies = policies
+        # of queues without arguments: they are many, and share their settings
+        self._shared: dict[EffectivePolicy, QueueSettings] = {}
+        for exchange in topology.exchanges.values():
+            self.apply_to_exchange(exchange)
+
+    def effective_for(self, queue_name: str) -> EffectivePolicy:
+        return self._policies.for_queue(self._vhost, queue_name)
+
+    def settings_for(self, arguments: Table, effective: EffectivePolicy) -> QueueSettings:
+        """What a queue with these arguments works by."""
+        if arguments:
+            return queue_settings(arguments, effective.definition)
+        shared = self._shared.get(effective)
+        if shared is None:
+            shared = queue_settings(arguments, effective.definition)
+            self._shared[effective] = shared
+        return shared
+
+    def apply_to_exchange(self, exchange: Exchange) -> None:
+        """Tell an exchange what is in force for it. The alternate exchange that its arguments name comes first."""
+        effective = self._policies.for_exchange(self._vhost, exchange.name)
+        exchange.policy = effective.policy
+        exchange.effective_policy = effective.definition
+        if "alternate-exchange" not in exchange.arguments:
+            alternate = effective.definition.get("alternate-exchange")
+            self._topology.set_alternate(exchange, alternate if isinstance(alternate, str) else "")
+
+    def policy_changed(self, queues: list[LocalQueue], name: str, policy: Policy | None, operator: bool) -> None:
+        """A policy of that name was set or, if there is none any more, cleared."""
+        self._shared = {}
+        for queue in queues:
+            counted = (queue.operator_policy if operator else queue.policy) == name
+            if counted or (policy is not None and policy.fits_queue(queue.name)):
+                self._apply_to_queue(queue)
+        if operator:
+            return
+        for exchange in self._topology.exchanges.values():
+            if exchange.policy == name or (policy is not None and policy.fits_exchange(exchange.name)):
+                self.apply_to_exchange(exchange)
+
+    def check(self, queues: list[LocalQueue]) -> None:
+        for queue in queues:
+            effective = self.effective_for(queue.name)
+            if (queue.policy, queue.operator_policy) != (effective.policy, effective.operator_policy):
+                raise InvariantBroken(f"queue '{queue.name}' follows {queue.policy} and not {effective.policy}")
+            if queue.effective_policy != effective.definition:
+                raise InvariantBroken(f"queue '{queue.name}' follows what {queue.policy} said before")
+
+    def _apply_to_queue(self, queue: LocalQueue) -> None:
+        effective = self.effective_for(queue.name)
+        differs = queue.effective_policy != effective.definition
+        set_effective_policy(queue, effective)
+        if differs and isinstance(queue, Queue):
+            queue.apply(self.settings_for(queue.arguments, effective))
+        elif differs and isinstance(queue, Stream):
+            queue.apply(stream_settings_of(queue.arguments, effective.definition))
+
+
+def set_effective_policy(queue: LocalQueue, effective: EffectivePolicy) -> None:
+    """Write on a queue what is in force for it."""
+    queue.policy = effective.policy
+    queue.operator_policy = effective.operator_policy
+    queue.effective_policy = effective.definition

@@ -1,0 +1,170 @@
+"""Whether a message that comes is let in, and whether into memory or to disk alone.
+
+A message of a queue that others hold, too, comes in two steps. It is *reserved*: it has its position and its deadline,
+and counts against a limit that would refuse others; nobody sees it. When all who must have it do, it *arrives*, in the
+order in which it was reserved.
+
+A message with an identity (`broker.model.deduplication`) that the queue has seen is not let in, and is confirmed as the
+first one was: not before that is safe.
+
+Invariant: what is reserved is counted in `Turn.held_bytes`.
+
+Not here: what happens to the others when a limit is exceeded (`broker.queues.limits`), where entries stand
+(`broker.queues.contents`).
+"""
+
+from typing import final
+
+from mypy_extensions import i64
+
+from warren.broker.model.deduplication import DeduplicationWindow, identity_at
+from warren.broker.model.message import Entry, Message
+from warren.broker.model.ports import PENDING, REJECTED, SETTLED
+from warren.broker.model.turn import Turn
+from warren.broker.queues.consumers import QueueConsumers, QueueDrain
+from warren.broker.queues.contents import ENTRY_BYTES, QueueContents
+from warren.broker.queues.limits import LimitEnforcer
+from warren.broker.queues.paging import Paging
+
+
+@final
+class QueueAdmission:
+    """One queue's door."""
+
+    def __init__(
+        self,
+        contents: QueueContents,
+        consumers: QueueConsumers,
+        handing: QueueDrain,
+        limits: LimitEnforcer,
+        seen: DeduplicationWindow,
+        turn: Turn,
+    ) -> None:
+        self._contents: QueueContents = contents
+        self._consumers: QueueConsumers = consumers
+        self._drain: QueueDrain = handing
+        self._limits: LimitEnforcer = limits
+        self._seen: DeduplicationWindow = seen
+        self._turn: Turn = turn
+        self._reserved_bytes: i64 = 0
+        # nothing is paged, however short memory is
+        self.stays_in_memory: bool = False
+
+    def publish(self, paging: Paging | None, message: Message) -> i64:
+        if message.identified and self._seen.is_open():
+            return self._publish_once(paging, message)
+        if paging is not None:
+            return self._publish_with_log(paging, message)
+        return self._publish_without_log(message)
+
+    def _publish_once(self, paging: Paging | None, message: Message) -> i64:
+        seen, identity = self._seen, identity_at(message.content, 0)
+        if seen.has(identity) and (paging is None or not paging.stopped):
+            seen.repeated += 1
+            # what the first one waits for is in this turn's batch, or in one before it
+            return SETTLED if paging is None else PENDING
+        outcome = self._publish_without_log(message) if paging is None else self._publish_with_log(paging, message)
+        if outcome != REJECTED:
+            seen.add(identity, outcome == PENDING)
+        return outcome
+
+    def _publish_without_log(self, message: Message) -> i64:
+        settings = self._limits.settings
+        if settings.limited and settings.rejects and self.refuses(message):
+            return REJECTED
+        self._contents.admit(message, settings.deadline_ms(message.expiration_ms, self._turn.now_ms))
+        if settings.limited and not settings.rejects:
+            self.drop_over_limit()
+        return SETTLED
+
+    def _publish_with_log(self, paging: Paging, message: Message) -> i64:
+        if paging.stopped:
+            return REJECTED
+        settings = self._limits.settings
+        if settings.limited and settings.rejects and self.refuses(message):
+            return REJECTED
+        contents = self._contents
+        log = paging.log
+        safe = log.durable and message.persistent
+        expires_at_ms = settings.deadline_ms(message.expiration_ms, self._turn.now_ms)
+        level = contents.level_of(message)
+        if self._belongs_on_disk(level):
+            contents.page(message, expires_at_ms, level, log)
+        else:
+            entry = contents.admit(message, expires_at_ms)
+            if safe:
+                entry.extent = log.store(message, entry.position, expires_at_ms, level)
+        if settings.limited and not settings.rejects:
+            self.drop_over_limit()
+        return PENDING if safe else SETTLED
+
+    def _belongs_on_disk(self, level: i64) -> bool:
+        """Whether a message that comes is paged: not if it is likely to go out at once."""
+        contents = self._contents
+        if self.stays_in_memory:
+            return False
+        if contents.has_backlog(level):
+            return True
+        if not self._turn.tight and not self._limits.settings.lazy:
+            return False
+        if not self._consumers.members:
+            return True
+        self._drain.hand_out()
+        return contents.ready_count != 0
+
+    # -- limits
+
+    def drop_over_limit(self) -> None:
+        if self._limits.overflows():
+            self._drain.hand_out()
+            self._limits.drop_heads()
+
+    def refuses(self, message: Message) -> bool:
+        if not self._limits.overflows_with(message):
+            return False
+        self._drain.hand_out()
+        if not self._limits.overflows_with(message):
+            return False
+        self._limits.refuse(message)
+        return True
+
+    # -- in two steps
+
+    def reserve(self, message: Message) -> Entry | None:
+        limits = self._limits
+        settings = limits.settings
+        if settings.limited and settings.rejects and self.refuses(message):
+            return None
+        expires_at_ms = settings.deadline_ms(message.expiration_ms, self._turn.now_ms)
+        entry = Entry(message, self._contents.next_position(), expires_at_ms)
+        limits.reserved_count += 1
+        limits.reserved_bytes += message.body_bytes
+        self._hold(len(message.content) + ENTRY_BYTES)
+        return entry
+
+    def arrive(self, entries: list[Entry]) -> None:
+        contents, limits = self._contents, self._limits
+        settings = limits.settings
+        arrived_bytes: i64 = 0
+        for entry in entries:
+            message = entry.message
+            limits.reserved_count -= 1
+            limits.reserved_bytes -= message.body_bytes
+            arrived_bytes += len(message.content) + ENTRY_BYTES
+            level = contents.level_of(message)
+            # what is not on disk is in the memory of others' copies, too: to write it would save little
+            if entry.extent is not None and self._belongs_on_disk(level):
+                contents.page_entry(entry, level)
+            else:
+                contents.admit_entry(entry)
+            if settings.limited and not settings.rejects:
+                self.drop_over_limit()
+        self._hold(-arrived_bytes)
+
+    def close(self) -> None:
+        """Nothing that is reserved will arrive."""
+        self._hold(-self._reserved_bytes)
+
+    def _hold(self, size_bytes: i64) -> None:
+        self._reserved_bytes += size_bytes
+        self._turn.held_bytes += size_bytes

@@ -1,0 +1,287 @@
+"""The consumers of a queue, and whose turn it is.
+
+Among those able to take, the highest `x-priority` goes first; within a priority they take turns. With a single
+active consumer only the eldest takes anything, whatever the priorities, and the next eldest follows it when it
+goes.
+
+`sole` is the short road: set whenever one consumer alone may be given messages, so that a drain need not choose.
+
+Invariants: `members` is in the order they came; an exclusive member is alone; every level is non-empty and levels
+go from the highest priority down.
+
+Not here: what is handed out (`broker.queues.queue`), whether one is able (`broker.model.ports.Consumer`).
+
+Handing out: ready entries go to able consumers, whoever's turn it is.
+
+With a log, an entry goes only when it is in memory and the log gives leave; until then nothing goes, for the order
+is that of the queue.
+
+Not here: when to hand out (`broker.queues.queue`), whose turn it is (`broker.queues.consumers`), reading and leave
+(`broker.queues.paging`).
+
+How much of the time a queue's consumers could have taken more: RabbitMQ's consumer capacity.
+
+After every round of handing out it is known whether something is left that no consumer could take. The times in
+between are averaged, the more recent ones with more weight, so that a change shows after a second or two. It costs a
+comparison a round; times are those of turns, in milliseconds.
+
+Not here: handing out (`broker.queues.consumers`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.model.ports import ConsumerPort
+from warren.broker.model.turn import Turn
+from warren.broker.queues.contents import QueueContents
+from warren.broker.queues.limits import LimitEnforcer
+from warren.broker.queues.paging import Paging
+from warren.errors import InvariantBroken
+
+
+@final
+class PriorityLevel:
+    """The consumers of one priority, taking turns."""
+
+    def __init__(self, priority: i64) -> None:
+        self.priority: i64 = priority
+        self.members: list[ConsumerPort] = []
+        self._next: i64 = 0
+
+    def pick(self) -> ConsumerPort | None:
+        """The first able one, beginning with whoever waited longest."""
+        members = self.members
+        size: i64 = len(members)
+        index = self._next
+        tried: i64 = 0
+        while tried < size:
+            if index >= size:
+                index = 0
+            consumer = members[index]
+            index += 1
+            if consumer.able():
+                self._next = index
+                return consumer
+            tried += 1
+        return None
+
+    def add(self, consumer: ConsumerPort) -> None:
+        """A newcomer is last in the round, right behind whoever was served last."""
+        self.members.insert(self._next, consumer)
+        self._next += 1
+
+    def remove(self, consumer: ConsumerPort) -> None:
+        index: i64 = self.members.index(consumer)
+        del self.members[index]
+        if index < self._next:
+            self._next -= 1
+
+
+@final
+class QueueConsumers:
+    """Everyone subscribed to one queue."""
+
+    def __init__(self, single_active: bool) -> None:
+        self.members: list[ConsumerPort] = []
+        self.sole: ConsumerPort | None = None
+        self._single_active: bool = single_active
+        # made when a second consumer comes
+        self._levels: list[PriorityLevel] | None = None
+
+    def accepts(self, exclusive: bool) -> bool:
+        """Whether one more may come."""
+        if exclusive:
+            return not self.members and not self._single_active
+        return not self.held_exclusively()
+
+    def held_exclusively(self) -> bool:
+        return len(self.members) == 1 and self.members[0].exclusive
+
+    def add(self, consumer: ConsumerPort) -> None:
+        self.members.append(consumer)
+        self._settle(consumer, True)
+
+    def remove(self, consumer: ConsumerPort) -> bool:
+        """Whether it was there."""
+        if consumer not in self.members:
+            return False
+        self.members.remove(consumer)
+        self._settle(consumer, False)
+        return True
+
+    def clear(self) -> list[ConsumerPort]:
+        """Everyone goes; who it was."""
+        gone = self.members
+        self.members = []
+        self.sole = None
+        self._levels = None
+        return gone
+
+    def pick(self) -> ConsumerPort | None:
+        """Who takes the next message."""
+        if self.sole is not None:
+            return self.sole if self.sole.able() else None
+        if self._levels is not None:
+            for level in self._levels:
+                consumer = level.pick()
+                if consumer is not None:
+                    return consumer
+        return None
+
+    def any_able(self) -> bool:
+        """Whether anybody could take a message; changes nobody's turn."""
+        if self.sole is not None:
+            return self.sole.able()
+        return any(member.able() for member in self.members)
+
+    def is_active(self, consumer: ConsumerPort) -> bool:
+        """Whether messages may go to it: everyone, unless only one may be active."""
+        return not self._single_active or consumer is self.sole
+
+    def check(self) -> None:
+        if self.sole is not None and self.sole is not self.members[0]:
+            raise InvariantBroken("the sole consumer is not the eldest")
+        if self.sole is None and len(self.members) == 1:
+            raise InvariantBroken("a consumer that is alone is not the sole one")
+        if len(self.members) > 1 and any(member.exclusive for member in self.members):
+            raise InvariantBroken("an exclusive consumer is not alone")
+        if self._levels is not None and sum([len(level.members) for level in self._levels]) != len(self.members):
+            raise InvariantBroken("the levels of consumers do not add up")
+
+    def _settle(self, consumer: ConsumerPort, came: bool) -> None:
+        if self._single_active or len(self.members) <= 1:
+            self.sole = self.members[0] if self.members else None
+            self._levels = None
+            return
+        self.sole = None
+        if self._levels is None:
+            self._levels = []
+            for member in self.members:
+                self._join(self._levels, member)
+        elif came:
+            self._join(self._levels, consumer)
+        else:
+            self._part(self._levels, consumer)
+
+    def _join(self, levels: list[PriorityLevel], consumer: ConsumerPort) -> None:
+        place = 0
+        while place < len(levels) and levels[place].priority > consumer.priority:
+            place += 1
+        if place == len(levels) or levels[place].priority != consumer.priority:
+            levels.insert(place, PriorityLevel(consumer.priority))
+        levels[place].add(consumer)
+
+    def _part(self, levels: list[PriorityLevel], consumer: ConsumerPort) -> None:
+        for level in levels:
+            if level.priority == consumer.priority:
+                level.remove(consumer)
+                if not level.members:
+                    levels.remove(level)
+                return
+
+
+MEMORY_MS: Final = 1000.0
+
+
+@final
+class ConsumerCapacity:
+    """The share of time, between 0 and 1, in which whatever came could go out at once."""
+
+    def __init__(self, turn: Turn) -> None:
+        # something is ready that no consumer can take
+        self.behind: bool = False
+        self._turn: Turn = turn
+        self._since_ms: i64 = turn.now_ms
+        self._share: float = 1.0
+
+    def turned(self, behind: bool) -> None:
+        """From here on it is the other way round."""
+        self._share = self.share()
+        self._since_ms = self._turn.now_ms
+        self.behind = behind
+
+    def share(self) -> float:
+        passed_ms = float(int(self._turn.now_ms - self._since_ms))
+        weight = MEMORY_MS / (MEMORY_MS + passed_ms)
+        return self._share * weight + (0.0 if self.behind else 1.0 - weight)
+
+
+@final
+class QueueDrain:
+    """Gives one queue's entries to its consumers."""
+
+    def __init__(
+        self,
+        contents: QueueContents,
+        consumers: QueueConsumers,
+        limits: LimitEnforcer,
+        paging: Paging | None,
+        turn: Turn,
+    ) -> None:
+        self._capacity: ConsumerCapacity = ConsumerCapacity(turn)
+        self._contents: QueueContents = contents
+        self._consumers: QueueConsumers = consumers
+        self._limits: LimitEnforcer = limits
+        self._paging: Paging | None = paging
+        # a delivery may end its consumer, which must not start handing out within handing out
+        self._under_way: bool = False
+
+    def hand_out(self) -> None:
+        """Everything that consumers can take goes; then, what is due."""
+        contents = self._contents
+        if contents.ready_count == 0 or self._under_way:
+            return
+        self._under_way = True
+        if self._paging is not None:
+            self._paging.pass_over()
+        sole = self._consumers.sole
+        behind = False
+        if sole is not None:
+            behind = self._hand_to(sole)
+        elif self._consumers.members:
+            behind = self._hand_in_turns()
+        if behind != self._capacity.behind:
+            self._capacity.turned(behind)
+        self._under_way = False
+        if contents.deadlines:
+            self._limits.expire_due()
+
+    def capacity_share(self) -> float:
+        """How much of the time the consumers could have taken more, between 0 and 1; 0 without any."""
+        return self._capacity.share() if self._consumers.members else 0.0
+
+    def _hand_to(self, consumer: ConsumerPort) -> bool:
+        """Whether something is left that the consumer cannot take."""
+        contents = self._contents
+        consumers = self._consumers
+        paging = self._paging
+        # a delivery may end the consumer, or the queue
+        while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
+            if contents.deadlines and self._limits.expired_overdue():
+                continue
+            if paging is None or (paging.passing and contents.paged_count == 0):
+                consumer.deliver(contents.take(consumer.no_ack))
+            elif paging.may_go():
+                consumer.deliver(paging.take(consumer.no_ack))
+            else:
+                return False
+        return contents.ready_count != 0
+
+    def _hand_in_turns(self) -> bool:
+        """Whether something is left that none of the consumers can take."""
+        contents = self._contents
+        paging = self._paging
+        # nothing is read or lent for consumers that cannot take it
+        if paging is not None and not self._consumers.any_able():
+            return True
+        while contents.ready_count != 0:
+            if contents.deadlines and self._limits.expired_overdue():
+                continue
+            if paging is not None and not paging.may_go():
+                return False
+            consumer = self._consumers.pick()
+            if consumer is None:
+                return True
+            consumer.deliver(contents.take(consumer.no_ack) if paging is None else paging.take(consumer.no_ack))
+        return False

@@ -1,0 +1,488 @@
+"""One queue: messages in, in order; entries out to whoever is able to take them.
+
+Theory. Nothing is handed out when a message arrives: the queue puts itself on the turn's list of drains, once, and
+gives everything out in one go at the end of the turn. Whoever must decide earlier (a full queue, a get, a purge)
+hands out first, so that the decision is the same as if each message had been delivered on arrival.
+
+A queue with a log has its persistent messages on disk, if it is durable, and when memory is short others, too. What
+goes next may then be on disk only, and whatever wants it waits: consumers, a get, a limit, a deadline. An answer from
+disk never works on its own; it wakes the queue, whose drain then does what was waiting. What leaves for good is
+forgotten on disk at once, but for a dead letter: that is forgotten when it has arrived (`buried`).
+
+A queue whose `close` was called is over: it ignores everything, and what was lent out may come back without effect.
+One that was *stopped* because its part of the disk is damaged keeps what it has for whoever mends it: it hands out
+and takes in nothing, and says why. It can only be deleted.
+
+Not here: what is let in (`broker.queues.admission`), what is held (`broker.queues.contents`), what is read from disk
+(`broker.queues.paging`), whose turn it is (`broker.queues.consumers`), what dies (`broker.queues.limits`), deletion
+(`broker.queues.queue`).
+
+Who a queue tells when its own life should end.
+
+A queue never deletes itself: bindings, names and exclusive owners are its keeper's business. The keeper answers by
+calling `Queue.close`, at once or later; until then the queue goes on working.
+
+Not here: the deletion itself (`broker`), what `close` does (`broker.queues.queue`).
+
+The clock of a queue that goes away when nobody uses it (`x-expires`).
+
+Use only writes down a time; the timer that fires compares, and sets itself again for the rest. A queue with
+consumers is in use: the timer then lapses, and the going of the last consumer, being a use, sets it again.
+
+Invariant: while the queue has no consumers a timer is set, no later than the queue's end.
+
+Not here: what counts as use (`broker.queues.queue`, and whoever calls `touch`), the deletion (`broker.queues.queue`).
+
+What there is to know of a queue at one moment, for whoever lists queues.
+
+What is in memory is counted exactly; so is what is on disk, but for the bytes of a run that was cut short without being
+read, which the journal knows only about.
+
+Not here: what happened to the queue since it was made (`broker.model.stats`), its arguments and settings.
+"""
+
+from abc import abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64, mypyc_attr
+
+from warren.broker.model.deduplication import DeduplicationWindow
+from warren.broker.model.journal import PositionRange
+from warren.broker.model.local_queue import QUEUE_BYTES, STOPPED, LocalQueue, QueueReport
+from warren.broker.model.message import Entry, Message
+from warren.broker.model.ports import REJECTED, SETTLED, ConsumerPort, OutputPort, QueueLog, QueuePort
+from warren.broker.model.stats import QueueStats
+from warren.broker.model.turn import Timer, TimerTarget, Turn
+from warren.broker.queues.admission import QueueAdmission
+from warren.broker.queues.consumers import QueueConsumers, QueueDrain
+from warren.broker.queues.contents import QueueContents
+from warren.broker.queues.limits import LimitEnforcer
+from warren.broker.queues.paging import Paging
+from warren.broker.queues.settings import QueueSettings
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, ChannelFault
+from warren.wire.field_tables import Table
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueOwner:
+    """Deletes queues that have outlived their use."""
+
+    @abstractmethod
+    def queue_expired(self, queue: QueuePort) -> None:
+        """The queue went unused for as long as its `x-expires` allows."""
+
+    @abstractmethod
+    def queue_unused(self, queue: QueuePort) -> None:
+        """The last consumer of an auto-delete queue is gone."""
+
+
+@final
+class IdleExpiry(TimerTarget):
+    """Tells the keeper when one queue went unused for long enough."""
+
+    def __init__(self, queue: QueuePort, expires_ms: i64, turn: Turn, keeper: QueueOwner) -> None:
+        self._queue: QueuePort = queue
+        self._expires_ms: i64 = expires_ms
+        self._turn: Turn = turn
+        self._keeper: QueueOwner = keeper
+        self._last_used_ms: i64 = turn.now_ms
+        self._timer: Timer | None = None
+
+    def touch(self) -> None:
+        self._last_used_ms = self._turn.now_ms
+        if self._timer is None and self._queue.consumer_count() == 0:
+            self._timer = self._turn.set_timer(self._last_used_ms + self._expires_ms, self)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._turn.cancel_timer(self._timer)
+            self._timer = None
+
+    def timer_fired(self) -> None:
+        self._timer = None
+        if self._queue.consumer_count() != 0:
+            return
+        deadline_ms = self._last_used_ms + self._expires_ms
+        if self._turn.now_ms < deadline_ms:
+            self._timer = self._turn.set_timer(deadline_ms, self)
+        else:
+            self._keeper.queue_expired(self._queue)
+
+
+RUN_BYTES: Final[i64] = 128
+
+
+def report_queue(contents: QueueContents, paging: Paging | None, capacity: float, taken_at_ms: i64) -> QueueReport:
+    runs = contents.runs()
+    report = QueueReport()
+    for run in runs:
+        report.paged_bytes += run.body_bytes
+    report.ready = contents.ready_count
+    report.ready_bytes = contents.ready_bytes
+    report.unacked = contents.unacked_count
+    report.unacked_bytes = contents.unacked_bytes
+    report.paged = contents.paged_count
+    report.memory_bytes = QUEUE_BYTES + contents.held_bytes + RUN_BYTES * len(runs)
+    report.capacity = capacity
+    report.used_at_ms = max(contents.arrived_at_ms, taken_at_ms)
+    if paging is not None:
+        report.persistent, report.persistent_bytes = paging.log.kept()
+        if paging.stopped:
+            report.state = STOPPED
+    if contents.ready_count != 0:
+        head = contents.head()
+        report.head = None if head is None else head.message
+    return report
+
+
+@final
+class Queue(LocalQueue):
+    """A queue held by this node, in memory and, if it has a log, on disk."""
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_id: int,
+        settings: QueueSettings,
+        turn: Turn,
+        keeper: QueueOwner,
+        log: QueueLog | None = None,
+    ) -> None:
+        super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id)
+        self.settings: QueueSettings = settings
+        self._turn: Turn = turn
+        self._keeper: QueueOwner = keeper
+        self._contents: QueueContents = QueueContents(turn, settings.max_priority)
+        self._consumers: QueueConsumers = QueueConsumers(settings.single_active_consumer)
+        # on the turn's list of drains
+        self._woken: bool = False
+        # None for a queue in memory alone
+        self._paging: Paging | None = None if log is None else Paging(log, self._contents, self, turn)
+        self._limits: LimitEnforcer = LimitEnforcer(self, settings, self._contents, self._paging, turn)
+        self._drain: QueueDrain = QueueDrain(self._contents, self._consumers, self._limits, self._paging, turn)
+        # which publishing ids its messages had
+        self.seen: DeduplicationWindow = DeduplicationWindow() if log is None else log.seen
+        self.seen.bound(settings.dedup_window)
+        self.uncounted = self.seen.repeated
+        self._admission: QueueAdmission = QueueAdmission(
+            self._contents, self._consumers, self._drain, self._limits, self.seen, turn
+        )
+        self._stopped_because: str = ""
+        self._idle: IdleExpiry | None = None
+        self._start_idle_clock()
+
+    # -- contents
+
+    def publish(self, message: Message) -> i64:
+        if self.held_publishes is not None:
+            return self.held_publishes.keep(message)
+        if self.deleted:
+            return SETTLED
+        outcome = self._admission.publish(self._paging, message)
+        if outcome != REJECTED and not self._woken:
+            self.wake()
+        return outcome
+
+    def mirror(self, log: QueueLog) -> None:
+        """Others hold it, too, from here on."""
+        assert self._paging is not None, "it has a log already"
+        self._paging.mirror(log)
+
+    def log(self) -> QueueLog | None:
+        return None if self._paging is None else self._paging.log
+
+    def in_memory(self) -> list[Entry]:
+        """What is ready and can be seen without reading."""
+        return self._contents.ready()
+
+    def stay_in_memory(self) -> None:
+        """Page nothing from here on: a copy of it is to be made of what is in memory."""
+        self._admission.stays_in_memory = True
+
+    def on_disk_alone(self) -> int:
+        return int(self._contents.paged_count)
+
+    def reserve(self, message: Message) -> Entry | None:
+        """Take a message that comes in later, by `arrive`; None if a limit refuses it."""
+        if self.deleted or self._stopped_because:
+            return None
+        return self._admission.reserve(message)
+
+    def arrive(self, entries: list[Entry]) -> None:
+        """These come in, in the order in which they were reserved. One that is on disk may stay there alone."""
+        if self.deleted or self._stopped_because:
+            return
+        self._admission.arrive(entries)
+        self.wake()
+
+    def at_hand(self) -> bool:
+        paging = self._paging
+        if self.deleted or paging is None:
+            return True
+        self.check_usable()
+        self._drain.hand_out()
+        return paging.may_go() or self._contents.ready_count == 0
+
+    def await_entry(self, waiter: OutputPort) -> None:
+        if self._paging is not None:
+            self._paging.await_entry(waiter)
+
+    def get(self, no_ack: bool) -> Entry | None:
+        if self.deleted:
+            return None
+        self.check_usable()
+        self.touch()
+        self._drain.hand_out()
+        if self._contents.ready_count == 0:
+            return None
+        entry = self._contents.take(no_ack)
+        if no_ack and self._paging is not None:
+            self._paging.forget(entry)
+        if self._contents.deadlines:
+            self._limits.expire_due()
+        return entry
+
+    def ack(self, entry: Entry) -> None:
+        if self.deleted:
+            return
+        self._contents.gone(entry)
+        if self._paging is not None:
+            self._paging.forget(entry)
+        if not self._woken:
+            self.wake()
+
+    def acked_late(self, positions: list[int]) -> None:
+        """Of what another had handed out who held this queue before, this is dealt with."""
+        if self._paging is not None and not self.deleted:
+            self._paging.acked_late(positions)
+            self._drain.hand_out()
+
+    def reject(self, entry: Entry) -> None:
+        if self.deleted:
+            return
+        self._contents.gone(entry)
+        self._limits.dead_letter(entry, "rejected")
+        self.wake()
+
+    def requeue(self, entries: list[Entry]) -> None:
+        if self.deleted:
+            return
+        limit = self.settings.delivery_limit
+        for entry in entries:
+            entry.redelivered = True
+            entry.delivery_count += 1
+            if limit >= 0 and i64(entry.delivery_count) > limit:
+                self._contents.gone(entry)
+                self._limits.dead_letter(entry, "delivery_limit")
+            else:
+                self._contents.give_back(entry)
+                if limit >= 0 and self._paging is not None:
+                    self._paging.write_return(entry)
+        if self._stopped_because:
+            return
+        # what comes back meets the limit before any consumer, unlike what is published
+        if self.settings.limited and not self.settings.rejects:
+            self._limits.drop_heads()
+        self._limits.expire_returned()
+        self.wake()
+
+    def dead_letter_published(self, entry: Entry) -> None:
+        if self._paging is not None and not self.deleted:
+            self._paging.forget(entry)
+
+    def purge(self) -> int:
+        self.check_usable()
+        self._drain.hand_out()
+        purged = self._contents.ready_count
+        if self._paging is not None:
+            self._paging.forget_ready()
+        self._contents.drop_ready()
+        return purged
+
+    # -- consumers
+
+    def add_consumer(self, consumer: ConsumerPort) -> None:
+        self.check_usable()
+        if not self._consumers.accepts(consumer.exclusive):
+            raise ChannelFault(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.vhost}' in exclusive use")
+        # what came before this consumer goes to those who were there
+        self._drain.hand_out()
+        self._consumers.add(consumer)
+        self.wake()
+
+    def remove_consumer(self, consumer: ConsumerPort) -> None:
+        self._drain.hand_out()
+        if not self._consumers.remove(consumer):
+            return
+        if self._consumers.members:
+            # with a single active consumer, another may be the active one from here on
+            self.wake()
+            return
+        self.touch()
+        if self.auto_delete:
+            self._keeper.queue_unused(self)
+
+    def dismiss(self) -> list[ConsumerPort]:
+        """Nobody consumes any more; who did, to be told by whoever asks."""
+        return self._consumers.clear()
+
+    # -- the turn
+
+    def wake(self) -> None:
+        contents = self._contents
+        if contents.ready_count != 0 and not self._woken and (self._consumers.members or contents.deadlines):
+            self._woken = True
+            self._turn.drains.append(self)
+
+    def drain(self) -> None:
+        self._woken = False
+        self._drain.hand_out()
+        if self._paging is not None and self.settings.limited and not self.settings.rejects:
+            # heads beyond the limit that were on disk
+            self._limits.drop_heads()
+
+    def touch(self) -> None:
+        if self._idle is not None:
+            self._idle.touch()
+
+    # -- what the disk tells
+
+    def recover(self, runs: list[PositionRange], next_position: i64) -> None:
+        """What the disk has of this queue after a restart; told before anything else."""
+        self._contents.recover(runs, next_position)
+        self.wake()
+
+    def take_over(self, entries: list[Entry], next_position: i64) -> None:
+        """What another has held of this queue in memory, in order; told before anything else."""
+        self._contents.recover([], next_position)
+        for entry in entries:
+            self._contents.admit_entry(entry)
+        self.wake()
+
+    def begin_epoch(self, first_position: i64) -> None:
+        """Positions go on from this one."""
+        self._contents.begin_epoch(first_position)
+
+    def paged_in(self, entries: list[Entry]) -> None:
+        paging = self._paging
+        if self.deleted or paging is None:
+            return
+        damage = paging.take_in(entries)
+        if damage:
+            self.stop(damage)
+            return
+        paging.wake_waiters()
+        # not only for consumers: a limit or a deadline may have waited
+        if not self._woken:
+            self._woken = True
+            self._turn.drains.append(self)
+
+    def delivery_allowed(self) -> None:
+        if self._paging is not None:
+            self._paging.delivery_allowed()
+            self._paging.wake_waiters()
+            self.wake()
+
+    def stop(self, reason: str) -> None:
+        paging = self._paging
+        if self.deleted or paging is None or self._stopped_because:
+            return
+        self._stopped_because = reason
+        self._turn.note("error", "queue.stopped", {"vhost": self.vhost, "queue": self.name, "reason": reason})
+        paging.stopped = True
+        paging.cancel()
+        self._end_service()
+
+    def check_usable(self) -> None:
+        if self._stopped_because:
+            where = f"queue '{self.name}' in vhost '{self.vhost}'"
+            raise ChannelFault(NOT_FOUND, f"{where} is stopped: {self._stopped_because}")
+
+    # -- life
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Work by other settings from here on. Priorities and the single active consumer are for life."""
+        if self.deleted or self._stopped_because:
+            return
+        self.settings = settings
+        self._limits.settings = settings
+        self.seen.bound(settings.dedup_window)
+        if self._idle is not None:
+            self._idle.stop()
+        self._start_idle_clock()
+        if settings.limited and not settings.rejects:
+            self._admission.drop_over_limit()
+
+    def close(self) -> None:
+        """The queue was deleted: consumers are told, contents dropped without dead-lettering."""
+        if self.deleted:
+            return
+        self.deleted = True
+        if self._paging is not None:
+            self._paging.close()
+        self._contents.drop_all()
+        self._admission.close()
+        self._end_service()
+
+    def _end_service(self) -> None:
+        """No more timers, no more consumers."""
+        if self._idle is not None:
+            self._idle.stop()
+            self._idle = None
+        self._limits.timer.cancel()
+        # RabbitMQ tells a channel of its consumers in the order of their tags
+        for consumer in sorted(self._consumers.clear(), key=lambda consumer: consumer.tag):
+            consumer.cancelled()
+
+    # -- figures
+
+    @property
+    def stats(self) -> QueueStats:
+        stats, contents = self.counted, self._contents
+        stats.published = contents.arrived_count() + self._limits.refused_count + self.seen.repeated - self.uncounted
+        stats.deduplicated = self.seen.repeated
+        stats.disk_reads = contents.read_count
+        stats.disk_writes = 0 if self._paging is None else self._paging.log.written_count
+        return stats
+
+    def report(self) -> QueueReport:
+        """What there is to know of it at this moment."""
+        return report_queue(self._contents, self._paging, self._drain.capacity_share(), self.taken_at_ms)
+
+    def ready_count(self) -> int:
+        return self._contents.ready_count
+
+    def unacked_count(self) -> int:
+        return self._contents.unacked_count
+
+    def consumer_count(self) -> int:
+        return len(self._consumers.members)
+
+    def ready_bytes(self) -> int:
+        return self._contents.ready_bytes
+
+    def unacked_bytes(self) -> int:
+        return self._contents.unacked_bytes
+
+    def has_exclusive_consumer(self) -> bool:
+        return self._consumers.held_exclusively()
+
+    def consumers(self) -> list[tuple[ConsumerPort, bool]]:
+        """Each consumer in the order they came, and whether messages may go to it."""
+        return [(consumer, self._consumers.is_active(consumer)) for consumer in self._consumers.members]
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if this queue contradicts itself."""
+        self._contents.check()
+        self._consumers.check()
+
+    def _start_idle_clock(self) -> None:
+        self._idle = None
+        if self.settings.expires_ms >= 0:
+            self._idle = IdleExpiry(self, self.settings.expires_ms, self._turn, self._keeper)
+            self._idle.touch()

@@ -1,0 +1,595 @@
+"""This node as the master of a mirrored queue: takes publishes in, makes steps, and lets in what is settled.
+
+::
+
+    intake ──► position, journal, step ──ring──► settled ──► the queue has it; whoever waited is told
+    queue ───► what left, came back, may be handed out ──► step
+
+Until the epoch's first step is settled there is no queue here: only then is it certain what the queue has. It is made
+from the copy that this node has, and whoever wants to use it has waited for that.
+
+Not here: who counts and what is settled (`broker.replication.master`), what newcomers lack
+(`broker.replication.backfill`), the queue (`broker.queues.queue`).
+
+The steps of a master that are not settled, and what waits for them.
+
+Not here: making them, and what becomes of what waited (`broker.replication.master_replica`).
+
+Where a master takes in what one run of a node publishes to its queue.
+
+Where a policy has `ha-confirm` = `master`, publishers are told when this node holds what they published, flushed if it
+has to be; when it is settled they need not be told again. Consumers, and everybody else, wait for that as always.
+
+Not here: what becomes of it (`broker.replication.master_replica`).
+
+A mirrored queue is to be deleted because it is empty, or unused; until that is decided nothing is confirmed.
+
+If nobody knows what became of the removal it may still come about, until there is another version of the queue's
+definition: so its ring is proposed as it is, again and again until that is seen.
+
+Not here: checking it (`broker.links.host_session`), the plan (`broker.vhost`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.journal.payloads import message_payload
+from warren.broker.metadata.transaction import TransactionWaiter
+from warren.broker.model.deduplication import identity_at
+from warren.broker.model.local_queue import LocalQueue
+from warren.broker.model.master_port import MasterIntake, MasterWaiter
+from warren.broker.model.message import Entry, Message
+from warren.broker.model.ports import PENDING, REJECTED
+from warren.broker.model.replica_contents import PositionSpan, ReplicaContents, ReplicaIdleWaiter
+from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.model.turn import FlushWaiter, TimerTarget, Turn
+from warren.broker.queues.queue import Queue
+from warren.broker.replication.backfill import JoiningMirrors
+from warren.broker.replication.batches import OriginMarks, ReplicationBatch
+from warren.broker.replication.delivery_lease import DeliveryLease
+from warren.broker.replication.master import Master, ReplicaSetOwner
+from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
+from warren.broker.replication.mirrored_log import MirroredLog, RemovedRange
+from warren.broker.replication.replica_links import DownstreamLink
+
+if TYPE_CHECKING:
+    from warren.broker.replication.local_replica import LocalReplica
+    from warren.broker.replication.replica_sets import ReplicaSets
+
+
+@final
+class UncommittedBatch:
+    """What waits for one step, or for several: entries to come in, positions to leave, whoever is to be told."""
+
+    def __init__(self, number: i64, entries: list[Entry], gone: list[RemovedRange], waiters: list[FlushWaiter]) -> None:
+        self.number: i64 = number
+        self.entries: list[Entry] = entries
+        self.gone: list[RemovedRange] = gone
+        self.waiters: list[FlushWaiter] = waiters
+
+
+@final
+class UncommittedBatches:
+    """One queue's, in order."""
+
+    def __init__(self) -> None:
+        self._row: list[UncommittedBatch] = []
+
+    def any(self) -> bool:
+        return len(self._row) > 0
+
+    def add(self, number: i64, entries: list[Entry], gone: list[RemovedRange], waiters: list[FlushWaiter]) -> None:
+        self._row.append(UncommittedBatch(number, entries, gone, waiters))
+
+    def await_last(self, waiters: list[FlushWaiter]) -> None:
+        """These wait for the last step, of which nothing else is to be said."""
+        self._row[-1].waiters += waiters
+
+    def commit(self, number: i64) -> UncommittedBatch | None:
+        """All that waited for the steps up to this one; they are under way no more."""
+        row = self._row
+        if not row or row[0].number > number:
+            return None
+        committed = row[0]
+        count = 1
+        while count < len(row) and row[count].number <= number:
+            committed.entries += row[count].entries
+            committed.gone += row[count].gone
+            committed.waiters += row[count].waiters
+            count += 1
+        del row[:count]
+        return committed
+
+
+@final
+class NodeIntake(MasterIntake):
+    """For what one run of a node publishes."""
+
+    def __init__(
+        self,
+        replica_sets: "ReplicaSets",
+        master_replica: "MasterReplica",
+        node: str,
+        incarnation: int,
+        publisher: MasterWaiter,
+    ) -> None:
+        self.epoch = master_replica.master.replica_set.epoch
+        self.publisher: MasterWaiter = publisher
+        self.node: str = node
+        self.incarnation: int = incarnation
+        # how far it has come since this was last put down; 0 for no further
+        self.further: i64 = 0
+        # of what was taken in last, if that is to be confirmed early
+        self.count: i64 = 0
+        self._replica_sets: ReplicaSets = replica_sets
+        self._master_replica: MasterReplica = master_replica
+
+    def publish(self, count: i64, message: Message, counted: bool) -> i64:
+        outcome = self._master_replica.publish(self, count, message, counted)
+        if self._master_replica.early.wanted and outcome == PENDING:
+            self.count = count
+            self._master_replica.early.taken(self, message.persistent)
+        return outcome
+
+    def await_commit(self, waiter: FlushWaiter) -> None:
+        self._master_replica.await_commit(waiter)
+
+    def acked_late(self, positions: list[int]) -> None:
+        if self._master_replica.queue is not None:
+            self._master_replica.queue.acked_late(positions)
+
+    def deserted(self) -> None:
+        if self._master_replica.queue is not None:
+            self._replica_sets.deserted(self._master_replica.queue)
+
+
+@final
+class EarlyConfirms(FlushWaiter):
+    """Of one master: what it alone holds, and whose publishers it will tell so."""
+
+    def __init__(self, turn: Turn, master_replica: "MasterReplica") -> None:
+        # whether the policy says so, and this node is still the master
+        self.wanted: bool = False
+        self._turn: Turn = turn
+        self._master_replica: MasterReplica = master_replica
+        # of the step that is being made
+        self._taken: list[NodeIntake] = []
+        self._unflushed: bool = False
+        # steps on their way to the disk: who sent something, and up to which count
+        self._unsafe: list[list[tuple[NodeIntake, int]]] = []
+
+    def taken(self, intake: NodeIntake, persistent: bool) -> None:
+        if intake not in self._taken:
+            self._taken.append(intake)
+        queue = self._master_replica.queue
+        if persistent and queue is not None and queue.durable:
+            self._unflushed = True
+
+    def end_round(self) -> None:
+        """What was taken in is in a step of this turn."""
+        if not self._taken:
+            return
+        held = [(intake, int(intake.count)) for intake in self._taken]
+        self._taken = []
+        if self._unflushed or self._unsafe:
+            self._unflushed = False
+            self._unsafe.append(held)
+            self._turn.await_flush(self)
+        else:
+            self._tell(held)
+
+    def flushed(self) -> None:
+        self._tell(self._unsafe.pop(0))
+
+    def _tell(self, held: list[tuple[NodeIntake, int]]) -> None:
+        # while it is not known whether the queue goes, nothing is confirmed
+        if self.wanted and not self._master_replica.undecided():
+            for intake, count in held:
+                intake.publisher.held(count)
+
+
+@final
+class OriginCounts:
+    """How far each node has come since that was last put down: once for all that it publishes in a turn."""
+
+    def __init__(self) -> None:
+        self._intakes: list[NodeIntake] = []
+
+    def took(self, intake: NodeIntake, count: i64) -> None:
+        if intake.further == 0:
+            self._intakes.append(intake)
+        intake.further = count
+
+    def put_down(self, marks: OriginMarks) -> None:
+        intakes = self._intakes
+        if intakes:
+            self._intakes = []
+            for intake in intakes:
+                marks.heard(intake.node, intake.incarnation, intake.further)
+                intake.further = 0
+
+
+FIRST_EPOCH: Final = 1
+FIRST_MIRRORS_TIMEOUT_MS: Final[i64] = 2_000
+"""How long a new queue waits for its mirrors before anybody may use it."""
+
+
+@final
+class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
+    """One queue's, from its epoch's beginning to its end."""
+
+    def __init__(
+        self, replica_sets: "ReplicaSets", replica: "LocalReplica", replica_set: ReplicaSet, copy: ReplicaContents
+    ) -> None:
+        self.queue: LocalQueue | None = None
+        self.copy: ReplicaContents = copy
+        self.min_in_sync: int = 1
+        # what is stored next has this position, or a higher one
+        self.next_position: i64 = replica_set.first_position()
+        self._replica_sets: ReplicaSets = replica_sets
+        self._replica: LocalReplica = replica
+        self._turn: Turn = replica_sets.turn
+        self._log: MirroredLog | None = None
+        self.downstream: DownstreamLink = DownstreamLink(replica_sets, replica.queue_id, self)
+        self.master: Master = Master(
+            replica_set, replica_sets.own_incarnation, self.downstream, self, replica_sets.turn
+        )
+        self.joining_mirrors: JoiningMirrors = JoiningMirrors(replica_sets, replica, self)
+        # who waits for the queue to be open: each with its node and the run of that
+        self._waiting: list[tuple[MasterWaiter, str, int]] = []
+        # of the step that is being made
+        self._entries: list[Entry] = []
+        self._waiters: list[FlushWaiter] = []
+        self._touched: bool = False
+        self._counts: OriginCounts = OriginCounts()
+        self._under_way: UncommittedBatches = UncommittedBatches()
+        self._inherited: list[ReplicationBatch] = []
+        self.early: EarlyConfirms = EarlyConfirms(replica_sets.turn, self)
+        self.delivery_lease: DeliveryLease = DeliveryLease(replica_sets, self)
+        self._since_ms: i64 = replica_sets.turn.now_ms
+        self._waits: bool = False
+        self._ended: bool = False
+        self._going: bool = False
+        # who is told when it is decided whether the queue goes
+        self._held: list[FlushWaiter] = []
+        self.begun: bool = False
+        # it was a queue of this node alone before
+        self._adopted: bool = False
+
+    # -- the beginning
+
+    def adopt(self, queue: LocalQueue, log: MirroredLog) -> None:
+        """There is a queue already. It begins when it is known what it has."""
+        self.queue, self._log = queue, log
+        self._adopted = True
+
+    def begin(self, mirror: Mirror) -> None:
+        """Open the epoch with what this node has as a mirror."""
+        master = self.master
+        self.begun = True
+        if mirror.whole:
+            master.end = mirror.end
+            master.opening = mirror.end + 1
+            master.inherit(list(mirror.batches), mirror.committed, mirror.epochs, mirror.marks.copy())
+            self._inherited = list(mirror.batches)
+        else:
+            # it was told of things that had not come: what it has counts, and nothing else
+            self.copy.caught_up()
+            master.marks.complete = self._adopted or master.replica_set.epoch == FIRST_EPOCH
+        master.open()
+        self.touch()
+
+    def _open(self) -> None:
+        """Everything up to the epoch's first step is settled: there is a queue."""
+        for batch in self._inherited:
+            self._replica.mirror.carry_out(batch)
+        self._inherited = []
+        self.queue, self._log = self._replica.make_queue(self)
+        self._let_in()
+
+    def contents_idle(self) -> None:
+        if not self._ended and self.queue is None:
+            self.committed(self.master.committed)
+
+    def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
+        self._waiting.append((waiter, node, incarnation))
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Whoever waits may use the queue, if that is open, and a new one has its mirrors."""
+        if self.queue is None or not self.master.opened or not self._has_first_mirrors():
+            return
+        waiting = self._waiting
+        self._waiting = []
+        for waiter, node, incarnation in waiting:
+            self._tell(waiter, node, incarnation)
+
+    def _has_first_mirrors(self) -> bool:
+        replica_set = self.master.replica_set
+        until_ms = self._since_ms + FIRST_MIRRORS_TIMEOUT_MS
+        if replica_set.epoch != FIRST_EPOCH or self._adopted or self._turn.now_ms >= until_ms:
+            return True
+        synced = replica_set.synced_names()
+        if all(name in synced or not self.reached(name) for name in replica_set.members):
+            return True
+        if not self._waits:
+            self._waits = True
+            self._turn.set_timer(until_ms, self)
+        return False
+
+    def timer_fired(self) -> None:
+        self._waits = False
+        if not self._ended:
+            self._let_in()
+
+    def go_on(self) -> None:
+        """What was not allowed to be handed out is, now."""
+        if self._log is not None and self.queue is not None:
+            self._log.watermark.refused = False
+            self.queue.delivery_allowed()
+
+    def forget(self, waiter: MasterWaiter) -> None:
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] is not waiter]
+
+    def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
+        assert self.queue is not None
+        intake = NodeIntake(self._replica_sets, self, node, incarnation, waiter)
+        marks = self.master.marks
+        self._counts.put_down(marks)
+        known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
+        waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
+
+    def _refuses_some(self, queue: LocalQueue) -> bool:
+        """Whether a master before this one may have refused something below a node's mark, which nobody knows."""
+        full = isinstance(queue, Queue) and queue.settings.limited and queue.settings.rejects
+        return self.min_in_sync > 1 or full
+
+    # -- publishes
+
+    def publish(self, intake: NodeIntake, count: i64, message: Message, counted: bool) -> i64:
+        queue, master = self.queue, self.master
+        if queue is None or self._ended:
+            # the node will send it to the next master
+            return PENDING
+        if len(master.replica_set.in_sync) < self.min_in_sync:
+            return REJECTED
+        if not counted:
+            queue.uncounted += 1
+        if message.identified and self.log().seen.repeats(message.content):
+            # what the first one waits for is in this step, or in one before it
+            return PENDING
+        entry = queue.reserve(message)
+        if entry is None:
+            return REJECTED
+        message = entry.message
+        payload, crc = message_payload(message)
+        writer = master.writer
+        writer.origin(intake.node, intake.incarnation)
+        persistent = message.persistent
+        writer.store(entry.position, message.priority, entry.expires_at_ms, persistent, count, payload, crc)
+        self._counts.took(intake, count)
+        if persistent and queue.durable:
+            master.must_be_flushed()
+        self.copy.hold(entry, payload, crc)
+        self._entries.append(entry)
+        self.next_position = entry.position + 1
+        self.touch()
+        return PENDING
+
+    def log(self) -> MirroredLog:
+        """Of the queue, which there is."""
+        assert self._log is not None, "the queue is open"
+        return self._log
+
+    def publishing_ids_in_batches(self) -> list[bytes]:
+        """The publishing ids of all messages but those that no step has yet: nobody else may ever get these."""
+        seen, durable = self.log().seen, self.log().durable
+        fresh = [entry.message for entry in self._entries if entry.message.identified]
+        for message in reversed(fresh):
+            seen.discard(identity_at(message.content, 0))
+        rows = seen.rows(False)
+        for message in fresh:
+            seen.note(message.content, message.persistent and durable)
+        return rows
+
+    def await_commit(self, waiter: FlushWaiter) -> None:
+        if not self._ended:
+            self._waiters.append(waiter)
+            self.touch()
+
+    def may_go(self, going: bool) -> None:
+        """Whether it may be deleted because it is empty, or unused: nothing is confirmed until that is decided."""
+        self._going = going
+        if not going:
+            held = self._held
+            self._held = []
+            self._tell_safe(held)
+
+    def undecided(self) -> bool:
+        """Whether it is not known yet if the queue goes."""
+        return self._going and not self._ended
+
+    def make_certain(self) -> None:
+        """A removal that may still come about does not once there is another version of the ring."""
+        self._replica.propose(self.master.replica_set)
+
+    def touch(self) -> None:
+        """There is something to put into a step before the turn ends."""
+        if not self._touched:
+            self._touched = True
+            self._replica_sets.touched.append(self)
+
+    # -- the turn
+
+    def end_round(self) -> None:
+        """What was gathered becomes a step.
+
+        If that is nothing but what left, and a step is under way, it waits until that is settled: nobody waits for it,
+        and more may come.
+        """
+        self._touched = False
+        if not self.begun or self._ended:
+            return
+        master, log = self.master, self._log
+        gone: list[RemovedRange] = []
+        self._counts.put_down(master.marks)
+        if log is not None and self._waits_itself(log):
+            return
+        if log is not None:
+            self._lend_ahead(log)
+            gone = log.write(master.writer)
+            if log.watermark.asked > log.watermark.committed and log.durable:
+                master.must_be_flushed()
+        if not len(master.writer):
+            self._wait_for_last()
+            return
+        number: i64 = master.end + 1
+        if log is not None:
+            log.watermark.written(number)
+        self._under_way.add(number, self._entries, gone, self._waiters)
+        self._entries = []
+        self._waiters = []
+        master.end_turn()
+        self.early.end_round()
+
+    def _waits_itself(self, log: MirroredLog) -> bool:
+        return self._under_way.any() and not self._entries and not self._waiters and log.only_left()
+
+    def _lend_ahead(self, log: MirroredLog) -> None:
+        """Somebody waits for what comes: let it be known in the same step that it may have gone out."""
+        queue = self.queue
+        if self._entries and queue is not None and queue.consumer_count() and queue.ready_count() == 0:
+            log.watermark.ask(self._entries[-1].position)
+
+    def _wait_for_last(self) -> None:
+        """Nothing happened that anybody has to hear of: what waits, waits for the step before."""
+        waiters = self._waiters
+        self._waiters = []
+        if self._under_way.any():
+            self._under_way.await_last(waiters)
+        else:
+            self._tell_safe(waiters)
+
+    def committed(self, number: i64) -> None:
+        if self._ended:
+            return
+        if self.queue is None:
+            if not self.master.opened:
+                return
+            if not self.copy.rests():
+                self.copy.await_rest(self)
+                return
+            self._open()
+        queue, log = self.queue, self._log
+        assert queue is not None
+        assert log is not None
+        committed = self._under_way.commit(number)
+        if committed is not None:
+            for level, first, last in committed.gone:
+                self.copy.remove(level, first, last)
+        if log.watermark.batch_committed(number):
+            queue.delivery_allowed()
+        if committed is not None and committed.entries:
+            self._replica_sets.trace_committed(queue, self.master, committed.entries)
+            queue.arrive(committed.entries)
+            self.copy.committed(committed.entries[-1].position)
+        if self._waiting:
+            self._let_in()
+        if self.joining_mirrors.any():
+            self.joining_mirrors.look()
+        if committed is not None:
+            self._tell_safe(committed.waiters)
+        if not self._under_way.any() and log.anything_left():
+            self.touch()
+
+    def _tell_safe(self, waiters: list[FlushWaiter]) -> None:
+        if self._going:
+            self._held += waiters
+            return
+        for waiter in waiters:
+            waiter.flushed()
+
+    # -- the ring
+
+    def changed(self, replica_set: ReplicaSet) -> None:
+        self.may_go(False)
+        self.master.changed(replica_set, self._replica_sets.backend.modified(self._replica.definition.key()))
+        for joining_mirror in self.joining_mirrors.all():
+            if joining_mirror.node not in replica_set.members:
+                self.joining_mirrors.forget(joining_mirror.node)
+        self._replica_sets.placing.look(self._replica)
+        self._replica_sets.partners_changed()
+        self._let_in()
+        self.delivery_lease.look()
+
+    def joined(self, node: str, incarnation: int, tag: int, request: MirrorJoinRequest) -> None:
+        self.joining_mirrors.forget(node)
+        self.downstream.forget(node)
+        self.downstream.tags[node] = tag
+        self._replica.note("info", "mirror.joined", {"node": node, "epoch": request.epoch, "whole": request.whole})
+        self.master.joined(node, incarnation, request)
+        self.delivery_lease.follows((node, incarnation))
+
+    def bears(self, node: str, tag: int) -> bool:
+        """Whether this is the tag of what the node says as a follower."""
+        return self.downstream.tags.get(node) == tag
+
+    def propose(self, replica_set: ReplicaSet) -> None:
+        if not self._ended:
+            self._replica.propose(replica_set)
+
+    def reached(self, node: str) -> bool:
+        return self._replica_sets.links.is_connected(node)
+
+    def lost(self, node: str) -> None:
+        self.joining_mirrors.forget(node)
+        self.downstream.forget(node)
+        self.master.lost(node)
+        self._let_in()
+
+    def lacks(self, node: str, spans: list[PositionSpan]) -> None:
+        self.joining_mirrors.come(node, spans)
+
+    def caught_up(self, node: str) -> None:
+        self.joining_mirrors.caught_up(node)
+        self.master.caught_up(node)
+
+    # -- the end
+
+    def end(self) -> None:
+        """This node is master no longer, or the queue is gone."""
+        self._ended = True
+        self.early.wanted = False
+        self._waiting = []
+        self.joining_mirrors.end()
+
+
+DELETE_RETRY_MS: Final[i64] = 1_000
+
+
+@final
+class MirroredQueueDelete(TransactionWaiter, TimerTarget):
+    """One attempt."""
+
+    def __init__(self, master_replica: "MasterReplica", waiter: TransactionWaiter, turn: Turn) -> None:
+        self._master_replica: MasterReplica = master_replica
+        self._waiter: TransactionWaiter = waiter
+        self._turn: Turn = turn
+        master_replica.may_go(True)
+
+    def agreed(self) -> None:
+        self._waiter.agreed()
+
+    def outdated(self) -> None:
+        self._master_replica.may_go(False)
+        self._waiter.outdated()
+
+    def failed(self, reason: str) -> None:
+        self._waiter.failed(reason)
+        self.timer_fired()
+
+    def timer_fired(self) -> None:
+        if self._master_replica.undecided():
+            self._master_replica.make_certain()
+            self._turn.set_timer(self._turn.now_ms + DELETE_RETRY_MS, self)

@@ -1,0 +1,65 @@
+"""What has happened to a ring of late, as one of its members saw it.
+
+Every member tells its own story: it sees each version of the ring, so whoever is left of a ring knows what became of
+those that are not.
+
+Not here: the log, which has the same events at the node that caused them (`broker.replication.local_replica`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.model.replica_set import ReplicaSet
+
+EVENTS_KEPT: Final = 20
+
+PROMOTED: Final = "mirror.promoted"
+IN_SYNC: Final = "mirror.in_sync"
+DROPPED: Final = "mirror.dropped"
+ADDED: Final = "mirror.added"
+REMOVED: Final = "mirror.removed"
+
+EventFacts = dict[str, object]
+
+
+@final
+class ReplicaEvent:
+    """One thing that happened, to which node, and what else is known of it."""
+
+    def __init__(self, at_ms: i64, name: str, facts: EventFacts) -> None:
+        self.at_ms: i64 = at_ms
+        self.name: str = name
+        self.facts: EventFacts = facts
+
+
+@final
+class ReplicaHistory:
+    """The last things that happened, the latest last."""
+
+    def __init__(self) -> None:
+        self.happenings: list[ReplicaEvent] = []
+
+    def tell(self, at_ms: i64, name: str, facts: EventFacts) -> None:
+        self.happenings.append(ReplicaEvent(at_ms, name, facts))
+        del self.happenings[:-EVENTS_KEPT]
+
+
+def changes_between(before: ReplicaSet, after: ReplicaSet) -> list[tuple[str, EventFacts]]:
+    """What is different in a later version of a ring, in the order in which it is told."""
+    found: list[tuple[str, EventFacts]] = []
+    if after.epoch != before.epoch:
+        found.append((PROMOTED, {"node": after.master, "epoch": after.epoch}))
+    changes = [
+        (ADDED, _new(after.members, before.members)),
+        (IN_SYNC, _new(after.synced_names(), before.synced_names())),
+        (DROPPED, _new(before.synced_names(), after.synced_names())),
+        (REMOVED, _new(before.members, after.members)),
+    ]
+    for name, nodes in changes:
+        found += [(name, {"node": node, "epoch": after.epoch}) for node in nodes]
+    return found
+
+
+def _new(names: list[str], known: list[str]) -> list[str]:
+    return [name for name in names if name not in known]

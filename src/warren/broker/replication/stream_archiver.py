@@ -1,0 +1,232 @@
+"""Moves what is settled of a stream from a member's journal to its archive, a chunk at a time.
+
+Invariants: one chunk is under way at a time. Chunks have what is settled, each the messages of one epoch, and follow
+each other without a gap. The journal forgets a chunk's messages when that is on disk, and knows then up to where the
+archive goes. An archive that is cleared is deleted when the journal knows it.
+
+Not here: the theory (`broker.mirrored_streams`), when what is settled (`mirroring`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.journal.payloads import decode_message
+from warren.broker.journal.replica_contents import DiskContents
+from warren.broker.model.archive import Archive, ArchiveWriteWaiter
+from warren.broker.model.message import Envelope
+from warren.broker.model.replica_contents import BackfillReader, BackfillReceiver, PositionSpan, ReplicaIdleWaiter
+from warren.broker.model.turn import FlushWaiter, Turn
+from warren.broker.streams.archive_index import ArchiveIndex
+from warren.broker.streams.chunk import ChunkBuilder, ChunkHead
+from warren.broker.streams.offsets import OFFSET_MASK, offset_of
+from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES
+
+ENTRY_BYTES: Final[i64] = 64
+"""What a message takes in a chunk besides its body, about."""
+
+ENVELOPES_MAX: Final = 1024
+
+
+@final
+class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
+    """One member's, of one stream."""
+
+    def __init__(self, disk: DiskContents, catalog: ArchiveIndex, archive: Archive, turn: Turn) -> None:
+        # whatever is held up to here is settled
+        self.settled_to: i64 = catalog.last_position()
+        # whatever lies up to here counts as gone
+        self.gone_to: i64 = 0
+        # this node's stream gives it chunks: it makes none itself
+        self.leads: bool = False
+        self._disk: DiskContents = disk
+        self._catalog: ArchiveIndex = catalog
+        self._archive: Archive = archive
+        self._turn: Turn = turn
+        self._over: bool = False
+        # the journal cannot be read
+        self._failed: bool = False
+        # the chunk that is being written, its place, and whose it is if it is not its own
+        self._under_way: ChunkHead | None = None
+        self._place: tuple[i64, i64] = (0, 0)
+        self._writer: ArchiveWriteWaiter | None = None
+        # the chunk that is being made: what comes next in it, and where it ends at the latest
+        self._reader: BackfillReader | None = None
+        self._builder: ChunkBuilder = ChunkBuilder()
+        self._next: i64 = 0
+        self._last: i64 = 0
+        self._envelopes: dict[bytes, Envelope] = {}
+        self._resting: list[ReplicaIdleWaiter] = []
+        # segments that are not in the catalog any more, and are to go
+        self._clearing: list[int] = []
+
+    def committed(self, position: i64) -> None:
+        if position > self.settled_to:
+            self.settled_to = position
+            self.go_on()
+
+    def gone(self, position: i64) -> None:
+        """Whatever lies up to here is not wanted any more: segments that have nothing else go."""
+        self.gone_to = max(self.gone_to, position)
+        segments = self._catalog.forget_to(self.gone_to)
+        if segments:
+            self._archive.drop(segments)
+        self._clear_if_all_is_gone()
+
+    def _clear_if_all_is_gone(self) -> None:
+        """Keep nothing of an archive that ends before what there is: what comes may not follow it without a gap."""
+        if self.leads or self._under_way is not None or self._catalog.empty():
+            return
+        if self._catalog.last_position() <= self.gone_to:
+            self._clearing += self._catalog.clear()
+            self._disk.archive_goes_to(0)
+            self._turn.await_flush(self)
+
+    def flushed(self) -> None:
+        """It is on disk that the archive is no more."""
+        clearing, self._clearing = self._clearing, []
+        if not self._over:
+            self._archive.drop(clearing)
+            self._rest()
+            self.go_on()
+
+    def rests(self) -> bool:
+        """Whether nothing is under way."""
+        return self._under_way is None and self._reader is None and not self._clearing
+
+    def await_rest(self, waiter: ReplicaIdleWaiter) -> None:
+        if waiter not in self._resting:
+            self._resting.append(waiter)
+
+    def close(self) -> None:
+        self._over = True
+        self._resting = []
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
+
+    # -- what a master's stream has written
+
+    def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter | None) -> None:
+        """Put a chunk there; whoever wrote it is told, and sees to the rest."""
+        self._under_way = ChunkHead(data)
+        self._place = (segment, at)
+        self._writer = writer
+        self._archive.write(segment, at, data, self)
+
+    def left_alone(self) -> None:
+        """There is no stream here any more: its chunk is this one's."""
+        self.leads = False
+        self._writer = None
+        self.go_on()
+
+    def archive_written(self) -> None:
+        head, writer = self._under_way, self._writer
+        self._under_way = None
+        self._writer = None
+        if self._over or head is None:
+            return
+        if writer is not None:
+            writer.archive_written()
+        else:
+            segment, at = self._place
+            self._catalog.add(segment, at, head)
+            self._disk.remove(0, head.first_position, head.first_position + head.count - 1)
+            self._disk.archive_goes_to(self._catalog.last_position())
+            self._clear_if_all_is_gone()
+        self._rest()
+        self.go_on()
+
+    def _rest(self) -> None:
+        if self.rests():
+            resting, self._resting = self._resting, []
+            for waiter in resting:
+                waiter.contents_idle()
+
+    # -- what a mirror reads from its journal
+
+    def go_on(self) -> None:
+        """Make the next chunk, if there is enough for one."""
+        if self._over or self._failed or self.leads or not self.rests() or not self._enough():
+            return
+        first = self._first()
+        if first == 0:
+            return
+        self._builder = ChunkBuilder()
+        self._next = first
+        self._last = min(self.settled_to, first | OFFSET_MASK)
+        self._reader = self._disk.read([PositionSpan(self._next, self._last)], self)
+        self._reader.more(CHUNK_BYTES, CHUNK_MESSAGES)
+
+    def _enough(self) -> bool:
+        # most of what is held is settled: looking closer is seldom in vain
+        if not _fills_a_chunk(self._disk.count(), self._disk.body_bytes()):
+            return False
+        count, body_bytes = self._disk.sums_to(self.settled_to)
+        return _fills_a_chunk(count, body_bytes)
+
+    def _first(self) -> i64:
+        """What comes next; 0 if that is not here."""
+        archived_to = self._catalog.last_position()
+        for span in self._disk.spans():
+            if span.first > archived_to:
+                break
+            # it lies before what is archived, where nothing is lacking
+            self._disk.remove_any(span.first, min(span.last, archived_to))
+        lowest = self._disk.lowest()
+        if self._catalog.empty() or lowest == 0:
+            return lowest
+        return lowest if offset_of(lowest) == self._catalog.end() else 0
+
+    def backfill_message(
+        self,
+        position: i64,
+        priority: i64,
+        expires_at_ms: i64,
+        persistent: bool,
+        returned: i64,
+        payload: bytes,
+        payload_crc: i64,
+    ) -> None:
+        if position == self._next:
+            if len(self._envelopes) > ENVELOPES_MAX:
+                self._envelopes = {}
+            message = decode_message(payload, priority, persistent, self._envelopes)
+            self._builder.add(position, expires_at_ms, message)
+            self._next += 1
+
+    def backfill_slice_done(self) -> None:
+        builder, reader = self._builder, self._reader
+        wanted = builder.size_bytes < CHUNK_BYTES and builder.count < CHUNK_MESSAGES and self._next <= self._last
+        if wanted and reader is not None and not self._over:
+            reader.more(CHUNK_BYTES - builder.size_bytes, CHUNK_MESSAGES - builder.count)
+        else:
+            self._finish()
+
+    def backfill_done(self) -> None:
+        self._finish()
+
+    def backfill_failed(self, reason: str) -> None:
+        """It stays in the journal, where it is no worse."""
+        self._reader = None
+        self._failed = True
+        self._turn.note("error", "stream.not_archived", {"reason": reason})
+        self._rest()
+
+    def _finish(self) -> None:
+        reader = self._reader
+        self._reader = None
+        if self._over or reader is None:
+            return
+        reader.cancel()
+        # while the archive is being cleared nothing can be put there: it is read again
+        if self._builder.count > 0 and not self._clearing:
+            segment, at = self._catalog.place()
+            self.write(segment, at, self._builder.finish(), None)
+            self._builder = ChunkBuilder()
+        else:
+            self._rest()
+
+
+def _fills_a_chunk(count: i64, body_bytes: i64) -> bool:
+    return count >= CHUNK_MESSAGES or body_bytes + count * ENTRY_BYTES >= CHUNK_BYTES

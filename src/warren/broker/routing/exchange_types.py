@@ -1,0 +1,444 @@
+"""The exchange types by name: which there are, what arguments they take, and the matcher that goes with each.
+
+Not here: the matchers; the equivalence of a redeclared exchange (`session`).
+
+The direct exchange: a binding is followed when its key equals a routing key.
+
+Not here: the default exchange, which has no bindings and routes by queue name (`topology`).
+
+The fanout exchange: every binding is followed, whatever its key.
+
+Not here: anything that looks at a message.
+
+The topic exchange: binding keys are patterns of words, kept in a trie.
+
+A key is split at its dots; the empty key has no words, and `a.` has two, the second empty. In a pattern `*` stands
+for exactly one word and `#` for any number, none included. In a routing key both are ordinary words.
+
+A routing key is walked through the trie one word at a time with all nodes it could be at. A node enters that front
+once per word, however many ways lead to it, so the cost is at most words × nodes and several `#` in one pattern are
+harmless. A `#` node is entered together with its parent (it matches no word) and stays in the front (it swallows one
+more).
+
+Invariants: every node but the root leads to a binding, so removing a binding prunes what led only to it.
+
+Not here: what a binding leads to (`topology`).
+
+The headers exchange: a binding is followed when the message's headers are those its arguments ask for.
+
+The argument `x-match` says how many must be there: `all` (also when it is absent) or `any`. Other arguments that
+begin with `x-` are not compared, unless `x-match` is `all-with-x` or `any-with-x`. An argument without a value asks
+only that the header is there. A binding with nothing to compare matches every message under `all` and none under
+`any`.
+
+Not here: when two values are equal (`comparison`).
+
+The consistent-hash exchange: each message follows exactly one binding, and the same key always the same one.
+
+A binding's key is its weight, an integer above zero. What is hashed is the routing key, or the header named by the
+exchange's argument `hash-header`, or the property named by `hash-property`.
+
+Every binding draws a number from the hash of the message's key and of its own destination; the smallest, divided by
+weight, wins (weighted rendezvous hashing). A draw depends on nothing but those two names, so a binding that comes
+takes only the keys it wins, one that goes gives away only its own, and two nodes with the same bindings agree, in
+whatever order they learnt them. Two bindings to one destination count as one with the larger weight.
+
+Not here: anything random; the hash is CRC-32 and a fixed mixer, the same in every process.
+"""
+
+import math
+from typing import Final, final
+from zlib import crc32
+
+from mypy_extensions import i64
+
+from warren.broker.model.erlang_terms import term, type_name
+from warren.broker.model.ports import QueuePort
+from warren.broker.routing.comparison import matching, plain
+from warren.broker.routing.exchanges import Binding, Matcher, RoutedMessage
+from warren.errors import COMMAND_INVALID, PRECONDITION_FAILED, ChannelFault, ConnectionFault
+from warren.wire.field_tables import Table
+
+
+@final
+class DirectMatcher(Matcher):
+    """Bindings by their key."""
+
+    def __init__(self) -> None:
+        super().__init__(cacheable=True)
+        self.by_key: dict[str, dict[Binding, Binding]] = {}
+
+    def add(self, binding: Binding) -> None:
+        bindings = self.by_key.get(binding.routing_key)
+        if bindings is None:
+            self.by_key[binding.routing_key] = {binding: binding}
+        else:
+            bindings[binding] = binding
+
+    def remove(self, binding: Binding) -> None:
+        bindings = self.by_key[binding.routing_key]
+        del bindings[binding]
+        if not bindings:
+            del self.by_key[binding.routing_key]
+
+    def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
+        for routing_key in subject.routing_keys:
+            bindings = self.by_key.get(routing_key)
+            if bindings is not None:
+                found.extend(bindings)
+
+
+@final
+class FanoutMatcher(Matcher):
+    """All bindings."""
+
+    def __init__(self) -> None:
+        super().__init__(cacheable=True)
+        self.bindings: dict[Binding, Binding] = {}
+
+    def add(self, binding: Binding) -> None:
+        self.bindings[binding] = binding
+
+    def remove(self, binding: Binding) -> None:
+        del self.bindings[binding]
+
+    def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
+        found.extend(self.bindings)
+
+
+@final
+class TopicNode:
+    """One position in the trie: the pattern words on the way to it."""
+
+    def __init__(self, swallows: bool) -> None:
+        # whether the last word on the way here is `#`
+        self.swallows: bool = swallows
+        # made with the first child: most nodes of a long pattern have one child or none
+        self.words: dict[str, TopicNode] | None = None
+        self.star: TopicNode | None = None
+        self.hash: TopicNode | None = None
+        self.bindings: dict[Binding, Binding] | None = None
+        # the step of the walk that entered this node last
+        self.entered_at: i64 = 0
+
+    def child(self, word: str) -> "TopicNode | None":
+        if word == "*":
+            return self.star
+        if word == "#":
+            return self.hash
+        return None if self.words is None else self.words.get(word)
+
+    def grow(self, word: str) -> "TopicNode":
+        """The child for a pattern's word, made if there is none."""
+        child = self.child(word)
+        if child is None:
+            child = TopicNode(swallows=word == "#")
+            if word == "*":
+                self.star = child
+            elif word == "#":
+                self.hash = child
+            elif self.words is None:
+                self.words = {word: child}
+            else:
+                self.words[word] = child
+        return child
+
+    def cut(self, word: str) -> None:
+        if word == "*":
+            self.star = None
+        elif word == "#":
+            self.hash = None
+        elif self.words is not None:
+            del self.words[word]
+            self.words = self.words or None
+
+    def is_bare(self) -> bool:
+        return not self.words and self.star is None and self.hash is None and self.bindings is None
+
+
+@final
+class TopicMatcher(Matcher):
+    """A trie of patterns."""
+
+    def __init__(self) -> None:
+        super().__init__(cacheable=True)
+        self.root: TopicNode = TopicNode(swallows=False)
+        self._step: i64 = 0
+
+    def add(self, binding: Binding) -> None:
+        node = self.root
+        for word in words_of(binding.routing_key):
+            node = node.grow(word)
+        if node.bindings is None:
+            node.bindings = {}
+        node.bindings[binding] = binding
+
+    def remove(self, binding: Binding) -> None:
+        words = words_of(binding.routing_key)
+        path = [self.root]
+        for word in words:
+            child = path[-1].child(word)
+            assert child is not None, "the binding was added"
+            path.append(child)
+        bindings = path[-1].bindings
+        assert bindings is not None, "the binding was added"
+        del bindings[binding]
+        if not bindings:
+            path[-1].bindings = None
+            self._prune(path, words)
+
+    def _prune(self, path: list[TopicNode], words: list[str]) -> None:
+        depth = len(words)
+        while depth > 0 and path[depth].is_bare():
+            depth -= 1
+            path[depth].cut(words[depth])
+
+    def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
+        for routing_key in subject.routing_keys:
+            for node in self._walk(words_of(routing_key)):
+                if node.bindings is not None:
+                    found.extend(node.bindings)
+
+    def _walk(self, words: list[str]) -> list[TopicNode]:
+        """The nodes whose patterns match all the words."""
+        front: list[TopicNode] = []
+        self._step += 1
+        self._enter(self.root, front)
+        for word in words:
+            behind = front
+            front = []
+            self._step += 1
+            for node in behind:
+                self._advance(node, word, front)
+        return front
+
+    def _advance(self, node: TopicNode, word: str, front: list[TopicNode]) -> None:
+        if node.words is not None:
+            following = node.words.get(word)
+            if following is not None:
+                self._enter(following, front)
+        if node.star is not None:
+            self._enter(node.star, front)
+        if node.swallows:
+            self._enter(node, front)
+
+    def _enter(self, node: TopicNode, front: list[TopicNode]) -> None:
+        entering: TopicNode | None = node
+        while entering is not None and entering.entered_at != self._step:
+            entering.entered_at = self._step
+            front.append(entering)
+            entering = entering.hash
+
+
+def words_of(key: str) -> list[str]:
+    return key.split(".") if key else []
+
+
+MATCH_KINDS: Final = ("all", "any", "all-with-x", "any-with-x")
+
+
+@final
+class HeaderPattern:
+    """What one binding asks for."""
+
+    def __init__(self, arguments: Table) -> None:
+        kind = arguments.get("x-match", "all")
+        with_x = kind == "all-with-x" or kind == "any-with-x"
+        self.any: bool = kind == "any" or kind == "any-with-x"
+        self.names: list[str] = []
+        self.values: list[object] = []
+        for name, value in arguments.items():
+            if name != "x-match" and (with_x or not name.startswith("x-")):
+                self.names.append(name)
+                self.values.append(value)
+
+    def accepts(self, headers: Table) -> bool:
+        for at in range(len(self.names)):
+            name = self.names[at]
+            wanted = self.values[at]
+            matches = name in headers and (wanted is None or matching(wanted, headers[name]))
+            if matches == self.any:
+                return self.any
+        return not self.any
+
+
+@final
+class HeadersMatcher(Matcher):
+    """Bindings and their patterns, tried one by one."""
+
+    def __init__(self) -> None:
+        super().__init__(cacheable=False)
+        self.patterns: dict[Binding, HeaderPattern] = {}
+
+    def check(self, routing_key: str, arguments: Table) -> None:
+        if "x-match" not in arguments:
+            return
+        kind = arguments["x-match"]
+        if not isinstance(kind, str):
+            raise ChannelFault(
+                PRECONDITION_FAILED,
+                f"Invalid x-match field type {type_name(kind)} (value {term(kind)}); expected longstr",
+            )
+        if kind not in MATCH_KINDS:
+            raise ChannelFault(
+                PRECONDITION_FAILED,
+                f"Invalid x-match field value {term(kind)}; expected all, any, all-with-x, or any-with-x",
+            )
+
+    def add(self, binding: Binding) -> None:
+        self.patterns[binding] = HeaderPattern(binding.arguments)
+
+    def remove(self, binding: Binding) -> None:
+        del self.patterns[binding]
+
+    def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
+        headers = subject.headers()
+        for binding, pattern in self.patterns.items():
+            if pattern.accepts(headers):
+                found.append(binding)
+
+
+HASH_PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
+
+
+@final
+class WeightedBinding:
+    """One binding's part in every draw."""
+
+    def __init__(self, binding: Binding) -> None:
+        destination = binding.destination
+        kind = "queue" if isinstance(destination, QueuePort) else "exchange"
+        self.binding: Binding = binding
+        self.seed: i64 = crc32(f"{kind} {destination.name}".encode("utf-8", "surrogateescape"))
+        self.weight: float = float(int(binding.routing_key))
+
+    def draw(self, key_hash: i64) -> float:
+        """Exponentially distributed, faster for a heavier binding: each wins in proportion to its weight."""
+        return -math.log((float(mix_hash(key_hash ^ self.seed)) + 0.5) / 4294967296.0) / self.weight
+
+
+@final
+class ConsistentHashMatcher(Matcher):
+    """The tickets of all bindings."""
+
+    def __init__(self, arguments: Table) -> None:
+        self.header: str = _text_argument(arguments, "hash-header")
+        self.property: str = _text_argument(arguments, "hash-property")
+        super().__init__(cacheable=not self.header and not self.property)
+        if self.header and self.property:
+            raise ChannelFault(PRECONDITION_FAILED, "hash-header and hash-property are mutually exclusive")
+        if self.property and self.property not in HASH_PROPERTIES:
+            raise ChannelFault(PRECONDITION_FAILED, f"Unsupported property: {self.property}")
+        self.tickets: dict[Binding, WeightedBinding] = {}
+
+    def check(self, routing_key: str, arguments: Table) -> None:
+        digits = routing_key[1:] if routing_key[:1] in ("+", "-") else routing_key
+        if not (digits.isascii() and digits.isdigit()):
+            raise ChannelFault(PRECONDITION_FAILED, f"The binding key must be an integer: {term(routing_key)}")
+        if int(routing_key) < 1:
+            raise ChannelFault(PRECONDITION_FAILED, "The binding key must be greater than 0")
+
+    def add(self, binding: Binding) -> None:
+        self.tickets[binding] = WeightedBinding(binding)
+
+    def remove(self, binding: Binding) -> None:
+        del self.tickets[binding]
+
+    def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
+        key_hash: i64 = crc32(self._hashed_octets(subject))
+        winner: WeightedBinding | None = None
+        smallest = math.inf
+        for ticket in self.tickets.values():
+            drawn = ticket.draw(key_hash)
+            if drawn < smallest:
+                smallest = drawn
+                winner = ticket
+        if winner is not None:
+            found.append(winner.binding)
+
+    def _hashed_octets(self, subject: RoutedMessage) -> bytes:
+        """The octets that decide; none for a message without the header or property."""
+        value: object = None
+        if self.header:
+            value = plain(subject.headers().get(self.header))
+        elif self.property:
+            value = plain(self._property_of(subject))
+        else:
+            value = plain(subject.routing_keys[0])
+        if value is None:
+            return b""
+        return value if isinstance(value, bytes) else str(value).encode()
+
+    def _property_of(self, subject: RoutedMessage) -> object:
+        properties = subject.properties()
+        if properties is None:
+            return None
+        if self.property == "message_id":
+            return properties.message_id
+        if self.property == "correlation_id":
+            return properties.correlation_id
+        return properties.timestamp
+
+
+def mix_hash(value: i64) -> i64:
+    """Spread 32 bits over 32 bits, one to one; the factors are below 2**31 so that no product leaves 63 bits."""
+    value = ((value ^ (value >> 16)) * 0x7FEB352D) & 0xFFFFFFFF
+    value = ((value ^ (value >> 15)) * 0x31848BAB) & 0xFFFFFFFF
+    return value ^ (value >> 16)
+
+
+def _text_argument(arguments: Table, name: str) -> str:
+    value = arguments.get(name, "")
+    if not isinstance(value, str):
+        raise ChannelFault(PRECONDITION_FAILED, f"{name} must be a string")
+    return value
+
+
+DELAYED_TYPE: Final = "x-delayed-message"
+EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers", "x-consistent-hash", DELAYED_TYPE)
+
+
+def validate_exchange_type(name: str) -> None:
+    if not name:
+        raise ConnectionFault(COMMAND_INVALID, "invalid exchange type ''")
+    if name not in EXCHANGE_TYPES:
+        raise ConnectionFault(COMMAND_INVALID, f"unknown exchange type '{name}'")
+
+
+def matcher_for(type: str, arguments: Table) -> Matcher:
+    """The matcher of an exchange with these arguments, once they were found to suit its type."""
+    if type == DELAYED_TYPE:
+        return matcher_for(inner_type(arguments), arguments)
+    if type == "direct":
+        return DirectMatcher()
+    if type == "fanout":
+        return FanoutMatcher()
+    if type == "topic":
+        return TopicMatcher()
+    if type == "headers":
+        return HeadersMatcher()
+    validate_exchange_type(type)
+    return ConsistentHashMatcher(arguments)
+
+
+def inner_type(arguments: Table) -> str:
+    """How a delaying exchange routes what is due. It cannot delay again: that would never end."""
+    name = arguments.get("x-delayed-type")
+    if not isinstance(name, str) or name == DELAYED_TYPE:
+        raise ChannelFault(PRECONDITION_FAILED, "Invalid argument, 'x-delayed-type' must be an existing exchange type")
+    validate_exchange_type(name)
+    return name
+
+
+def alternate_of(vhost: str, name: str, arguments: Table) -> str:
+    """The alternate exchange that an exchange's arguments name; empty if none."""
+    if "alternate-exchange" not in arguments:
+        return ""
+    alternate = arguments["alternate-exchange"]
+    if not isinstance(alternate, str):
+        raise ChannelFault(
+            PRECONDITION_FAILED,
+            f"invalid type '{type_name(alternate)}' for arg 'alternate-exchange'"
+            f" in exchange '{name}' in vhost '{vhost}'",
+        )
+    return alternate

@@ -1,0 +1,446 @@
+"""One client connection: its state, its output, its life from accept to loss.
+
+States, in order: header -> start_ok -> tune_ok -> open_ok -> running -> closing (we sent connection.close and wait for
+its answer) -> ignoring (nothing the client sends matters; it hangs up, or we do after a while) -> closed.
+
+Output gathers in one buffer and leaves it once a turn. A consumer may fill it up to `OUTPUT_BUDGET_BYTES` a turn, and
+not at all while the socket's own buffer is full or its output waits for the disk (`gate`), so that a client that stops
+reading, and a disk that stalls, cost a bounded amount of memory.
+
+Not here: the input (`broker.sessions.input`), the handshake's rules (`broker.sessions.handshake`), channels
+(`broker.sessions.channel`), how long it waits for the client (`broker.sessions.connection`).
+
+How long a connection waits: for the handshake, for signs of life, for the answer to a close.
+
+One timer: until the connection is open, and once it ends, it fires when patience is over; in between it beats, every
+half heartbeat, to keep our side alive and to give up on a client that was silent for two.
+
+Not here: what is done when patience is over (`broker.sessions.connection`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.broker.access.rights import Rights
+from warren.broker.model.effects import CloseConnection, PauseReading, ResumeReading, SendBytes
+from warren.broker.model.events import ConnectionOpened
+from warren.broker.model.ports import OutputPort, QueuePort
+from warren.broker.model.turn import FlushWaiter, Timer, TimerTarget, Turn
+from warren.broker.queues.arguments import locked_fault
+from warren.broker.sessions import counters
+from warren.broker.sessions.output import ConnectionLog, OutputBuffer, OutputGate
+from warren.broker.sessions.ports import NodePort, VhostPort
+from warren.errors import ConnectionFault
+from warren.wire.field_tables import Table
+from warren.wire.frames import FRAME_MIN, HEARTBEAT_FRAME, FrameReader
+from warren.wire.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method, write_method
+from warren.wire.property_scan import PropertyScan
+
+if TYPE_CHECKING:
+    from warren.broker.sessions.channel import Channel
+    from warren.broker.sessions.publishes import CachedPublish
+
+
+@final
+class ConnectionTimer(TimerTarget):
+    """One connection's timer."""
+
+    def __init__(self, connection: "Connection", delay_ms: i64) -> None:
+        self.heartbeat_ms: i64 = 0
+        self.received_at_ms: i64 = connection.turn.now_ms
+        self.sent_at_ms: i64 = connection.turn.now_ms
+        self._connection: Connection = connection
+        self._beating: bool = False
+        self._timer: Timer = connection.turn.set_timer(connection.turn.now_ms + delay_ms, self)
+
+    def wait(self, delay_ms: i64) -> None:
+        """Lose patience after so long."""
+        self._beating = False
+        self._arm(delay_ms)
+
+    def beat(self) -> None:
+        """Watch for signs of life, if that was agreed upon."""
+        self._beating = True
+        if self.heartbeat_ms:
+            self._arm(self.heartbeat_ms // 2)
+        else:
+            self.end()
+
+    def end(self) -> None:
+        self._connection.turn.cancel_timer(self._timer)
+
+    def timer_fired(self) -> None:
+        connection = self._connection
+        if not self._beating:
+            connection.lose_patience()
+            return
+        now_ms = connection.turn.now_ms
+        silent_ms: i64 = now_ms - self.received_at_ms
+        if silent_ms > 2 * self.heartbeat_ms and connection.reading:
+            connection.note("warning", "connection.silent", {"silent_ms": int(silent_ms)})
+            connection.hang_up()
+            return
+        if now_ms - self.sent_at_ms >= self.heartbeat_ms // 2:
+            connection.send_heartbeat()
+        self.beat()
+
+    def _arm(self, delay_ms: i64) -> None:
+        turn = self._connection.turn
+        turn.cancel_timer(self._timer)
+        self._timer = turn.set_timer(turn.now_ms + delay_ms, self)
+
+
+AWAIT_HEADER: Final[i64] = 0
+AWAIT_START_OK: Final[i64] = 1
+AWAIT_TUNE_OK: Final[i64] = 2
+AWAIT_OPEN: Final[i64] = 3
+RUNNING: Final[i64] = 4
+CLOSING: Final[i64] = 5
+IGNORING: Final[i64] = 6
+CLOSED: Final[i64] = 7
+
+OUTPUT_BUDGET_BYTES: Final[i64] = 1024 * 1024
+REPLY_BACKLOG_BYTES: Final[i64] = 16 * 1024 * 1024
+"""How much a client that does not read may be answered before its requests are left unread, too."""
+
+FRAME_UNLIMITED: Final = 2**31 - 1
+SILENT_CLOSE_MS: Final[i64] = 3_000
+CLOSE_OK_WAIT_MS: Final[i64] = 30_000
+
+
+@final
+class Connection(OutputPort, FlushWaiter):
+    """One client."""
+
+    def __init__(self, opened: ConnectionOpened, node: NodePort) -> None:
+        self.connection_id: int = opened.connection_id
+        self.opened: ConnectionOpened = opened
+        self.node: NodePort = node
+        self.turn: Turn = node.turn
+        self.state: i64 = AWAIT_HEADER
+        # octets of the protocol header that came in pieces
+        self.early: bytes = b""
+        self.reader: FrameReader = FrameReader(FRAME_MIN)
+        self.user: str = ""
+        # the SASL mechanism by which it proved that
+        self.mechanism: str = ""
+        self.client_properties: Table = {}
+        self.vhost: VhostPort | None = None
+        # what its user may do there
+        self.rights: Rights | None = None
+        self.channels: dict[int, Channel] = {}
+        # channels the client closed this turn: what it sent them before it could know is ignored
+        self.closed_numbers: set[int] = set()
+        # what basic.publish frames mean, by their bytes, and about how much memory that takes
+        self.cached_publishes: dict[bytes, CachedPublish] = {}
+        self.cached_publishes_bytes: int = 0
+        self.scan: PropertyScan = PropertyScan()
+        self.channel_max: i64 = 0
+        self.frame_max: i64 = FRAME_MIN
+        self.message_bytes_max: i64 = node.settings.max_message_size
+        # sizes and numbers of socket reads and writes
+        self.received_bytes: i64 = 0
+        self.received_reads: i64 = 0
+        self.sent_bytes: i64 = 0
+        self.sends: i64 = 0
+        self.connected_at_ms: i64 = node.turn.now_ms
+        # an alarm is on and this client published since: its socket is not read
+        self.blocked: bool = False
+        self.confirming: list[Channel] = []
+        # its input waits until its output is gone, or for an answer: what a queue reads from disk, how a login ends
+        self.held: bool = False
+        self._awaits_answer: bool = False
+        self.reading: bool = True
+        self.out: OutputBuffer = OutputBuffer()
+        self._flush_due: bool = False
+        self._gate: OutputGate = OutputGate(node.turn)
+        self._gate_shut: bool = False
+        self._notes: ConnectionLog = ConnectionLog(opened, node.turn)
+        # the socket is no more
+        self._gone: bool = False
+        self._starved: bool = False
+        self._woken_first: int = 0
+        self._writes_paused: bool = False
+        # sent since the socket was full
+        self.unread_bytes: i64 = 0
+        self.timer: ConnectionTimer = ConnectionTimer(self, node.settings.handshake_timeout_ms)
+
+    # -- output
+
+    def output(self) -> BytesWriter:
+        """Where to write; it leaves at the end of the turn."""
+        if not self._flush_due:
+            self._flush_due = True
+            self.turn.outputs.append(self)
+        return self.out.writer
+
+    def send(self, method: Method) -> None:
+        write_method(self.output(), 0, method)
+
+    def has_room(self) -> bool:
+        """Whether one more delivery may be written now."""
+        if self._writes_paused or self._gate.closed or self.out.size() >= OUTPUT_BUDGET_BYTES:
+            self._starved = True
+            return False
+        return True
+
+    def takes_replies(self) -> bool:
+        """Whether a direct reply, which has no queue to wait in, may be written now."""
+        return self.unread_bytes + self._gate.kept_bytes + self.out.size() < REPLY_BACKLOG_BYTES
+
+    def must_wait(self) -> bool:
+        """Whether its requests wait: it was answered more this turn, or more since it stopped reading, than is fair."""
+        if self.held or self.unread_bytes >= REPLY_BACKLOG_BYTES:
+            return True
+        return self.out.size() + self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
+
+    def hold_input(self) -> None:
+        self.held = True
+        self._update_reading()
+        self.output()
+
+    def await_entry(self, queue: QueuePort) -> None:
+        """The frame at hand waits for what its queue reads from disk, and all that follows waits behind it."""
+        self.await_again()
+        queue.await_entry(self)
+
+    def await_again(self) -> None:
+        """The frame at hand is handled again when this is put on `Turn.inputs`, and nothing before."""
+        self.reader.step_back()
+        self.await_answer()
+
+    def await_answer(self) -> None:
+        """What follows the frame at hand waits until whoever has the answer puts this on `Turn.inputs`."""
+        self._awaits_answer = True
+        self.hold_input()
+
+    def release_input(self) -> None:
+        self.held = False
+        self._awaits_answer = False
+        self._update_reading()
+
+    def gate(self) -> None:
+        """Nothing that is written in this turn or later leaves before this turn's batch is on disk."""
+        if not self._gate_shut:
+            self._gate_shut = True
+            self._gate.shut()
+            self.turn.await_flush(self)
+            self.output()
+
+    def flushed(self) -> None:
+        self._gate.open_oldest()
+        self.output()
+
+    def flush(self) -> None:
+        if self._gone:
+            return
+        self.tell_confirms()
+        self._notes.end_turn()
+        self.closed_numbers.clear()
+        self._flush_due = False
+        self._gate_shut = False
+        for piece in self.out.take():
+            data = self._gate.passed(piece)
+            if data:
+                self._send_bytes(data)
+        if self.state == CLOSED:
+            if not self._gate.closed:
+                self.turn.effects.append(CloseConnection(self.connection_id))
+        elif not self._writes_paused:
+            self._go_on()
+
+    def _send_bytes(self, data: bytes) -> None:
+        self.turn.effects.append(SendBytes(self.connection_id, data))
+        if self._writes_paused:
+            self.unread_bytes += len(data)
+        counters.count_sent(self, len(data))
+
+    def tell_confirms(self) -> None:
+        """Write the confirms that are due on every channel."""
+        if self.confirming:
+            for channel in self.confirming:
+                channel.turn_ended()
+            self.confirming = []
+
+    def writes_paused(self) -> None:
+        self._writes_paused = True
+
+    def writes_resumed(self) -> None:
+        self._writes_paused = False
+        self.unread_bytes = 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """There is room for output: whoever waited for it is next turn's work."""
+        if self._starved and not self._gate.closed:
+            self._wake_consumers()
+        waits = not self.held or self._awaits_answer or self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
+        if not waits and self not in self.turn.inputs:
+            self.turn.inputs.append(self)
+
+    def _update_reading(self) -> None:
+        reading = not self.blocked and not self.held
+        if reading != self.reading:
+            self.reading = reading
+            # the silence while we did not listen was not the client's
+            self.timer.received_at_ms = self.turn.now_ms
+            self.turn.effects.append(ResumeReading(self.connection_id) if reading else PauseReading(self.connection_id))
+
+    def _wake_consumers(self) -> None:
+        self._starved = False
+        channels = list(self.channels.values())
+        # whoever is woken first may take the whole budget, so each time another begins
+        self._woken_first = (self._woken_first + 1) % max(len(channels), 1)
+        for channel in channels[self._woken_first :] + channels[: self._woken_first]:
+            channel.wake_consumers()
+
+    # -- the handshake's milestones
+
+    def awaits_start_ok(self) -> None:
+        self.state = AWAIT_START_OK
+
+    def awaits_tune_ok(self) -> None:
+        self.state = AWAIT_TUNE_OK
+
+    def tuned(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
+        self.channel_max = channel_max
+        self.frame_max = frame_max or FRAME_UNLIMITED
+        self.reader.payload_max = self.frame_max
+        self.timer.heartbeat_ms = heartbeat_s * 1000
+        self.state = AWAIT_OPEN
+
+    def entered(self, vhost: VhostPort) -> None:
+        self.vhost = vhost
+        self.state = RUNNING
+        self.timer.beat()
+        counters.count_connection_opened(self)
+        self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
+
+    def forget_publishings(self) -> None:
+        self.cached_publishes.clear()
+        self.cached_publishes_bytes = 0
+
+    def capable(self, name: str) -> bool:
+        """Whether the client announced a capability."""
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+    # -- queues
+
+    def check_owner(self, queue: QueuePort) -> None:
+        """An exclusive queue is open to the connection that declared it alone."""
+        if queue.owner_id and queue.owner_id != self.connection_id:
+            raise locked_fault(queue)
+
+    # -- alarms
+
+    def block(self) -> None:
+        """This client published while an alarm is on: its socket is left alone until the alarm is over."""
+        self.blocked = True
+        if self.capable("connection.blocked"):
+            self.send(ConnectionBlocked(reason=self.node.alarm))
+        self._update_reading()
+
+    def unblock(self) -> None:
+        self.blocked = False
+        if self.state == RUNNING and self.capable("connection.blocked"):
+            self.send(ConnectionUnblocked())
+        self._update_reading()
+
+    # -- the end
+
+    def fault(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
+        """The client broke the protocol."""
+        self.note("error", "connection.failed", {"code": fault.code, "text": fault.text})
+        self.dismiss(fault, class_id, method_id)
+
+    def dismiss(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
+        """Tell the client why its connection ends, then wait for its close-ok."""
+        self.send(
+            ConnectionClose(
+                reply_code=fault.code,
+                reply_text=fault.reply_text(),
+                blamed_class_id=class_id,
+                blamed_method_id=method_id,
+            )
+        )
+        self.end_channels()
+        self.await_close_ok()
+
+    def await_close_ok(self) -> None:
+        self.state = CLOSING
+        self._listen_again()
+        self.timer.wait(CLOSE_OK_WAIT_MS)
+
+    def distrust(self, reason: str) -> None:
+        """Nothing this client sends is looked at any more; it is cut off after a while."""
+        self.note("warning", "connection.distrusted", {"reason": reason})
+        self.ignore_input()
+
+    def ignore_input(self) -> None:
+        """Nothing the client sends matters any more: it hangs up, or we do after a while."""
+        self.end_channels()
+        self.state = IGNORING
+        self._listen_again()
+        self.timer.wait(SILENT_CLOSE_MS)
+
+    def _listen_again(self) -> None:
+        """Whatever kept its socket unread, its last words and its hanging up are to be heard."""
+        self.blocked = False
+        self.release_input()
+
+    def hang_up(self) -> None:
+        """Close the socket once the output is gone."""
+        self.end_channels()
+        self.state = CLOSED
+        self.timer.end()
+        self.output()
+
+    def lost(self, reason: str) -> None:
+        """The socket is gone."""
+        if self.state == RUNNING:
+            self.note("warning", "connection.lost", {"reason": reason})
+        self.end_channels()
+        self.state = CLOSED
+        self.timer.end()
+        counters.count_connection_lost(self)
+        self._gone = True
+        self._gate.drop()
+
+    def end_channels(self) -> None:
+        """Give back what the channels hold and the exclusive queues."""
+        channels = list(self.channels.values())
+        self.channels = {}
+        counters.count_channels_closed(self, len(channels))
+        # none of them takes what another gives back
+        for channel in channels:
+            channel.stop_consumers()
+        self.confirming = []
+        for channel in channels:
+            channel.close()
+        if self.vhost is not None:
+            self.node.connection_ended(self)
+            self.vhost = None
+
+    # -- time
+
+    def lose_patience(self) -> None:
+        """The handshake, or the end, takes too long."""
+        if self.state < RUNNING:
+            self.note("warning", "handshake.timed_out", {})
+        self.hang_up()
+
+    def send_heartbeat(self) -> None:
+        if self._gate.closed:
+            # what waits is whole frames, and this one promises nothing
+            self._send_bytes(HEARTBEAT_FRAME)
+        else:
+            self.output().write(HEARTBEAT_FRAME)
+
+    def note(self, level: str, name: str, fields: dict[str, object]) -> None:
+        """Something worth a log line."""
+        self._notes.add(level, name, fields)
+        # the end of the turn counts those that were too many
+        self.output()

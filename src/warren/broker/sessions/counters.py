@@ -1,0 +1,283 @@
+"""What one channel published and took, counted where it costs least.
+
+A publish adds one to the tally of its channel and exchange, a delivery or an ack to that of its channel and queue: an
+addition to an object that is at hand. A tally that counted something puts itself on the turn's list, once, and at the
+end of the turn adds what it has to everybody concerned: exchange or queue, channel, virtual host and node. So a busy
+turn pays for that once and not for every message.
+
+How many publishes into a queue there were is not counted at all: its positions tell (`broker.queues.queue`).
+
+Invariant: `published_to` and `taken_from` have what is alive; of exchanges and queues that are no more there are at
+most about as many again.
+
+Not here: the figures (`broker.model.stats`).
+
+What passes through connections, counted: octets, reads and writes, logins, channels that come and go.
+
+A link within the process is nobody's client, and does not count.
+
+Not here: messages (`broker.sessions.counters`), the figures (`broker.model.stats`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.model.ports import QueuePort
+from warren.broker.model.stats import ChannelStats, DeliveryStats, VhostStats
+from warren.broker.model.turn import Turn, TurnCounter
+from warren.broker.routing.exchanges import Exchange
+
+if TYPE_CHECKING:
+    from warren.broker.sessions.channel import Channel
+    from warren.broker.sessions.connection import Connection
+
+
+SWEEP_FROM: Final = 16
+
+
+@final
+class PublishCounter(TurnCounter):
+    """What one channel published to one exchange."""
+
+    def __init__(self, channel: "Channel", exchange: Exchange) -> None:
+        self.exchange: Exchange = exchange
+        self.channel: Channel = channel
+        self._turn: Turn = channel.node.turn
+        self._channel_figures: ChannelStats = channel.stats
+        self._vhost_figures: VhostStats = channel.vhost.stats
+        # in this turn: how many, and into how many queues
+        self.fresh: i64 = 0
+        self.fresh_routed: i64 = 0
+        # in all, up to the end of the last turn
+        self.published: i64 = 0
+        self.confirmed: i64 = 0
+        self.returned_unroutable: i64 = 0
+        self.dropped_unroutable: i64 = 0
+        # published before confirm.select, and refused by a queue: not to be confirmed
+        self.unnumbered: i64 = 0
+        self.refused: i64 = 0
+
+    def begin(self) -> None:
+        """Something is about to be counted for the first time in this turn."""
+        self._turn.counters.append(self)
+
+    def unroutable(self, mandatory: bool) -> None:
+        """A publish found no queue."""
+        if mandatory:
+            self.returned_unroutable += 1
+            self._channel_figures.returned_unroutable += 1
+            self._vhost_figures.returned_unroutable += 1
+            self._turn.stats.returned_unroutable += 1
+        else:
+            self.dropped_unroutable += 1
+            self._channel_figures.dropped_unroutable += 1
+            self._vhost_figures.dropped_unroutable += 1
+            self._turn.stats.dropped_unroutable += 1
+
+    def fold(self) -> None:
+        count: i64 = self.fresh
+        routed: i64 = self.fresh_routed
+        self.fresh = 0
+        self.fresh_routed = 0
+        channel = self.channel
+        exchange = self.exchange
+        self.published += count
+        exchange.published_in += count
+        exchange.published_out += routed
+        self._channel_figures.published += count
+        self._vhost_figures.published += count
+        channel.active_at_ms = self._turn.now_ms
+        node = self._turn.stats
+        node.published += count
+        node.received += count
+        node.routed += routed
+        if channel.confirms.on or channel.transaction is not None:
+            node.received_confirm += count
+
+
+@final
+class DeliveryCounter(DeliveryStats, TurnCounter):
+    """What one channel took from one queue; its own figures are those of this turn."""
+
+    def __init__(self, channel: "Channel", queue: QueuePort) -> None:
+        super().__init__()
+        self.queue: QueuePort = queue
+        # in all, up to the end of the last turn
+        self.total: DeliveryStats = DeliveryStats()
+        # on the turn's list
+        self.due: bool = False
+        self._channel: Channel = channel
+        self._turn: Turn = channel.node.turn
+        self._queue_figures: DeliveryStats = queue.counted
+        self._channel_figures: DeliveryStats = channel.stats
+        self._vhost_figures: DeliveryStats = channel.vhost.stats
+
+    def begin(self) -> None:
+        """Something is about to be counted for the first time in this turn."""
+        self.due = True
+        self._turn.counters.append(self)
+
+    def count_get(self, no_ack: bool, redelivered: bool) -> None:
+        if not self.due:
+            self.begin()
+        if no_ack:
+            self.got_no_ack += 1
+        else:
+            self.got += 1
+        if redelivered:
+            self.redelivered += 1
+
+    def count_empty_get(self) -> None:
+        if not self.due:
+            self.begin()
+        self.got_empty += 1
+
+    def fold(self) -> None:
+        self.due = False
+        turn = self._turn
+        self._channel.active_at_ms = turn.now_ms
+        self.queue.taken_at_ms = turn.now_ms
+        self._fold_deliveries(turn.stats)
+        acked = self.acked
+        if acked != 0:
+            self.acked = 0
+            self.total.acked += acked
+            self._queue_figures.acked += acked
+            self._channel_figures.acked += acked
+            self._vhost_figures.acked += acked
+            turn.stats.acked += acked
+        if self.got != 0 or self.got_no_ack != 0 or self.got_empty != 0 or self.redelivered != 0:
+            self.total.add(self)
+            self._queue_figures.add(self)
+            self._channel_figures.add(self)
+            self._vhost_figures.add(self)
+            turn.stats.add(self)
+            self.clear()
+
+    def _fold_deliveries(self, node_figures: DeliveryStats) -> None:
+        delivered = self.delivered
+        if delivered != 0:
+            self.delivered = 0
+            self.total.delivered += delivered
+            self._queue_figures.delivered += delivered
+            self._channel_figures.delivered += delivered
+            self._vhost_figures.delivered += delivered
+            node_figures.delivered += delivered
+        delivered = self.delivered_no_ack
+        if delivered != 0:
+            self.delivered_no_ack = 0
+            self.total.delivered_no_ack += delivered
+            self._queue_figures.delivered_no_ack += delivered
+            self._channel_figures.delivered_no_ack += delivered
+            self._vhost_figures.delivered_no_ack += delivered
+            node_figures.delivered_no_ack += delivered
+
+
+@final
+class ChannelCounters:
+    """The tallies of one channel."""
+
+    def __init__(self, channel: "Channel") -> None:
+        self.published_to: dict[Exchange, PublishCounter] = {}
+        self.taken_from: dict[QueuePort, DeliveryCounter] = {}
+        self._channel: Channel = channel
+        self._sweep_at: int = SWEEP_FROM
+
+    def of_exchange(self, exchange: Exchange) -> PublishCounter:
+        found = self.published_to.get(exchange)
+        if found is None:
+            self._sweep()
+            found = PublishCounter(self._channel, exchange)
+            self.published_to[exchange] = found
+        return found
+
+    def of_queue(self, queue: QueuePort) -> DeliveryCounter:
+        found = self.taken_from.get(queue)
+        if found is None:
+            self._sweep()
+            found = DeliveryCounter(self._channel, queue)
+            self.taken_from[queue] = found
+        return found
+
+    def confirms_begin(self) -> None:
+        """What was published so far has no number."""
+        for counter in self.published_to.values():
+            counter.unnumbered = counter.published + counter.fresh
+
+    def publishes(self) -> list[PublishCounter]:
+        """The tallies of publishes, with what is confirmed brought up to date.
+
+        Which exchanges the unconfirmed were for is not known: with several, each counts all of them as its own.
+        """
+        confirms = self._channel.confirms
+        if confirms.on:
+            open_count: i64 = confirms.unconfirmed()
+            for counter in self.published_to.values():
+                confirmed: i64 = counter.published - counter.unnumbered - counter.refused - open_count
+                counter.confirmed = max(counter.confirmed, confirmed)
+        return list(self.published_to.values())
+
+    def drop(self) -> None:
+        """The channel is over."""
+        self.published_to = {}
+        self.taken_from = {}
+
+    def _sweep(self) -> None:
+        """Forget what is no more, now and then."""
+        if len(self.published_to) + len(self.taken_from) < self._sweep_at:
+            return
+        self.published_to = {
+            exchange: counter for exchange, counter in self.published_to.items() if not exchange.deleted
+        }
+        self.taken_from = {queue: counter for queue, counter in self.taken_from.items() if not queue.deleted}
+        self._sweep_at = SWEEP_FROM + 2 * (len(self.published_to) + len(self.taken_from))
+
+
+def count_received(connection: "Connection", size_bytes: i64) -> None:
+    """One read of the client's socket."""
+    connection.timer.received_at_ms = connection.turn.now_ms
+    connection.received_reads += 1
+    connection.received_bytes += size_bytes
+    if not connection.opened.internal:
+        connection.turn.stats.received_bytes += size_bytes
+        if connection.vhost is not None:
+            connection.vhost.stats.received_bytes += size_bytes
+
+
+def count_sent(connection: "Connection", size_bytes: i64) -> None:
+    """One write to the client's socket."""
+    connection.timer.sent_at_ms = connection.turn.now_ms
+    connection.sends += 1
+    connection.sent_bytes += size_bytes
+    if not connection.opened.internal:
+        connection.turn.stats.sent_bytes += size_bytes
+        if connection.vhost is not None:
+            connection.vhost.stats.sent_bytes += size_bytes
+
+
+def count_login(connection: "Connection", refused: bool) -> None:
+    if not connection.opened.internal:
+        connection.turn.stats.logins += 1
+        if refused:
+            connection.turn.stats.logins_refused += 1
+
+
+def count_connection_opened(connection: "Connection") -> None:
+    if not connection.opened.internal:
+        connection.turn.stats.connections_created += 1
+
+
+def count_connection_lost(connection: "Connection") -> None:
+    if not connection.opened.internal:
+        connection.turn.stats.connections_closed += 1
+
+
+def count_channel_opened(connection: "Connection") -> None:
+    if not connection.opened.internal:
+        connection.turn.stats.channels_created += 1
+
+
+def count_channels_closed(connection: "Connection", count: i64) -> None:
+    if not connection.opened.internal:
+        connection.turn.stats.channels_closed += count

@@ -1,0 +1,570 @@
+"""exchange.* and queue.*, but for queue.declare: making, binding and deleting what messages travel through.
+
+An answer about something durable leaves when the disk has it, also if another client brought it about. Where others
+must agree first, the method waits, and is handled again from its start once that is decided
+(`broker.sessions.declares`). It waits, too, where only a queue's home knows how many messages there are
+(`broker.sessions.remote_queues`).
+
+What a user may not do is refused before anybody looks whether the thing exists, so that nobody learns of it; only a
+passive declaration, which RabbitMQ allows to everybody, tells.
+
+Not here: queue.declare (`broker.sessions.declares`), the tables themselves (`broker.routing.topology`), who may do what
+(`broker.access.rights`).
+
+queue.declare: finding a queue, or making one.
+
+Declarations of queues that have come directly behind one that others must agree to are agreed upon with it
+(`broker.sessions.declares`). Whoever declares a queue that copies another must be allowed to read that one, if it
+exists or not.
+
+Not here: the other methods of queues (`broker.sessions.declares`), which arguments there are
+(`broker.queues.arguments`).
+
+A method whose effect must be agreed upon before it is answered.
+
+While a wish is not decided, its frame waits at the head of the connection's input, and all that follows waits behind
+it. Once it is decided the frame is handled again from its start. It looks at what there is then: a queue that was to be
+made is there, and is answered for like any that is; if something else changed first, the method may come to another
+end, or wish again. What must not differ the second time is remembered here.
+
+A wish that could not be agreed upon ends its channel, because nobody knows whether it will yet come about.
+
+Not here: agreeing (`broker.metadata.backend`), what is wished for (`broker.sessions.declares`).
+
+What a client has said already behind the method at hand.
+
+Where others must agree, a method waits, and all that follows waits behind it. Clients that do not await each answer
+have often sent more of the same by then. Whoever plans for the method at hand may look at what follows and plan for
+that, too; nothing is answered, or changed in the session, before its own frame is handled.
+
+Only an unbroken row counts: methods of the same kind, on the same channel, whole, one directly after the other. What
+comes between may mean anything.
+
+Not here: what is planned (`broker.sessions.declares`).
+
+Whether exchange.declare of an exchange that exists asks for the one that exists.
+
+Not here: whether a new exchange's arguments are acceptable (`broker.routing.exchange_types`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from warren.broker.access.limits import MAX_QUEUES, UNLIMITED, limit_of
+from warren.broker.access.rights import EXCHANGE, QUEUE
+from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.metadata.transaction import TransactionWaiter, transaction_failed
+from warren.broker.model.equivalence import compare_argument, compare_flag, inequivalent, quoted
+from warren.broker.model.ports import QueuePort
+from warren.broker.model.queue_copies import copy_sources
+from warren.broker.model.remote_queue import RemoteQueuePort, check_removable
+from warren.broker.model.stream_partitions import (
+    PARTITIONS,
+    check_not_a_partition,
+    check_partition_names,
+    partition_arguments,
+    partition_count,
+    partition_names,
+)
+from warren.broker.queues.arguments import STREAM, check_equivalent, type_of, validate_declaration, without_aliases
+from warren.broker.routing.exchange_types import alternate_of, validate_exchange_type
+from warren.broker.routing.exchanges import Exchange
+from warren.broker.sessions import direct_reply, remote_queues
+from warren.broker.sessions.connection import RUNNING
+from warren.broker.sessions.consumers import unsupported
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault, ConnectionFault, ProtocolFault
+from warren.wire.field_tables import Table
+from warren.wire.methods import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+    decode_method,
+)
+
+if TYPE_CHECKING:
+    from warren.broker.sessions.channel import Channel
+
+
+@final
+class PendingDeclare(TransactionWaiter):
+    """What one method of a channel wants."""
+
+    def __init__(self, channel: "Channel") -> None:
+        # it came about as planned
+        self.granted: bool = False
+        # the name that was given to a queue without one
+        self.fresh_name: str = ""
+        # how many messages were in the queue to be deleted
+        self.message_count: int = 0
+        self.refusal: str = ""
+        self._channel: Channel = channel
+
+    def wait(self) -> None:
+        """Handle the frame at hand again once this is decided, and nothing of this connection before."""
+        connection = self._channel.connection
+        self._channel.pending = self
+        connection.reader.step_back()
+        connection.await_answer()
+
+    def agreed(self) -> None:
+        self.granted = True
+        self._go_on()
+        connection = self._channel.connection
+        if connection.state != RUNNING:
+            # its exclusive queues went when it ended, and this may have been to be another
+            self._channel.vhost.delete_queues_of(connection.connection_id)
+
+    def outdated(self) -> None:
+        self._go_on()
+
+    def failed(self, reason: str) -> None:
+        self.refusal = reason
+        self._go_on()
+
+    def _go_on(self) -> None:
+        connection = self._channel.connection
+        # one that ends reads on without waiting for anything
+        if connection.state == RUNNING:
+            connection.turn.inputs.append(connection)
+
+
+def pending_declare_of(channel: "Channel") -> PendingDeclare:
+    """That of the method at hand: the one it waited for, if it is handled again; a fault if that failed."""
+    pending = channel.pending
+    if pending is None:
+        return PendingDeclare(channel)
+    channel.pending = None
+    if pending.refusal:
+        raise transaction_failed(pending.refusal)
+    return pending
+
+
+PIPELINED_DECLARES_MAX: Final = 50
+"""No longer than what is agreed upon at once."""
+
+QUEUE_DECLARE: Final = 50 << 16 | 10
+
+
+def pipelined_declares(channel: "Channel") -> list[QueueDeclare]:
+    """Those directly behind the frame at hand, in their order."""
+    reader = channel.connection.reader
+    found: list[QueueDeclare] = []
+    start: i64 = reader.position
+    while len(found) < PIPELINED_DECLARES_MAX:
+        end: i64 = reader.method_end(start)
+        if end - start < 12 or int(read_i32_be(reader.data, start + 7)) != QUEUE_DECLARE:
+            break
+        try:
+            method = decode_method(reader.data, start + 7, end - 1)
+        except ConnectionFault:
+            break
+        assert isinstance(method, QueueDeclare)
+        found.append(method)
+        start = end
+    return found
+
+
+def check_exchange_equivalent(exchange: Exchange, vhost: str, method: ExchangeDeclare) -> None:
+    """Refuse a redeclare that differs, naming the first difference as RabbitMQ does."""
+    where = f"exchange '{exchange.name}' in vhost '{vhost}'"
+    if exchange.type != method.type:
+        raise inequivalent("type", where, quoted(method.type), quoted(exchange.type))
+    compare_flag("durable", method.durable, exchange.durable, where)
+    compare_flag("auto_delete", method.auto_delete, exchange.auto_delete, where)
+    compare_flag("internal", method.internal, exchange.internal, where)
+    for name in ("alternate-exchange", "x-delayed-type"):
+        compare_argument(name, method.arguments, exchange.arguments, where)
+
+
+RESERVED_PREFIX: Final = "amq."
+
+
+def exchange_declare(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeDeclare)
+    pending = pending_declare_of(channel)
+    name = single_line(method.exchange)
+    if method.passive:
+        _refuse_default(name)
+        exchange = _existing_exchange(channel, name)
+    else:
+        validate_exchange_type(method.type)
+        _refuse_default(name)
+        channel.rights.to_configure(EXCHANGE, name)
+        if not _declare_exchange(channel, name, method, pending):
+            pending.wait()
+            return
+        exchange = channel.vhost.topology.exchanges[name]
+    if not method.nowait:
+        answer(channel, ExchangeDeclareOk(), exchange.durable)
+
+
+def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare, pending: PendingDeclare) -> bool:
+    """Whether it is there."""
+    existing = channel.vhost.topology.exchanges.get(name)
+    if existing is not None:
+        check_exchange_equivalent(existing, channel.vhost.name, method)
+        return True
+    if name.startswith(RESERVED_PREFIX):
+        raise ChannelFault(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    alternate = alternate_of(channel.vhost.name, name, method.arguments)
+    if "alternate-exchange" in method.arguments:
+        channel.rights.to_read(EXCHANGE, name)
+        channel.rights.to_write(EXCHANGE, alternate)
+    return channel.vhost.declare_exchange(
+        name, method.type, method.durable, method.auto_delete, method.internal, method.arguments, pending
+    )
+
+
+def exchange_delete(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeDelete)
+    pending = pending_declare_of(channel)
+    name = single_line(method.exchange)
+    _refuse_default(name)
+    if name.startswith(RESERVED_PREFIX):
+        where = f"'{name}' in vhost '{channel.vhost.name}'"
+        raise ChannelFault(ACCESS_REFUSED, f"deletion of system exchange {where} not allowed")
+    channel.rights.to_configure(EXCHANGE, name)
+    exchange = channel.vhost.topology.exchanges.get(name)
+    if exchange is not None and not pending.granted:
+        if method.if_unused and channel.vhost.topology.bindings_from(exchange):
+            raise ChannelFault(PRECONDITION_FAILED, f"exchange '{name}' in vhost '{channel.vhost.name}' in use")
+        if not channel.vhost.delete_exchange(exchange, pending):
+            pending.wait()
+            return
+    if not method.nowait:
+        answer(channel, ExchangeDeleteOk(), True)
+
+
+def exchange_bind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeBind)
+    pending = pending_declare_of(channel)
+    destination_name, source_name = single_line(method.destination), single_line(method.source)
+    channel.rights.to_write(EXCHANGE, destination_name)
+    _refuse_default(destination_name)
+    _check_source(channel, source_name, method.routing_key)
+    source = _existing_exchange(channel, source_name)
+    destination = _existing_exchange(channel, destination_name)
+    if not channel.vhost.bind(source, destination, method.routing_key, method.arguments, pending):
+        pending.wait()
+        return
+    if not method.nowait:
+        answer(channel, ExchangeBindOk(), source.durable and destination.durable)
+
+
+def exchange_unbind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, ExchangeUnbind)
+    pending = pending_declare_of(channel)
+    channel.rights.to_write(EXCHANGE, method.destination)
+    _refuse_default(method.destination)
+    _check_source(channel, method.source, method.routing_key)
+    exchanges = channel.vhost.topology.exchanges
+    source, destination = exchanges.get(method.source), exchanges.get(method.destination)
+    done = True
+    if source is not None and destination is not None:
+        done = channel.vhost.unbind(source, destination, method.routing_key, method.arguments, pending)
+    if not done:
+        pending.wait()
+    elif not method.nowait:
+        answer(channel, ExchangeUnbindOk(), True)
+
+
+def queue_bind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueBind)
+    pending = pending_declare_of(channel)
+    name = channel.queue_name(single_line(method.queue))
+    exchange_name = single_line(method.exchange)
+    # an empty queue and an empty key both mean the last declared queue
+    key = name if not method.queue and not method.routing_key else method.routing_key
+    channel.rights.to_write(QUEUE, name)
+    _check_source(channel, exchange_name, key)
+    source = _existing_exchange(channel, exchange_name)
+    if channel.vhost.queue(name) is not None:
+        source.matcher.check(key, method.arguments)
+    queue = channel.queue(name)
+    if not channel.vhost.bind(source, queue, key, method.arguments, pending):
+        pending.wait()
+        return
+    if not method.nowait:
+        answer(channel, QueueBindOk(), source.durable and queue.durable)
+
+
+def queue_unbind(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueUnbind)
+    pending = pending_declare_of(channel)
+    name = channel.queue_name(single_line(method.queue))
+    exchange_name = single_line(method.exchange)
+    key = name if not method.queue and not method.routing_key else method.routing_key
+    channel.rights.to_write(QUEUE, name)
+    _check_source(channel, exchange_name, key)
+    vhost = channel.vhost
+    source, queue = vhost.topology.exchanges.get(exchange_name), vhost.queue(name)
+    done = True
+    if source is not None and queue is not None and vhost.topology.is_bound(source, queue, key, method.arguments):
+        channel.connection.check_owner(queue)
+        done = vhost.unbind(source, queue, key, method.arguments, pending)
+    if done:
+        answer(channel, QueueUnbindOk(), True)
+    else:
+        pending.wait()
+
+
+def queue_purge(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueuePurge)
+    name = channel.queue_name(method.queue)
+    channel.rights.to_read(QUEUE, name)
+    queue = channel.queue(name)
+    if type_of(queue.arguments) == STREAM:
+        raise unsupported("queue.purge", queue)
+    count = remote_queues.purged_count(channel, queue)
+    if count >= 0 and not method.nowait:
+        channel.send(QueuePurgeOk(message_count=count))
+        if queue.durable and count:
+            channel.connection.gate()
+
+
+def queue_delete(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueDelete)
+    pending = pending_declare_of(channel)
+    vhost = channel.vhost
+    name = channel.queue_name(single_line(method.queue))
+    channel.rights.to_configure(QUEUE, name)
+    removed_count = remote_queues.removed_count(channel)
+    if removed_count >= 0:
+        pending.granted = True
+        pending.message_count = removed_count
+    queue = None if pending.granted else vhost.queue(name)
+    if queue is not None:
+        channel.connection.check_owner(queue)
+        check_not_a_partition(queue, vhost.topology.queues)
+        if not _may_be_deleted(channel, queue, method):
+            return
+        pending.message_count = queue.ready_count()
+    told = vhost.agrees_at_once()
+    if told:
+        # a consumer on this very channel learns of its cancellation after the answer
+        _send_delete_ok(channel, method, pending)
+    if queue is not None and not _deleted(channel, queue, method, pending):
+        pending.wait()
+        return
+    if not told:
+        _send_delete_ok(channel, method, pending)
+    if not method.nowait:
+        _gate_metadata(channel)
+
+
+def _send_delete_ok(channel: "Channel", method: QueueDelete, pending: PendingDeclare) -> None:
+    if not method.nowait:
+        channel.send(QueueDeleteOk(message_count=pending.message_count))
+
+
+def _may_be_deleted(channel: "Channel", queue: QueuePort, method: QueueDelete) -> bool:
+    """Whether it may be deleted, as things are; a fault if not, False if the frame at hand waits to know."""
+    if not method.if_empty and not method.if_unused:
+        return remote_queues.has_current_counts(channel, queue)
+    if partition_count(queue.arguments):
+        if not remote_queues.has_current_counts(channel, queue):
+            return False
+        check_removable(queue, method.if_empty, method.if_unused)
+        return True
+    if isinstance(queue, RemoteQueuePort):
+        remote_queues.request_removal(channel, queue, method.if_empty, method.if_unused)
+        return False
+    if remote_queues.waits_for_removal(channel, queue):
+        return False
+    check_removable(queue, method.if_empty, method.if_unused)
+    return True
+
+
+def _deleted(channel: "Channel", queue: QueuePort, method: QueueDelete, pending: PendingDeclare) -> bool:
+    """Whether it is done; what was found of it must still be true when it is."""
+    if (method.if_empty or method.if_unused) and not partition_count(queue.arguments):
+        return channel.vhost.delete_checked_queue(queue, pending)
+    return channel.vhost.delete_queue(queue, pending)
+
+
+def answer(channel: "Channel", method: Method, durable: bool) -> None:
+    channel.send(method)
+    if durable:
+        _gate_metadata(channel)
+
+
+def _gate_metadata(channel: "Channel") -> None:
+    if channel.node.metadata_pending():
+        channel.connection.gate()
+
+
+def _check_source(channel: "Channel", name: str, routing_key: str) -> None:
+    """Whether the user may bind to an exchange, and with this key."""
+    _refuse_default(name)
+    channel.rights.to_read(EXCHANGE, name)
+    exchange = channel.vhost.topology.exchanges.get(name)
+    if exchange is not None and exchange.type == "topic":
+        channel.rights.to_read_topic(name, routing_key)
+
+
+def _existing_exchange(channel: "Channel", name: str) -> Exchange:
+    exchange = channel.vhost.topology.exchanges.get(name)
+    if exchange is None:
+        raise ChannelFault(NOT_FOUND, f"no exchange '{name}' in vhost '{channel.vhost.name}'")
+    return exchange
+
+
+def _refuse_default(name: str) -> None:
+    if not name:
+        raise ChannelFault(ACCESS_REFUSED, "operation not permitted on the default exchange")
+
+
+def single_line(name: str) -> str:
+    """RabbitMQ takes line breaks out of names before it looks at them."""
+    return name.replace("\r", "").replace("\n", "")
+
+
+GENERATED_PREFIX: Final = "amq.gen-"
+
+
+def queue_declare(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, QueueDeclare)
+    pending = pending_declare_of(channel)
+    name = single_line(method.queue)
+    if name.startswith(direct_reply.REPLY_TO):
+        _declare_reply_queue(channel, name, method)
+        return
+    if not method.passive:
+        name = _name_to_declare(channel, name, pending)
+        if not _declare_queue(channel, name, method, pending):
+            pending.wait()
+            return
+    queue = _open_queue(channel, name)
+    queue.check_usable()
+    if not remote_queues.has_current_counts(channel, queue):
+        # a name that was made up is to be the same when the frame is handled again
+        channel.pending = pending
+        return
+    if not method.passive:
+        channel.node.turn.stats.queues_declared += 1
+    queue.touch()
+    queue.drain()
+    channel.last_queue = queue.name
+    if not method.nowait:
+        counts = QueueDeclareOk(queue.name, queue.ready_count(), queue.consumer_count())
+        answer(channel, counts, queue.durable)
+
+
+def _open_queue(channel: "Channel", name: str) -> QueuePort:
+    queue = channel.vhost.queue(name)
+    if queue is None:
+        raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    channel.connection.check_owner(queue)
+    return queue
+
+
+def _name_to_declare(channel: "Channel", name: str, pending: PendingDeclare) -> str:
+    if not name:
+        if not pending.fresh_name:
+            pending.fresh_name = channel.node.fresh_name(GENERATED_PREFIX)
+        return pending.fresh_name
+    if name.startswith(RESERVED_PREFIX):
+        raise ChannelFault(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+    return name
+
+
+def _declare_queue(channel: "Channel", name: str, method: QueueDeclare, pending: PendingDeclare) -> bool:
+    """Whether it is there."""
+    channel.rights.to_configure(QUEUE, name)
+    existing = channel.vhost.queue(name)
+    if existing is not None:
+        channel.connection.check_owner(existing)
+        arguments = without_aliases(name, channel.vhost.name, method.arguments)
+        check_equivalent(existing, _is_durable(method), method.exclusive, method.auto_delete, arguments)
+        return _has_all_partitions(channel, existing, pending)
+    new = [_new_queue(channel, name, method, 0)]
+    if not channel.vhost.agrees_at_once():
+        _add_following(channel, new)
+    return channel.vhost.declare_queues(new, pending)
+
+
+def _has_all_partitions(channel: "Channel", existing: QueuePort, pending: PendingDeclare) -> bool:
+    """Whether nothing of it is missing. A partition may be lost with its node."""
+    queues = channel.vhost.topology.queues
+    names = partition_names(existing.name, existing.arguments)
+    if all(name in queues for name in names):
+        return True
+    arguments = partition_arguments(existing.name, existing.arguments)
+    missing = [name for name in names if name not in queues]
+    lost = [QueueDefinition(existing.vhost, name, True, False, False, arguments) for name in missing]
+    return channel.vhost.declare_queues(lost, pending)
+
+
+def _is_durable(method: QueueDeclare) -> bool:
+    """An exclusive queue dies with its connection, so it is never durable."""
+    return method.durable and not method.exclusive
+
+
+def _new_queue(channel: "Channel", name: str, method: QueueDeclare, before: int) -> QueueDefinition:
+    """What is to be made, if it may be; so many are made before it."""
+    vhost, durable, exclusive = channel.vhost.name, _is_durable(method), method.exclusive
+    arguments = without_aliases(name, vhost, method.arguments)
+    _check_new_queue(channel, name, arguments, before)
+    validate_declaration(name, vhost, durable, exclusive, method.auto_delete, arguments)
+    check_partition_names(name, vhost, arguments, channel.vhost.topology.queues)
+    owner_id = channel.connection.connection_id if exclusive else 0
+    return QueueDefinition(vhost, name, durable, exclusive, method.auto_delete, arguments, owner=owner_id)
+
+
+def _add_following(channel: "Channel", row: list[QueueDefinition]) -> None:
+    """Also make the queues whose declarations have come behind this one: up to the first that may end otherwise."""
+    queues = channel.vhost.topology.queues
+    for method in pipelined_declares(channel):
+        name = single_line(method.queue)
+        known = name in queues or name in [queue.name for queue in row] or PARTITIONS in method.arguments
+        if known or method.passive or not name or name.startswith(RESERVED_PREFIX):
+            return
+        try:
+            channel.rights.to_configure(QUEUE, name)
+            row.append(_new_queue(channel, name, method, len(row)))
+        except ProtocolFault:
+            return
+
+
+def _check_new_queue(channel: "Channel", name: str, arguments: Table, before: int) -> None:
+    """Whether there is room for it, and whether its dead letters may go, and its copies come from, where they would."""
+    vhost = channel.vhost
+    limit = limit_of(vhost.limits, MAX_QUEUES)
+    if limit != UNLIMITED and len(vhost.topology.queues) + before + partition_count(arguments) >= limit:
+        reached = f"queue limit in vhost '{vhost.name}' ({limit}) is reached"
+        raise ChannelFault(PRECONDITION_FAILED, f"cannot declare queue '{name}': {reached}")
+    dead_letter_exchange = arguments.get("x-dead-letter-exchange")
+    if isinstance(dead_letter_exchange, str):
+        channel.rights.to_read(QUEUE, name)
+        channel.rights.to_write(EXCHANGE, dead_letter_exchange)
+    for copied in copy_sources(arguments):
+        channel.rights.to_read(QUEUE, copied.name)
+        source = vhost.queue(copied.name)
+        if source is not None:
+            channel.connection.check_owner(source)
+
+
+def _declare_reply_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
+    """A client may ask whether an inbox is still there by declaring it."""
+    if name != direct_reply.REPLY_TO and not direct_reply.is_open(channel.node, name):
+        raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    if not method.nowait:
+        channel.send(QueueDeclareOk(queue=name, message_count=0, consumer_count=1))

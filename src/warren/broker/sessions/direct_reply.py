@@ -1,0 +1,106 @@
+"""Direct reply-to: an inbox without a queue.
+
+A channel that consumes from `amq.rabbitmq.reply-to` gets an inbox with a name nobody can guess. Its publishes with
+that reply-to carry the inbox's name instead; a reply published to the default exchange under that name goes straight
+to the channel, or nowhere if it is gone. The name says at which node the inbox is, so that a reply finds it from any.
+
+Not here: ordinary consumers (`broker.sessions.consumers`).
+"""
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final, final
+
+from warren.broker.model.message import Message
+from warren.broker.routing.exchanges import Exchange
+from warren.broker.sessions.output import DeliveryWriter
+from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.wire.methods import BasicConsume
+
+if TYPE_CHECKING:
+    from warren.broker.sessions.channel import Channel
+    from warren.broker.sessions.ports import NodePort
+
+
+REPLY_TO: Final = "amq.rabbitmq.reply-to"
+REPLY_TO_BYTES: Final = b"amq.rabbitmq.reply-to"
+INBOX_PREFIX: Final = "amq.rabbitmq.reply-to."
+
+
+@final
+class ReplyInbox:
+    """Where the replies to one channel arrive."""
+
+    def __init__(self, name: str, channel: "Channel", consumer_tag: str) -> None:
+        self.name: str = name
+        self.consumer_tag: str = consumer_tag
+        self._channel: Channel = channel
+        self._writer: DeliveryWriter = DeliveryWriter(channel.number, consumer_tag)
+
+    def deliver(self, message: Message) -> None:
+        """Replies have no queue to wait in: a client that reads none of them for long loses some."""
+        channel = self._channel
+        connection = channel.connection
+        if connection.takes_replies():
+            tag = channel.unacked_deliveries.skip()
+            self._writer.write(connection.output(), message, tag, False, connection.frame_max)
+
+
+def is_inbox_key(exchange: Exchange, routing_key: str) -> bool:
+    return exchange.name == "" and routing_key.startswith(INBOX_PREFIX)
+
+
+def deliver_to_inboxes(node: "NodePort", exchange: Exchange, keys: list[str], message: Message) -> list[str]:
+    """Hand a reply to the inboxes among its keys (one that is gone swallows it); the keys that name no inbox."""
+    others: list[str] = []
+    for key in keys:
+        if not is_inbox_key(exchange, key):
+            others.append(key)
+        else:
+            deliver_reply(node, key, message)
+    return others
+
+
+def deliver_reply(node: "NodePort", name: str, message: Message) -> None:
+    """Hand a reply to an inbox, wherever it is."""
+    inbox = node.reply_inboxes.get(name)
+    if inbox is not None:
+        inbox.deliver(message)
+        return
+    home = _home_of(name)
+    if home and home != node.settings.node_name:
+        node.reply_elsewhere(home, name, message)
+
+
+def is_open(node: "NodePort", name: str) -> bool:
+    """Whether there is such an inbox; one at another node is taken to be there, since only that node knows."""
+    return name in node.reply_inboxes or _home_of(name) not in ("", node.settings.node_name)
+
+
+def _home_of(name: str) -> str:
+    """The node whose inbox this is; empty if the name does not say."""
+    part = name[len(INBOX_PREFIX) :].partition(".")[0]
+    try:
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def open_inbox(channel: "Channel", method: BasicConsume, consumer_tag: str) -> None:
+    if not method.no_ack:
+        raise ChannelFault(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+    if channel.inbox is not None:
+        raise ChannelFault(PRECONDITION_FAILED, "reply consumer already set")
+    node = channel.node
+    # two parts and an end as in RabbitMQ's names, which some clients match; the first of them says where
+    home = base64.urlsafe_b64encode(node.settings.node_name.encode()).rstrip(b"=").decode()
+    name = f"{INBOX_PREFIX}{home}.{node.fresh_name('')}{node.fresh_name('')}=="
+    inbox = ReplyInbox(name, channel, consumer_tag)
+    node.reply_inboxes[inbox.name] = inbox
+    channel.inbox = inbox
+
+
+def close_inbox(channel: "Channel") -> None:
+    if channel.inbox is not None:
+        del channel.node.reply_inboxes[channel.inbox.name]
+        channel.inbox = None

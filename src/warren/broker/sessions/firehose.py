@@ -1,0 +1,243 @@
+"""The Firehose: while a virtual host is traced, a copy of every message in it each time that something befalls it.
+
+Copies go to the exchange `amq.rabbitmq.trace`. Their keys say what befell the message, and where:
+
+    publish.EXCHANGE   it is published
+    deliver.QUEUE      it is delivered, or got
+    ack.QUEUE          its delivery is acked; in a transaction, when that is committed
+    reject.QUEUE       its delivery is refused, given back, or taken back for being late
+    dead.QUEUE         it leaves the queue that it died in, on the node that has the queue
+    confirm.QUEUE      every node in sync holds it, on the node that has the master of a mirrored queue
+
+The body is the message's; its properties and what is known of its way stand in the headers, in RabbitMQ's names, types
+and order. Copies are transient, carry no other properties, count nowhere, and are not traced themselves.
+
+Readers of a stream take nothing out of it: what they ack is not copied. Chunks and probes are no messages, and are not
+copied either: a program that reads a stream of copies would never come to its end. Nor is there a copy of what goes
+back to its queue because a channel ends: nobody said anything about it, and it is delivered again.
+
+What it costs while nobody is traced: nothing for a publish, which finds out when it is resolved, one comparison for a
+delivery (`ChannelConsumer.traced`), for a client's ack or refusal of however many deliveries, for a dead letter, and
+for a step of a mirrored queue. While it is on, a copy nobody is bound for is not made.
+
+Where this differs from RabbitMQ: it has `publish.` and `deliver.` alone; a key that would be longer than 255 octets is
+cut, and headers that nest so deep that they could not be a field of a field are left out, rather than breaking whoever
+reads the copy.
+
+Not here: switching it (`broker.vhost`), files of traces.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i64
+
+from warren.broker.model.message import DROPPED, NO_EXPIRATION, Entry, Envelope, Message
+from warren.broker.model.ports import REJECTED, DeadLetter, QueuePort
+from warren.broker.routing.exchanges import Exchange, Recipients
+from warren.broker.routing.topology import Topology
+from warren.broker.sessions.direct_reply import INBOX_PREFIX
+from warren.errors import ConnectionFault
+from warren.wire.field_tables import write_value
+from warren.wire.field_types import TABLE, skip_table
+from warren.wire.property_scan import HEADERS, PropertyScan
+from warren.wire.scalars import patch_size, write_longlong, write_longstr, write_short, write_shortstr
+
+if TYPE_CHECKING:
+    from warren.broker.sessions.channel import Channel
+    from warren.broker.sessions.connection import Connection
+    from warren.broker.sessions.unacked import UnackedDelivery
+
+
+TRACE: Final = "amq.rabbitmq.trace"
+BASIC_CLASS: Final = 60
+KEY_BYTES_MAX: Final = 255
+DEPTH_OF_HEADERS: Final[i64] = 3
+"""The message's headers are a table in the table `properties` in the headers of the copy."""
+
+TraceHeaders = list[tuple[str, object]]
+
+
+def trace_published(channel: "Channel", message: Message, queues: list[QueuePort]) -> None:
+    """A message is about to enter these queues, or none."""
+    facts = _location_headers(channel)
+    facts.append(("routed_queues", _routed(message.envelope, queues)))
+    _trace(channel, message, "publish." + message.envelope.exchange, facts)
+
+
+def _routed(envelope: Envelope, queues: list[QueuePort]) -> list[object]:
+    """The queues' names, sorted. To RabbitMQ's default exchange every key names a queue, whether it exists or not."""
+    names = [queue.name for queue in queues]
+    if envelope.exchange == "":
+        names = [key for key in [envelope.routing_key, *envelope.copy_keys] if not key.startswith(INBOX_PREFIX)]
+    return _sorted(names)
+
+
+def _sorted(names: list[str]) -> list[object]:
+    octets = sorted({name.encode("utf-8", "surrogateescape") for name in names})
+    return [name.decode("utf-8", "surrogateescape") for name in octets]
+
+
+def trace_delivered(channel: "Channel", queue: QueuePort, entry: Entry) -> None:
+    """A message was taken from a queue."""
+    _trace(channel, entry.message, "deliver." + queue.name, _of_delivery(channel, entry))
+
+
+def trace_acked(channel: "Channel", deliveries: list["UnackedDelivery"]) -> None:
+    """A client is about to be done with these."""
+    for delivery in deliveries:
+        if delivery.entry.message is not DROPPED:
+            facts = _of_delivery(channel, delivery.entry)
+            _trace(channel, delivery.entry.message, "ack." + delivery.taker.queue.name, facts)
+
+
+def trace_rejected(channel: "Channel", deliveries: list["UnackedDelivery"], requeue: bool) -> None:
+    """These are about to go back to their queues, or to die there."""
+    for delivery in deliveries:
+        if delivery.entry.message is not DROPPED:
+            facts = _of_delivery(channel, delivery.entry)
+            facts.append(("requeue", 1 if requeue else 0))
+            facts.append(("reason", "requeued" if requeue else "rejected"))
+            _trace(channel, delivery.entry.message, "reject." + delivery.taker.queue.name, facts)
+
+
+def trace_dead_lettered(topology: Topology, node_name: str, letter: DeadLetter, queues: list[QueuePort]) -> None:
+    """A message is about to go on from the queue it died in to these, or to none."""
+    message = letter.entry.message
+    keys: list[object] = [message.envelope.routing_key]
+    keys.extend(message.envelope.copy_keys)
+    if letter.routing_key is not None:
+        keys = [letter.routing_key]
+    facts: TraceHeaders = [
+        ("vhost", letter.queue.vhost),
+        ("reason", letter.reason),
+        ("dead_letter_exchange", letter.exchange),
+        ("dead_letter_routing_keys", keys),
+        ("routed_queues", _sorted([queue.name for queue in queues])),
+    ]
+    _publish(topology, node_name, message, "dead." + letter.queue.name, facts)
+
+
+def trace_committed(
+    topology: Topology, node_name: str, queue: QueuePort, message: Message, epoch: int, nodes: list[str]
+) -> None:
+    """A message is in a mirrored queue: in this epoch, and held by these nodes."""
+    holders: list[object] = list(nodes)
+    facts: TraceHeaders = [("vhost", queue.vhost), ("epoch", epoch), ("nodes", holders)]
+    _publish(topology, node_name, message, "confirm." + queue.name, facts)
+
+
+def _of_delivery(channel: "Channel", entry: Entry) -> TraceHeaders:
+    facts: TraceHeaders = [("redelivered", 1 if entry.redelivered else 0)]
+    facts.extend(_location_headers(channel))
+    return facts
+
+
+def _location_headers(channel: "Channel") -> TraceHeaders:
+    connection = channel.connection
+    return [
+        ("vhost", channel.vhost.name),
+        ("connection", connection_name(connection)),
+        ("channel", int(channel.number)),
+        ("user", connection.user),
+    ]
+
+
+def connection_name(connection: "Connection") -> str:
+    """The name operators know a connection by; one within the process has one that looks like RabbitMQ's."""
+    opened = connection.opened
+    if opened.trusted:
+        return f"<{connection.node.settings.node_name}.{connection.connected_at_ms // 1000}.{opened.connection_id}.0>"
+    return f"{opened.peer_host}:{opened.peer_port} -> {opened.local_host}:{opened.local_port}"
+
+
+def _trace(channel: "Channel", message: Message, key: str, facts: TraceHeaders) -> None:
+    _publish(channel.vhost.topology, channel.node.settings.node_name, message, key, facts)
+
+
+def _publish(topology: Topology, node_name: str, message: Message, key: str, facts: TraceHeaders) -> None:
+    exchange = topology.exchanges.get(TRACE)
+    if exchange is None or not exchange.outgoing or message.envelope.exchange == TRACE:
+        return
+    key = _cut(key)
+    route = topology.route(exchange, key, None)
+    if route.cacheable and not route.queues:
+        return
+    copy = _copy_of(message, exchange, key, node_name, facts)
+    if not route.cacheable:
+        # it is for an exchange that looks at headers
+        route = topology.route(exchange, key, copy)
+    recipients = Recipients(route.queues, route.copies)
+    for queue in recipients.row:
+        queue.uncounted += 1
+        if queue.publish(copy) & REJECTED == 0:
+            recipients.taken_by(queue)
+
+
+def _cut(key: str) -> str:
+    octets = key.encode("utf-8", "surrogateescape")
+    if len(octets) <= KEY_BYTES_MAX:
+        return key
+    return octets[:KEY_BYTES_MAX].decode("utf-8", "surrogateescape")
+
+
+def _copy_of(message: Message, exchange: Exchange, key: str, node_name: str, facts: TraceHeaders) -> Message:
+    envelope = message.envelope
+    keys: list[object] = [envelope.routing_key]
+    keys.extend(envelope.copy_keys)
+    out = BytesWriter()
+    write_short(out, BASIC_CLASS)
+    write_short(out, 0)
+    write_longlong(out, int(message.body_bytes))
+    write_short(out, HEADERS)
+    size_at: i64 = len(out)
+    write_i32_be(out, 0)
+    _write_field(out, "exchange_name", envelope.exchange)
+    _write_field(out, "routing_keys", keys)
+    write_shortstr(out, "properties")
+    out.append(TABLE)
+    _write_properties(out, message)
+    _write_field(out, "node", node_name)
+    for name, value in facts:
+        _write_field(out, name, value)
+    patch_size(out, size_at)
+    copy = message.with_header_payload(out.getvalue())
+    copy.envelope = Envelope(exchange.name, key)
+    copy.persistent = False
+    copy.priority = 0
+    copy.expiration_ms = NO_EXPIRATION
+    return copy
+
+
+def _write_field(out: BytesWriter, name: str, value: object) -> None:
+    write_shortstr(out, name)
+    write_value(out, value)
+
+
+def _write_properties(out: BytesWriter, message: Message) -> None:
+    """The properties that are there, the last one first; headers keep the types they came with."""
+    size_at: i64 = len(out)
+    write_i32_be(out, 0)
+    for name, value in reversed(message.properties().fields()):
+        if value is None:
+            continue
+        if name == "headers":
+            _write_headers(out, message.header_payload())
+        elif isinstance(value, int):
+            # RabbitMQ has 32 signed bits for it, a timestamp's 64 included
+            _write_field(out, name, (value & 0xFFFFFFFF ^ 0x80000000) - 0x80000000)
+        else:
+            _write_field(out, name, value)
+    patch_size(out, size_at)
+
+
+def _write_headers(out: BytesWriter, payload: bytes) -> None:
+    scan = PropertyScan()
+    scan.scan(payload, 0, len(payload))
+    try:
+        skip_table(payload, scan.headers_start, scan.headers_end, DEPTH_OF_HEADERS)
+    except ConnectionFault:
+        return
+    write_shortstr(out, "headers")
+    out.append(TABLE)
+    write_longstr(out, payload[scan.headers_start : scan.headers_end])

@@ -1,0 +1,196 @@
+"""From the protocol header to connection.open-ok.
+
+    client                       server
+    AMQP 0 0 9 1          ->
+                          <-     start (properties, mechanisms)
+    start-ok (SASL)       ->
+                          <-     tune (limits)
+    tune-ok               ->
+    open (vhost)          ->
+                          <-     open-ok
+
+A client that errs before tune-ok is not trusted with an answer: it is left waiting for three seconds and then cut
+off, as RabbitMQ does, so that guessing passwords is slow. A refused login is answered if the client says it understands
+that. Until a login is decided, which may take a while, what follows it waits unread.
+
+Not here: who may log in (`broker.access`), the frames (`broker.sessions.input`).
+"""
+
+from typing import Final, final
+
+from warren.broker.sessions import counters
+from warren.broker.sessions.connection import AWAIT_START_OK, Connection
+from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
+from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, ConnectionFault, Distrusted
+from warren.wire.field_tables import Table, decode_table
+from warren.wire.frames import FRAME_MIN
+from warren.wire.methods import (
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+
+# the header of 0-9-1, and that of 0-9, which RabbitMQ answers alike
+HEADERS: Final = (b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09")
+
+COMPATIBLE_VERSION: Final = "3.10.8"
+"""The RabbitMQ whose behaviour this node has, for clients that look."""
+
+NO_USER: Final = "none"
+"""The user of what the node does by itself, in RabbitMQ's word."""
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+def start(connection: Connection) -> None:
+    capabilities: Table = dict.fromkeys(CAPABILITIES, True)
+    properties: Table = {
+        "capabilities": capabilities,
+        "cluster_name": connection.node.cluster_name(),
+        "copyright": "Copyright the Warren authors.",
+        "information": "Licensed under the Apache License 2.0.",
+        "platform": "Python",
+        "product": "Warren",
+        "version": COMPATIBLE_VERSION,
+    }
+    mechanisms = " ".join(offered_mechanisms(connection)).encode()
+    connection.send(ConnectionStart(server_properties=properties, mechanisms=mechanisms))
+
+
+def offered_mechanisms(connection: Connection) -> list[str]:
+    if connection.opened.trusted:
+        return ["EXTERNAL"]
+    offered = connection.node.settings.auth_mechanisms
+    return [name for name in offered if name != "EXTERNAL" or connection.opened.tls]
+
+
+def start_ok(connection: Connection, method: Method) -> None:
+    if not isinstance(method, ConnectionStartOk):
+        raise Distrusted(f"{method.name} instead of connection.start-ok")
+    connection.client_properties = method.client_properties
+    if method.mechanism not in offered_mechanisms(connection):
+        raise Distrusted(f"unknown authentication mechanism '{method.mechanism}'")
+    attempt = login_attempt_of(connection, method.mechanism, method.response)
+    login = HandshakeLogin(connection, method.mechanism, attempt.user)
+    connection.node.log_in(attempt, login)
+    if not login.decided:
+        connection.await_answer()
+
+
+@final
+class HandshakeLogin(LoginWaiter):
+    """A client that waits to be let in; it may be gone when that is decided."""
+
+    def __init__(self, connection: Connection, mechanism: str, user: str) -> None:
+        self.decided: bool = False
+        self._connection: Connection = connection
+        self._mechanism: str = mechanism
+        self._user: str = user
+
+    def still_waits(self) -> bool:
+        return self._connection.state == AWAIT_START_OK
+
+    def login_decided(self, refusal: str) -> None:
+        self.decided = True
+        connection = self._connection
+        if not self.still_waits():
+            return
+        counters.count_login(connection, refusal != "")
+        if refusal:
+            _refuse_login(connection, self._mechanism, refusal)
+        else:
+            connection.mechanism = self._mechanism
+            _welcome(connection, self._user)
+        if connection.held:
+            connection.turn.inputs.append(connection)
+
+
+def _welcome(connection: Connection, user: str) -> None:
+    connection.user = NO_USER if connection.opened.by_the_node else user
+    settings = connection.node.settings
+    connection.send(
+        ConnectionTune(channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s)
+    )
+    connection.awaits_tune_ok()
+
+
+def login_attempt_of(connection: Connection, mechanism: str, response: bytes) -> LoginAttempt:
+    """Who the client says it is, in the words of its mechanism."""
+    opened = connection.opened
+    if opened.trusted:
+        return LoginAttempt(opened.trusted_user, "", opened.peer_host, "", True, True)
+    if mechanism == "EXTERNAL":
+        return LoginAttempt(opened.certificate_name, "", opened.peer_host, opened.certificate_name, True)
+    user, password = _plain(response) if mechanism == "PLAIN" else _amqplain(response)
+    return LoginAttempt(user, password, opened.peer_host, opened.certificate_name, False)
+
+
+def _plain(response: bytes) -> tuple[str, str]:
+    parts = response.split(b"\0")
+    if len(parts) != 3 or parts[0]:
+        raise Distrusted("a PLAIN response that is not NUL user NUL password")
+    return parts[1].decode("utf-8", "surrogateescape"), parts[2].decode("utf-8", "surrogateescape")
+
+
+def _amqplain(response: bytes) -> tuple[str, str]:
+    # a malformed table is a fault, and a fault at this stage is distrust
+    table = decode_table(response, 0, len(response))
+    login, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(login, str) or not isinstance(password, str):
+        raise Distrusted("an AMQPLAIN response without LOGIN and PASSWORD")
+    return login, password
+
+
+def _refuse_login(connection: Connection, mechanism: str, refusal: str) -> None:
+    if not connection.capable("authentication_failure_close"):
+        connection.distrust(refusal)
+        return
+    connection.note("warning", "login.refused", {"mechanism": mechanism, "reason": refusal})
+    text = (
+        f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}. "
+        "For details see the broker logfile."
+    )
+    connection.send(ConnectionClose(reply_code=ACCESS_REFUSED, reply_text=text))
+    connection.await_close_ok()
+
+
+def tune_ok(connection: Connection, method: Method) -> None:
+    if not isinstance(method, ConnectionTuneOk):
+        raise Distrusted(f"{method.name} instead of connection.tune-ok")
+    settings = connection.node.settings
+    _check_limit("channel_max", method.channel_max, 1, settings.channel_max)
+    _check_limit("frame_max", method.frame_max, FRAME_MIN, settings.frame_max)
+    connection.tuned(channel_max=method.channel_max or 65535, frame_max=method.frame_max, heartbeat_s=method.heartbeat)
+
+
+def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
+    """A limit of 0 on our side allows anything, one on theirs asks for no limit."""
+    if highest and (value == 0 or value > highest):
+        raise Distrusted(f"negotiated {name} = {value} is higher than the maximum allowed value ({highest})")
+    if value and value < lowest:
+        raise Distrusted(f"negotiated {name} = {value} is lower than the minimum allowed value ({lowest})")
+
+
+def open_vhost(connection: Connection, method: Method) -> None:
+    if not isinstance(method, ConnectionOpen):
+        raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
+    vhost = connection.node.enter(connection, method.virtual_host)
+    connection.rights = connection.node.rights(connection.user, vhost.name)
+    connection.rights.unlimited = connection.opened.by_the_node
+    connection.entered(vhost)
+    connection.send(ConnectionOpenOk())

@@ -1,0 +1,564 @@
+"""The road of a publish from its frames to its queues.
+
+A publisher sends the same `basic.publish` frame again and again, so what it means (exchange, key, route) is
+remembered under the frame's own bytes, per connection, and looked at again only when the topology changed. Content
+that arrived whole is sliced once; properties are scanned without being decoded, and only messages that carry
+something the broker acts on (headers, expiration, user-id, reply-to) take the longer road.
+
+Not here: assembling content that came in pieces (`broker.sessions.publishes`), the route itself (`routing`), confirms
+(`broker.sessions.confirms`).
+
+The properties of a message that the broker itself acts on.
+
+Delivery mode, priority and expiration become facts of the message; user-id is checked; CC and BCC name further
+routing keys, and BCC is taken out; a reply-to of `amq.rabbitmq.reply-to` becomes the publisher's own inbox; who
+publishes it, and as which one, is noted.
+Everything else stays as it came, byte for byte.
+
+Not here: the scan itself (`wire.properties`), dead-letter headers (`broker.dead_letters`).
+
+Content that arrives in pieces: a header frame, then body frames until the announced size is there.
+
+Not here: content that arrived whole in one read, which is the ordinary case (`wire.frames.FrameReader.take_content`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from librt.strings import BytesWriter, read_i64_be
+from mypy_extensions import i64
+
+from warren.broker.access.rights import EXCHANGE, Rights
+from warren.broker.model.deduplication import NO_IDENTITY, PUBLISHER, PUBLISHING_ID, identity_in, is_text_or_number
+from warren.broker.model.message import Envelope, Message
+from warren.broker.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
+from warren.broker.model.turn import Turn
+from warren.broker.routing.exchanges import Exchange, Recipients, Route
+from warren.broker.routing.topology import Topology
+from warren.broker.sessions import direct_reply, firehose, remote_queues
+from warren.broker.sessions.counters import PublishCounter
+from warren.broker.sessions.output import write_message
+from warren.errors import (
+    ACCESS_REFUSED,
+    FRAME_ERROR,
+    NO_ROUTE,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    REPLY_NAMES,
+    UNEXPECTED_FRAME,
+    ChannelFault,
+    ConnectionFault,
+)
+from warren.wire.field_tables import decode_table
+from warren.wire.frames import FRAME_OVERHEAD
+from warren.wire.methods import BasicPublish, BasicReturn, decode_method
+from warren.wire.properties import edit_headers, find_header
+from warren.wire.property_scan import PropertyScan
+
+if TYPE_CHECKING:
+    from warren.broker.sessions.channel import Channel
+
+
+DELIVERY_MODE: Final[i64] = 0x1000
+EXPIRATION: Final[i64] = 0x0100
+
+EXPIRATION_MAX_MS: Final = 315_360_000_000
+"""Ten years: RabbitMQ's bound on any time to live."""
+
+TYPE_NAMES: Final[dict[str, str]] = {
+    "t": "bool",
+    "b": "byte",
+    "B": "unsignedbyte",
+    "s": "short",
+    "u": "unsignedshort",
+    "I": "signedint",
+    "i": "unsignedint",
+    "l": "long",
+    "f": "float",
+    "d": "double",
+    "D": "decimal",
+    "S": "longstr",
+    "A": "array",
+    "T": "timestamp",
+    "F": "table",
+    "V": "void",
+    "x": "binary",
+}
+
+
+def check_sender(channel: "Channel", data: bytes, scan: PropertyScan) -> None:
+    """What the publisher says of itself: where it awaits a reply, and who it is."""
+    if _asks_direct_reply(data, scan) and channel.inbox is None:
+        raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
+    if scan.user_id_end:
+        _check_user_id(channel, data[scan.user_id_start : scan.user_id_end].decode("utf-8", "surrogateescape"))
+    if scan.flags & EXPIRATION:
+        _expiration_ms(data[scan.expiration_start : scan.expiration_end])
+
+
+def with_properties_applied(
+    channel: "Channel", message: Message, data: bytes, start: i64, end: i64, scan: PropertyScan
+) -> Message:
+    """The message with its special properties acted on; a new one if its content had to change."""
+    if scan.flags & EXPIRATION:
+        message.expiration_ms = _expiration_ms(data[scan.expiration_start : scan.expiration_end])
+    if scan.flags & DELIVERY_MODE:
+        if scan.delivery_mode != 1 and scan.delivery_mode != 2:
+            raise _invalid_message(f"{{delivery_mode_unknown,{scan.delivery_mode}}}")
+        message.persistent = scan.delivery_mode == 2
+    if scan.priority > 0:
+        message.priority = scan.priority
+    identified = scan.headers_end != 0 and _has_identity(data, scan)
+    blind = scan.headers_end != 0 and find_header(data, scan.headers_start, scan.headers_end, b"BCC") >= 0
+    asks_reply = _asks_direct_reply(data, scan)
+    if not blind and not asks_reply:
+        message.identified = identified
+        return message
+    payload = data[start:end]
+    if blind:
+        payload = edit_headers(payload, ["BCC"], {})
+    if asks_reply:
+        payload = _with_inbox(channel, payload)
+    message = message.with_header_payload(payload)
+    message.identified = identified
+    return message
+
+
+def cc_keys(data: bytes, scan: PropertyScan) -> list[str]:
+    """The routing keys CC and BCC add."""
+    if not scan.headers_end:
+        return []
+    return _keys_in(data, scan, b"CC") + _keys_in(data, scan, b"BCC")
+
+
+def _has_identity(data: bytes, scan: PropertyScan) -> bool:
+    """Whether both headers are there that tell a repeated publish; a fault if one of them cannot be understood."""
+    publisher_at = find_header(data, scan.headers_start, scan.headers_end, PUBLISHER)
+    if publisher_at < 0:
+        return False
+    id_at = find_header(data, scan.headers_start, scan.headers_end, PUBLISHING_ID)
+    if id_at < 0:
+        return False
+    for at, name in ((publisher_at, PUBLISHER), (id_at, PUBLISHING_ID)):
+        if not is_text_or_number(data[at]):
+            raise _unacceptable_type(data, at, name)
+    return identity_in(data, scan.headers_start, scan.headers_end) != NO_IDENTITY
+
+
+def _check_user_id(channel: "Channel", claimed: str) -> None:
+    user = channel.connection.user
+    if claimed != user and not channel.rights.to_impersonate():
+        raise ChannelFault(
+            PRECONDITION_FAILED, f"user_id property set to '{claimed}' but authenticated user was '{user}'"
+        )
+
+
+def _expiration_ms(raw: bytes) -> int:
+    text = raw.decode("utf-8", "replace")
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    length = 0
+    while length < len(digits) and digits[length] in "0123456789":
+        length += 1
+    if length == 0:
+        raise _invalid_expiration(text, "no_integer")
+    if length < len(digits):
+        raise _invalid_expiration(text, f'{{leftover_string,"{digits[length:]}"}}')
+    value = int(digits) if text[:1] != "-" else -int(digits)
+    if value < 0:
+        raise _invalid_expiration(text, f"{{value_negative,{value}}}")
+    if value > EXPIRATION_MAX_MS:
+        raise _invalid_expiration(text, f"{{value_too_large,{value}}}")
+    return value
+
+
+def _keys_in(data: bytes, scan: PropertyScan, name: bytes) -> list[str]:
+    at = find_header(data, scan.headers_start, scan.headers_end, name)
+    if at < 0:
+        return []
+    if chr(data[at]) != "A":
+        raise _unacceptable_type(data, at, name)
+    values = decode_table(data, scan.headers_start, scan.headers_end)[name.decode()]
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _asks_direct_reply(data: bytes, scan: PropertyScan) -> bool:
+    if scan.reply_to_end - scan.reply_to_start != len(direct_reply.REPLY_TO_BYTES):
+        return False
+    return data[scan.reply_to_start : scan.reply_to_end] == direct_reply.REPLY_TO_BYTES
+
+
+def _with_inbox(channel: "Channel", payload: bytes) -> bytes:
+    """The header payload with reply-to naming the inbox of this channel's direct-reply consumer."""
+    inbox = channel.inbox
+    assert inbox is not None, "check_sender saw it"
+    scan = PropertyScan()
+    scan.scan(payload, 0, len(payload))
+    name = inbox.name.encode()
+    return payload[: scan.reply_to_start - 1] + bytes([len(name)]) + name + payload[scan.reply_to_end :]
+
+
+def _invalid_expiration(text: str, reason: str) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, f"invalid expiration '{text}': {reason}")
+
+
+def _unacceptable_type(data: bytes, at: i64, name: bytes) -> ChannelFault:
+    kind = chr(data[at])
+    found = TYPE_NAMES.get(kind, kind)
+    return _invalid_message(f'{{unacceptable_type_in_header,"{name.decode()}",{found}}}')
+
+
+def _invalid_message(reason: str) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, f"invalid message: {reason}")
+
+
+PUBLISH_CACHE_BYTES_MAX: Final = 1024 * 1024
+CACHED_PUBLISH_BYTES: Final = 600
+UNROUTED: Final[i64] = -1
+DELIVERY_MODE_ONLY: Final[i64] = 0x1000
+PERSISTENT: Final[i64] = 2
+
+
+@final
+class CachedPublish:
+    """What one basic.publish frame means."""
+
+    def __init__(self, method: BasicPublish) -> None:
+        self.envelope: Envelope = Envelope(method.exchange, method.routing_key)
+        self.mandatory: bool = method.mandatory
+        self.exchange: Exchange | None = None
+        self.queues: list[QueuePort] = []
+        # the topology version `queues` was true for
+        self.version: i64 = UNROUTED
+        # whether `queues` depends on exchange and key alone, and has no copies
+        self.fixed: bool = False
+        # the same with copies
+        self.copied: Route | None = None
+        self.counter: PublishCounter | None = None
+
+
+@final
+class RoutedPublish:
+    """A publish whose queues are known; in a transaction it waits in this form."""
+
+    def __init__(
+        self,
+        message: Message,
+        route: Route,
+        mandatory: bool,
+        counter: PublishCounter,
+    ) -> None:
+        self.message = message
+        self.route = route
+        # all that were given it, copies included; those it was routed to until then
+        self.queues: list[QueuePort] = route.queues
+        self.delayed: list[Exchange] = route.delayed
+        self.mandatory = mandatory
+        self.counter = counter
+
+
+def cached_publish_of(channel: "Channel", frame: bytes) -> CachedPublish:
+    """What this basic.publish frame means, decoded once."""
+    remembered = channel.connection.cached_publishes
+    found = remembered.get(frame)
+    if found is not None:
+        return found
+    method = decode_method(frame, 7, len(frame) - 1)
+    assert isinstance(method, BasicPublish)
+    if method.immediate:
+        raise ConnectionFault(NOT_IMPLEMENTED, "immediate=true")
+    connection = channel.connection
+    connection.cached_publishes_bytes += len(frame) * 4 + CACHED_PUBLISH_BYTES
+    if connection.cached_publishes_bytes > PUBLISH_CACHE_BYTES_MAX:
+        remembered.clear()
+        connection.cached_publishes_bytes = 0
+    made = CachedPublish(method)
+    remembered[frame] = made
+    return made
+
+
+def accept_publish(
+    channel: "Channel",
+    publishing: CachedPublish,
+    data: bytes,
+    header_start: i64,
+    header_end: i64,
+    message: Message,
+) -> None:
+    """A publish is complete; `data[header_start:header_end]` is the payload of its content header."""
+    topology = channel.vhost.topology
+    if publishing.version != topology.version:
+        route_publish(publishing, topology, channel.vhost.name, channel.rights)
+        assert publishing.exchange is not None
+        publishing.counter = channel.counters.of_exchange(publishing.exchange)
+        if channel.vhost.tracing:
+            # the longer road makes the copies
+            publishing.fixed = False
+    if message.body_bytes > channel.connection.message_bytes_max:
+        raise body_too_large(message.body_bytes, channel.connection.message_bytes_max)
+    # the property flags are the last two of these eight octets
+    flags: i64 = read_i64_be(data, header_start + 6) & 0xFFFF
+    properties_bytes: i64 = header_end - header_start - 14
+    if flags == DELIVERY_MODE_ONLY and properties_bytes == 1 and data[header_start + 14] == PERSISTENT:
+        message.persistent = True
+    elif flags != 0 or properties_bytes != 0:
+        scan = channel.connection.scan
+        scan.scan(data, header_start, header_end)
+        check_sender(channel, data, scan)
+        extra_keys = cc_keys(data, scan)
+        message = with_properties_applied(channel, message, data, header_start, header_end, scan)
+        if extra_keys:
+            _publish_routed(channel, publishing, message, extra_keys)
+            return
+    if publishing.fixed and channel.transaction is None:
+        _enqueue(channel, message, publishing)
+    else:
+        _publish_routed(channel, publishing, message, [])
+
+
+def route_publish(publishing: CachedPublish, topology: Topology, vhost: str, rights: Rights) -> None:
+    """Find the exchange and, where it depends on the key alone, the queues; a fault if the user may not."""
+    envelope = publishing.envelope
+    rights.to_write(EXCHANGE, envelope.exchange)
+    exchange = topology.exchanges.get(envelope.exchange)
+    if exchange is None:
+        raise ChannelFault(NOT_FOUND, f"no exchange '{envelope.exchange}' in vhost '{vhost}'")
+    if exchange.internal:
+        raise ChannelFault(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost}'")
+    if exchange.type == "topic":
+        rights.to_write_topic(exchange.name, envelope.routing_key)
+    publishing.exchange = exchange
+    publishing.fixed = False
+    publishing.copied = None
+    if not direct_reply.is_inbox_key(exchange, envelope.routing_key):
+        route = topology.route(exchange, envelope.routing_key, None) if exchange.cacheable else None
+        if route is not None and route.cacheable and not route.delayed:
+            publishing.queues = route.queues
+            publishing.fixed = route.copies is None
+            publishing.copied = None if route.copies is None else route
+    publishing.version = topology.version
+
+
+def publish_routed(channel: "Channel", publish: RoutedPublish) -> i64:
+    """Put a routed message into its queues and their copies; what they say, together."""
+    outcome: i64 = SETTLED
+    for exchange in publish.delayed:
+        outcome |= channel.vhost.delay(exchange, publish.message)
+    routed: i64 = 0
+    recipients = Recipients(publish.route.queues, publish.route.copies)
+    for queue in recipients.row:
+        # while a transaction was open its queues may have gone
+        if not queue.deleted or queue.answers_later():
+            routed += 1
+            said = queue.publish(publish.message)
+            outcome |= said
+            if said & REJECTED == 0:
+                recipients.taken_by(queue)
+    publish.queues = recipients.row
+    _count(publish.counter, routed)
+    if routed == 0 and not publish.delayed:
+        publish.counter.unroutable(publish.mandatory)
+        if publish.mandatory:
+            _return_to_publisher(channel, publish.message)
+        if channel.node.may_be_behind():
+            # there may be a queue for it by now
+            outcome |= REJECTED
+    elif outcome & UNREACHABLE and not publish.delayed:
+        _handle_unreachable(channel, publish.message, publish.route.queues, publish.mandatory, publish.counter)
+    return outcome
+
+
+def _enqueue(channel: "Channel", message: Message, publishing: CachedPublish) -> None:
+    """The ordinary road: no transaction, the queues known beforehand."""
+    outcome: i64 = SETTLED
+    queues = publishing.queues
+    counter = publishing.counter
+    assert counter is not None
+    _count(counter, len(queues))
+    for queue in queues:
+        outcome |= queue.publish(message)
+    if not queues:
+        _handle_unroutable(channel, message, publishing.mandatory, counter)
+    elif outcome >= AWAITED:
+        if outcome & UNREACHABLE:
+            _handle_unreachable(channel, message, queues, publishing.mandatory, counter)
+        _published_elsewhere(channel, queues, outcome, counter)
+    elif channel.confirms.on:
+        _confirm(channel, outcome, counter)
+
+
+def _count(counter: PublishCounter, routed: i64) -> None:
+    if counter.fresh == 0:
+        counter.begin()
+    counter.fresh += 1
+    counter.fresh_routed += routed
+
+
+def _publish_routed(channel: "Channel", publishing: CachedPublish, message: Message, extra_keys: list[str]) -> None:
+    """The road of messages whose queues are not known beforehand, or have copies; CC and BCC name further keys."""
+    exchange, counter = publishing.exchange, publishing.counter
+    assert exchange is not None
+    assert counter is not None
+    route = publishing.copied
+    if route is None or extra_keys:
+        keys = [publishing.envelope.routing_key]
+        if extra_keys:
+            message.envelope = Envelope(publishing.envelope.exchange, publishing.envelope.routing_key, extra_keys)
+            keys.extend(extra_keys)
+        keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
+        route = channel.vhost.topology.route_keys(exchange, keys, message)
+    if channel.vhost.tracing:
+        firehose.trace_published(channel, message, route.queues)
+    _enqueue_in_all(channel, RoutedPublish(message, route, publishing.mandatory, counter))
+
+
+def _enqueue_in_all(channel: "Channel", publish: RoutedPublish) -> None:
+    if channel.transaction is not None:
+        channel.transaction.publish(publish)
+        return
+    if not publish.queues and not publish.delayed:
+        _count(publish.counter, 0)
+        _handle_unroutable(channel, publish.message, publish.mandatory, publish.counter)
+        return
+    outcome = publish_routed(channel, publish)
+    if outcome >= AWAITED:
+        _published_elsewhere(channel, publish.queues, outcome, publish.counter)
+    elif channel.confirms.on:
+        _confirm(channel, outcome, publish.counter)
+
+
+def _confirm(channel: "Channel", outcome: i64, counter: PublishCounter) -> None:
+    if outcome == PENDING:
+        channel.await_batch()
+        channel.confirms.pending()
+        return
+    if outcome == SETTLED:
+        channel.confirms.settled()
+    else:
+        counter.refused += 1
+        channel.confirms.rejected()
+    channel.await_telling()
+
+
+def _handle_unreachable(
+    channel: "Channel", message: Message, queues: list[QueuePort], mandatory: bool, counter: PublishCounter
+) -> None:
+    """Return a mandatory message if none of its queues can be given it now."""
+    if not remote_queues.any_accepts(queues):
+        counter.unroutable(mandatory)
+        if mandatory:
+            _return_to_publisher(channel, message)
+
+
+def _published_elsewhere(channel: "Channel", queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
+    """Some of its queues live on other nodes."""
+    remote_queues.hold_if_links_full(channel.connection, queues, outcome)
+    if not channel.confirms.on:
+        return
+    if outcome & REJECTED:
+        _confirm(channel, REJECTED, counter)
+    else:
+        remote_queues.await_home_nodes(channel, queues, outcome, counter)
+
+
+def _handle_unroutable(channel: "Channel", message: Message, mandatory: bool, counter: PublishCounter) -> None:
+    """Return it if it is mandatory, and confirm it at once: clients pair each return with the ack that follows."""
+    counter.unroutable(mandatory)
+    if mandatory and channel.confirms.undecided():
+        # its ack is a single one: those that are due anyway must not come between
+        channel.tell_confirms()
+    if mandatory:
+        _return_to_publisher(channel, message)
+    if channel.confirms.on:
+        if channel.node.may_be_behind():
+            # there may be a queue for it by now
+            channel.confirms.rejected()
+        else:
+            channel.confirms.settled()
+        channel.tell_confirms()
+
+
+def _return_to_publisher(channel: "Channel", message: Message) -> None:
+    """A mandatory message found no queue: it returns to its publisher, ahead of its confirm."""
+    envelope = message.envelope
+    channel.send(
+        BasicReturn(
+            reply_code=NO_ROUTE,
+            reply_text=REPLY_NAMES[NO_ROUTE],
+            exchange=envelope.exchange,
+            routing_key=envelope.routing_key,
+        )
+    )
+    write_message(channel.connection.output(), message, channel.number, channel.connection.frame_max)
+
+
+def body_too_large(body_bytes: i64, limit: i64) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, f"message size {body_bytes} is larger than configured max size {limit}")
+
+
+@final
+class IncomingContent:
+    """A publish whose content is on its way. What it holds meanwhile counts as held by the node."""
+
+    def __init__(self, publishing: CachedPublish, message_bytes_max: i64, turn: Turn) -> None:
+        self.publishing: CachedPublish = publishing
+        self.has_header: bool = False
+        self.body_bytes: i64 = 0
+        self.frame_bytes_max: i64 = 0
+        self.header_frame: bytes = b""
+        self._message_bytes_max: i64 = message_bytes_max
+        self._turn: Turn = turn
+        self._missing_bytes: i64 = 0
+        self._frames: BytesWriter = BytesWriter()
+
+    def add_header(self, frame: bytes) -> None:
+        """The size it announces is judged here: nothing beyond the limit is ever kept."""
+        if self.has_header:
+            raise self.interrupted()
+        scan = PropertyScan()
+        scan.scan(frame, 7, len(frame) - 1)
+        if scan.class_id != 60:
+            raise ConnectionFault(
+                UNEXPECTED_FRAME,
+                f"expected content header for class 60, got one for class {scan.class_id} instead",
+            )
+        if scan.body_bytes > self._message_bytes_max:
+            raise body_too_large(scan.body_bytes, self._message_bytes_max)
+        self.has_header = True
+        self.header_frame = frame
+        self.body_bytes = scan.body_bytes
+        self._missing_bytes = scan.body_bytes
+        self._keep(frame)
+
+    def add_body(self, frame: bytes) -> None:
+        if not self.has_header:
+            raise self.interrupted()
+        size: i64 = len(frame)
+        if size == FRAME_OVERHEAD:
+            return
+        if size - FRAME_OVERHEAD > self._missing_bytes:
+            raise ConnectionFault(FRAME_ERROR, "content body is longer than its header announced")
+        self._missing_bytes -= size - FRAME_OVERHEAD
+        self.frame_bytes_max = max(self.frame_bytes_max, size)
+        self._keep(frame)
+
+    def interrupted(self) -> ConnectionFault:
+        """Some other frame came where content was due."""
+        if self.has_header:
+            return ConnectionFault(UNEXPECTED_FRAME, "expected content body, got non content body frame instead")
+        return ConnectionFault(
+            UNEXPECTED_FRAME, "expected content header for class 60, got non content header frame instead"
+        )
+
+    def complete(self) -> bool:
+        return self.has_header and self._missing_bytes == 0
+
+    def release(self) -> bytes:
+        """Header and body frames as one slice, held here no longer."""
+        self._turn.held_bytes -= len(self._frames)
+        frames = self._frames.getvalue()
+        self._frames = BytesWriter()
+        return frames
+
+    def _keep(self, frame: bytes) -> None:
+        self._frames.write(frame)
+        self._turn.held_bytes += len(frame)

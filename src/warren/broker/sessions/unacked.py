@@ -1,0 +1,400 @@
+"""The unacked deliveries of one channel.
+
+Delivery tags grow by one, so the ledger is a list indexed by `tag - first_tag`, with a head index that moves past what
+is settled and a compaction when half of it is dead. Appending, finding and settling cost a few nanoseconds each,
+whatever the backlog. A few deliveries that stay behind while the others go on move to a dict, so that they do not pin
+the list.
+
+Invariants: `count` deliveries are outstanding, in the dict or at or after `head`; those in the dict have lower tags,
+in order; `first_tag + len(entries) == next_tag` whenever anything is outstanding.
+
+Not here: what an ack does to a queue (`broker.sessions.unacked`), how a delivery is written (`broker.sessions.output`).
+
+Ack, nack, reject and recover: what a consumer says about its deliveries.
+
+Not here: where unacked deliveries are kept (`broker.sessions.unacked`), what a queue then does (`broker.queues.queue`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.model.message import Entry
+from warren.broker.model.ports import QueuePort
+from warren.broker.queues.arguments import STREAM, type_of
+from warren.broker.sessions import firehose
+from warren.broker.sessions.consumers import unsupported
+from warren.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault, InvariantBroken
+from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, BasicRecoverOk, BasicReject, Method
+
+if TYPE_CHECKING:
+    from warren.broker.sessions.channel import Channel
+    from warren.broker.sessions.consumers import ChannelConsumer
+
+
+COMPACT_FROM: Final[i64] = 1024
+SPARSE_FROM: Final[i64] = 4096
+SPAN_MS: Final[i64] = 250
+SPANS_MAX: Final = 2048
+
+
+@final
+class UnackedDelivery:
+    """One delivery lifted out of the ledger."""
+
+    def __init__(self, tag: int, entry: Entry, taker: "ChannelConsumer") -> None:
+        self.tag: int = tag
+        self.entry: Entry = entry
+        self.taker: ChannelConsumer = taker
+
+
+@final
+class UnackedDeliveries:
+    """Deliveries by tag."""
+
+    def __init__(self) -> None:
+        self.next_tag: i64 = 1
+        self.count: i64 = 0
+        self._head: i64 = 0
+        self._first_tag: i64 = 1
+        self._entries: list[Entry | None] = []
+        self._takers: list[ChannelConsumer | None] = []
+        self._stragglers: dict[int, UnackedDelivery] = {}
+        # deliveries in spans of time, so that the age of each is about known without a clock for each: the first tag of
+        # every span, and when its last delivery was; the latest span is still open
+        self._span_tags: list[int] = []
+        self._span_ends_ms: list[int] = []
+        self._span_began_ms: i64 = 0
+        self._recorded_ms: i64 = 0
+
+    def record(self, entry: Entry, taker: "ChannelConsumer", now_ms: i64) -> i64:
+        """Note a delivery that awaits its ack; its tag."""
+        tag = self.next_tag
+        if self.count == 0:
+            self._restart(tag)
+            self._span_tags = []
+            self._span_ends_ms = []
+            self._span_began_ms = 0
+        if now_ms - self._span_began_ms >= SPAN_MS:
+            self._begin_span(tag, now_ms)
+        self._recorded_ms = now_ms
+        self._entries.append(entry)
+        self._takers.append(taker)
+        self.count += 1
+        self.next_tag = tag + 1
+        return tag
+
+    def skip(self) -> i64:
+        """The tag of a delivery that needs no ack."""
+        tag = self.next_tag
+        self.next_tag = tag + 1
+        if self.count != 0:
+            self._entries.append(None)
+            self._takers.append(None)
+            if len(self._entries) >= SPARSE_FROM:
+                self._thin_out()
+        return tag
+
+    def has(self, tag: i64) -> bool:
+        return self._index_of(tag) >= 0 or (tag < self._first_tag and int(tag) in self._stragglers)
+
+    def ack(self, tag: i64) -> bool:
+        """Settle one delivery; False if it is not outstanding."""
+        index = self._index_of(tag)
+        if index < 0:
+            straggler = self._stragglers.pop(int(tag), None) if self._stragglers else None
+            if straggler is None:
+                return False
+            self.count -= 1
+            straggler.taker.acked(straggler.entry)
+            return True
+        self._ack_at(index)
+        if index == self._head:
+            self._advance()
+        return True
+
+    def ack_to(self, tag: i64) -> None:
+        """Settle every delivery up to `tag`, oldest first; 0 means all of them."""
+        if self._stragglers:
+            for delivery in self._lift_stragglers(tag):
+                delivery.taker.acked(delivery.entry)
+        index: i64 = self._head
+        end: i64 = self._end_of(tag)
+        while index < end:
+            if self._entries[index] is not None:
+                self._ack_at(index)
+            index += 1
+        self._advance()
+
+    def take_out(self, tag: i64) -> UnackedDelivery:
+        """Take one outstanding delivery out, to settle it later or put it back."""
+        if tag < self._first_tag:
+            self.count -= 1
+            return self._stragglers.pop(int(tag))
+        index: i64 = tag - self._first_tag
+        lifted = self._lift_at(index)
+        if index == self._head:
+            self._advance()
+        return lifted
+
+    def take_out_to(self, tag: i64) -> list[UnackedDelivery]:
+        """Take out every outstanding delivery up to `tag`, oldest first; 0 means all of them."""
+        lifted = self._lift_stragglers(tag)
+        index: i64 = self._head
+        end: i64 = self._end_of(tag)
+        while index < end:
+            if self._entries[index] is not None:
+                lifted.append(self._lift_at(index))
+            index += 1
+        self._advance()
+        return lifted
+
+    def outstanding(self) -> list[tuple[Entry, "ChannelConsumer"]]:
+        """Everything that awaits its ack, and who took it."""
+        found = [(one.entry, one.taker) for one in self._stragglers.values()]
+        for place in range(int(self._head), len(self._entries)):
+            entry, taker = self._entries[place], self._takers[place]
+            if entry is not None and taker is not None:
+                found.append((entry, taker))
+        return found
+
+    def put_back(self, deliveries: list[UnackedDelivery]) -> None:
+        """Undo `lift`: the deliveries are outstanding again under their old tags."""
+        outstanding = sorted(deliveries + self.take_out_to(0), key=tag_of)
+        self._restart(self.next_tag)
+        self._stragglers = {delivery.tag: delivery for delivery in outstanding}
+        self.count = len(outstanding)
+
+    def overdue_tag(self, before_ms: i64) -> i64:
+        """The highest tag surely delivered before `before_ms` if something that old is outstanding, else 0."""
+        last: i64 = 0
+        for position in range(len(self._span_tags)):
+            following = position + 1
+            if following == len(self._span_tags):
+                if self._recorded_ms < before_ms:
+                    last = self.next_tag - 1
+            elif self._span_ends_ms[position] < before_ms:
+                last = i64(self._span_tags[following]) - 1
+            else:
+                break
+        return last if self.count and last >= self._oldest_tag() else 0
+
+    def check(self) -> None:
+        alive = sum([1 for entry in self._entries if entry is not None]) + len(self._stragglers)
+        if alive != self.count:
+            raise InvariantBroken(f"ledger counts {self.count} unacked but holds {alive}")
+        if self.count and self._first_tag + len(self._entries) != self.next_tag:
+            raise InvariantBroken("ledger indexes do not follow its tags")
+
+    def _index_of(self, tag: i64) -> i64:
+        index: i64 = tag - self._first_tag
+        if tag < self._first_tag or index >= len(self._entries) or self._entries[index] is None:
+            return -1
+        return index
+
+    def _end_of(self, tag: i64) -> i64:
+        """Where the list deliveries up to `tag` end; 0 means all of them."""
+        size: i64 = len(self._entries)
+        if tag == 0:
+            return size
+        return min(max(tag - self._first_tag + 1, 0), size)
+
+    def _ack_at(self, index: i64) -> None:
+        entry, taker = self._entries[index], self._takers[index]
+        self._entries[index] = None
+        self._takers[index] = None
+        self.count -= 1
+        if entry is not None and taker is not None:
+            taker.acked(entry)
+
+    def _lift_at(self, index: i64) -> UnackedDelivery:
+        entry, taker = self._entries[index], self._takers[index]
+        if entry is None or taker is None:
+            raise InvariantBroken(f"no delivery at ledger index {index}")
+        self._entries[index] = None
+        self._takers[index] = None
+        self.count -= 1
+        return UnackedDelivery(int(self._first_tag + index), entry, taker)
+
+    def _lift_stragglers(self, tag: i64) -> list[UnackedDelivery]:
+        if not self._stragglers:
+            return []
+        lifted: list[UnackedDelivery] = []
+        for delivery in self._stragglers.values():
+            if tag != 0 and delivery.tag > tag:
+                break
+            lifted.append(delivery)
+        for delivery in lifted:
+            del self._stragglers[delivery.tag]
+        self.count -= len(lifted)
+        return lifted
+
+    def _oldest_tag(self) -> i64:
+        for tag in self._stragglers:
+            return tag
+        return self._first_tag + self._head
+
+    def _restart(self, first_tag: i64) -> None:
+        """Nothing is outstanding in the list: let it begin at `first_tag`."""
+        self._entries = []
+        self._takers = []
+        self._head = 0
+        self._first_tag = first_tag
+
+    def _advance(self) -> None:
+        """Move the head past what is settled; drop the dead half."""
+        head = self._head
+        size: i64 = len(self._entries)
+        while head < size and self._entries[head] is None:
+            head += 1
+        self._head = head
+        if head >= COMPACT_FROM and head * 2 >= size:
+            del self._entries[:head]
+            del self._takers[:head]
+            self._first_tag += head
+            self._head = 0
+
+    def _begin_span(self, tag: i64, now_ms: i64) -> None:
+        if self._span_tags:
+            self._span_ends_ms.append(int(self._recorded_ms))
+        self._span_tags.append(int(tag))
+        self._span_began_ms = now_ms
+        oldest = self._oldest_tag()
+        while len(self._span_tags) > 1 and self._span_tags[1] <= oldest:
+            del self._span_tags[0]
+            del self._span_ends_ms[0]
+        if len(self._span_tags) > SPANS_MAX:
+            # two become one: coarser, and late rather than early
+            self._span_tags = self._span_tags[::2]
+            self._span_ends_ms = self._span_ends_ms[1::2]
+        if len(self._entries) >= SPARSE_FROM:
+            self._thin_out()
+
+    def _thin_out(self) -> None:
+        """If few of many are still outstanding, keep them aside and begin the list anew."""
+        if (self.count - len(self._stragglers)) * 8 < len(self._entries):
+            stragglers = self._stragglers
+            self._stragglers = {}
+            self.count -= len(stragglers)
+            for delivery in self.take_out_to(0):
+                stragglers[delivery.tag] = delivery
+            self._stragglers = stragglers
+            self.count = len(stragglers)
+            self._restart(self.next_tag)
+
+
+def tag_of(delivery: UnackedDelivery) -> int:
+    return delivery.tag
+
+
+def ack(channel: "Channel", tag: i64, multiple: bool) -> None:
+    """The consumer has dealt with a delivery, or with all up to it."""
+    unacked_deliveries = channel.unacked_deliveries
+    _wake_starved(channel)
+    if channel.transaction is not None:
+        channel.transaction.acks.append(_lifted(channel, tag, multiple))
+    elif channel.vhost.tracing:
+        settle_acked(channel, _lifted(channel, tag, multiple))
+    elif not multiple:
+        if not unacked_deliveries.ack(tag):
+            _check_tolerated(channel, tag)
+    elif tag == 0 or unacked_deliveries.has(tag):
+        unacked_deliveries.ack_to(tag)
+    else:
+        _check_tolerated(channel, tag)
+        unacked_deliveries.ack_to(tag)
+
+
+def basic_nack(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicNack)
+    _reject(channel, method.delivery_tag, method.multiple, method.requeue)
+
+
+def basic_reject(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicReject)
+    _reject(channel, method.delivery_tag, False, method.requeue)
+
+
+def basic_recover(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicRecover)
+    _check_recover(method.requeue)
+    # what follows the answer is a new delivery, so the answer goes first
+    channel.send(BasicRecoverOk())
+    settle_rejected(channel, channel.unacked_deliveries.take_out_to(0), True)
+
+
+def basic_recover_async(channel: "Channel", method: Method) -> None:
+    assert isinstance(method, BasicRecoverAsync)
+    _check_recover(method.requeue)
+    settle_rejected(channel, channel.unacked_deliveries.take_out_to(0), True)
+
+
+def settle_acked(channel: "Channel", deliveries: list[UnackedDelivery]) -> None:
+    _wake_starved(channel)
+    if channel.vhost.tracing:
+        firehose.trace_acked(channel, deliveries)
+    for delivery in deliveries:
+        delivery.taker.acked(delivery.entry)
+
+
+def settle_rejected(channel: "Channel", deliveries: list[UnackedDelivery], requeue: bool) -> None:
+    """Requeue or dead-letter deliveries that were lifted out of the ledger."""
+    _wake_starved(channel)
+    if channel.vhost.tracing:
+        firehose.trace_rejected(channel, deliveries, requeue)
+    if requeue:
+        requeue_all(deliveries)
+    else:
+        for delivery in deliveries:
+            delivery.taker.settled()
+            delivery.taker.queue.reject(delivery.entry)
+
+
+def requeue_all(deliveries: list[UnackedDelivery]) -> None:
+    """Give deliveries back to their queues, one call a queue, in delivery order."""
+    by_queue: dict[QueuePort, list[Entry]] = {}
+    for delivery in deliveries:
+        delivery.taker.settled()
+        by_queue.setdefault(delivery.taker.queue, []).append(delivery.entry)
+    for queue, entries in by_queue.items():
+        queue.requeue(entries)
+
+
+def _reject(channel: "Channel", tag: int, multiple: bool, requeue: bool) -> None:
+    deliveries = _lifted(channel, tag, multiple)
+    for delivery in deliveries:
+        if type_of(delivery.taker.queue.arguments) == STREAM:
+            raise unsupported("basic.nack and basic.reject", delivery.taker.queue)
+    if channel.transaction is not None:
+        channel.transaction.refuse(deliveries, requeue)
+        return
+    settle_rejected(channel, deliveries, requeue)
+
+
+def _wake_starved(channel: "Channel") -> None:
+    """Before settling: else the queue that settles comes first each time and takes what was freed."""
+    if channel.starved:
+        channel.wake_consumers()
+
+
+def _check_recover(requeue: bool) -> None:
+    if not requeue:
+        raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
+
+
+def _lifted(channel: "Channel", tag: i64, multiple: bool) -> list[UnackedDelivery]:
+    unacked_deliveries = channel.unacked_deliveries
+    if multiple and tag == 0:
+        return unacked_deliveries.take_out_to(0)
+    if not unacked_deliveries.has(tag):
+        _check_tolerated(channel, tag)
+        return unacked_deliveries.take_out_to(tag) if multiple else []
+    return unacked_deliveries.take_out_to(tag) if multiple else [unacked_deliveries.take_out(tag)]
+
+
+def _check_tolerated(channel: "Channel", tag: i64) -> None:
+    """A tag that is not outstanding is a fault, unless its delivery was requeued for being late."""
+    if int(tag) not in channel.tolerated_tags:
+        # tags are unsigned on the wire
+        raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")
+    del channel.tolerated_tags[int(tag)]

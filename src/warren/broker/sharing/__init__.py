@@ -1,1 +1,0 @@
-"""What the nodes of a cluster know together."""

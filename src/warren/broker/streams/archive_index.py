@@ -1,0 +1,289 @@
+"""What of a stream is in its archive: which chunks, in which files, and which files may go.
+
+A file, a *segment*, has chunks one after another, up to a size; a chunk is never cut in two. Segments are numbered.
+Those that are too old, or too many, go as a whole, the oldest first; the last one stays, so that it is always known
+which offset comes next.
+
+Invariants: chunks follow each other without a gap in their offsets, in their segments and in the order of those.
+
+Not here: bytes (`broker.streams.chunk`), writing and reading them (`broker.streams.stream`).
+
+What of a stream's archive is there after a restart.
+
+Chunks are found by their heads, from one to the next. Those that were written last may not be whole, if the node ended
+meanwhile: the next one is written in their place, and the journal has what they were made of. Anything else that is not
+as it should be is damage.
+
+Not here: the journal's part (`broker.streams.stream`).
+"""
+
+from bisect import bisect_right
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.model.archive import ArchiveFiles
+from warren.broker.model.replica_contents import PositionSpan
+from warren.broker.streams.chunk import HEADER_BYTES, Chunk, ChunkHead
+from warren.broker.streams.offsets import offset_of
+from warren.errors import StoreError
+
+SEGMENT_BYTES: Final = 500_000_000
+"""How large a segment becomes unless the stream says otherwise."""
+
+
+@final
+class ArchivedChunk:
+    """A chunk, and where it is."""
+
+    def __init__(self, segment: i64, at: i64, head: ChunkHead) -> None:
+        self.segment: i64 = segment
+        self.at: i64 = at
+        self.length: i64 = head.length
+        self.first: i64 = offset_of(head.first_position)
+        self.count: i64 = head.count
+        self.first_position: i64 = head.first_position
+        self.first_ms: i64 = head.first_ms
+        self.last_ms: i64 = head.last_ms
+        self.body_bytes: i64 = head.body_bytes
+        self.bodies_at: i64 = head.bodies_at()
+
+    def end(self) -> i64:
+        return self.first + self.count
+
+    def last_position(self) -> i64:
+        return self.first_position + self.count - 1
+
+
+@final
+class ArchiveIndex:
+    """All chunks of one stream's archive."""
+
+    def __init__(self, segment_bytes: i64 = SEGMENT_BYTES) -> None:
+        self.segment_bytes: i64 = segment_bytes
+        self.size_bytes: i64 = 0
+        # of messages
+        self.body_bytes: i64 = 0
+        self._begins_with: i64 = 0
+        self._chunks: list[ArchivedChunk] = []
+        # of each chunk the offset it begins with, for looking one up
+        self._firsts: list[int] = []
+        # of each segment its size, in order
+        self._sizes: dict[int, int] = {}
+        # the segment that has a chunk at its end that is not whole, and where that begins; nothing in segment 0
+        self.torn: tuple[i64, i64] = (0, 0)
+
+    def empty(self) -> bool:
+        return not self._chunks
+
+    def first(self) -> i64:
+        """The lowest offset; there must be a chunk."""
+        return self._chunks[0].first
+
+    def end(self) -> i64:
+        """The offset behind the last one; that of the first to come if there is none."""
+        return self._chunks[-1].end() if self._chunks else self._begins_with
+
+    def begin_with(self, offset: i64) -> None:
+        """There is no chunk, and the first one will begin there."""
+        self._begins_with = offset
+
+    def segment_count(self) -> int:
+        return len(self._sizes)
+
+    def place(self) -> tuple[i64, i64]:
+        """Where the next chunk goes: which segment, and where in it."""
+        if self.torn[0] != 0:
+            return self.torn
+        if not self._sizes:
+            return 1, 0
+        number = max(self._sizes)
+        size = self._sizes[number]
+        return (number + 1, 0) if size >= self.segment_bytes else (number, size)
+
+    def add(self, segment: i64, at: i64, head: ChunkHead) -> None:
+        """A chunk is there; a `StoreError` if it is not the one that comes next."""
+        kept = ArchivedChunk(segment, at, head)
+        if self._chunks and kept.first != self.end():
+            raise StoreError(f"offset {self.end()} is missing: a chunk begins with {kept.first}")
+        self.torn = (0, 0)
+        self._chunks.append(kept)
+        self._firsts.append(int(kept.first))
+        self._sizes[int(segment)] = int(at + kept.length)
+        self.size_bytes += kept.length
+        self.body_bytes += kept.body_bytes
+
+    def lack(self, offset: i64) -> str:
+        """Where an offset should be that the journal does not have, in words."""
+        segment, at = self.place()
+        return f"offset {offset} is missing: segment {segment} of the stream is damaged at byte {at}"
+
+    def with_offset(self, offset: i64) -> ArchivedChunk | None:
+        """The chunk that has this offset."""
+        index = bisect_right(self._firsts, int(offset)) - 1
+        if index < 0 or offset >= self._chunks[index].end():
+            return None
+        return self._chunks[index]
+
+    # -- by position
+
+    def last_position(self) -> i64:
+        """That of the last message; 0 if there is none."""
+        return self._chunks[-1].last_position() if self._chunks else 0
+
+    def first_position(self) -> i64:
+        """That of the first message; 0 if there is none."""
+        return self._chunks[0].first_position if self._chunks else 0
+
+    def from_position(self, position: i64) -> ArchivedChunk | None:
+        """The first chunk that has this position or a higher one."""
+        low, high = 0, len(self._chunks)
+        while low < high:
+            middle = (low + high) // 2
+            if self._chunks[middle].last_position() < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self._chunks[low] if low < len(self._chunks) else None
+
+    def has_position(self, position: i64) -> bool:
+        kept = self.from_position(position)
+        return kept is not None and kept.first_position <= position
+
+    def spans(self) -> list[PositionSpan]:
+        """All positions, in order; spans do not touch."""
+        spans: list[PositionSpan] = []
+        for kept in self._chunks:
+            if spans and spans[-1].last + 1 == kept.first_position:
+                spans[-1].last = kept.last_position()
+            else:
+                spans.append(PositionSpan(kept.first_position, kept.last_position()))
+        return spans
+
+    def forget_to(self, position: i64) -> list[int]:
+        """Forget segments that have nothing above this position; the last one stays."""
+        gone: list[int] = []
+        while len(self._sizes) > 1:
+            oldest = min(self._sizes)
+            if self._last_position_in(oldest) > position:
+                break
+            self._forget(oldest)
+            gone.append(oldest)
+        return gone
+
+    def _last_position_in(self, segment: int) -> i64:
+        last: i64 = 0
+        for kept in self._chunks:
+            if kept.segment != segment:
+                break
+            last = kept.last_position()
+        return last
+
+    def clear(self) -> list[int]:
+        """Forget all segments: what comes next has another offset than it would have."""
+        gone = sorted({*self._sizes, int(self.torn[0])} - {0})
+        self.torn = (0, 0)
+        self._chunks = []
+        self._firsts = []
+        self._sizes = {}
+        self.size_bytes = 0
+        self.body_bytes = 0
+        return gone
+
+    # -- by time
+
+    def arrived_from(self, arrived_ms: i64) -> ArchivedChunk | None:
+        """The first chunk with a message that arrived then or later."""
+        low, high = 0, len(self._chunks)
+        while low < high:
+            middle = (low + high) // 2
+            if self._chunks[middle].last_ms < arrived_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return self._chunks[low] if low < len(self._chunks) else None
+
+    def expire(self, bytes_max: i64, before_ms: i64) -> list[int]:
+        """Forget segments beyond a size in all (-1 for none), and those of which everything arrived before a time."""
+        gone: list[int] = []
+        while len(self._sizes) > 1:
+            oldest = min(self._sizes)
+            too_many = 0 <= bytes_max < self.size_bytes
+            if not too_many and self._last_ms(oldest) >= before_ms:
+                break
+            self._forget(oldest)
+            gone.append(oldest)
+        return gone
+
+    def _last_ms(self, segment: int) -> i64:
+        last: i64 = 0
+        for kept in self._chunks:
+            if kept.segment != segment:
+                break
+            last = max(last, kept.last_ms)
+        return last
+
+    def _forget(self, segment: int) -> None:
+        count = 0
+        while self._chunks[count].segment == segment:
+            self.body_bytes -= self._chunks[count].body_bytes
+            count += 1
+        del self._chunks[:count]
+        del self._firsts[:count]
+        self.size_bytes -= self._sizes.pop(segment)
+
+
+HEAD_BYTES: Final = 64
+assert HEAD_BYTES == HEADER_BYTES
+
+CHUNKS_AT_ONCE_MAX: Final = 4
+"""How many are written together. Of these any may not be whole if the node ended before they were flushed."""
+
+
+def recover_archive_index(files: ArchiveFiles, stream_id: int, segment_bytes: i64) -> ArchiveIndex:
+    """All chunks of a stream; a `StoreError` if one is missing."""
+    catalog = ArchiveIndex(segment_bytes)
+    segments = files.segments(stream_id)
+    if segments:
+        # what is found is forgotten in the journal, so it must not be lost with the next loss of power
+        files.secure(stream_id, segments[-1])
+    for segment in segments:
+        _find_chunks(files, stream_id, segment, segment == segments[-1], catalog)
+    return catalog
+
+
+def _find_chunks(files: ArchiveFiles, stream_id: int, segment: int, last: bool, catalog: ArchiveIndex) -> None:
+    size = files.size(stream_id, segment)
+    heads: list[tuple[int, ChunkHead]] = []
+    at, fault = 0, ""
+    while at < size and not fault:
+        try:
+            head = ChunkHead(files.read(stream_id, segment, at, HEAD_BYTES))
+            if at + int(head.length) > size:
+                raise StoreError("a chunk is cut short")
+            heads.append((at, head))
+            at += int(head.length)
+        except StoreError as error:
+            fault = str(error)
+    if fault and not last:
+        raise StoreError(f"{fault}: segment {segment} of the stream at byte {at}")
+    if last:
+        whole = _whole_count(files, stream_id, segment, heads)
+        if whole < len(heads):
+            fault, at = "not whole", heads[whole][0]
+            heads = heads[:whole]
+    for start, found in heads:
+        catalog.add(segment, start, found)
+    if fault:
+        catalog.torn = (segment, at)
+
+
+def _whole_count(files: ArchiveFiles, stream_id: int, segment: int, heads: list[tuple[int, ChunkHead]]) -> int:
+    """How many chunks there are before the first that is not whole; only the last few can be like that."""
+    first = max(0, len(heads) - CHUNKS_AT_ONCE_MAX)
+    for index, (at, head) in enumerate(heads[first:], first):
+        try:
+            Chunk(files.read(stream_id, segment, at, int(head.length)))
+        except StoreError:
+            return index
+    return len(heads)

@@ -1,0 +1,155 @@
+"""What a stream has in memory goes to its files, a chunk at a time, and what is too old or too much goes from there.
+
+One piece is under way at a time: a chunk or, if much waits, a few, for one flush. When it is on disk the journal
+forgets what it is made of; in memory the last chunk stays, for readers who are a little behind. When memory is tight
+chunks are smaller, and nothing waits for long.
+
+Not here: what is settled (`broker.streams.stream`), which chunks there are (`broker.streams.archive_index`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.model.archive import Archive, ArchiveWriteWaiter
+from warren.broker.model.ports import QueueLog
+from warren.broker.model.turn import FlushWaiter, TimerTarget, Turn
+from warren.broker.streams.archive_index import CHUNKS_AT_ONCE_MAX, ArchiveIndex
+from warren.broker.streams.chunk import ChunkHead
+from warren.broker.streams.settings import StreamSettings
+from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES, StreamTail
+
+SMALL_CHUNK_BYTES: Final[i64] = 1 << 16
+LOOK_MS: Final[i64] = 10_000
+"""How often a stream looks whether something has become too old, or memory tight."""
+
+
+@final
+class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
+    """One stream's."""
+
+    def __init__(
+        self,
+        tail: StreamTail,
+        catalog: ArchiveIndex,
+        archive: Archive,
+        log: QueueLog,
+        settings: StreamSettings,
+        turn: Turn,
+    ) -> None:
+        self.log: QueueLog = log
+        self._tail: StreamTail = tail
+        self._catalog: ArchiveIndex = catalog
+        self._archive: Archive = archive
+        self._settings: StreamSettings = settings
+        self._turn: Turn = turn
+        # the chunks on their way to the archive: their heads, and the place of the first
+        self._under_way: list[ChunkHead] = []
+        self._place: tuple[i64, i64] = (0, 0)
+        self._looks: bool = False
+        self._over: bool = False
+
+    def go_on(self, waited: bool = False) -> None:
+        """Let the next chunk's worth go to the archive, if there is one, and as much more as fits into one piece.
+
+        When memory is tight a part of it is enough, and anything that has waited until the next look.
+        """
+        tail = self._tail
+        if self._over or self._under_way or tail.settled == tail.archived:
+            return
+        self._look_later()
+        small = self._turn.tight and (waited or tail.settled_bytes >= SMALL_CHUNK_BYTES)
+        if not small and not _is_enough(tail.settled_bytes, tail.settled - tail.archived):
+            return
+        self._place = self._catalog.place()
+        segment, at = self._place
+        pieces: list[bytes] = []
+        offset, waiting_bytes = tail.archived, tail.settled_bytes
+        while not pieces or _is_enough(waiting_bytes, tail.settled - offset):
+            data = tail.chunk_from(offset).finish()
+            head = ChunkHead(data)
+            pieces.append(data)
+            self._under_way.append(head)
+            # not what the chunk takes: that has no frames in it, and a body in tiny frames is smaller by far
+            waiting_bytes -= tail.content_bytes(offset, head.count)
+            offset += head.count
+            at += head.length
+            if len(pieces) == CHUNKS_AT_ONCE_MAX or at >= self._catalog.segment_bytes:
+                break
+        self._archive.write(segment, self._place[1], b"".join(pieces), self)
+
+    def archive_written(self) -> None:
+        heads, tail = self._under_way, self._tail
+        if self._over or not heads:
+            return
+        self._under_way = []
+        segment, at = self._place
+        count: i64 = 0
+        for head in heads:
+            self._catalog.add(segment, at, head)
+            at += head.length
+            count += head.count
+        for entry in tail.archive(count):
+            self.log.forget(entry)
+        # the last chunk may still be of use to those who are a little behind
+        self._drop_to(tail.archived if self._turn.tight else tail.archived - heads[-1].count)
+        if self._place[1] == 0:
+            self.expire()
+        self.go_on()
+
+    def _drop_to(self, offset: i64) -> None:
+        before = self._tail.held_bytes
+        self._tail.drop(offset)
+        self._turn.held_bytes -= before - self._tail.held_bytes
+
+    def mirror(self, log: QueueLog, archive: Archive) -> None:
+        """Others hold the stream, too: the journal and the files are used by these from here on."""
+        self.log = log
+        self._archive = archive
+
+    # -- retention
+
+    def apply(self, settings: StreamSettings) -> None:
+        self._settings = settings
+        self._catalog.segment_bytes = settings.segment_bytes
+        self.expire()
+
+    def expire(self) -> None:
+        if self._over:
+            return
+        settings = self._settings
+        before_ms = self._turn.now_ms - settings.age_max_ms if settings.age_max_ms >= 0 else 0
+        gone = self._catalog.expire(settings.bytes_max, before_ms)
+        if gone:
+            self._archive.drop(gone)
+        if settings.age_max_ms >= 0:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        if not self._looks:
+            self._looks = True
+            self._turn.set_timer(self._turn.now_ms + LOOK_MS, self)
+
+    def timer_fired(self) -> None:
+        self._looks = False
+        self.expire()
+        if self._turn.tight and not self._over:
+            self._drop_to(self._tail.archived)
+        self.go_on(waited=True)
+
+    def stop(self) -> None:
+        """The files stay as they are."""
+        self._over = True
+
+    def close(self) -> None:
+        """The stream is gone. Its files go when that is certain: else it might be back, after a crash, without them."""
+        self._over = True
+        self._turn.await_flush(self)
+
+    def flushed(self) -> None:
+        self._archive.close()
+
+
+def _is_enough(size_bytes: i64, count: i64) -> bool:
+    """Whether this makes a chunk."""
+    return size_bytes >= CHUNK_BYTES or count >= CHUNK_MESSAGES

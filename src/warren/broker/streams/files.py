@@ -1,0 +1,138 @@
+"""The files of a node's streams: what each stream finds of its own when it is made, and what belongs to none.
+
+Not here: what is in them (`stream`), orders about them (`broker.streams.archives`).
+
+What stands in for journal and files where a node has no disk: a stream in memory alone.
+
+Not here: real ones (`broker.journal.journal`, `broker.streams.archives`).
+"""
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from warren.broker.model.archive import Archive, ArchiveFiles, ArchiveReadWaiter, ArchiveWriteWaiter
+from warren.broker.model.journal import PositionRange, Segment, SegmentExtent
+from warren.broker.model.message import Entry, Message
+from warren.broker.model.ports import FetchWaiter, QueueLog
+from warren.broker.model.turn import Turn
+from warren.broker.streams.archive_index import ArchiveIndex, recover_archive_index
+from warren.broker.streams.archives import StreamArchives
+from warren.errors import StoreError
+
+NOWHERE: Final = Segment(0)
+
+
+@final
+class MemoryLog(QueueLog):
+    """Remembers nothing: a stream has all that is in no chunk yet in memory."""
+
+    def __init__(self) -> None:
+        super().__init__(False)
+        self._holding: SegmentExtent = SegmentExtent(0, NOWHERE, 0, False, 0)
+
+    def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
+        return self._holding
+
+    def forget(self, entry: Entry) -> None:
+        return
+
+    def forget_run(self, run: PositionRange) -> None:
+        return
+
+    def returned(self, entry: Entry) -> None:
+        return
+
+    def mark_delivered(self, entry: Entry) -> bool:
+        return True
+
+    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
+        return
+
+    def cancel_fetch(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+@final
+class MemoryArchive(Archive):
+    """Segments as rows of what was written, by where each piece begins; what is asked of it is done at once."""
+
+    def __init__(self) -> None:
+        self._segments: dict[int, dict[int, bytes]] = {}
+
+    def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter) -> None:
+        self._segments.setdefault(int(segment), {})[int(at)] = data
+        writer.archive_written()
+
+    def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
+        for start, piece in self._segments.get(int(segment), {}).items():
+            if start <= at < start + len(piece):
+                # a chunk is in one piece
+                asker.archive_read(piece[at - start : at - start + length], "")
+                return
+        asker.archive_read(b"", f"segment {segment} of the stream is gone")
+
+    def withdraw(self, asker: ArchiveReadWaiter) -> None:
+        return
+
+    def drop(self, segments: list[int]) -> None:
+        for segment in segments:
+            del self._segments[segment]
+
+    def close(self) -> None:
+        self._segments = {}
+
+
+@final
+class RecoveredStream:
+    """What was found of one stream, and why it cannot be used; empty if it can."""
+
+    def __init__(self, catalog: ArchiveIndex, damage: str = "") -> None:
+        self.catalog: ArchiveIndex = catalog
+        self.damage: str = damage
+
+
+@final
+class StreamFiles:
+    """All of a node's. Without a disk streams are in memory alone."""
+
+    def __init__(self, turn: Turn, kept: bool, files: ArchiveFiles | None) -> None:
+        self.archives: StreamArchives = StreamArchives(turn)
+        self._kept: bool = kept
+        self._files: ArchiveFiles | None = files
+        # streams that have files and that nobody has asked for
+        self._unclaimed: dict[int, None] = {}
+        if files is not None:
+            self._unclaimed = dict.fromkeys(files.streams())
+
+    def found(self, queue_id: int, segment_bytes: i64) -> RecoveredStream:
+        """What there is of a stream that was there before the node started; nothing of one that is new."""
+        if self._files is None or queue_id not in self._unclaimed:
+            return RecoveredStream(ArchiveIndex(segment_bytes))
+        del self._unclaimed[queue_id]
+        try:
+            return RecoveredStream(recover_archive_index(self._files, queue_id, segment_bytes))
+        except StoreError as fault:
+            return RecoveredStream(ArchiveIndex(segment_bytes), str(fault))
+
+    def archive(self, queue_id: int) -> Archive:
+        return self.archives.open(queue_id) if self._kept else MemoryArchive()
+
+    def log_or_none(self, log: QueueLog | None) -> QueueLog:
+        """A stream needs one, if only to tell it what it will not need again."""
+        return MemoryLog() if log is None else log
+
+    def drop(self, queue_id: int) -> None:
+        """A stream is not held here any more: delete what was found of it, if nobody has asked for that."""
+        if queue_id in self._unclaimed:
+            del self._unclaimed[queue_id]
+            self.archives.open(queue_id).close()
+
+    def drop_unclaimed(self, known: list[int]) -> None:
+        """Delete the files of streams that are gone: all but those of queues that somebody knows."""
+        for queue_id in sorted(set(self._unclaimed).difference(known)):
+            del self._unclaimed[queue_id]
+            self.archives.open(queue_id).close()

@@ -1,0 +1,317 @@
+"""`warren client relay`: a process that publishes what an outbox has.
+
+Standard output says `ready` when it stands by or is active, standard error is its log.
+
+Not here: the relay (`client.outbox`).
+
+`warren client chase`: a process that goes after receipts that are overdue.
+
+Standard output says `ready` when it stands by or is active, standard error is its log; an alert is an event there,
+`receipt.alert`, of level error.
+
+Not here: the chaser (`client.receipts`).
+
+A job in the foreground: it says when it is ready, and stops in good order after SIGTERM or Ctrl-C.
+
+Not here: the jobs (`cli.client.jobs`, `cli.client.jobs`).
+
+`--set NAME=VALUE`: the settings of a job that a command runs, by the names that they have in a program.
+
+Not here: what each means (`outbox.settings` and its like).
+
+What the client logs while a command runs, as the lines that a node writes: `time=… level=… event=… key=value …`.
+
+A record of the client is an event, whose facts are in `extra`; where it is a sentence, the event is the name of its
+logger, and the sentence is the fact `message`.
+
+Not here: what a line looks like (`node.logs`), what is logged (each package of the client tells in its page).
+
+`--telemetry`: the jobs of commands, told to OpenTelemetry.
+
+Its providers are set by whoever starts the command: `opentelemetry-instrument`, or a program of one's own. Without any,
+nothing is told to nobody.
+
+Not here: what is told (`client.telemetry`).
+"""
+
+import asyncio
+import dataclasses
+import difflib
+import logging
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
+
+import typer
+
+from warren.cli.client.databases import Database, engine_of, needed_packages, shown
+from warren.client.errors import SettingsError
+from warren.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from warren.client.listening.blocking import Job
+    from warren.client.measures import Measured
+    from warren.client.outbox import RelaySettings
+    from warren.client.receipts import ChasingSettings
+    from warren.client.settings import Settings
+    from warren.client.transport import Transport
+
+
+def stop_by_signals(job: "Job") -> None:
+    """From now on, in the loop that runs."""
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, job.stop)
+
+
+async def run_job(job: "Job", engine: "Engine") -> None:
+    """Until it is told to stop, or cannot go on."""
+    print(f"ready database={shown(engine)}", flush=True)
+    await job.run()
+
+
+T = TypeVar("T")
+
+NONE = "none"
+
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the job; may be given again.")
+]
+
+
+def chosen(kind: type[T], given: list[str] | None) -> T:
+    """Settings with some of them chosen; a `ConfigError` for what is not known, or makes no sense."""
+    kinds = get_type_hints(kind)
+    names = [each.name for each in dataclasses.fields(kind)]  # type: ignore[arg-type]  # a dataclass, as all settings
+    values: dict[str, object] = {}
+    for each in given or []:
+        name, separator, text = each.partition("=")
+        if not separator:
+            raise ConfigError(f"--set is NAME=VALUE, not {each!r}")
+        if name not in names:
+            nearest = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise ConfigError(f"--set knows {', '.join(names)}, not {name!r}{hint}")
+        values[name] = _value(name, text, kinds[name])
+    try:
+        return kind(**values)
+    except SettingsError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _value(name: str, text: str, kind: object) -> object:
+    """A number of that kind; `none` where there may be none."""
+    kinds = get_args(kind) or (kind,)
+    if text == NONE and type(None) in kinds:
+        return None
+    try:
+        return int(text) if int in kinds else float(text)
+    except ValueError:
+        wanted = "a whole number" if int in kinds else "a number"
+        raise ConfigError(f"--set {name} is {wanted}, not {text!r}") from None
+
+
+FORMATS = ("plaintext", "json")
+LOGGER = "warren.client"
+
+LogFormat = Annotated[
+    str,
+    typer.Option(envvar="WARREN_CLIENT_LOG_FORMAT", metavar="FORMAT", help="Lines of the log: plaintext or json."),
+]
+
+_EVENT = re.compile(r"[a-z_]+(\.[a-z_]+)+")
+_OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
+
+
+@contextmanager
+def logged_lines(form: str) -> Iterator[None]:
+    """Within it, what the client logs from level info on goes to standard error."""
+    if form not in FORMATS:
+        raise ConfigError(f"--log-format is one of {', '.join(FORMATS)}, not {form!r}")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLineFormatter(form))
+    logger = logging.getLogger(LOGGER)
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+class LogLineFormatter(logging.Formatter):
+    """A record as one line, and in plain text its traceback below."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        from warren.node.logs import render_line, render_object
+
+        self._render = render_object if form == "json" else render_line
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        facts: dict[str, Any] = {"time": time, "level": record.levelname.lower()}
+        said = record.getMessage()
+        facts |= {"event": said} if _EVENT.fullmatch(said) else {"event": record.name, "message": said}
+        facts |= {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
+        if record.exc_info:
+            facts["exception"] = self.formatException(record.exc_info)
+        return self._render(None, "", facts)
+
+
+Telemetry = Annotated[
+    bool, typer.Option("--telemetry", help="Tell OpenTelemetry, whose providers the environment sets, how it goes.")
+]
+
+
+def check_telemetry() -> None:
+    """A `ConfigError` if OpenTelemetry is not installed."""
+    try:
+        import warren.client.telemetry  # noqa: F401 - what is missing is told at once
+    except ImportError as error:
+        raise ConfigError(str(error)) from None
+
+
+def traced(transport: "Transport") -> "Transport":
+    from warren.client.telemetry import Traced
+
+    return Traced(transport)
+
+
+def observe_job(job: "Measured", engine: "Engine") -> None:
+    """The job, and what is open in its database."""
+    from warren.client.ledgers import OpenRows
+    from warren.client.telemetry import observe
+
+    observe(job, OpenRows(engine))
+
+
+NAME = "relay"
+
+
+def add_relay(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: warren client relay --database postgresql://shop@localhost/shop --url amqp://localhost\n\n"
+        "Both have passwords in them: give them as WARREN_CLIENT_DATABASE and WARREN_CLIENT_URL where others can see "
+        "command lines."
+    )(relay)
+
+
+def relay(
+    database: Database,
+    url: Annotated[
+        str,
+        typer.Option(
+            envvar="WARREN_CLIENT_URL",
+            metavar="URL",
+            help="The broker; several hosts are separated by commas. Unless given, as the settings say.",
+        ),
+    ] = "",
+    settings: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help="Settings of a program: where the broker is, and what is declared before publishing."
+        ),
+    ] = "",
+    choices: Set = None,
+    once: Annotated[bool, typer.Option("--once", help="Publish what may go, say how many, and end.")] = False,
+    telemetry: Telemetry = False,
+    log_format: LogFormat = "plaintext",
+) -> int:
+    """Publish the rows of an outbox until SIGTERM or Ctrl-C; of several relays one is active."""
+    with needed_packages():
+        from warren.client.outbox import RelaySettings
+    relaying = chosen(RelaySettings, choices)
+    if telemetry:
+        check_telemetry()
+    program = _program(url, settings)
+    engine = engine_of(database)
+    with logged_lines(log_format):
+        asyncio.run(_relay(engine, program, relaying, once, telemetry))
+    return 0
+
+
+def _program(url: str, file: str) -> "Settings":
+    from warren.client.errors import SettingsError, UriError
+    from warren.client.settings import Settings, read_settings
+    from warren.client.uri import parse_uri
+
+    if not url and not file:
+        raise ConfigError("where is the broker? Say --url URL, or --settings FILE")
+    try:
+        found = read_settings(file, os.environ) if file else Settings(url)
+        if url:
+            parse_uri(url)
+    except (SettingsError, UriError) as error:
+        raise ConfigError(str(error)) from None
+    return Settings(url or found.url, found.name or NAME, found.layout)
+
+
+async def _relay(engine: "Engine", program: "Settings", settings: "RelaySettings", once: bool, telemetry: bool) -> None:
+    from warren.client import recovering
+    from warren.client.outbox import Relay
+
+    async with await recovering.open(program.url, name=program.name) as opened:
+        await opened.declare(program.layout)
+        relay = Relay(engine, traced(opened) if telemetry else opened, settings)
+        if telemetry:
+            observe_job(relay, engine)
+        stop_by_signals(relay)
+        if once:
+            print(f"sent {await relay.drain()} rows", flush=True)
+        else:
+            await run_job(relay, engine)
+    engine.dispose()
+
+
+def add_chase(app: typer.Typer) -> None:
+    app.command(epilog="Example: warren client chase --database postgresql://shop@localhost/shop")(chase)
+
+
+def chase(
+    database: Database,
+    choices: Set = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Deal with what is overdue, say what was done, and end.")
+    ] = False,
+    telemetry: Telemetry = False,
+    log_format: LogFormat = "plaintext",
+) -> int:
+    """Go after receipts that are overdue until SIGTERM or Ctrl-C; of several chasers one is active.
+
+    Messages are sent again, then compensated for, and if nothing helps given up with an alert.
+    """
+    with needed_packages():
+        from warren.client.receipts import ChasingSettings
+    chasing = chosen(ChasingSettings, choices)
+    if telemetry:
+        check_telemetry()
+    engine = engine_of(database)
+    with logged_lines(log_format):
+        asyncio.run(_chase(engine, chasing, once, telemetry))
+    engine.dispose()
+    return 0
+
+
+async def _chase(engine: "Engine", settings: "ChasingSettings", once: bool, telemetry: bool) -> None:
+    from warren.client.receipts import Chaser
+
+    chaser = Chaser(engine, settings)
+    if telemetry:
+        observe_job(chaser, engine)
+    stop_by_signals(chaser)
+    if once:
+        chased = await chaser.once()
+        print(f"resent {chased.resent}, compensated {chased.compensated}, failed {chased.failed} rows", flush=True)
+    else:
+        await run_job(chaser, engine)

@@ -1,0 +1,159 @@
+"""Shovels: how they stand; restarting and deleting them.
+
+They are set as parameters of the component `shovel` (`verbs.parameters`).
+
+Not here: links of federation.
+
+Links of federation: how they stand, and beginning one anew.
+
+Not here: upstreams, which are parameters (`verbs.parameters`).
+"""
+
+from typing import Any, Final
+
+from warren.cli.ctl.api import failed
+from warren.cli.ctl.terms import Atom
+from warren.cli.ctl.verb import Rows, Verb, VerbCall
+
+ALWAYS: Final = ("destination", "last_changed", "name", "source", "state", "termination_reason", "type", "vhost")
+FIELDS: Final = {
+    "name": "name",
+    "vhost": "vhost",
+    "type": "type",
+    "state": "state",
+    "last_changed": "timestamp",
+    "termination_reason": "reason",
+    "source": "src_uri",
+    "source_protocol": "src_protocol",
+    "source_queue": "src_queue",
+    "source_exchange": "src_exchange",
+    "source_exchange_key": "src_exchange_key",
+    "destination": "dest_uri",
+    "destination_protocol": "dest_protocol",
+    "destination_queue": "dest_queue",
+    "destination_exchange": "dest_exchange",
+    "destination_exchange_key": "dest_exchange_key",
+}
+"""Column by column, which field of the API it has."""
+
+
+def shovel_status(call: VerbCall) -> Rows:
+    """As in RabbitMQ, of all virtual hosts; columns that none of the shovels has are left out."""
+    found: list[dict[str, Any]] = call.api.get("shovels")
+    columns = [column for column in sorted(FIELDS) if column in ALWAYS or any(FIELDS[column] in row for row in found)]
+    return Rows(columns, [{column: row.get(FIELDS[column], "") for column in columns} for row in found], streamed=True)
+
+
+def restart_shovel(call: VerbCall) -> None:
+    _order(call, "restart")
+
+
+def delete_shovel(call: VerbCall) -> None:
+    _order(call)
+
+
+def _order(call: VerbCall, *order: str) -> None:
+    if not call.api.remove("shovels", "vhost", call.vhost, call.arguments[0], *order):
+        where = f"on the target node '{call.node}' and / or virtual host '{call.vhost}'"
+        raise failed(f"Shovel with the given name was not found {where}")
+
+
+SHOVEL_VERBS: Final = [
+    Verb(
+        "shovel_status",
+        "Lists the shovels: what each carries where, and why one that broke did so",
+        shovel_status,
+        "[--no-table-headers] [--timeout <timeout>]",
+        "shovel_status",
+        "Shovel status on node {node}",
+    ),
+    Verb(
+        "restart_shovel",
+        "Has a shovel begin anew with connecting",
+        restart_shovel,
+        "[--vhost <vhost>] <name>",
+        "restart_shovel orders",
+        "Restarting dynamic Shovel {0} in virtual host {vhost} on node {node}",
+        (1, 1),
+    ),
+    Verb(
+        "delete_shovel",
+        "Ends a shovel, and clears its definition",
+        delete_shovel,
+        "[--vhost <vhost>] <name>",
+        "delete_shovel orders",
+        "Deleting shovel {0} in vhost {vhost}",
+        (1, 1),
+    ),
+]
+
+
+FEDERATION_COLUMNS: Final = [
+    "id",
+    "vhost",
+    "type",
+    "exchange",
+    "upstream_exchange",
+    "queue",
+    "upstream_queue",
+    "upstream",
+    "status",
+    "error",
+    "uri",
+    "local_connection",
+    "last_changed",
+]
+
+
+def federation_status(call: VerbCall) -> Rows:
+    place = ("federation-links", "state", "down") if call.own("only-down") else ("federation-links",)
+    links = [link for link in call.api.get(*place) if link["node"] == call.node]
+    return Rows(FEDERATION_COLUMNS, [_row(link) for link in links])
+
+
+def _row(link: dict[str, Any]) -> dict[str, object]:
+    """What a link does not have is an empty text, as with RabbitMQ."""
+    words = {name: link.get(name, "") for name in FEDERATION_COLUMNS}
+    return {
+        **words,
+        "type": Atom(link["type"]),
+        "status": Atom(link["status"]),
+        "last_changed": link.get("timestamp", ""),
+    }
+
+
+def restart_federation_link(call: VerbCall) -> None:
+    wanted = call.arguments[0]
+    for link in call.api.get("federation-links"):
+        if link["id"] == wanted and call.api.remove(
+            "federation-links", "vhost", link["vhost"], wanted, link["node"], "restart"
+        ):
+            return
+    raise failed("Link with the given ID was not found")
+
+
+def _banner(call: VerbCall) -> str:
+    which = "federation links which are down" if call.own("only-down") else "federation links"
+    return f"Listing {which} on node {call.node}..."
+
+
+FEDERATION_VERBS: Final = [
+    Verb(
+        "federation_status",
+        "Lists the links of federation of a node: what each takes from where, and what is wrong with it",
+        federation_status,
+        "[--only-down] [--no-table-headers] [--timeout <timeout>]",
+        "federation_status --only-down",
+        _banner,
+        switches={"only-down": bool},
+    ),
+    Verb(
+        "restart_federation_link",
+        "Ends a link of federation and begins it anew",
+        restart_federation_link,
+        "<link_id>",
+        "restart_federation_link 8b6229b1",
+        "Restarting federation link {0} on node {node}",
+        (1, 1),
+    ),
+]

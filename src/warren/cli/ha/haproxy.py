@@ -1,0 +1,269 @@
+"""HAProxy's configuration for one balancer of a deployment, with comments for whoever has to read it at night.
+
+Two rows of servers for AMQP, because there are two questions. `…_fit` are nodes that want new clients; one that would
+rather not (an alarm, an operator who drains it) answers the check with 404, and keeps the clients it has. `…_serving`
+are nodes that serve at all; they are used when no node is fit, because consumers must get in to drain an alarmed
+cluster. Only the AMQP servers ask; the others follow what those have learnt (`track`). A witness is never fit, since it
+holds no queues, and serves when nobody else does.
+
+Each balancer speaks from its own address, by which nodes know it (`source`): the system might choose another, like the
+virtual one.
+
+Each kind of connections has a number of its own that it cannot go beyond, and all together have more than that: if one
+kind could take what there is, the check script would get no answer, and Keepalived would carry the address, with all
+its clients, from one balancer to the other for ever.
+
+Not here: the virtual address (`cli.ha.keepalived`), what makes a node unfit (the node's fitness resource).
+"""
+
+from collections.abc import Iterator
+
+from warren.cli.ha.deployment import (
+    AMQP,
+    AMQPS,
+    BALANCER_HEADER,
+    FITNESS_PATH,
+    HTTP,
+    HTTPS,
+    WITNESS,
+    Balancer,
+    BrokerNode,
+    Deployment,
+    is_ip,
+)
+
+FIT, SERVING = "fit", "serving"
+ALIVE_PATH, WORKING_PATH = "/alive", "/working"
+HTTP_CONNECTIONS = 1000
+"""They are short, and a node takes no more of them."""
+_KEPT_FOR_HEALTH = 100
+_QUESTIONS = {FIT: "reluctant=404", SERVING: "reluctant=200"}
+_TITLES = {AMQP: "AMQP", AMQPS: "AMQP over TLS", HTTP: "HTTP API and pages", HTTPS: "HTTP API and pages over TLS"}
+
+
+def haproxy_config(deployment: Deployment, balancer: Balancer) -> str:
+    """The text of /etc/haproxy/haproxy.cfg."""
+    sections = [
+        _heading(deployment, balancer),
+        _global(deployment),
+        _DEFAULTS,
+        *(_frontend(deployment, balancer, kind) for kind in deployment.served()),
+        *_backends(deployment, balancer),
+        _health(deployment),
+    ]
+    return "\n".join(sections)
+
+
+def _heading(deployment: Deployment, balancer: Balancer) -> str:
+    nodes = ", ".join(node.name for node in deployment.nodes)
+    socket = f"{deployment.haproxy.run_directory}/admin.sock"
+    return f"""\
+# HAProxy on {balancer.name}, written by `warren ha render`. Belongs at /etc/haproxy/haproxy.cfg.
+#
+# Clients come to {deployment.virtual_address}, which Keepalived keeps on one of
+# {", ".join(each.name for each in deployment.balancers)}; from here they go to one of the nodes
+# {nodes}.
+#
+# Check it:     haproxy -c -f /etc/haproxy/haproxy.cfg
+# Load it:      systemctl reload haproxy          (connections there are live on)
+# Who is fit:   echo "show servers state" | socat stdio {socket}
+# Drain a node: warren ctl drain, on the node, so that both balancers know
+"""
+
+
+def _global(deployment: Deployment) -> str:
+    settings = deployment.haproxy
+    cage = ""
+    if settings.user:
+        cage = f"""\
+    user {settings.user}
+    group {settings.user}
+    chroot /var/lib/haproxy
+"""
+    everybody = sum(_connections(deployment, kind) for kind in deployment.served()) + _KEPT_FOR_HEALTH
+    return f"""\
+global
+    log /dev/log local0
+    log /dev/log local1 notice
+{cage}\
+    # What the frontends may have together, and some more, so that the check script below is answered however many
+    # clients there are. Give HAProxy about 40 KB of memory for each.
+    maxconn {everybody}
+    stats socket {settings.run_directory}/admin.sock mode 660 level admin expose-fd listeners
+    stats timeout 30s
+"""
+
+
+def _connections(deployment: Deployment, kind: str) -> int:
+    return deployment.haproxy.maxconn if kind in (AMQP, AMQPS) else HTTP_CONNECTIONS
+
+
+_DEFAULTS = """\
+defaults
+    log global
+    option dontlognull
+    # A node that does not answer is left for another one at once, and the client does not notice.
+    timeout connect 2s
+    retries 3
+    option redispatch 1
+    timeout queue 5s
+    # Nodes are asked every second, and have two to answer. After a bad answer the next question comes in half a second,
+    # and a second bad one takes the node out; two good ones bring it back.
+    timeout check 2s
+    default-server inter 1s fastinter 500ms downinter 1s fall 2 rise 2
+"""
+
+_LONG_LIVED = """\
+    mode tcp
+    option tcplog
+    # AMQP connections live for months, and heartbeats keep them busy: at the usual 60 s one passes every 30 s in each
+    # direction. A consumer that has none may wait for days until there is a message: only after a week without one its
+    # connection is ended. A client that is gone is noticed by TCP's own probes, after 30 s and three more of 10 s, or
+    # before that by the node's heartbeats.
+    timeout client 7d
+    timeout client-fin 10s
+    option clitcpka
+    clitcpka-idle 30s
+    clitcpka-intvl 10s
+    clitcpka-cnt 3
+"""
+
+_BRIEF = """\
+    mode http
+    option httplog
+    timeout client 60s
+    timeout http-request 10s
+    timeout http-keep-alive 30s
+"""
+
+_PASSED_ON = """\
+    # TLS is ended by the node: HAProxy passes it on and sees nothing of it.
+    mode tcp
+    option tcplog
+    timeout client 60s
+"""
+
+
+def _frontend(deployment: Deployment, balancer: Balancer, kind: str) -> str:
+    nature = {AMQP: _LONG_LIVED, AMQPS: _LONG_LIVED, HTTP: _BRIEF, HTTPS: _PASSED_ON}[kind]
+    bind = f":::{deployment.ports[kind]} v4v6" if deployment.is_ipv6 else f":{deployment.ports[kind]}"
+    lines = [f"# {_TITLES[kind]}", f"frontend {kind}_in", f"    bind {bind}"]
+    lines += [f"    maxconn {_connections(deployment, kind)}", nature.rstrip("\n")]
+    if kind == AMQPS:
+        lines.insert(
+            4, "    # TLS is ended by the node, which sees the client's certificate; HAProxy only passes it on."
+        )
+    if kind in (AMQP, AMQPS):
+        lines += [
+            "    # If no node is fit, any that serves is better than none: consumers have to get in to drain them.",
+            f"    use_backend {kind}_{SERVING} if {{ nbsrv({kind}_{FIT}) eq 0 }}",
+            f"    default_backend {kind}_{FIT}",
+        ]
+    else:
+        if kind == HTTP:
+            lines.append(f"    http-after-response set-header {BALANCER_HEADER} {balancer.name}")
+        lines.append(f"    default_backend {kind}_{SERVING}")
+    return "\n".join(lines) + "\n"
+
+
+def _backends(deployment: Deployment, balancer: Balancer) -> Iterator[str]:
+    asking = AMQP if AMQP in deployment.ports else AMQPS
+    for kind in deployment.served():
+        for standing in (FIT, SERVING) if kind in (AMQP, AMQPS) else (SERVING,):
+            yield _backend(deployment, balancer, kind, standing, asking)
+
+
+def _backend(deployment: Deployment, balancer: Balancer, kind: str, standing: str, asking: str) -> str:
+    nodes = [node for node in deployment.behind(kind) if standing == SERVING or node.kind != WITNESS]
+    lines = [f"backend {kind}_{standing}", *_nature_of_servers(kind)]
+    if any(kind == asking or asking not in node.ports for node in nodes):
+        lines += _question(standing)
+    elif standing == FIT:
+        lines += _answers_of_others()
+    for node in nodes:
+        follows = f"{asking}_{standing}/{node.label}" if asking in node.ports and kind != asking else ""
+        lines.append("    server " + " ".join(_server(deployment, balancer, kind, node, follows)))
+    return "\n".join(lines) + "\n"
+
+
+def _nature_of_servers(kind: str) -> list[str]:
+    if kind == HTTP:
+        return ["    mode http", "    balance leastconn", "    timeout server 60s"]
+    lines = ["    mode tcp", "    balance leastconn"]
+    if kind == HTTPS:
+        return [*lines, "    timeout server 60s"]
+    return [
+        *lines,
+        "    timeout server 7d",
+        "    timeout server-fin 10s",
+        "    option srvtcpka",
+        "    srvtcpka-idle 30s",
+        "    srvtcpka-intvl 10s",
+        "    srvtcpka-cnt 3",
+    ]
+
+
+def _question(standing: str) -> list[str]:
+    why = {
+        FIT: [
+            "    # 200: takes new clients. 404: keeps those it has, and wants no more. Anything else: its clients are",
+            "    # cut off here, so that they come back to another node at once.",
+        ],
+        SERVING: ["    # 200: it serves, though it may have an alarm."],
+    }[standing]
+    return [
+        *why,
+        "    option httpchk",
+        f"    http-check send meth GET uri {FITNESS_PATH}?{_QUESTIONS[standing]}",
+        *(["    http-check disable-on-404"] if standing == FIT else []),
+        "    http-check expect status 200",
+    ]
+
+
+def _answers_of_others() -> list[str]:
+    return [
+        "    # These servers follow others, and a 404 must mean to them what it means there.",
+        "    option httpchk",
+        "    http-check disable-on-404",
+    ]
+
+
+def _server(deployment: Deployment, balancer: Balancer, kind: str, node: BrokerNode, follows: str) -> Iterator[str]:
+    yield node.label
+    # a name is looked up in the family of the address that is spoken from
+    yield ("" if is_ip(node.address) else "ipv6@" if deployment.is_ipv6 else "ipv4@") + node.endpoint(kind)
+    yield f"source [{balancer.address}]" if deployment.is_ipv6 else f"source {balancer.address}"
+    if follows:
+        yield f"track {follows}"
+    else:
+        yield f"check port {node.ports[node.health_kind]}"
+        if node.health_kind == HTTPS:
+            yield "check-ssl verify none"
+        if deployment.proxy_protocol:
+            yield "check-send-proxy"
+    if deployment.proxy_protocol:
+        yield "send-proxy-v2"
+    yield "on-marked-down shutdown-sessions"
+    if node.kind == WITNESS:
+        # it holds no queues, and is asked to serve when nobody else can
+        yield "backup"
+
+
+def _health(deployment: Deployment) -> str:
+    servers = f"{AMQP if AMQP in deployment.ports else AMQPS}_{SERVING}"
+    say = "http-request return content-type text/plain"
+    return f"""\
+# For Keepalived's check script, on this machine alone: {ALIVE_PATH} is there while HAProxy runs, {WORKING_PATH} while
+# it can bring a client to some node. Statistics are at /statistics.
+frontend health
+    mode http
+    bind 127.0.0.1:{deployment.haproxy.health_port}
+    timeout client 5s
+    no log
+    {say} status 200 string alive if {{ path {ALIVE_PATH} }}
+    {say} status 200 string working if {{ path {WORKING_PATH} }} {{ nbsrv({servers}) gt 0 }}
+    {say} status 503 string "no node serves" if {{ path {WORKING_PATH} }}
+    stats enable
+    stats uri /statistics
+    stats refresh 5s
+"""

@@ -1,0 +1,241 @@
+"""The part of a node's configuration that has to agree with what stands before it: /etc/warren/warren.conf.
+
+Not here: how the node is run as a service (`cli.ha.node_files`).
+
+A node as a service of its machine: the systemd unit, its user, its directories.
+
+    /etc/warren        its configuration, read by the user `warren` and written by nobody but root
+    /var/lib/warren    its data, the cookie and the member of etcd
+    the journal        its log: `journalctl -u warren`
+
+A disc node of a cluster has a second process, its member of etcd, in the same unit: started by the node, and meant to
+outlive it (`KillMode=process`), so that a restart of the node costs the other nodes no election. A witness is a node
+like any other; what it is stands in its configuration.
+
+Not here: the configuration itself (`cli.ha.node_files`), what the node tells systemd (`node.process`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warren.cli.ha.deployment import (
+    AMQP,
+    AMQPS,
+    HTTP,
+    HTTPS,
+    METRICS,
+    PEER,
+    PROGRAM,
+    RAM,
+    USUAL_PORTS,
+    WITNESS,
+    BrokerNode,
+    Deployment,
+    endpoint,
+)
+from warren.errors import ConfigError
+
+_TLS_FAMILIES = {AMQPS: "ssl_options", HTTPS: "management.ssl"}
+
+
+def node_config(deployment: Deployment, node: BrokerNode) -> str:
+    """Its text; a node that runs needs these lines in the configuration it has."""
+    return "\n".join(_lines(deployment, node)) + "\n"
+
+
+def _lines(deployment: Deployment, node: BrokerNode) -> Iterator[str]:
+    yield f"# Node {node.name}, written by `warren ha render`. Belongs at /etc/warren/warren.conf."
+    yield "# All nodes of the cluster also need the same cookie: /var/lib/warren/cookie, mode 400."
+    yield ""
+    yield from _listeners(node)
+    if deployment.proxy_protocol:
+        yield ""
+        yield "# Connections from the balancers begin with a PROXY header that says who the client is. Those of anybody"
+        yield "# else must not, or everybody could claim any address. HAProxy has send-proxy-v2 and check-send-proxy."
+        yield "proxy_protocol = true"
+        yield "management.proxy_protocol = true"
+        for number, balancer in enumerate(deployment.balancers, 1):
+            yield f"proxy_protocol.from.{number} = {balancer.address}"
+    if len(deployment.nodes) > 1:
+        yield from _cluster(deployment, node)
+
+
+def _listeners(node: BrokerNode) -> Iterator[str]:
+    yield f"listeners.tcp.default = {node.ports[AMQP]}" if AMQP in node.ports else "listeners.tcp = none"
+    if AMQPS in node.ports:
+        yield f"listeners.ssl.default = {node.ports[AMQPS]}"
+    if HTTP in node.ports:
+        yield f"management.tcp.port = {node.ports[HTTP]}"
+    if HTTPS in node.ports:
+        yield f"management.ssl.port = {node.ports[HTTPS]}"
+    if METRICS in node.ports:
+        yield f"prometheus.tcp.port = {node.ports[METRICS]}"
+    # AMQP and HTTP each have certificates of their own
+    for family in [family for kind, family in _TLS_FAMILIES.items() if kind in node.ports]:
+        yield "# TLS is ended here, so the certificates are here, too."
+        yield f"#{family}.cacertfile = /etc/warren/authority.pem"
+        yield f"#{family}.certfile = /etc/warren/node.pem"
+        yield f"#{family}.keyfile = /etc/warren/node.key"
+
+
+def _cluster(deployment: Deployment, node: BrokerNode) -> Iterator[str]:
+    yield ""
+    yield "# Where the others are, by the hosts in their names, which machines must know (DNS, or /etc/hosts): counts"
+    yield "# when the node starts for the first time."
+    yield "cluster_formation.peer_discovery_backend = classic_config"
+    for number, each in enumerate(_first_a_disc_node(deployment), 1):
+        yield f"cluster_formation.classic_config.nodes.{number} = {_peer(each)}"
+    if node.kind in (RAM, WITNESS):
+        yield f"cluster_formation.node_type = {node.kind}"
+    yield ""
+    yield "# A node that is cut off from the majority serves nobody, and its clients are led to the others."
+    yield "cluster_partition_handling = pause_minority"
+
+
+def _first_a_disc_node(deployment: Deployment) -> list[BrokerNode]:
+    """The first of the list founds the cluster, and must be a disc node that holds queues."""
+    return sorted(deployment.nodes, key=lambda node: node.kind in (RAM, WITNESS))
+
+
+def _peer(node: BrokerNode) -> str:
+    """As a node finds itself in the list, and the others by its host's name."""
+    port = node.ports.get(PEER, USUAL_PORTS[PEER])
+    name, _, host = node.name.partition("@")
+    return node.name if port == USUAL_PORTS[PEER] else f"{name}@{endpoint(host, port)}"
+
+
+USER = "warren"
+CONFIGURATION = "/etc/warren/warren.conf"
+ENVIRONMENT = "/etc/default/warren"
+DATA = "/var/lib/warren"
+UNIT_PATH = "etc/systemd/system/warren.service"
+USERS_PATH = "etc/sysusers.d/warren.conf"
+DIRECTORIES_PATH = "etc/tmpfiles.d/warren.conf"
+_FIRST_FREE_PORT = 1024
+
+
+@dataclass(frozen=True)
+class SystemdService:
+    """One node, as it is to be run; `peer` is where it listens for other nodes."""
+
+    name: str
+    peer: str
+    witness: bool = False
+    # it listens on a port that is reserved for the superuser
+    reserved_port: bool = False
+    program: str = PROGRAM
+
+    def __post_init__(self) -> None:
+        for word in (self.name, self.peer, self.program):
+            if not word.isprintable():
+                raise ConfigError(f"a unit of systemd has room for one line, so this cannot stand there: {word!r}")
+
+
+def service_of(node: BrokerNode, program: str = PROGRAM) -> SystemdService:
+    peer = endpoint(node.address, node.ports.get(PEER, USUAL_PORTS[PEER]))
+    reserved = any(port < _FIRST_FREE_PORT for port in node.ports.values())
+    return SystemdService(node.name, peer, node.kind == WITNESS, reserved, program)
+
+
+def service_files(service: SystemdService) -> dict[str, str]:
+    """By their paths below the root of the node's machine."""
+    return {UNIT_PATH: _text(_unit(service)), USERS_PATH: _text(_users()), DIRECTORIES_PATH: _text(_directories())}
+
+
+def _text(lines: Iterator[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _unit(service: SystemdService) -> Iterator[str]:
+    what = "witness" if service.witness else "message broker"
+    yield f"# Node {service.name}, written by `warren ha render`. Belongs at /{UNIT_PATH}. Once, as root:"
+    yield "#     systemd-sysusers && systemd-tmpfiles --create && systemctl daemon-reload"
+    yield "#     systemctl enable --now warren"
+    yield "[Unit]"
+    yield f"Description=Warren {what} {_plain(service.name)}"
+    yield "Wants=network-online.target"
+    yield "After=network-online.target time-sync.target"
+    yield "# It never gives up: a node that is down can come back when the disk has room or the others are there."
+    yield "StartLimitIntervalSec=0"
+    yield ""
+    yield "[Service]"
+    yield from _running(service)
+    yield ""
+    yield from _hardening(service)
+    yield ""
+    yield "[Install]"
+    yield "WantedBy=multi-user.target"
+
+
+def _running(service: SystemdService) -> Iterator[str]:
+    words = ["serve", "--name", service.name, "--data", DATA, "--config", CONFIGURATION, "--peer", service.peer]
+    yield "# It says when clients can connect, and systemctl status shows what it is doing."
+    yield "Type=notify"
+    yield "NotifyAccess=main"
+    yield f"User={USER}"
+    yield f"Group={USER}"
+    yield "# Settings that are nobody's business, like WARREN_DEFAULT_PASS=…, mode 600; it need not be there."
+    yield f"EnvironmentFile=-{ENVIRONMENT}"
+    yield f"ExecStart={' '.join(map(_plain, [service.program, *words]))}"
+    yield f"WorkingDirectory={DATA}"
+    yield f"StateDirectory={DATA.rpartition('/')[2]}"
+    yield "StateDirectoryMode=0750"
+    yield "UMask=0027"
+    yield "# A member of a cluster waits for a majority of the disc nodes, however long that takes."
+    yield "TimeoutStartSec=infinity"
+    yield "# It hands its queues' masters to other nodes, dismisses its clients, and finishes what it has to write."
+    yield "TimeoutStopSec=120"
+    yield "# The member of etcd beside a disc node outlives a restart of the node, which finds it again."
+    yield "KillMode=process"
+    yield "OOMPolicy=continue"
+    yield "Restart=on-failure"
+    yield "RestartSec=2"
+    yield "# 2: a bad option or file, which another start would not change. An address that is not there yet is no such"
+    yield "# thing: the node is started again until it is."
+    yield "RestartPreventExitStatus=2"
+    yield "# One for each connection, and for each file of the journal."
+    yield "LimitNOFILE=262144"
+
+
+def _hardening(service: SystemdService) -> Iterator[str]:
+    """Not among it: MemoryDenyWriteExecute, since Python's ctypes may need such memory."""
+    yield "# It needs its data, its ports, and nothing else of the machine."
+    capability = "CAP_NET_BIND_SERVICE" if service.reserved_port else ""
+    yield f"CapabilityBoundingSet={capability}"
+    if capability:
+        yield f"AmbientCapabilities={capability}"
+    yield "NoNewPrivileges=yes"
+    yield "ProtectSystem=strict"
+    yield "ProtectHome=read-only"
+    yield "PrivateTmp=yes"
+    yield "PrivateDevices=yes"
+    for what in ("KernelTunables", "KernelModules", "KernelLogs", "ControlGroups", "Clock", "Hostname"):
+        yield f"Protect{what}=yes"
+    for what in ("Namespaces", "Realtime", "SUIDSGID"):
+        yield f"Restrict{what}=yes"
+    yield "# netlink is how programs ask for the machine's own addresses"
+    yield "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK"
+    yield "LockPersonality=yes"
+    yield "SystemCallArchitectures=native"
+    yield "SystemCallFilter=@system-service"
+    yield "SystemCallErrorNumber=EPERM"
+
+
+def _users() -> Iterator[str]:
+    yield f"# Belongs at /{USERS_PATH}: systemd-sysusers makes the user that the node runs as."
+    yield f'u {USER} - "Warren message broker" {DATA}'
+
+
+def _directories() -> Iterator[str]:
+    yield f"# Belongs at /{DIRECTORIES_PATH}: systemd-tmpfiles --create makes the directories, and says whose they are."
+    yield f"d {CONFIGURATION.rpartition('/')[0]} 0750 root {USER} -"
+    yield f"z {CONFIGURATION} 0640 root {USER} -"
+    yield f"d {DATA} 0750 {USER} {USER} -"
+    yield "# The secret that the nodes of a cluster share: a file of 16 characters or more, the same on each machine."
+    yield f"z {DATA}/cookie 0400 {USER} {USER} -"
+
+
+def _plain(word: str) -> str:
+    """A word that systemd takes as it is: a percent sign would begin one of its specifiers."""
+    escaped = word.replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
+    return f'"{escaped}"' if any(character.isspace() or character in "'\"" for character in word) else escaped

@@ -1,0 +1,141 @@
+"""Whether everything arrived: of each queue, what RabbitMQ had and gave away, and what Warren was given.
+
+Three counts can prove that nothing is missing, and each holds in a case in which others do not:
+
+    arrived = had                nobody published or consumed meanwhile
+    arrived = left > had         publishers went on at RabbitMQ; nobody else acked there, or that would be missing
+    grown   = had                nobody used the queue at Warren, which was started anew meanwhile and counts anew
+
+`had` is what RabbitMQ's queue held at the beginning, `left` what was acked there since then, `arrived` what its shovel
+brought to Warren since then, `grown` by how much Warren's queue is longer. RabbitMQ tells its acks a few seconds late,
+and forgets them when it is started anew; so `left` may be too small, but if it is more than has come, that is missing.
+
+Not here: asking for the counts (`cli.migrate`).
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from warren.cli.migrate.queues import QueueName
+
+MATCHES: Final = "matches"
+
+
+@dataclass(frozen=True)
+class QueueCounts:
+    """One broker's queue at one moment; `brought`, by shovels, and `acked` count since the broker knows the queue."""
+
+    messages: int = 0
+    brought: int = 0
+    acked: int = 0
+    consumers: int = 0
+
+
+@dataclass
+class QueueAudit:
+    """One queue's counts, from the beginning of a move to its end."""
+
+    queue: QueueName
+    source_before: QueueCounts
+    destination_before: QueueCounts
+    source_after: QueueCounts = field(default_factory=QueueCounts)
+    destination_after: QueueCounts = field(default_factory=QueueCounts)
+    consumed_at_source: bool = False
+    """Whether somebody other than the shovel was seen to consume at RabbitMQ."""
+
+    is_stream: bool = False
+    consumed_at_warren: bool = False
+    """Whether anybody was seen to consume at Warren; then its queue's length proves nothing."""
+
+    is_gone_at_warren: bool = False
+    was_gone_at_source: bool = False
+    """Whether somebody deleted it at RabbitMQ while it moved."""
+
+    def see_destination(self, side: QueueCounts) -> None:
+        self.destination_after = side
+        self.consumed_at_warren |= bool(side.consumers or self.destination_before.consumers)
+
+    @property
+    def had(self) -> int:
+        return self.source_before.messages
+
+    @property
+    def left(self) -> int:
+        return self.source_after.acked - self.source_before.acked
+
+    @property
+    def arrived(self) -> int:
+        return self.destination_after.brought - self.destination_before.brought
+
+    @property
+    def grown(self) -> int:
+        return self.destination_after.messages - self.destination_before.messages
+
+    @property
+    def remaining(self) -> int:
+        """What RabbitMQ still has; a stream gives nothing away."""
+        return 0 if self.is_stream else self.source_after.messages
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it had anything to bring, and is not at Warren any more."""
+        return self.is_gone_at_warren and (self.had > 0 or self.left > 0)
+
+    @property
+    def matches(self) -> bool:
+        if self.remaining or self.is_lost:
+            return False
+        if self.is_stream:
+            return self.destination_after.messages == self.source_after.messages
+        return self._is_proven_by_shovel or self._is_proven_by_growth
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it matches by everything that can be asked, so that asking again would show nothing else."""
+        return self.is_lost or (self.matches and (self.is_stream or self.arrived == self.left))
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether what did not arrive may have been consumed at RabbitMQ, where others were seen to. No proof."""
+        return not self.remaining and not self.is_lost and self.consumed_at_source and self.arrived <= self.left
+
+    @property
+    def _is_proven_by_shovel(self) -> bool:
+        return self.arrived == self.had >= self.left or self.arrived == self.left > self.had
+
+    @property
+    def _is_proven_by_growth(self) -> bool:
+        return self.arrived < self.had == self.grown >= self.left and not self.consumed_at_warren
+
+    def verdict(self) -> str:
+        """In a few words, or in a sentence that says what is wrong and where to look."""
+        if self.matches:
+            return MATCHES
+        if self.is_lost:
+            left = self.source_after.messages
+            rest = f"; {left} are still at RabbitMQ, and come if the command is given again" if left else ""
+            return f"it is gone at Warren, with what had come to it{rest}"
+        if self.remaining:
+            return f"{self.remaining} are still at RabbitMQ"
+        if self.is_stream:
+            return (
+                f"the stream has {self.source_after.messages} at RabbitMQ and {self.destination_after.messages} "
+                "at Warren; delete it at Warren and run this again"
+            )
+        missing = max(self.had, self.left) - self.arrived
+        if self.is_explained:
+            return (
+                f"{missing} did not come: others consumed at RabbitMQ meanwhile, and only they can say whether these "
+                "were theirs"
+            )
+        if missing > 0 and self.was_gone_at_source:
+            return f"{missing} have not arrived: the queue was deleted at RabbitMQ while it moved"
+        if missing > 0:
+            return (
+                f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side, "
+                "or Warren was started anew and has forgotten what it had counted"
+            )
+        return (
+            f"{-missing} more than RabbitMQ had: others publish to it there, or the shovel's connection broke and "
+            "it sent again what it had no answer for; Warren's log names those"
+        )

@@ -1,0 +1,346 @@
+"""What a move comes to: RabbitMQ's definitions held against Warren's, and the queues whose contents are carried.
+
+Invariants: nothing that Warren has is replaced. A definition that Warren has otherwise is in the way, and the whole
+move is off until somebody decides; with `keep` Warren's stays. A plan made again after it was carried out brings
+nothing.
+
+Not here: what the operator is told of it (`cli.migrate.plan`).
+
+Whether those who move may do what a move does to each queue, by the permissions that both brokers tell.
+
+At RabbitMQ the shovel of a queue consumes it. At Warren whoever moves declares an exchange and binds the queue to it
+(`cli.migrate.brokers`); the shovel itself may do everything there.
+
+Of a user without permissions in a virtual host nothing is said here: he is not let in (`cli.migrate.plan`,
+`cli.migrate.brokers`), or another backend of RabbitMQ knows him.
+
+Not here: what permissions mean (`broker.access.users`).
+
+What an operator is told of a plan before anything is done.
+
+Not here: the plan (`cli.migrate.plan`), what is told while contents move (`cli.migrate`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from warren.broker.access.rights import DEFAULT_EXCHANGE
+from warren.broker.access.users import Permission
+from warren.broker.queues.arguments import without_aliases
+from warren.cli.migrate.definitions import (
+    BRIDGES,
+    GLOBAL_PARAMETERS,
+    KINDS,
+    PARAMETERS,
+    PERMISSIONS,
+    QUEUES,
+    USERS,
+    VHOSTS,
+    CompatibilityCheck,
+    DefinitionKey,
+    Document,
+    ExportedDefinition,
+    UnsupportedDefinition,
+    by_key,
+    definitions_of,
+    differing_fields,
+    exported,
+)
+from warren.cli.migrate.queues import FoundQueue, QueueName, UnmovedQueue, exchange_name, split_queues
+
+EVERYTHING: Final = ".*"
+
+
+@dataclass(frozen=True)
+class MissingPermission:
+    """A queue that a user cannot move, and what he may not do."""
+
+    queue: QueueName
+    user: str
+    forbidden: str
+    wanted: tuple[str, str, str]
+    """Permissions with which he could: configure, write and read."""
+
+
+def lacking_at_rabbitmq(
+    queues: Iterable[FoundQueue], definitions: Iterable[ExportedDefinition], user: str
+) -> list[MissingPermission]:
+    """Queues that the user of the shovels may not read."""
+    held = _permissions(definitions, user)
+    lacks = []
+    for queue in _names(queues):
+        own = held.get(queue.vhost)
+        # an expression that only RabbitMQ understands proves nothing
+        if own is not None and not own.reads.pattern.fault and not own.reads.matches(queue.name):
+            lacks.append(MissingPermission(queue, user, f"read queue {queue}", (own.configure, own.write, EVERYTHING)))
+    return lacks
+
+
+def lacking_at_warren(
+    queues: Iterable[FoundQueue], definitions: Iterable[ExportedDefinition], user: str
+) -> list[MissingPermission]:
+    """Queues that the user who moves may not lead an exchange of the move to."""
+    held = _permissions(definitions, user)
+    wanted = (EVERYTHING, EVERYTHING, EVERYTHING)
+    return [
+        MissingPermission(queue, user, forbidden, wanted)
+        for queue in _names(queues)
+        if queue.vhost in held and (forbidden := _forbidden(queue, held[queue.vhost]))
+    ]
+
+
+def _forbidden(queue: QueueName, own: Permission) -> str:
+    """The first thing that is; empty if nothing is."""
+    road = exchange_name(queue)
+    exchange = f"exchange '{road}' in '{queue.vhost}'"
+    needed = (
+        (own.writes.matches(queue.name), f"write to queue {queue}"),
+        (own.configures.matches(road), f"configure {exchange}"),
+        (own.reads.matches(road), f"read {exchange}"),
+        # to say that the exchange has no alternate exchange is to name the default one
+        (own.writes.matches(DEFAULT_EXCHANGE), f"write to exchange '{DEFAULT_EXCHANGE}' in '{queue.vhost}'"),
+    )
+    return next((what for allowed, what in needed if not allowed), "")
+
+
+def _permissions(definitions: Iterable[ExportedDefinition], user: str) -> dict[str, Permission]:
+    """By virtual host."""
+    own = [each for each in definitions if each.kind is PERMISSIONS and each.value.get("user") == user]
+    return {each.vhost: _permission(each, user) for each in own}
+
+
+def _permission(definition: ExportedDefinition, user: str) -> Permission:
+    configure, write, read = (str(definition.value.get(field, "")) for field in ("configure", "write", "read"))
+    return Permission(user, definition.vhost, configure, write, read)
+
+
+def _names(queues: Iterable[FoundQueue]) -> list[QueueName]:
+    return [found.queue for found in queues]
+
+
+GUEST: Final = "guest"
+"""The user that both brokers begin with, each with a password hash of its own."""
+
+CLUSTER_PARAMETERS: Final = ("cluster_name", "internal_cluster_id")
+"""Global parameters by which a cluster knows itself."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A definition that Warren has otherwise."""
+
+    definition: ExportedDefinition
+    fields: list[str]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What the operator wants of a move."""
+
+    vhosts: tuple[str, ...] = ()
+    keep: bool = False
+    bridges: bool = False
+    mover: str = ""
+    """The user of Warren who moves, and whose shovels will enter the virtual hosts."""
+
+    carrier: str = ""
+    """The user of RabbitMQ as whom shovels consume there."""
+
+
+@dataclass
+class MigrationPlan:
+    brought: list[ExportedDefinition] = field(default_factory=list)
+    bridges: list[ExportedDefinition] = field(default_factory=list)
+    """Shovels and upstreams that are brought, each on its own, after everything else."""
+
+    held_back: list[ExportedDefinition] = field(default_factory=list)
+    same: list[ExportedDefinition] = field(default_factory=list)
+    kept: list[Difference] = field(default_factory=list)
+    in_the_way: list[Difference] = field(default_factory=list)
+    left_out: list[UnsupportedDefinition] = field(default_factory=list)
+    carried: list[FoundQueue] = field(default_factory=list)
+    staying: list[UnmovedQueue] = field(default_factory=list)
+    closed_vhosts: list[str] = field(default_factory=list)
+    """Virtual hosts that Warren has and that the mover may not enter."""
+
+    lacking_at_rabbitmq: list[MissingPermission] = field(default_factory=list)
+    lacking_at_warren: list[MissingPermission] = field(default_factory=list)
+    unknown_vhosts: list[str] = field(default_factory=list)
+    """Virtual hosts that were asked for and that RabbitMQ does not have."""
+
+    def document(self) -> dict[str, list[Document]]:
+        """What Warren is to import."""
+        return exported(self.brought)
+
+    @property
+    def away(self) -> list[FoundQueue]:
+        """Queues whose contents are to be carried, and that RabbitMQ itself does not reach."""
+        return [found for found in self.carried if found.is_away]
+
+    @property
+    def messages(self) -> int:
+        return sum(found.messages for found in self.carried)
+
+
+def plan_move(
+    source: Document, destination: Document, queues: Iterable[FoundQueue], plan_options: PlanOptions | None = None
+) -> MigrationPlan:
+    """`source` and `destination` are exports, `queues` what RabbitMQ has."""
+    plan_options = plan_options or PlanOptions()
+    judge = CompatibilityCheck()
+    plan = MigrationPlan(left_out=judge.left_out)
+    there = by_key(definitions_of(destination))
+    definitions = definitions_of(source, plan_options.vhosts)
+    vhosts = {each.name for each in definitions if each.kind is VHOSTS}
+    plan.unknown_vhosts = [name for name in plan_options.vhosts if name not in vhosts]
+    for definition in definitions:
+        if not _is_of_the_cluster(definition) and judge.admits(definition):
+            _place(plan, _renamed(definition), there.get(definition.key), plan_options)
+    if plan_options.mover:
+        _let_in(plan, plan_options.mover, vhosts, there)
+    not_there = {
+        QueueName(each.definition.vhost, each.definition.name): "the queue itself is left out"
+        for each in plan.left_out
+        if each.definition.kind is QUEUES
+    }
+    inside = [found for found in queues if found.queue.vhost in vhosts]
+    plan.carried, plan.staying = split_queues(inside, not_there)
+    plan.lacking_at_rabbitmq = lacking_at_rabbitmq(plan.carried, definitions, plan_options.carrier)
+    plan.lacking_at_warren = lacking_at_warren(plan.carried, [*plan.brought, *there.values()], plan_options.mover)
+    return plan
+
+
+def _let_in(plan: MigrationPlan, mover: str, vhosts: set[str], there: dict[DefinitionKey, ExportedDefinition]) -> None:
+    """Who makes a virtual host may enter it, as RabbitMQ has it; others are asked to let the mover in."""
+    permitted = {each.key for each in plan.brought} | set(there)
+    for vhost in sorted(vhosts):
+        own = ExportedDefinition(
+            PERMISSIONS, {"user": mover, "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
+        )
+        if own.key in permitted:
+            continue
+        if (VHOSTS.section, vhost) in there:
+            plan.closed_vhosts.append(vhost)
+        else:
+            plan.brought.append(own)
+
+
+def _place(
+    plan: MigrationPlan, definition: ExportedDefinition, found: ExportedDefinition | None, plan_options: PlanOptions
+) -> None:
+    if found is None:
+        if not _is_bridge(definition):
+            plan.brought.append(definition)
+        elif plan_options.bridges:
+            plan.bridges.append(definition)
+        else:
+            plan.held_back.append(definition)
+        return
+    fields = differing_fields(definition, found)
+    if not fields:
+        plan.same.append(definition)
+    elif plan_options.keep or _is_guest(definition):
+        plan.kept.append(Difference(definition, fields))
+    else:
+        plan.in_the_way.append(Difference(definition, fields))
+
+
+def _renamed(definition: ExportedDefinition) -> ExportedDefinition:
+    """A queue as Warren will have written it down, so that it is known again."""
+    if definition.kind is not QUEUES:
+        return definition
+    arguments = without_aliases(definition.name, definition.vhost, dict(definition.value.get("arguments") or {}))
+    return ExportedDefinition(definition.kind, {**definition.value, "arguments": arguments})
+
+
+def _is_bridge(definition: ExportedDefinition) -> bool:
+    return definition.kind is PARAMETERS and definition.value.get("component") in BRIDGES
+
+
+def _is_of_the_cluster(definition: ExportedDefinition) -> bool:
+    return definition.kind is GLOBAL_PARAMETERS and definition.name in CLUSTER_PARAMETERS
+
+
+def _is_guest(definition: ExportedDefinition) -> bool:
+    return definition.kind is USERS and definition.name == GUEST
+
+
+PLURALS: Final = {"permissions": "permissions", "topic permissions": "topic permissions", "policy": "policies"}
+KNOWN_PROTOCOLS: Final = ("amqp", "amqp/ssl", "http", "https", "clustering", "http/prometheus", "https/prometheus")
+"""Protocols of RabbitMQ's listeners that Warren speaks, or has its own way of."""
+
+
+def plan_lines(plan: MigrationPlan) -> Iterator[str]:
+    """The whole plan, for a terminal."""
+    yield f"definitions to bring: {_counted(plan.brought) or 'none'}"
+    yield f"already at Warren, the same: {_counted(plan.same) or 'none'}"
+    yield from _listed("Warren's own, which stay as they are", [_differing(each) for each in plan.kept])
+    yield from _listed("left out", [f"{each.definition}: {each.reason}" for each in plan.left_out])
+    yield from _listed("to be brought one by one", map(str, plan.bridges))
+    yield from _listed(
+        "held back, because they would move messages at once while RabbitMQ's still do (--bridges brings them)",
+        map(str, plan.held_back),
+    )
+    yield from _listed("in the way, because Warren has them otherwise", [_differing(each) for each in plan.in_the_way])
+    filled = [found for found in plan.carried if found.messages]
+    contents = f"{plan.messages} messages in {len(filled)} of {len(plan.carried)} queues"
+    yield f"contents to carry, as RabbitMQ counted them last: {contents}"
+    for found in filled:
+        yield f"  queue {found.queue}: {found.messages}"
+    yield from _listed(
+        "queues that RabbitMQ itself does not reach",
+        [f"queue {found.queue}: {found.state}{found.node and f', at {found.node}'}" for found in plan.away],
+    )
+    yield from _listed(
+        "contents that stay at RabbitMQ",
+        [f"queue {each.found.queue}, {each.found.messages} messages: {each.reason}" for each in plan.staying],
+    )
+    yield from _listed("to know", notes(plan))
+
+
+def notes(plan: MigrationPlan) -> Iterator[str]:
+    """What comes along and is not quite what it was, or needs somebody's care."""
+    for found in plan.carried:
+        yield from _queue_notes(found)
+
+
+def listener_notes(overview: Mapping[str, Any]) -> Iterator[str]:
+    """Of protocols that clients of this RabbitMQ may speak and Warren does not."""
+    others = sorted({str(each.get("protocol")) for each in overview.get("listeners", ())} - set(KNOWN_PROTOCOLS))
+    for protocol in others:
+        yield f"RabbitMQ listens for {protocol}: Warren does not; clients that speak it cannot come along"
+
+
+def _queue_notes(found: FoundQueue) -> Iterator[str]:
+    queue = found.queue
+    if found.type == "quorum":
+        yield f"queue {queue} is a quorum queue: at Warren it is held by one node unless a policy with ha-mode fits it"
+    if found.unacked:
+        yield f"queue {queue}: {found.unacked} messages are with consumers of RabbitMQ; they come when those are gone"
+    if found.single_active and found.consumers:
+        yield f"queue {queue} has a single active consumer: nothing of it moves until that one is gone"
+    if found.expires:
+        yield f"queue {queue} expires when it is not used: its consumers must come to Warren before that"
+
+
+def _differing(difference: Difference) -> str:
+    return f"{difference.definition} ({', '.join(difference.fields)})"
+
+
+def _listed(heading: str, lines: Iterable[str]) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield f"{heading}: {len(found)}"
+        yield from (f"  {line}" for line in found)
+
+
+def _counted(definitions: Iterable[ExportedDefinition]) -> str:
+    counts = Counter(definition.kind.word for definition in definitions)
+    words = [kind.word for kind in KINDS if counts[kind.word]]
+    return ", ".join(f"{counts[word]} {_plural(word, counts[word])}" for word in words)
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else PLURALS.get(word, f"{word}s")

@@ -1,0 +1,442 @@
+"""Contents on their way: which queue's shovel is there, what is left at RabbitMQ, and when a queue is done.
+
+A queue waits, moves, ends and is done:
+
+    waiting   its shovel is not there; only so many move at once
+    moving    its shovel carries; when RabbitMQ has no more of it twice in a row, and all is to end, the shovel is
+              deleted
+    ending    RabbitMQ may still hold what the shovel was given and has not acked: when the shovel's consumer is gone,
+              that is ready again, and the queue moves anew; if there is nothing, it is
+    done      empty, without a shovel. Others may fill it again, which the final count tells
+
+A stream gives nothing away: it is done when Warren's has as many messages. One that Warren has begun is not carried,
+as everything would come again.
+
+A queue that somebody deletes at either broker holds up no other: if all is to end, its shovel is deleted and it is
+done, whatever RabbitMQ has left of it. That is told, and the final count does not match.
+
+Not here: what is asked of the brokers (`cli.migrate.brokers`, `cli.migrate.brokers`), the verdict
+(`cli.migrate.counts`).
+
+How far contents have come: a bar with rate and estimate on a terminal, a plain line every few seconds elsewhere.
+
+Both are on standard error. A word in between stands on a line of its own.
+
+Not here: the rate itself (`cli.migrate.transfer`).
+
+How fast contents are carried, and how long the rest will take.
+
+The rate is that of the last seconds, so that a shovel that stands still is seen to.
+
+Not here: showing it (`cli.migrate.transfer`).
+"""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Final, Self, final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from warren.cli.migrate.brokers import (
+    STATISTICS_TOLD_WITHIN_S,
+    BrokerUnavailable,
+    ExactCount,
+    MoveFailed,
+    RabbitMQ,
+    ShovelState,
+    WarrenDestination,
+)
+from warren.cli.migrate.counts import QueueAudit, QueueCounts
+from warren.cli.migrate.queues import FoundQueue, QueueName
+
+OVER_S: Final = 10.0
+
+
+@dataclass
+class TransferRate:
+    """What was done by when."""
+
+    _points: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def reach(self, now_s: float, done: int) -> None:
+        self._points.append((now_s, done))
+        while len(self._points) > 2 and self._points[1][0] <= now_s - OVER_S:
+            self._points.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        if len(self._points) < 2:
+            return 0.0
+        (since_s, before), (now_s, done) = self._points[0], self._points[-1]
+        return max(0.0, (done - before) / (now_s - since_s)) if now_s > since_s else 0.0
+
+    def left_s(self, remaining: int) -> float | None:
+        """Seconds until the rest is done at this rate; None while nothing moves."""
+        rate = self.rate
+        return remaining / rate if rate > 0 else None
+
+
+def duration_text(seconds: float | None) -> str:
+    """A time as an operator reads it."""
+    if seconds is None:
+        return "unknown time"
+    whole = round(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+LINE_EVERY_S = 5.0
+
+
+@final
+class TransferProgress:
+    """Of all queues together."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._terminal = sys.stderr.isatty()
+        self._bar = Progress(
+            TextColumn("contents"),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+            transient=True,
+            disable=not self._terminal,
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._pace = TransferRate()
+        self._line_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def reach(self, done: int, remaining: int, queues_left: int) -> None:
+        now_s = time.monotonic()
+        self._pace.reach(now_s, done)
+        total = done + remaining
+        words = (
+            f"{done} of {total}, {self._pace.rate:.0f} a second, {duration_text(self._pace.left_s(remaining))} left, "
+            f"{queues_left} queues to go"
+        )
+        self._bar.update(self._task, completed=done, total=total or None, description=words)
+        if not self._terminal and now_s - self._line_at >= LINE_EVERY_S:
+            self._line_at = now_s
+            self.tell(f"contents: {words}")
+
+    def tell(self, sentence: str) -> None:
+        self._console.print(sentence, markup=False)
+
+
+TICK_S = 0.5
+STATES_EVERY_S = 2.0
+ENDING_MAX_S = 30.0
+COUNTED_WITHIN_S = 20.0
+"""RabbitMQ tells what was acked up to five seconds late, a busy one later."""
+
+STREAM_COUNT_WITHIN_S = 6.0
+"""How long a stream is, RabbitMQ tells every five seconds, whoever asks."""
+
+HEALTHY = ("running", "starting")
+
+
+class TransferStage(Enum):
+    WAITING = 0
+    MOVING = 1
+    ENDING = 2
+    DONE = 3
+
+
+@dataclass
+class QueueTransfer:
+    """One queue on its way."""
+
+    found: FoundQueue
+    account: QueueAudit
+    stage: TransferStage = TransferStage.WAITING
+    left: int = 0
+    was_empty: bool = False
+    unmoved: bool = True
+    """Whether it never had a shovel."""
+
+    ending_since_s: float = 0.0
+    counts_from_s: float = 0.0
+    """When RabbitMQ has told how long the stream is."""
+
+    @property
+    def queue(self) -> QueueName:
+        return self.found.queue
+
+
+class Transfer:
+    """All queues of a move."""
+
+    def __init__(
+        self, source: RabbitMQ, destination: WarrenDestination, queues: list[FoundQueue], at_once: int
+    ) -> None:
+        self._source = source
+        self._destination = destination
+        self._at_once = at_once
+        self._progress = TransferProgress()
+        self._told: dict[QueueName, ShovelState] = {}
+        # those that were at Warren and are not now
+        self.gone: set[QueueName] = set()
+        self._states_at_s = 0.0
+        self._away = ""
+        self._moving = 0
+        self.carried = self._begin(queues)
+
+    @property
+    def is_done(self) -> bool:
+        return all(each.stage is TransferStage.DONE for each in self.carried)
+
+    @property
+    def left(self) -> int:
+        return sum(each.left for each in self.carried)
+
+    def __enter__(self) -> "Transfer":
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.__exit__()
+
+    def tick(self, ending: bool) -> None:
+        """Look at every queue once, then wait a moment; `ending`: a queue that is empty is done."""
+        begun_s = time.monotonic()
+        self._attempted(lambda: self._step(ending))
+        time.sleep(max(0.0, begun_s + TICK_S - time.monotonic()))
+
+    def drain(self) -> None:
+        while not self.is_done:
+            self.tick(ending=True)
+
+    def settle(self) -> list[QueueAudit]:
+        """The final counts of every queue, as soon as they are settled, or when they had the time to be.
+
+        Before RabbitMQ had the time to tell all acks, no count of a queue that had a shovel is. Then the exchanges go,
+        of which Warren has told what was brought.
+        """
+        drained_s = time.monotonic()
+        open_counts = self.carried
+        while open_counts:
+            begun_s = time.monotonic()
+            self._patiently(partial(self._count, [each.account for each in open_counts]))
+            told = begun_s >= drained_s + STATISTICS_TOLD_WITHIN_S
+            open_counts = [each for each in open_counts if not each.account.is_settled or not (told or each.unmoved)]
+            if begun_s >= drained_s + COUNTED_WITHIN_S:
+                break
+            time.sleep(TICK_S if open_counts else 0)
+        self._patiently(lambda: self._destination.tidy(each.queue for each in self.carried))
+        return [each.account for each in self.carried]
+
+    def _count(self, accounts: list[QueueAudit]) -> None:
+        there = self._destination.sides()
+        here = self._source.sides([account.queue for account in accounts], believe_unacked=True)
+        for account in accounts:
+            account.source_after = here[account.queue]
+            account.is_gone_at_warren = account.queue not in there
+            account.see_destination(there.get(account.queue, QueueCounts()))
+
+    def _patiently(self, work: Callable[[], None]) -> None:
+        """Do it, as often as it takes until both brokers answer."""
+        while not self._attempted(work):
+            time.sleep(TICK_S)
+
+    def _attempted(self, work: Callable[[], None]) -> bool:
+        """Whether it was done; that a broker is away is told once."""
+        try:
+            work()
+        except BrokerUnavailable as away:
+            if str(away) != self._away:
+                self._progress.tell(f"{away}; waiting for it")
+            self._away = str(away)
+            return False
+        if self._away:
+            self._progress.tell("both brokers answer again")
+        self._away = ""
+        return True
+
+    def _begin(self, queues: list[FoundQueue]) -> list[QueueTransfer]:
+        """Shovels that an earlier run has left are deleted first, so that what they hold is counted where it is.
+
+        What they and others have acked must not be told later, as if it had been acked since then.
+        """
+        self._clear({found.queue for found in queues})
+        here = self._source_when_told([found.queue for found in queues])
+        there = self._destination.sides()
+        carried: list[QueueTransfer] = []
+        for found in queues:
+            queue = found.queue
+            account = QueueAudit(queue, here[queue], there.get(queue, QueueCounts()), is_stream=found.is_stream)
+            account.consumed_at_source = here[queue].consumers > 0
+            carried.append(QueueTransfer(found, account, left=here[queue].messages))
+        return carried
+
+    def _source_when_told(self, queues: list[QueueName]) -> dict[QueueName, QueueCounts]:
+        """What RabbitMQ has when it has told all acks: those of a queue that nobody consumes change no more."""
+        here = self._source.sides(queues)
+        deadline_s = time.monotonic() + ENDING_MAX_S
+        while queues:
+            before = here
+            time.sleep(STATISTICS_TOLD_WITHIN_S)
+            here = self._source.sides(queues)
+            late = [queue for queue in queues if not here[queue].consumers and here[queue].acked != before[queue].acked]
+            if not late or time.monotonic() > deadline_s:
+                break
+        return here
+
+    def _clear(self, queues: set[QueueName]) -> None:
+        """No shovel and no exchange of an earlier run: those of another version may be made otherwise."""
+        leftover = [queue for queue in self._destination.carried() if queue in queues]
+        for queue in leftover:
+            self._destination.stop_carrying(queue)
+        deadline_s = time.monotonic() + ENDING_MAX_S
+        for queue in leftover:
+            while self._source.is_carried(queue, self._count_of(queue)) and time.monotonic() < deadline_s:
+                time.sleep(TICK_S)
+        self._destination.tidy(queues)
+
+    def _step(self, ending: bool) -> None:
+        there = self._destination.sides()
+        for each in self.carried:
+            each.account.see_destination(there.get(each.queue, QueueCounts()))
+            if each.stage is TransferStage.WAITING and self._at_once and self._moving >= self._at_once:
+                continue
+            if each.stage is not TransferStage.DONE:
+                self._look_at(each, ending)
+        done = sum(max(0, each.account.arrived) for each in self.carried)
+        undone = sum(each.stage is not TransferStage.DONE for each in self.carried)
+        self._progress.reach(done, self.left, undone)
+        if time.monotonic() >= self._states_at_s:
+            self._states_at_s = time.monotonic() + STATES_EVERY_S
+            self._look_for_gone(there, ending)
+            self._tell_states()
+
+    def _look_at(self, each: QueueTransfer, ending: bool) -> None:
+        found = self._source.count(each.queue)
+        count = found or ExactCount(0, 0)
+        if found is None and not each.account.was_gone_at_source:
+            each.account.was_gone_at_source = True
+            self._progress.tell(f"queue {each.queue} is gone at RabbitMQ, with what was left in it; the others go on")
+        is_lost = found is None or each.queue in self.gone
+        if each.found.is_stream:
+            self._look_at_stream(each, count, ending, is_lost)
+            return
+        each.left = count.ready
+        each.account.source_after = QueueCounts(count.ready)
+        if count.consumers > (each.stage is not TransferStage.WAITING) and not each.account.consumed_at_source:
+            each.account.consumed_at_source = self._source.others(each.queue.vhost)[each.queue.name] > 0
+        if each.stage is TransferStage.WAITING:
+            self._start(each, ending, is_done=ending and not count.ready)
+        elif each.stage is TransferStage.MOVING:
+            if ending and (is_lost or (each.was_empty and not count.ready)):
+                self._end(each)
+            each.was_empty = not count.ready
+        elif time.monotonic() > each.ending_since_s + ENDING_MAX_S or not self._source.is_carried(each.queue, count):
+            # what it held was given back since the first count, perhaps
+            is_more = each.queue not in self.gone and self._count_of(each.queue).ready
+            self._leave(each, TransferStage.WAITING if is_more else TransferStage.DONE)
+
+    def _count_of(self, queue: QueueName) -> ExactCount:
+        return self._source.count(queue) or ExactCount(0, 0)
+
+    def _look_at_stream(self, each: QueueTransfer, count: ExactCount, ending: bool, is_lost: bool) -> None:
+        begun = each.account.destination_before.messages
+        each.left = max(0, count.ready - each.account.destination_after.messages)
+        if each.stage is TransferStage.WAITING:
+            self._start(each, ending, is_done=bool(begun) or (ending and is_lost))
+        elif each.stage is TransferStage.MOVING and ending:
+            if is_lost or (not each.left and time.monotonic() > each.counts_from_s):
+                self._end(each)
+        elif each.stage is TransferStage.ENDING:
+            self._leave(each, TransferStage.DONE)
+
+    def _start(self, each: QueueTransfer, ending: bool, is_done: bool) -> None:
+        each.counts_from_s = time.monotonic() + STREAM_COUNT_WITHIN_S
+        if is_done:
+            each.stage = TransferStage.DONE
+        elif self._carry(each, ending):
+            each.stage, each.was_empty, each.unmoved = TransferStage.MOVING, False, False
+            self._moving += 1
+        elif ending:
+            each.stage = TransferStage.DONE
+
+    def _carry(self, each: QueueTransfer, ending: bool) -> bool:
+        """Whether there is a shovel for it; none if the queue was deleted at Warren before its turn came."""
+        try:
+            self._destination.carry(each.found, self._source.uri(each.queue.vhost))
+        except BrokerUnavailable:
+            raise
+        except MoveFailed:
+            if each.queue in self._destination.sides():
+                raise
+            self._tell_gone(each.queue, ending)
+            return False
+        return True
+
+    def _leave(self, each: QueueTransfer, stage: TransferStage) -> None:
+        """Its shovel is gone for certain."""
+        each.stage = stage
+        self._moving -= 1
+
+    def _end(self, each: QueueTransfer) -> None:
+        self._destination.stop_carrying(each.queue)
+        each.stage, each.ending_since_s = TransferStage.ENDING, time.monotonic()
+
+    def _look_for_gone(self, there: Mapping[QueueName, QueueCounts], ending: bool) -> None:
+        """Of a queue that is gone at Warren the rest stays at RabbitMQ; one that was made anew is led to again."""
+        for each in self.carried:
+            queue = each.queue
+            if each.stage is TransferStage.DONE:
+                continue
+            if queue in there and queue in self.gone and self._lead_again_to(queue):
+                self.gone.remove(queue)
+                self._progress.tell(f"queue {queue} is at Warren again")
+            elif each.stage is TransferStage.MOVING and queue not in there:
+                self._tell_gone(queue, ending)
+
+    def _tell_gone(self, queue: QueueName, ending: bool) -> None:
+        if queue not in self.gone:
+            self.gone.add(queue)
+            rest = f"queue {queue} is gone at Warren: the rest of it stays at RabbitMQ"
+            if ending:
+                told = f"{rest}, and the others go on; this command, given again, makes it anew and brings the rest"
+            else:
+                told = f"{rest} until somebody makes it again; this command does, if it is interrupted and given again"
+            self._progress.tell(told)
+
+    def _lead_again_to(self, queue: QueueName) -> bool:
+        """Whether that could be done; the queue may have gone again."""
+        try:
+            self._destination.lead_to(queue)
+        except MoveFailed:
+            return False
+        return True
+
+    def _tell_states(self) -> None:
+        """Each time a shovel is not well in another way than before."""
+        moving = [
+            each.queue for each in self.carried if each.stage is TransferStage.MOVING and each.queue not in self.gone
+        ]
+        for queue, state in self._destination.states(moving).items():
+            if state.state in HEALTHY:
+                self._told.pop(queue, None)
+            elif self._told.get(queue) != state:
+                self._told[queue] = state
+                why = state.reason or "it does not say why"
+                self._progress.tell(f"the shovel of queue {queue} is {state.state}: {why}")
+                # the queue may have been deleted and made anew since it was looked for
+                self._lead_again_to(queue)

@@ -1,0 +1,227 @@
+"""Converters: what a program means, as the body of a message, and back.
+
+    payload ──▶ Converter.to_bytes ──▶ body, content_type, content_encoding ──▶ Converter.from_bytes ──▶ payload
+
+A converter says in the message's properties what it made, so whoever reads the message needs not be told: `payload_of`
+finds the converter by the content type.
+
+Invariants: `body_of` and `payload_of` raise a `CannotConvert` and nothing else, whatever a converter raises; nothing is
+changed on the way without being told (JSON has no NaN, so NaN is refused).
+
+Not here: which converter a program uses (`client.settings`, `client.template`), arrays of many records
+(`client.batches`).
+
+Which converter reads a message, and what becomes of anything that a converter raises.
+
+Not here: the converters themselves.
+
+What a converter is, and those for bytes and text.
+
+A user's own converter is any object with these four names; it need not inherit anything.
+
+Not here: JSON (`converters.json_content`), errors of a converter that knows nothing of ours (`converters.choosing`).
+
+JSON: dataclasses and dicts, with decimals, dates and UUIDs as text.
+
+A number with a fraction is read as a `Decimal`, so an amount is what was written; a `Decimal` is sent as text, so that
+readers in other languages do not round it. What was a date or a UUID is text when it is read.
+
+Not here: how a single value is written (`client.batches`).
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from warren.client.batches import json_text
+from warren.client.errors import CannotConvert
+from warren.wire.properties import Properties
+
+
+class Converter(Protocol):
+    """Makes bodies of payloads, and payloads of bodies."""
+
+    @property
+    def content_type(self) -> str:
+        """What the bodies are, such as `application/json`."""
+
+    @property
+    def content_encoding(self) -> str | None:
+        """In what way their text is written, or that they are compressed."""
+
+    def to_bytes(self, payload: Any) -> bytes: ...
+
+    def from_bytes(self, body: bytes, properties: Properties) -> Any: ...
+
+
+class Received(Protocol):
+    """A message that came, by a transport or on a channel."""
+
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def properties(self) -> Properties: ...
+
+
+class BytesConverter:
+    """The payload is the body."""
+
+    content_type = "application/octet-stream"
+    content_encoding: str | None = None
+
+    def to_bytes(self, payload: object) -> bytes:
+        if isinstance(payload, bytes | bytearray | memoryview):
+            return bytes(payload)
+        raise CannotConvert(f"the converter for bytes takes bytes, not {type(payload).__name__}")
+
+    def from_bytes(self, body: bytes, properties: Properties) -> bytes:
+        return body
+
+
+class TextConverter:
+    """The payload is text; a message that names another encoding is read by that."""
+
+    content_type = "text/plain"
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        try:
+            "".encode(encoding)
+        except LookupError:
+            raise ValueError(f"Python knows no encoding of text named {encoding!r}") from None
+        self.content_encoding: str | None = encoding
+
+    def to_bytes(self, payload: object) -> bytes:
+        if not isinstance(payload, str):
+            raise CannotConvert(f"the converter for text takes text, not {type(payload).__name__}")
+        try:
+            return payload.encode(self.content_encoding or "utf-8")
+        except UnicodeEncodeError as error:
+            raise CannotConvert(f"the text cannot be written in {self.content_encoding}: {error.reason}") from None
+
+    def from_bytes(self, body: bytes, properties: Properties) -> str:
+        return decode_text(body, properties.content_encoding or self.content_encoding or "utf-8")
+
+
+def decode_text(body: bytes, encoding: str) -> str:
+    """The text of a body."""
+    try:
+        return body.decode(encoding)
+    except LookupError:
+        raise CannotConvert(f"the message is encoded as {encoding!r}, which is no encoding of text") from None
+    except UnicodeDecodeError as error:
+        raise CannotConvert(f"a body of {len(body)} bytes is not text in {encoding}: {error.reason}") from None
+
+
+UTF_8 = "utf-8"
+
+
+class JsonConverter:
+    """The payload is whatever JSON has a form for."""
+
+    content_type = "application/json"
+    content_encoding: str | None = UTF_8
+
+    def to_bytes(self, payload: object) -> bytes:
+        body = json_text(payload)
+        # what JSON has no number for was written as null, and a null is rare enough to look what it was
+        if b"null" in body:
+            _check_numbers(payload)
+        return body
+
+    def from_bytes(self, body: bytes, properties: Properties) -> Any:
+        text = decode_text(body, properties.content_encoding or UTF_8)
+        try:
+            return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+        except RecursionError:
+            raise CannotConvert(f"a body of {len(body)} bytes is JSON that is nested too deep") from None
+        except ValueError as error:
+            raise CannotConvert(f"a body of {len(body)} bytes is not JSON: {error}") from None
+
+
+def _check_numbers(value: object) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise CannotConvert(f"{value} has no form in JSON; send null or text in its place")
+    elif isinstance(value, dict):
+        for each in value.values():
+            _check_numbers(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _check_numbers(each)
+    elif isinstance(value, Enum):
+        _check_numbers(value.value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for item in dataclasses.fields(value):
+            _check_numbers(getattr(value, item.name))
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")
+
+
+CONVERTERS: Mapping[str, Converter] = MappingProxyType(
+    {"bytes": BytesConverter(), "text": TextConverter(), "json": JsonConverter()}
+)
+"""The names that settings know."""
+
+
+def body_of(payload: object, converter: Converter) -> bytes:
+    """The body that a payload becomes."""
+    try:
+        body = converter.to_bytes(payload)
+    except CannotConvert:
+        raise
+    except Exception as error:
+        raise CannotConvert(f"{_named(converter)} failed on {type(payload).__name__}: {error!r}") from error
+    return _bytes(body, converter)
+
+
+def payload_of(message: Received, converter: Converter | None = None) -> Any:
+    """What a message carries, read by the converter that is given, or by the one that its content type asks for."""
+    properties = message.properties
+    reader = converter or _reader(properties.content_type)
+    try:
+        return reader.from_bytes(message.body, properties)
+    except CannotConvert:
+        raise
+    except Exception as error:
+        raise CannotConvert(f"{_named(reader)} failed on {len(message.body)} bytes: {error!r}") from error
+
+
+def _reader(content_type: str | None) -> Converter:
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        return CONVERTERS["json"]
+    if kind.startswith("text/"):
+        return CONVERTERS["text"]
+    if kind in ("", BytesConverter.content_type):
+        return CONVERTERS["bytes"]
+    raise CannotConvert(f"nobody is known who reads {content_type!r}; give a converter for it")
+
+
+def _bytes(body: object, converter: Converter) -> bytes:
+    """A user's own converter may be without types, so it is looked at."""
+    if isinstance(body, bytes):
+        return body
+    raise CannotConvert(f"{_named(converter)} made {type(body).__name__}, and a body is bytes")
+
+
+def _named(converter: Converter) -> str:
+    return type(converter).__name__
+
+
+__all__ = [
+    "CONVERTERS",
+    "BytesConverter",
+    "Converter",
+    "JsonConverter",
+    "Received",
+    "TextConverter",
+    "body_of",
+    "payload_of",
+]

@@ -1,0 +1,269 @@
+"""A message through the inbox: recorded, worked upon and acknowledged in one transaction.
+
+    message, confirmation   new: work, receipt `done`        there: its receipt again
+    reversal                it was done: undo                else: nothing to undo; receipt `done` either way
+
+A confirmation is recorded under the id of the message that it confirms: whichever of the two comes first is worked
+upon. A reversal marks the row of the message that it reverses, or leaves one, so that the message is a duplicate if it
+comes after all.
+
+**Another message with the same id**, from a sender that does not know of the first one's, is no duplicate: it is parked
+as what cannot be read, and its own sender is told that it is refused. Neither the row nor the receipt of the first one
+is touched, nor is its work undone by a reversal that means the other.
+
+Work that is `Refused` is rolled back, and the refusal recorded in a transaction of its own. If another delivery of the
+same message has got the better of it meanwhile, that one counts.
+
+Not here: rows (`inbox.recording`, `inbox.outcomes`), receipts (`inbox.receipting`).
+
+What a message came to, other than being done: refused, or taken back by its sender.
+
+    done ──▶ taken_back        it was done, and is to be undone
+    (none) ──▶ taken_back      it never came: if it still does, it is a duplicate
+    (none) ──▶ refused         it was not done, and will not be
+
+That there is no row means that it never came, unless it is so old that its row may have been pruned. What can be told
+to be so old is refused: somebody has to find out. The row of what was taken back is kept from then on, for the message
+may still come.
+
+Not here: recording what is done (`inbox.recording`), which is the one that has to be fast.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Generic, TypeVar
+
+from sqlalchemy import Connection, Engine, and_, select, update
+from sqlalchemy.sql.elements import ColumnElement
+
+from warren.client.errors import CannotConvert
+from warren.client.inbox.receipt_writer import ReceiptWriter, Refused
+from warren.client.inbox.rows import DriversTime, InboxTable, Subject, attempt_of, digest_of, subject_of, utc_time
+from warren.client.outbox.outbox import WRITTEN_HEADER
+from warren.client.tables import INBOX, Executor, database_time, insert_unless_there
+from warren.client.transport import Incoming
+from warren.wire.properties import Properties
+
+DONE = "done"
+REFUSED = "refused"
+TAKEN_BACK = "taken_back"
+
+
+class IdTaken(Exception):
+    """The consumer has another message with the same business id."""
+
+
+class ReversalOutcome(Enum):
+    """What taking a message back comes to."""
+
+    TO_UNDO = "it was done, and is to be undone now"
+    KEPT_OUT = "it never came, and will not be done if it does"
+    BEFORE = "it was taken back or refused before"
+
+
+def take_back(
+    executor: Executor,
+    consumer: str,
+    business_id: str,
+    written_at: datetime | None,
+    keep_s: float,
+    digest: str | None = None,
+) -> ReversalOutcome:
+    """For each message `TO_UNDO` or `KEPT_OUT` once; `Refused` if it may have been done and forgotten.
+
+    `IdTaken` if it is another message that was done.
+    """
+    if _record(executor, consumer, business_id, outcome=TAKEN_BACK, digest=digest):
+        if written_at is not None:
+            check_not_pruned(written_at, executor.execute(select(database_time())).scalar_one(), keep_s)
+        return ReversalOutcome.KEPT_OUT
+    check_same_message(executor, consumer, business_id, digest)
+    done = update(INBOX).where(_this(consumer, business_id), INBOX.c.outcome == DONE)
+    marked = done.values(outcome=TAKEN_BACK, received_at=database_time()).returning(INBOX.c.business_id)
+    return ReversalOutcome.BEFORE if executor.execute(marked).first() is None else ReversalOutcome.TO_UNDO
+
+
+def check_not_pruned(written_at: datetime, now: datetime, keep_s: float) -> None:
+    """`Refused` if a row of a message that was written then may have been pruned by now."""
+    if (now - written_at).total_seconds() > keep_s:
+        raise Refused(
+            f"it was written at {written_at:%Y-%m-%d %H:%M:%S} UTC, and may have been done and forgotten since"
+        )
+
+
+def check_same_message(executor: Executor, consumer: str, business_id: str, digest: str | None) -> None:
+    """`IdTaken` if the row that is there tells of another message; without a digest, nobody can tell."""
+    if digest is None:
+        return
+    found = executor.execute(select(INBOX.c.digest).where(_this(consumer, business_id))).scalar()
+    if found is not None and found != digest:
+        raise IdTaken(
+            f"{business_id!r} is the id of another message, which came to {consumer!r} before: the sender, the type or"
+            " the body is not the same. Ids are to be unique among all senders; send this one under an id of its own"
+        )
+
+
+def record_refused(
+    executor: Executor,
+    consumer: str,
+    business_id: str,
+    amount: Decimal | None,
+    currency: str | None,
+    attempt: int,
+    digest: str | None = None,
+) -> bool:
+    """Whether it was written; if not, it was there."""
+    facts = {"amount": amount, "currency": currency, "attempt": attempt, "digest": digest}
+    return _record(executor, consumer, business_id, outcome=REFUSED, **facts)
+
+
+def outcome_of(executor: Executor, consumer: str, business_id: str) -> str:
+    """What is said of it, and nobody changes before the transaction ends; `done` if the row has gone meanwhile."""
+    said = select(INBOX.c.outcome).where(_this(consumer, business_id)).with_for_update(read=True)
+    found = executor.execute(said).scalar()
+    return DONE if found is None else str(found)
+
+
+def _record(executor: Executor, consumer: str, business_id: str, **facts: object) -> bool:
+    return insert_unless_there(
+        executor, INBOX, consumer=consumer, business_id=business_id, received_at=database_time(), **facts
+    )
+
+
+def _this(consumer: str, business_id: str) -> ColumnElement[bool]:
+    return and_(INBOX.c.consumer == consumer, INBOX.c.business_id == business_id)
+
+
+Money = tuple[Decimal, str]
+"""An amount and its currency."""
+
+Said = tuple[Decimal | None, str | None, int, str]
+"""What a row keeps of a message: amount, currency, attempt and digest."""
+
+Came = TypeVar("Came", bound=Incoming)
+log = logging.getLogger("warren.client.inbox")
+NO_MORE = {REFUSED: "it was refused before", TAKEN_BACK: "its sender has taken it back"}
+
+
+@dataclass(frozen=True, slots=True)
+class InboxHandler(Generic[Came]):
+    """What one handler does with messages, for one consumer."""
+
+    engine: Engine
+    consumer: str
+    keep_s: float
+    recorder: InboxTable
+    work: Callable[[Connection, Came], object]
+    undo: Callable[[Connection, Came], object] | None = None
+    money: Callable[[Came], Money] | None = None
+    receipts: ReceiptWriter | None = None
+
+    def handle(self, message: Came) -> tuple[str, bool]:
+        """The business id that it is about, and whether that was handled, or taken back, for the first time."""
+        # decoded each time it is asked for
+        properties = message.properties
+        subject = subject_of(properties)
+        digest = digest_of(message.body, properties)
+        try:
+            if subject.is_reversal:
+                return subject.business_id, self._undo(message, subject, digest)
+            return subject.business_id, self._do(message, properties, subject, digest)
+        except IdTaken as taken:
+            self._refuse_id(message, subject.business_id, digest, str(taken))
+            raise CannotConvert(str(taken)) from None
+
+    def _do(self, message: Came, properties: Properties, subject: Subject, digest: str) -> bool:
+        business_id = subject.business_id
+        amount, currency = (None, None) if self.money is None else self.money(message)
+        attempt = attempt_of(properties)
+        try:
+            with self.engine.begin() as connection:
+                is_first = self._record(connection, properties, subject, (amount, currency, attempt, digest))
+                if is_first:
+                    _check_done(self.work(connection, message))
+                else:
+                    check_same_message(connection, self.consumer, business_id, digest)
+                self._acknowledge(connection, message, business_id, is_first)
+        except Refused as refusal:
+            with self.engine.begin() as connection:
+                is_first = record_refused(connection, self.consumer, business_id, amount, currency, attempt, digest)
+                if not is_first:
+                    check_same_message(connection, self.consumer, business_id, digest)
+                self._acknowledge(connection, message, business_id, is_first, refusal)
+            self._log_refusal(business_id, refusal)
+        return is_first
+
+    def _record(self, connection: Connection, properties: Properties, subject: Subject, said: Said) -> bool:
+        """Whether it was not there. One that may have been done and forgotten is a `Refused`."""
+        if subject.written_at is None:
+            return self.recorder.record(connection, subject.business_id, *said)
+        came_at = self.recorder.recorded_at(connection, subject.business_id, *said)
+        if came_at is not None:
+            self._check_remembered(subject.written_at, came_at, properties)
+        return came_at is not None
+
+    def _check_remembered(self, written_at: datetime, came_at: DriversTime, properties: Properties) -> None:
+        """`Refused` if it may have been done and forgotten, or if that would be told to nobody, a `CannotConvert`."""
+        try:
+            check_not_pruned(written_at, utc_time(came_at), self.keep_s)
+        except Refused as refusal:
+            if self.receipts is not None and self.receipts.reaches(properties):
+                raise
+            raise CannotConvert(f"{refusal}: handle it by hand, or send it again without {WRITTEN_HEADER}") from None
+
+    def _undo(self, message: Came, subject: Subject, digest: str) -> bool:
+        if self.undo is None:
+            raise CannotConvert(f"it reverses {subject.business_id!r}, and this handler was given no way to undo that")
+        try:
+            with self.engine.begin() as connection:
+                taken = take_back(
+                    connection, self.consumer, subject.business_id, subject.written_at, self.keep_s, digest
+                )
+                if taken is ReversalOutcome.TO_UNDO:
+                    _check_done(self.undo(connection, message))
+                if self.receipts is not None:
+                    self.receipts.write(connection, message, "done")
+        except Refused as refusal:
+            with self.engine.begin() as connection:
+                if self.receipts is not None:
+                    self.receipts.write(connection, message, "refused", str(refusal))
+            self._log_refusal(subject.business_id, refusal)
+            return True
+        return taken is not ReversalOutcome.BEFORE
+
+    def _refuse_id(self, message: Came, business_id: str, digest: str, reason: str) -> None:
+        log.warning("message.id_taken", extra={"consumer": self.consumer, "business_id": business_id})
+        if self.receipts is not None:
+            with self.engine.begin() as connection:
+                self.receipts.write_apart(connection, message, digest, reason)
+
+    def _log_refusal(self, business_id: str, refusal: Refused) -> None:
+        facts = {"consumer": self.consumer, "business_id": business_id, "reason": str(refusal)}
+        log.warning("message.refused", extra=facts)
+
+    def _acknowledge(
+        self, connection: Connection, message: Came, business_id: str, is_first: bool, refusal: Refused | None = None
+    ) -> None:
+        if self.receipts is None:
+            return
+        if is_first:
+            self.receipts.write(connection, message, "done" if refusal is None else "refused", str(refusal or ""))
+            return
+        outcome = outcome_of(connection, self.consumer, business_id)
+        if outcome == DONE:
+            self.receipts.write_again(connection, message, "done", "")
+        else:
+            self.receipts.write_again(connection, message, "refused", NO_MORE.get(outcome, outcome))
+
+
+def _check_done(result: object) -> None:
+    """What is still to be awaited or asked for its steps has done nothing, and its row would say that it had."""
+    if isinstance(result, Awaitable | Generator | AsyncGenerator):
+        if isinstance(result, Coroutine | Generator):
+            result.close()
+        kind = type(result).__name__
+        raise TypeError(f"the work came back undone, as a {kind}: give the inbox a plain function that does it itself")

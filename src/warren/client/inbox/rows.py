@@ -1,0 +1,244 @@
+"""One row for one message: what it says, and the statement that writes it unless it is there.
+
+It is put into words once for each inbox, and given to the driver itself: what SQLAlchemy does to a statement would be a
+third of the whole cost. A connection has it prepared after a few messages. A second one also tells when it was written.
+So recording is one short round trip, and little besides. What the driver raises becomes what SQLAlchemy would have
+raised.
+
+Not here: whose transaction it is (`inbox.inbox`).
+
+What tells a message from another one with the same business id, in a few characters that fit a row.
+
+It is made of what its sender sends again as it was: the body, and the properties `app_id`, `type` and `reply_to`. What
+differs from one delivery of a message to the next has no part in it: headers, into which relays, listeners, brokers and
+tracing write, and `user_id`, which does not outlive a retry. Nor has a `reply_to` that a broker made up (`amq.`...),
+for that is another one after each connection. A confirmation or a reversal has the digest of the message that it stands
+for, since it has all of that from it.
+
+Not here: comparing it with that of a row (`inbox.outcomes`).
+
+Which message one is about: itself, or one that it confirms or reverses.
+
+A confirmation and a reversal have headers `x-kind` and `x-settles`, the business id of the other one. Nothing else of
+them differs from that one but their own business id: whatever a relay sends has `x-written-at`, the time at which the
+message was written, and theirs is that of the other one.
+
+Not here: what is done about it (`inbox.handling`).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Dialect, bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+
+from warren.client.errors import CannotConvert, TablesRefused
+from warren.client.outbox.outbox import CONFIRMATION, KIND_HEADER, REVERSAL, SETTLES_HEADER, WRITTEN_HEADER
+from warren.client.tables import INBOX, Executor, connection_of, database_time
+from warren.client.tables.columns import check_money
+from warren.wire.field_tables import Timestamp
+from warren.wire.properties import Properties
+
+DriversTime = datetime | str
+"""A time as the driver of a database tells it."""
+
+ATTEMPT: Final = "x-attempt"
+ATTEMPT_MAX: Final = 2**31 - 1
+TEXT_CHARACTERS_MAX: Final = 255
+COLUMNS: Final = ("consumer", "business_id", "amount", "currency", "attempt", "digest")
+OLDER: Final = (
+    "the inbox tables are missing or of an older version; call warren.client.tables.create_tables(engine) once"
+)
+LACKING_STATES: Final = ("42P01", "42703")
+LACKING_WORDS: Final = ("no such table: warren_inbox", "table warren_inbox has no column")
+"""What PostgreSQL and SQLite say where a table or a column is not there."""
+INSERTS: Final[Mapping[str, Callable[..., postgresql.Insert | sqlite.Insert]]] = {
+    "postgresql": postgresql.insert,
+    "sqlite": sqlite.insert,
+}
+
+
+class InboxTable:
+    """Writes the rows of one consumer."""
+
+    def __init__(self, dialect: Dialect, consumer: str) -> None:
+        if dialect.name not in INSERTS:
+            raise TablesRefused(f"an inbox is kept in SQLite or PostgreSQL, not in {dialect.name}")
+        named = {name: bindparam(name, type_=INBOX.c[name].type) for name in COLUMNS}
+        row = INSERTS[dialect.name](INBOX).values(**named, received_at=database_time()).on_conflict_do_nothing()
+        compiled = row.compile(dialect=dialect)
+        self._statement = str(compiled)
+        self._telling = str(row.returning(INBOX.c.received_at).compile(dialect=dialect))
+        self._same: dict[str, Any] = {**compiled.params, "consumer": consumer}
+        # empty: the driver takes values by their names
+        self._places: list[str] = list(compiled.positiontup or ())
+        # as this database keeps it: the type as such would make a float of it
+        kept: Any = INBOX.c.amount.type.dialect_impl(dialect)
+        self._amount: Callable[[Decimal | None], object] = kept.bind_processor(dialect) or (lambda amount: amount)
+
+    def record(
+        self,
+        executor: Executor,
+        business_id: str,
+        amount: Decimal | None = None,
+        currency: str | None = None,
+        attempt: int = 1,
+        digest: str | None = None,
+    ) -> bool:
+        """Whether it was written; if not, it was there. A `CannotConvert` if the ledgers cannot keep the amount."""
+        values = self._values(business_id, amount, currency, attempt, digest)
+        with _cursor(connection_of(executor), self._statement, values) as cursor:
+            return bool(cursor.rowcount)
+
+    def recorded_at(
+        self,
+        executor: Executor,
+        business_id: str,
+        amount: Decimal | None = None,
+        currency: str | None = None,
+        attempt: int = 1,
+        digest: str | None = None,
+    ) -> DriversTime | None:
+        """When it was written, by the database's clock; None if it was there. To be told costs more than to write."""
+        values = self._values(business_id, amount, currency, attempt, digest)
+        with _cursor(connection_of(executor), self._telling, values) as cursor:
+            written: tuple[DriversTime] | None = cursor.fetchone()
+            return None if written is None else written[0]
+
+    def _values(
+        self, business_id: str, amount: Decimal | None, currency: str | None, attempt: int, digest: str | None
+    ) -> Any:
+        """As the driver takes them."""
+        if amount is not None or currency is not None:
+            _check_money(amount, currency)
+        values = {
+            **self._same,
+            "business_id": business_id,
+            "amount": self._amount(amount),
+            "currency": currency,
+            "attempt": attempt,
+            "digest": digest,
+        }
+        return tuple([values[name] for name in self._places]) or values
+
+
+def utc_time(told: DriversTime) -> datetime:
+    """A time as a driver tells it: that of SQLite as text, and all of it UTC."""
+    found = datetime.fromisoformat(told) if isinstance(told, str) else told
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+@contextmanager
+def _cursor(connection: Connection, statement: str, values: Any) -> Iterator[Any]:
+    """The driver's, with the statement executed."""
+    if not connection.in_transaction():
+        connection.begin()
+    driver: Any = connection.connection
+    cursor = driver.cursor()
+    try:
+        cursor.execute(statement, values)
+        yield cursor
+    except connection.dialect.loaded_dbapi.Error as error:
+        is_lost = connection.dialect.is_disconnect(error, driver, cursor)
+        if is_lost:
+            connection.invalidate(error)
+        elif _lacks_something(error):
+            raise TablesRefused(OLDER) from error
+        known = connection.dialect.loaded_dbapi.Error
+        raise DBAPIError.instance(
+            statement, values, error, known, connection_invalidated=is_lost, dialect=connection.dialect
+        ) from error
+    finally:
+        cursor.close()
+
+
+def _lacks_something(error: Any) -> bool:
+    """Whether it says that a table or a column is not there."""
+    return getattr(error, "sqlstate", None) in LACKING_STATES or str(error).startswith(LACKING_WORDS)
+
+
+def _check_money(amount: Decimal | None, currency: str | None) -> None:
+    try:
+        check_money(amount, currency)
+    except ValueError as misfit:
+        # the sender said so, and it will be the same when the message comes again
+        raise CannotConvert(str(misfit)) from None
+
+
+def business_id_of(properties: Properties) -> str:
+    """The id under which the sender knows it; a `CannotConvert` if it has none that could be kept."""
+    return checked_id(properties.message_id or "")
+
+
+def checked_id(business_id: str, name: str = "message_id") -> str:
+    if not business_id:
+        raise CannotConvert(f"it has no {name}, and nobody could tell it from its duplicates")
+    if len(business_id) > TEXT_CHARACTERS_MAX or not is_kept_as_text(business_id):
+        raise CannotConvert(f"its {name} {business_id!r} is not text of at most {TEXT_CHARACTERS_MAX} characters")
+    return business_id
+
+
+def is_kept_as_text(text: str) -> bool:
+    """No database keeps bytes that are not UTF-8 as text, and PostgreSQL no NUL."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def attempt_of(properties: Properties) -> int:
+    """How often its sender had sent it by then; 1 if that makes no sense."""
+    found = (properties.headers or {}).get(ATTEMPT)
+    return int(found) if isinstance(found, int) and 1 <= found <= ATTEMPT_MAX else 1
+
+
+DIGEST_BYTES: Final = 16
+BROKER_HEADERS: Final = "amq."
+
+
+def digest_of(body: bytes, properties: Properties) -> str:
+    """The same for every delivery of a message, and for no other message."""
+    reply_to = properties.reply_to or ""
+    said = properties.app_id, properties.type, "" if reply_to.startswith(BROKER_HEADERS) else reply_to
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for text in said:
+        # a name may have octets that are no text
+        octets = (text or "").encode(errors="surrogatepass")
+        digest.update(len(octets).to_bytes(2) + octets)
+    digest.update(body)
+    return digest.hexdigest()
+
+
+class Subject(NamedTuple):
+    """The business id that is handled once, whether that is to be undone, and when it was written, if that is told."""
+
+    business_id: str
+    is_reversal: bool = False
+    written_at: datetime | None = None
+
+
+def subject_of(properties: Properties) -> Subject:
+    """A `CannotConvert` if it has no id, or stands for one that makes none."""
+    own = business_id_of(properties)
+    headers = properties.headers
+    if not headers:
+        return Subject(own)
+    written_at = _time(headers.get(WRITTEN_HEADER))
+    kind = headers.get(KIND_HEADER)
+    if SETTLES_HEADER not in headers or kind not in (CONFIRMATION, REVERSAL):
+        return Subject(own, False, written_at)
+    settles = headers[SETTLES_HEADER]
+    business_id = checked_id(settles if isinstance(settles, str) else "", SETTLES_HEADER)
+    return Subject(business_id, kind == REVERSAL, written_at)
+
+
+def _time(said: object) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(said.seconds, UTC) if isinstance(said, Timestamp) else None
+    except (ValueError, OverflowError, OSError):
+        return None

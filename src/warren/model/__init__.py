@@ -1,1 +1,0 @@
-"""The nouns every package shares: messages, entries, arguments, events, effects, and the ports between rooms."""

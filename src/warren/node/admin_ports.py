@@ -1,0 +1,254 @@
+"""What a node tells its operators of its process: the implementation of `admin.ports.NodeFacts`.
+
+The event loop's lag is how late a call was that was due once a second: the highest of the last few, so that a poll
+every five seconds misses none.
+
+Not here: the alarms (`broker.alarms`), the answers (`admin.views`).
+
+What operators change of a running node: the implementation of `admin.ports.NodeControl`.
+
+Not here: changes of what the broker holds (`broker.commands.control`).
+"""
+
+import asyncio
+import contextlib
+import gc
+import os
+import resource
+import ssl
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from warren.admin.ports import CertificateFacts, ForgetNodeRefused, IoStats, ListenerFacts
+from warren.node import process
+from warren.node.cluster.agent import ClusterAgent
+from warren.node.cluster.refusals import MembershipRefused, not_in_the_cluster
+from warren.node.config import values
+from warren.node.config.settings import NodeSettings
+from warren.node.logs import Log
+from warren.node.resources import DiskWatch, MemoryWatch, resident_bytes
+from warren.node.turn_loop import Clock
+
+LAG_EVERY_S = 1.0
+_LAGS_REMEMBERED = 5
+
+
+class ProcessFacts:
+    """One node's process."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        clock: Clock,
+        loop_name: str,
+        descriptors: int,
+        data_dir: str,
+        io: IoStats,
+    ) -> None:
+        self.name = settings.broker.node_name
+        self.pid = os.getpid()
+        self.started_at_ms = clock.now_ms()
+        self.data_dir = data_dir
+        self.config_file = settings.config_file
+        self.core_kind = process.core_kind()
+        self.loop_name = loop_name
+        self.processors = os.cpu_count() or 1
+        self.memory_limit_bytes = settings.memory_limit_bytes
+        self.memory_total_bytes = settings.memory_total_bytes
+        self.disk_limit_bytes = settings.disk_limit_bytes
+        self.descriptors_total = descriptors
+        self.silence_s = settings.cluster.silence_s
+        self.draining = False
+        self._clock = clock
+        self._listeners: list[ListenerFacts] = []
+        self._certificates: list[CertificateFacts] = []
+        self._io = io
+        self._socket_counts: list[Callable[[], int]] = []
+        self._lags_ms: deque[float] = deque([0.0], maxlen=_LAGS_REMEMBERED)
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to measure the loop."""
+        self._measure_lag_at(loop, loop.time() + LAG_EVERY_S)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def listens(self, listener: ListenerFacts, certificate_path: str = "") -> None:
+        """One more address is listened on, with this certificate if it speaks TLS."""
+        self._listeners.append(listener)
+        if certificate_path:
+            self._certificates.append(
+                CertificateFacts(listener, certificate_path, _certificate_expiry_ms(certificate_path))
+            )
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def memory_used_bytes(self) -> int:
+        return resident_bytes()
+
+    def disk_free_bytes(self) -> int:
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(self.data_dir or ".")
+            return disk.f_bavail * disk.f_frsize
+        return 0
+
+    def loop_lag_ms(self) -> float:
+        return max(self._lags_ms)
+
+    def descriptors_used(self) -> int:
+        # newer systems tell the number; counting ten thousand takes milliseconds
+        return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
+
+    def sockets_used(self) -> int:
+        return len(self._listeners) + sum(count() for count in self._socket_counts)
+
+    def counts_sockets(self, count: Callable[[], int]) -> None:
+        """Somebody else has sockets, and knows how many."""
+        self._socket_counts.append(count)
+
+    def io(self) -> IoStats:
+        return self._io
+
+    def context_switches(self) -> int:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return usage.ru_nvcsw + usage.ru_nivcsw
+
+    def collections(self) -> int:
+        return sum(generation["collections"] for generation in gc.get_stats())
+
+    def listeners(self) -> list[ListenerFacts]:
+        return list(self._listeners)
+
+    def certificates(self) -> list[CertificateFacts]:
+        return list(self._certificates)
+
+    def _measure_lag_at(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._handle = loop.call_at(due, self._lag_measured, loop, due)
+
+    def _lag_measured(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        now = loop.time()
+        self._lags_ms.append((now - due) * 1000)
+        self._measure_lag_at(loop, now + LAG_EVERY_S)
+
+
+def _certificate_expiry_ms(path: str) -> int:
+    """When the first certificate of a PEM file ends; 0 if it cannot be read."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        # the standard library reads certificates through this door alone
+        found = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]
+        return int(ssl.cert_time_to_seconds(found["notAfter"]) * 1000)
+    return 0
+
+
+class ProcessControl:
+    """One node's process, to be changed."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        facts: ProcessFacts,
+        memory: MemoryWatch,
+        disk: DiskWatch | None,
+        log: Log,
+        stop: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._facts = facts
+        self._memory = memory
+        self._disk = disk
+        self._log = log
+        self._stop = stop
+        self._setters: dict[str, Callable[[str], None]] = {
+            "disk_free_limit.absolute": lambda text: self._limit_disk(values.information_size(text)),
+            "disk_free_limit.relative": lambda text: self._limit_disk(int(values.factor(text) * self._total_bytes())),
+            "vm_memory_high_watermark.absolute": lambda text: self._limit_memory(values.information_size(text)),
+            "vm_memory_high_watermark.relative": lambda text: self._limit_memory(
+                int(values.ratio(text) * self._total_bytes())
+            ),
+        }
+
+    def part_in_cluster(self, life: ClusterAgent | None, stop_app: Callable[[], None]) -> None:
+        """What its membership is changed by."""
+        self._life = life
+        self._stop_app = stop_app
+
+    def stop(self, user: str) -> None:
+        self._log.info("stop.requested", user=user)
+        self._stop()
+
+    def stop_app(self, user: str) -> None:
+        self._log.info("stop.requested", user=user, app=True)
+        self._stop_app()
+
+    def drain(self, user: str, draining: bool) -> None:
+        self._facts.draining = draining
+        if draining:
+            self._log.info("drain.requested", user=user)
+        else:
+            self._log.info("drain.revoked", user=user)
+
+    async def forget_node(self, user: str, name: str) -> None:
+        self._log.info("forget.requested", user=user, node=name)
+        try:
+            if self._life is None:
+                raise not_in_the_cluster()
+            await self._life.forget(name)
+        except MembershipRefused as refusal:
+            raise ForgetNodeRefused(refusal.code, str(refusal)) from refusal
+
+    def settings(self) -> Mapping[str, object]:
+        broker, http = self._settings.broker, self._settings.http
+        return {
+            "auth_mechanisms": list(broker.auth_mechanisms),
+            "channel_max": broker.channel_max,
+            "consumer_timeout": broker.consumer_timeout_ms,
+            "consumer_timeout_action": broker.consumer_timeout_action,
+            "default_user": broker.default_user,
+            "default_vhost": broker.default_vhost,
+            "disk_free_limit.absolute": self._facts.disk_limit_bytes,
+            "frame_max": broker.frame_max,
+            "handshake_timeout": broker.handshake_timeout_ms,
+            "heartbeat": broker.heartbeat_s,
+            "listeners.ssl": [str(address) for address in self._settings.ssl_listeners],
+            "listeners.tcp": [str(address) for address in self._settings.tcp_listeners],
+            **{f"log.{category}.level": level for category, level in self.log_levels().items()},
+            "loopback_users": list(broker.loopback_users),
+            "management.http.max_body_size": http.application.body_bytes_max,
+            "management.proxy_protocol": http.balancers is not None,
+            "management.ssl": [str(address) for address in http.ssl_listeners],
+            "management.tcp": [str(address) for address in http.tcp_listeners],
+            "max_message_size": broker.max_message_size,
+            "memory_monitor_interval": int(self._settings.memory_interval_s * 1000),
+            "password_hashing_module": broker.password_hashing_module,
+            "proxy_protocol": self._settings.balancers is not None,
+            "ssl_options.certfile": self._settings.tls.certfile,
+            "vm_memory_high_watermark.absolute": self._facts.memory_limit_bytes,
+            "vm_memory_high_watermark_paging_ratio": broker.paging_ratio,
+        }
+
+    def set_setting(self, key: str, value: str) -> None:
+        self._setters[key](value)
+        self._log.info("setting.changed", key=key, value=value)
+
+    def log_levels(self) -> dict[str, str]:
+        return self._log.levels.levels()
+
+    def set_log_levels(self, levels: Mapping[str, str]) -> None:
+        self._log.levels.change(levels)
+
+    def _total_bytes(self) -> int:
+        return self._facts.memory_total_bytes
+
+    def _limit_memory(self, limit_bytes: int) -> None:
+        # as in the configuration, a limit of nothing is not no limit
+        self._facts.memory_limit_bytes = max(1, limit_bytes)
+        self._memory.set_limit(self._facts.memory_limit_bytes)
+
+    def _limit_disk(self, limit_bytes: int) -> None:
+        self._facts.disk_limit_bytes = limit_bytes
+        if self._disk is not None:
+            self._disk.set_limit(limit_bytes)

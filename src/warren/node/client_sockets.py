@@ -1,0 +1,131 @@
+"""One client's socket: what happens to it becomes an event, what is ordered is done to it.
+
+Closing lingers. A socket closed with unread input makes the kernel send a reset, which may overtake the reply that
+explains the close. So the sending side is shut once all is written, input is read and thrown away, and the socket is
+closed when the client has closed its side, or when patience ends. TLS cannot be half-closed and says goodbye its own
+way.
+
+There are many of these: slots only, no logger, no timer until it closes. Both loops set TCP_NODELAY on what they
+accept.
+
+Not here: what the bytes mean (`session`), when an event is handled (`node.turn_loop`), how the socket came to be
+(`node.listeners`).
+"""
+
+import asyncio
+from itertools import count
+from typing import cast
+
+from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, WritesPaused, WritesResumed
+from warren.node.proxy_protocol import ProxiedAddresses
+from warren.node.tls import CertificateUserName
+from warren.node.turn_loop import TurnLoop
+
+WRITE_HIGH_WATER_BYTES = 1024 * 1024
+WRITE_LOW_WATER_BYTES = 256 * 1024
+CLOSE_PATIENCE_S = 3.0
+
+
+class ClientSocket(asyncio.Protocol):
+    """A connection between the loop's transport and the turns."""
+
+    __slots__ = ("_closing", "_connection_id", "_deadline", "_ends", "_links", "_turns", "transport")
+
+    transport: asyncio.Transport
+
+    def __init__(self, links: "ClientSockets", ends: ProxiedAddresses | None) -> None:
+        self._links = links
+        # None: those of the socket
+        self._ends = ends
+        self._turns = links.turns
+        self._connection_id = 0
+        self._closing = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES)
+        self._connection_id = self._links.next_id()
+        self._turns.links[self._connection_id] = self
+        self._turns.add(self._links.describe(self._connection_id, self.transport, self._ends))
+
+    def data_received(self, data: bytes) -> None:
+        if not self._closing:
+            self._turns.add(BytesReceived(self._connection_id, data))
+
+    def pause_writing(self) -> None:
+        if not self._closing:
+            self._turns.add(WritesPaused(self._connection_id))
+
+    def resume_writing(self) -> None:
+        if not self._closing:
+            self._turns.add(WritesResumed(self._connection_id))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._closing = True
+        self._turns.forget(self._connection_id, self)
+        self._turns.add(ConnectionDropped(self._connection_id, "" if error is None else _reason(error)))
+
+    def pause_reading(self) -> None:
+        if self.transport.is_reading():
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.transport.is_closing() and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    def close(self) -> None:
+        """Let the last bytes out, then hang up; give up on a client that neither reads nor closes."""
+        self._closing = True
+        transport = self.transport
+        self._deadline = self._turns.loop.call_later(CLOSE_PATIENCE_S, transport.abort)
+        if transport.is_closing():
+            return
+        if not transport.can_write_eof():
+            transport.close()
+            return
+        try:
+            transport.write_eof()
+        except OSError:
+            # the client reset the connection and nobody has read of it yet
+            transport.abort()
+        else:
+            self.resume_reading()
+
+    def abort(self) -> None:
+        """Drop the socket and whatever was still to be written."""
+        self.transport.abort()
+
+
+class ClientSockets:
+    """What the links of one listener share: the turns, the serial of connections, how a certificate names a client."""
+
+    __slots__ = ("_naming", "next_id", "turns")
+
+    def __init__(self, turns: TurnLoop, serial: "count[int]", naming: CertificateUserName | None = None) -> None:
+        self.turns = turns
+        self.next_id = serial.__next__
+        # None on a listener without TLS
+        self._naming = naming
+
+    def accept(self, ends: ProxiedAddresses | None = None) -> ClientSocket:
+        return ClientSocket(self, ends)
+
+    def describe(
+        self, connection_id: int, transport: asyncio.Transport, ends: ProxiedAddresses | None
+    ) -> ConnectionOpened:
+        # a client that is gone already has no address any more
+        peer = ends.peer if ends is not None else transport.get_extra_info("peername") or ("", 0)
+        local = ends.local if ends is not None else transport.get_extra_info("sockname") or ("", 0)
+        if self._naming is None:
+            return ConnectionOpened(connection_id, peer[0], peer[1], local[0], local[1])
+        name = self._naming.name_of(transport.get_extra_info("peercert"))
+        suite, protocol, _bits = transport.get_extra_info("cipher") or ("", "", 0)
+        return ConnectionOpened(connection_id, peer[0], peer[1], local[0], local[1], True, name, protocol, suite)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,0 +1,122 @@
+"""What a node answers over HTTP while it has no core: which node it is, what it does, and orders about its membership.
+
+    GET  /api/warren/membership           to everybody: its name, and whether it is starting or stopped;
+                                          to whoever proves that it has the cookie: also why it did not start
+    POST /api/warren/membership/VERB      a JSON object of arguments; only with proof
+    GET  /api/warren/fitness              to everybody, as load balancers ask: 503, and why
+
+Everything else is 503: there is nobody who could tell. Orders are carried out one after another.
+
+Not here: proofs (`node.peers.cookie`), what an order does (whoever gives the verbs), the same paths of a node that
+runs (`admin.resources.maintenance`).
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from warren.admin.fitness import PATH as FITNESS
+from warren.admin.fitness import UNFIT_STATUS, FitnessReason, fitness_row
+from warren.errors import ConfigError, StoreError
+from warren.node.cluster.refusals import MembershipRefused
+from warren.node.peers.cookie import COOKIE_PROOF_HEADER, CookieProofVerifier
+
+PATH = "/api/warren/membership"
+STATUS_STARTING = "starting"
+STATUS_STOPPED = "stopped"
+BODY_BYTES_MAX = 64 * 1024
+PATIENCE_S = 60.0
+
+ControlVerb = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+@dataclass
+class ControlStatus:
+    """What there is to say of the node."""
+
+    name: str
+    app: str
+    # why it did not start
+    trouble: str = ""
+    verbs: Mapping[str, ControlVerb] = field(default_factory=dict)
+
+
+class ControlEndpoint:
+    """What uvicorn calls for every request."""
+
+    def __init__(self, standing: ControlStatus, cookie: bytes) -> None:
+        self._standing = standing
+        self._verifier = CookieProofVerifier(cookie, time.time)
+        self._busy = asyncio.Lock()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await (await self._answer(Request(scope, receive)))(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.scope["path"].rstrip("/")
+        if path == FITNESS:
+            return self._unfit()
+        if path != PATH and not path.startswith(f"{PATH}/"):
+            return self._absent()
+        body = await _body_of(request)
+        if body is None:
+            return _fault(400, "bad_request", "the body is too large, or did not come")
+        standing = self._standing
+        given = request.headers.get(COOKIE_PROOF_HEADER, "")
+        objection = self._verifier.objection(given, standing.name, request.method, path, body)
+        if path == PATH and request.method == "GET":
+            told = {"trouble": standing.trouble} if not objection else {}
+            return JSONResponse({"node": standing.name, "app": standing.app, **told})
+        if objection:
+            return _fault(401, "not_proved", objection)
+        if request.method != "POST":
+            return _fault(405, "method_not_allowed", "orders are sent with POST")
+        return await self._obey(path.removeprefix(f"{PATH}/"), body)
+
+    async def _obey(self, name: str, body: bytes) -> Response:
+        verb = self._standing.verbs.get(name)
+        if verb is None:
+            return _fault(400, self._standing.app, f"the node is {self._standing.app}, and cannot do that now")
+        try:
+            document = json.loads(body or b"{}")
+            async with self._busy:
+                await verb(document)
+        except MembershipRefused as refusal:
+            return _fault(400, refusal.code, str(refusal))
+        except (StoreError, ConfigError, ConnectionError, TimeoutError) as error:
+            return _fault(400, "failed", str(error) or "nobody answered in time")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return _fault(400, "bad_request", "the arguments make no sense to this version of Warren")
+        return Response(status_code=204)
+
+    def _unfit(self) -> Response:
+        standing = self._standing
+        reasons = [FitnessReason(standing.app, f"The node is {standing.app}, and serves nobody.")]
+        return JSONResponse(fitness_row(standing.name, reasons), UNFIT_STATUS)
+
+    def _absent(self) -> Response:
+        reason = f"the node {self._standing.name} is {self._standing.app}"
+        return _fault(503, f"app_{self._standing.app}", reason)
+
+
+async def _body_of(request: Request) -> bytes | None:
+    body = b""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_BYTES_MAX:
+                    return None
+    except (ClientDisconnect, TimeoutError):
+        return None
+    return body
+
+
+def _fault(status: int, error: str, reason: str) -> Response:
+    return JSONResponse({"error": error, "reason": reason}, status)

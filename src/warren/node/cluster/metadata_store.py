@@ -1,0 +1,466 @@
+"""This node's access to the store of its cluster: its own part of it, if it has one, and the way to the others.
+
+::
+
+    disc node                                   ram node, or a store that somebody else runs
+    found / join / resume its etcd member       ─┐
+    ask its own member first, then the others   ─┴─► ask whichever answers
+
+Not here: etcd (`node.etcd`), what passes between core and store (`node.cluster.metadata_store`).
+
+Between the core and the store that nodes share: proposals go out; how they ended, and what changed, comes in.
+
+::
+
+    Propose ──► commit ──► Decided
+    watch ──► DefinitionsChanged, DefinitionsReplaced            in the order of their revisions
+    every second: which is the newest revision? ── told already ──► DefinitionsCurrent
+
+What the store answers is as old as the question: `DefinitionsCurrent` says when that was asked, and is told only behind
+everything that had changed by then.
+
+A store may decline to speak to this node, because its password was changed, say. That is for an operator to mend, and
+nothing to stop for: it is logged, and tried again every second. Proposals fail with the store's own words meanwhile,
+and the core, which hears nothing, knows that it may be behind. A store that went back in time, though, is no store to
+go on with: `failed` is told, and the node stops.
+
+Not here: the store (`node.etcd.store`), what the core makes of it (`broker.metadata.shared_backend`).
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from warren.broker.cluster.addresses import parse_address
+from warren.broker.membership import all_queues, next_incarnation
+from warren.broker.metadata.cluster_definitions import (
+    IncarnationDefinition,
+    LivenessDefinition,
+    NodeDefinition,
+    liveness_key,
+    node_key,
+)
+from warren.broker.metadata.store import COMMITTED, OUTDATED, Snapshot
+from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.model.effects import Effect, ProposeTransaction
+from warren.broker.model.events import (
+    DefinitionsChanged,
+    DefinitionsCurrent,
+    DefinitionsReplaced,
+    MetadataSnapshot,
+    TransactionDecided,
+)
+from warren.broker.model.settings import DISC
+from warren.errors import StoreError
+from warren.node.cluster.cluster_file import ClusterFacts, FoundingFile
+from warren.node.cluster.refusals import still_running
+from warren.node.config.cluster_settings import EtcdSettings
+from warren.node.etcd import member as quorum
+from warren.node.etcd import store
+from warren.node.etcd.connection import EtcdAddress, EtcdConnection, EtcdDeclined
+from warren.node.etcd.keys import LeasedKey
+from warren.node.etcd.member import EtcdMember
+from warren.node.etcd.program import EtcdMemberSettings, issue_certificates
+from warren.node.etcd.store import EtcdStore
+from warren.node.etcd.watch import MetadataReplaced
+from warren.node.logs import Log
+from warren.node.tls import TlsFiles
+from warren.node.turn_loop import TurnLoop
+
+IDENTITY_SUFFIX = "-identity"
+STORE_PAUSE_S = 0.2
+ASK_PATIENCE_S = 3.0
+"""Whoever waits for a majority says so, and asks again."""
+MEMBER_LEASE_S = 5
+"""How long others take a silent node to be alive."""
+DEATH_NOTICE_S = 3.0 * MEMBER_LEASE_S
+"""Longer than a node that was killed is said to live: its lease is whole again when etcd gets another leader, and the
+store takes a moment to see that it has ended."""
+
+
+class ClusterMetadataStore:
+    """One node's. `found`, `join` or `resume` comes first, then `open`."""
+
+    def __init__(
+        self, settings: EtcdSettings, peer_address: str, directory: str, name: str, cookie: bytes, log: Log
+    ) -> None:
+        """`peer_address` is where other nodes reach this one: so is its part of the store, unless it is set.
+
+        Whoever has the cookie may speak to the store, and nobody else, unless other certificates are set.
+        """
+        self._settings = settings
+        self._cookie = cookie
+        self._peer_address = parse_address(peer_address)
+        self._directory = directory
+        self._name = name
+        self._log = log
+        self._member: EtcdMember | None = None
+        self._connection: EtcdConnection | None = None
+        self._life: LeasedKey | None = None
+        self._living_run = 0
+        self.store: EtcdStore | None = None
+
+    @property
+    def address(self) -> str:
+        """Where other nodes reach this one's part; empty if it has none."""
+        return "" if self._member is None else self._member.endpoint
+
+    async def found(self, cluster_id: str) -> None:
+        """Be the first part of a store that is empty."""
+        if not self._settings.endpoints:
+            self._member = self._new_member(cluster_id)
+            await self._member.abandon()
+            await self._member.found()
+        self._connect(cluster_id, [])
+
+    async def join(self, cluster_id: str, others: list[str]) -> None:
+        """Become a part of the store whose parts are there."""
+        if not self._settings.endpoints:
+            self._member = self._new_member(cluster_id)
+            await self._member.abandon()
+            await self._member.join(others)
+        self._connect(cluster_id, others)
+
+    async def resume(self, facts: ClusterFacts) -> None:
+        """Go on as what this node is in its cluster."""
+        if facts.kind == DISC and not self._settings.endpoints:
+            self._member = self._new_member(facts.cluster_id)
+            await self._member.resume()
+        else:
+            await self.clear_up(facts.cluster_id)
+        self.use(facts)
+
+    async def regain(self, facts: ClusterFacts) -> None:
+        """Be a new part of the store in place of one whose data is lost, unless the others have removed this node.
+
+        A `ConnectionError` while they do not answer.
+        """
+        others = [member.store for name, member in facts.members.items() if name != self._name and member.store]
+        if not others:
+            raise StoreError(
+                f"{self._directory} holds no data of an etcd member, and no other node has the definitions of this "
+                "cluster; take the directory from a backup, or reset the node"
+            )
+        self._connect(facts.cluster_id, others)
+        await self.begun()
+        _revision, known = await self.snapshot()
+        if node_key(self._name) in known or not facts.enlisted:
+            await self.join(facts.cluster_id, others)
+
+    def has_lost_its_part(self, facts: ClusterFacts) -> bool:
+        """Whether the data of a part that this node has is not there."""
+        has_part = facts.kind == DISC and not self._settings.endpoints
+        return has_part and not self._new_member(facts.cluster_id).has_data
+
+    async def resume_if_there(self, facts: ClusterFacts) -> None:
+        """The same, also for a node that has given up its part already, and only has to be told so."""
+        if self.has_lost_its_part(facts):
+            self.use(facts)
+        else:
+            await self.resume(facts)
+
+    async def end_member(self) -> None:
+        """End this node's part until it is resumed."""
+        if self._member is not None:
+            await self._member.stop()
+
+    async def resume_alone(self, facts: ClusterFacts) -> None:
+        """Go on as the only part of the store: the others are gone for good."""
+        self._member = self._new_member(facts.cluster_id)
+        await self._member.resume_alone()
+        self._connect(facts.cluster_id, [])
+
+    async def clear_up(self, cluster_id: str) -> None:
+        """A node that has no part of a store may have begun to have one, or not ended; undo that."""
+        if os.path.isdir(self._directory):
+            await self._new_member(cluster_id).abandon()
+
+    async def part(self, others: ClusterFacts) -> None:
+        """Have no part of the store any more: the others remove it, and this node goes on with theirs."""
+        member, self._member = self._member, None
+        self.use(others)
+        if not self._settings.endpoints:
+            assert self._connection is not None
+            await quorum.remove_member(self._connection, self._name)
+        if member is not None:
+            await member.discard()
+
+    async def discard(self) -> None:
+        """End this node's part and delete its data, without asking anybody."""
+        if os.path.isdir(self._directory):
+            await self._new_member("").discard()
+
+    def use(self, facts: ClusterFacts) -> None:
+        """Ask the parts of the store that these members have."""
+        self._connect(facts.cluster_id, facts.store_addresses())
+
+    async def begun(self) -> None:
+        """A `ConnectionError` while nobody can tell that this is the store of a cluster."""
+        assert self.store is not None
+        if not await self.store.begun(ASK_PATIENCE_S):
+            raise ConnectionError("nobody has begun this cluster in the store")
+
+    async def move_in(self, revision: int, snapshot: Snapshot, founding: FoundingFile) -> None:
+        """Begin the cluster; what an earlier attempt of this node's left in the store is taken back first."""
+        assert self.store is not None
+        unfinished = founding.read()
+        if unfinished:
+            await self.store.take_back(unfinished)
+        proof = store.new_migration_id()
+        founding.write(proof)
+        await self.store.move_in(revision, snapshot, proof)
+
+    async def snapshot(self) -> tuple[int, MetadataSnapshot]:
+        """Everything there is; a `ConnectionError` while there is no majority."""
+        assert self.store is not None
+        return await self.store.snapshot()
+
+    async def enlist(self, definition: NodeDefinition, again: bool = False) -> bool:
+        """Have this node among the members, with the addresses it has in this run.
+
+        False if it is there `again`, and the others have removed it meanwhile. One that is new waits until whatever an
+        earlier node of its name had is cleared away.
+        """
+        value = definition.value()
+        while True:
+            _revision, known = await self.snapshot()
+            found = known.get(definition.key())
+            if found is None and again:
+                return False
+            if found is not None and found[2] == value:
+                return True
+            if found is None and queues_of(definition.name, known):
+                await asyncio.sleep(STORE_PAUSE_S)
+            elif await self.change([(definition.key(), 0 if found is None else found[1])], [(definition.key(), value)]):
+                return True
+
+    async def delist(self, name: str) -> None:
+        """Have a node among the members no more. A `MembershipRefused` if it lives."""
+        while True:
+            _revision, known = await self.snapshot()
+            found = known.get(node_key(name))
+            if found is None:
+                return
+            if liveness_key(name) in known:
+                raise still_running(name)
+            if await self.change([(node_key(name), found[1]), (liveness_key(name), 0)], [(node_key(name), None)]):
+                return
+
+    async def expel(self, name: str, patience_s: float) -> None:
+        """A node that does not live, or is not said to any more within that time, is no member and has no part."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + patience_s
+        while liveness_key(name) in (await self.snapshot())[1]:
+            if loop.time() >= end:
+                raise still_running(name)
+            await asyncio.sleep(STORE_PAUSE_S)
+        if self._connection is not None and not self._settings.endpoints:
+            await quorum.remove_member(self._connection, name)
+        await self.delist(name)
+
+    async def change(self, compares: list[tuple[str, int]], changes: list[tuple[str, bytes | None]]) -> bool:
+        """Whether it came about; False if a key had moved. A `ConnectionError` if nobody can tell."""
+        assert self.store is not None
+        decision = await self.store.commit(compares, changes)
+        if decision.outcome not in (COMMITTED, OUTDATED):
+            raise ConnectionError(decision.reason)
+        return decision.outcome == COMMITTED
+
+    async def next_run(self, run: int, data: int, asked: int) -> tuple[IncarnationDefinition, int]:
+        """What is to be counted as this run of its name, and the revision at which what is counted was seen."""
+        _revision, known = await self.snapshot()
+        return next_incarnation(self._name, run, data, asked, known)
+
+    async def count_run(self, wanted: IncarnationDefinition, seen_at: int) -> None:
+        """A `ConnectionError` if nobody can tell whether it was counted."""
+        if not await self.change([(wanted.key(), seen_at)], [(wanted.key(), wanted.value())]):
+            raise ConnectionError(f"another run of {self._name} was counted at the same time")
+
+    async def live(self, incarnation: int) -> None:
+        """Be known to be alive from here on.
+
+        A `ConnectionError` if the store does not say so in time. It is tried on until this node rests, so whoever asks
+        again waits for the same.
+        """
+        assert self.store is not None
+        if self._life is None or self._living_run != incarnation:
+            await self.rest()
+            definition = LivenessDefinition(self._name, incarnation)
+            self._life = self.store.hold(definition.key(), definition.value(), MEMBER_LEASE_S)
+            self._living_run = incarnation
+        await self._life.held()
+
+    async def rest(self) -> None:
+        """Be known to be alive no longer."""
+        if self._life is not None:
+            life, self._life = self._life, None
+            await life.release()
+
+    async def close(self) -> None:
+        """Say that this run is over; the member goes on."""
+        await self.rest()
+        if self._member is not None:
+            await self._member.close()
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def abandon(self) -> None:
+        """What was begun is not wanted: end the member and delete its data."""
+        await self.rest()
+        if self._connection is not None:
+            await self._connection.close()
+        if self._member is not None:
+            await self._member.abandon()
+
+    @property
+    def trouble(self) -> str:
+        """Why this node's part will not go on; empty if it will."""
+        return "" if self._member is None else self._member.trouble
+
+    def _connect(self, cluster_id: str, others: list[str]) -> None:
+        own = [self.address] if self._member is not None else []
+        endpoints = self._settings.endpoints or [*own, *[other for other in others if other not in own]]
+        if self._connection is not None:
+            self._connection.use(endpoints)
+            return
+        settings = self._settings
+        address = EtcdAddress(tuple(endpoints), self._tls(), settings.user, settings.password)
+        self._connection = EtcdConnection(address)
+        self.store = EtcdStore(self._connection, cluster_id, self._name)
+
+    def _tls(self) -> TlsFiles | None:
+        settings = self._settings
+        if settings.tls is not None or settings.endpoints:
+            return settings.tls
+        host, _client_port, _peer_port = settings.listens(self._peer_address)
+        return issue_certificates(self._directory + IDENTITY_SUFFIX, self._cookie, host)
+
+    def _new_member(self, cluster_id: str) -> EtcdMember:
+        settings = self._settings
+        host, client_port, peer_port = settings.listens(self._peer_address)
+        return EtcdMember(
+            EtcdMemberSettings(
+                self._directory,
+                self._name,
+                cluster_id,
+                host,
+                client_port,
+                peer_port,
+                settings.binary,
+                self._tls(),
+            ),
+            self._log,
+        )
+
+
+def queues_of(name: str, known: MetadataSnapshot) -> list[QueueDefinition]:
+    """The queues that live on a node."""
+    return [queue for queue in all_queues(known) if queue.node == name]
+
+
+PUMP_ASK_EVERY_S = 1.0
+PUMP_PAUSE_S = 0.1
+PUMP_TELL_WITHIN_S = 2.0
+
+
+class MetadataPump:
+    """Runs from `start` to `close`; `orders` may be given before."""
+
+    def __init__(self, store: EtcdStore, turns: TurnLoop, log: Log, failed: Callable[[StoreError], None]) -> None:
+        self._store = store
+        self._turns = turns
+        self._log = log
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told = 0
+        self._told_more = asyncio.Event()
+        self._watching = False
+        # why the store declined, if it did last
+        self._declined = ""
+
+    def orders(self) -> Mapping[type[Effect], Callable[[Any], None]]:
+        return {ProposeTransaction: self._propose}
+
+    def start(self, after: int) -> None:
+        """Tell of everything that is newer than this revision."""
+        self._told = after
+        self._begin(self._watch())
+        self._begin(self._ask())
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Any) -> None:
+        task = self._turns.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StoreError):
+            self._failed(error)
+        elif error is not None:
+            raise error
+
+    def _propose(self, effect: ProposeTransaction) -> None:
+        self._begin(self._commit(effect))
+
+    async def _commit(self, proposed: ProposeTransaction) -> None:
+        decision = await self._store.commit(
+            proposed.compares, proposed.changes, proposed.touched, proposed.unchanged_under
+        )
+        self._turns.add(TransactionDecided(proposed.ticket, decision.outcome, decision.revision, decision.reason))
+
+    async def _watch(self) -> None:
+        while True:
+            self._watching = True
+            try:
+                async for told in self._store.watch(self._told):
+                    if isinstance(told, MetadataReplaced):
+                        self._turns.add(DefinitionsReplaced(told.revision, told.snapshot))
+                    else:
+                        self._turns.add(DefinitionsChanged(told.revision, told.changes))
+                    self._told = told.revision
+                    self._told_more.set()
+            except EtcdDeclined as declined:
+                self._watching = False
+                self._was_declined(declined)
+            await asyncio.sleep(PUMP_ASK_EVERY_S)
+
+    async def _ask(self) -> None:
+        loop = self._turns.loop
+        while True:
+            next_at = loop.time() + PUMP_ASK_EVERY_S
+            try:
+                await self._ask_once()
+            except (TimeoutError, ConnectionError):
+                # the core notices that it hears nothing
+                pass
+            except EtcdDeclined as declined:
+                self._was_declined(declined)
+            await asyncio.sleep(max(next_at - loop.time(), PUMP_PAUSE_S))
+
+    async def _ask_once(self) -> None:
+        asked_ms = self._turns.now_ms()
+        async with asyncio.timeout(PUMP_TELL_WITHIN_S):
+            newest = await self._store.current()
+            while self._told < newest:
+                self._told_more.clear()
+                await self._told_more.wait()
+        self._turns.add(DefinitionsCurrent(newest, asked_ms))
+        if self._declined and self._watching:
+            self._declined = ""
+            self._log.warning("store.accepted")
+
+    def _was_declined(self, declined: EtcdDeclined) -> None:
+        if str(declined) != self._declined:
+            self._declined = str(declined)
+            self._log.error(
+                "store.declined",
+                reason=self._declined,
+                effect="definitions cannot be changed here, and what this node cannot route it does not confirm",
+            )

@@ -1,0 +1,121 @@
+"""Writing so that it survives: whole writes, flushes that never fail quietly, files that appear complete or not at all.
+
+A flush that fails is final. The kernel may have dropped the pages it could not write, so a second flush that succeeds
+proves nothing; `StoreError` says so, and the node stops. A write that finds no room is another matter: it is an
+`OSError` as it came, and may be tried again.
+
+Not here: who tries again (`node.disk.journal_writer`).
+
+Descriptors kept aside for the journal: clients may take all others, and the disk must still be served.
+
+A few are held open on nothing. Whoever cannot open a file gives one up and tries again; when none is left, because
+somebody else was quicker, it waits for one to become free. They are taken back when there are enough.
+
+Not here: how many a process may have (`node.process`), what is opened (`node.disk.journal_writer`,
+`node.disk.readers`).
+"""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from warren.errors import StoreError
+from warren.node.disk.file_names import UNFINISHED_SUFFIX
+
+Flush = Callable[[int], None]
+
+FILE_MODE = 0o640
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def lacks_space(error: OSError) -> bool:
+    """Whether this is only a lack of room, which an operator or a consumer can end."""
+    return error.errno in _NO_ROOM
+
+
+def os_error_text(error: Exception) -> str:
+    """The error in words, without its number, with its file if it names one."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    """Write all of it: the kernel may take less at a time."""
+    written = os.pwrite(descriptor, data, offset)
+    if written < len(data):
+        rest = memoryview(data)
+        while written < len(data):
+            written += os.pwrite(descriptor, rest[written:], offset + written)
+
+
+def flush_file(descriptor: int, path: str, flush: Flush) -> None:
+    try:
+        flush(descriptor)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be flushed: {error.strerror}") from error
+
+
+def sync_directory(path: str) -> None:
+    """The names in this directory are as they are now, also after a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        flush_file(descriptor, path, os.fsync)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: str, data: bytes, flush: Flush = os.fdatasync) -> None:
+    """The file has this content, or the one it had, whatever happens meanwhile."""
+    unfinished = path + UNFINISHED_SUFFIX
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    try:
+        write_all(descriptor, data, 0)
+        flush_file(descriptor, unfinished, flush)
+    finally:
+        os.close(descriptor)
+    os.replace(unfinished, path)
+    sync_directory(os.path.dirname(path))
+
+
+RESERVED_DESCRIPTORS_MAX = 8
+DESCRIPTOR_RETRY_S = 0.05
+
+
+class DescriptorReserve:
+    """Used by both threads of the journal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: list[int] = []
+        self.refill()
+
+    def refill(self) -> None:
+        """Take back what was given up, as far as there is any."""
+        with self._lock:
+            try:
+                while len(self._kept) < RESERVED_DESCRIPTORS_MAX:
+                    self._kept.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError as error:
+                if not lacks_descriptors(error):
+                    raise
+
+    def give_one(self) -> None:
+        """Make room for one file, or wait a moment for others to do so."""
+        with self._lock:
+            if self._kept:
+                os.close(self._kept.pop())
+                return
+        time.sleep(DESCRIPTOR_RETRY_S)
+
+    def close(self) -> None:
+        with self._lock:
+            for descriptor in self._kept:
+                os.close(descriptor)
+            self._kept.clear()
+
+
+def lacks_descriptors(error: OSError) -> bool:
+    return error.errno in (errno.EMFILE, errno.ENFILE)

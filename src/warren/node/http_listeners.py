@@ -1,0 +1,212 @@
+"""The HTTP listeners of a node: bound before it starts, closed when it stops.
+
+Until the core is there they lead to whoever stands in for it, if anybody does.
+
+Not here: what is answered (`admin`), the settings (`config.http_settings`).
+
+The listener that a Prometheus server scrapes: RabbitMQ's port 15692, for metrics and nothing else.
+
+The same paths are on the HTTP port. So if nobody asked for this listener and its port is taken, which it is as soon as
+two nodes run on one machine, the node says so and goes on without it.
+
+Not here: what is answered (`admin.metrics`), the settings (`config.http_settings`).
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+from typing import Any
+
+from warren.admin.api import router_of
+from warren.admin.command_queue import CommandQueue
+from warren.admin.context import AdminContext
+from warren.admin.direct_link import DirectLinks
+from warren.admin.forwarding import PeerQueryHandler
+from warren.admin.history.sampler import Sampler
+from warren.admin.history.stats_history import StatsHistory
+from warren.admin.http.application import Application
+from warren.admin.http.authentication import Authenticator
+from warren.admin.http.router import Router
+from warren.admin.http.server import HttpServer, no_balancer
+from warren.admin.http.settings import ApplicationSettings, HttpLimits
+from warren.admin.metrics.scrape import Metrics
+from warren.admin.peers import Peers
+from warren.admin.ports import BridgesPort, ListenerFacts, PeerPort
+from warren.admin.tracing.files import TraceDirectory
+from warren.admin.tracing.traces import Traces
+from warren.broker.broker import Broker
+from warren.errors import ConfigError
+from warren.node.admin_ports import ProcessControl, ProcessFacts
+from warren.node.config.http_settings import HttpSettings, PrometheusSettings
+from warren.node.disk.file_names import TRACES
+from warren.node.listeners import ListenAddress, OpenListener, accept_on, bind, bind_all, bound_address, listen
+from warren.node.logs import Log
+from warren.node.proxy_protocol import ProxiedAddresses
+from warren.node.tls import server_context
+
+PROTOCOL = "http/prometheus"
+_CHOOSE_METRICS = "choose another with prometheus.tcp.port"
+
+
+class MetricsListener:
+    """Sockets for scrapes, and later the server behind them."""
+
+    def __init__(self, settings: PrometheusSettings, log: Log) -> None:
+        """Take the port; `ConfigError` if it was asked for and is not to be had."""
+        self._settings = settings
+        self._log = log
+        self.sockets: list[socket.socket] = []
+        try:
+            self.sockets = bind(settings.address, _CHOOSE_METRICS)
+        except ConfigError as error:
+            if settings.asked_for:
+                raise
+            log.warning("listener.skipped", protocol=PROTOCOL, reason=str(error))
+        self._servers: list[asyncio.Server] = []
+        self._server: HttpServer | None = None
+
+    async def open(self, admin_context: AdminContext, metrics: Metrics, limits: HttpLimits) -> HttpServer:
+        router = Router()
+        for template, resource in metrics.routes(self._settings.path).items():
+            router.add(template, resource)
+        application = Application(router, admin_context, ApplicationSettings(), self._log)
+        server = self._server = HttpServer(application, asyncio.get_running_loop(), limits)
+        server.start()
+        self._servers += await listen(self.sockets, server.accept)
+        return server
+
+    def close(self) -> None:
+        """Nobody comes in any more; whoever is answered is answered to the end."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        if self._server is not None:
+            self._server.close()
+
+    def drop(self) -> None:
+        """End what is left."""
+        if self._server is not None:
+            self._server.drop()
+
+
+_CHOOSE_TCP = "choose another with --http HOST:PORT (port 0 picks a free one) or management.tcp.port"
+_CHOOSE_SSL = "choose another with management.ssl.port"
+
+
+class HttpListeners:
+    """Sockets for HTTP, and later the server behind them."""
+
+    def __init__(self, settings: HttpSettings, tls_patience_s: float, log: Log) -> None:
+        """Take the ports; `ConfigError` if they are not to be had."""
+        self._settings = settings
+        self._tls_patience_s = tls_patience_s
+        self._log = log
+        self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
+        self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
+        self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
+        self._metrics = MetricsListener(settings.prometheus, log)
+        self._opened: list[OpenListener] = []
+        self._server: HttpServer | None = None
+        # what answers, as uvicorn calls it
+        self._application: Any = None
+        self._history: StatsHistory | None = None
+        self._traces: Traces | None = None
+
+    def listeners(self) -> list[tuple[str, socket.socket]]:
+        """Every socket with the name of its protocol."""
+        plain = [("http", bound) for bound in self._tcp_sockets]
+        secured = [("https", bound) for bound in self._ssl_sockets]
+        return [*plain, *secured, *((PROTOCOL, bound) for bound in self._metrics.sockets)]
+
+    def address(self) -> ListenAddress | str:
+        """What the ready line names."""
+        bound = [*self._tcp_sockets, *self._ssl_sockets]
+        return bound_address(bound[0]) if bound else "-"
+
+    def describe(self, facts: ProcessFacts) -> None:
+        """Tell the node's facts where it listens."""
+        for protocol, bound in self.listeners():
+            where = bound_address(bound)
+            tls = protocol == "https"
+            listener = ListenerFacts(protocol, where.host, where.port, tls)
+            facts.listens(listener, self._settings.tls.certfile if tls else "")
+
+    async def stand_in(self, application: Any) -> None:
+        """Let this answer until there is a broker."""
+        self._application = application
+        await self._listen()
+
+    async def open(
+        self,
+        broker: Broker,
+        desk: CommandQueue,
+        facts: ProcessFacts,
+        links: DirectLinks,
+        control: ProcessControl,
+        peer_links: PeerPort | None,
+        bridges: BridgesPort,
+    ) -> None:
+        """Serve this broker, to operators and to the operators of other nodes."""
+        accounts, peers = Authenticator(broker, desk), Peers(broker, facts.name, peer_links)
+        self._history = StatsHistory(Sampler(broker, facts, self._settings.sample_interval_ms, links=peers.links))
+        self._history.start(asyncio.get_running_loop(), facts.now_ms())
+        directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
+        self._traces = Traces(broker, desk, links, facts, directory, self._settings.trace_rotation, self._log)
+        admin_context = AdminContext(
+            broker, desk, accounts, facts, self._history, links, control, self._traces, peers, bridges
+        )
+        metrics = Metrics(admin_context, self._settings.prometheus.per_object)
+        router = router_of(admin_context)
+        for template, resource in metrics.routes().items():
+            router.add(template, resource)
+        self._application = application = Application(router, admin_context, self._settings.application, self._log)
+        if peer_links is not None:
+            peer_links.answers(PeerQueryHandler(application, admin_context).answer)
+        server = self._server or await self._listen()
+        facts.counts_sockets(server.connection_count)
+        facts.counts_sockets((await self._metrics.open(admin_context, metrics, self._settings.limits)).connection_count)
+
+    async def _listen(self) -> HttpServer:
+        balancers = self._settings.balancers
+        is_balancer = no_balancer if balancers is None else balancers.name
+        self._server = server = HttpServer(
+            self._pass_on, asyncio.get_running_loop(), self._settings.limits, is_balancer
+        )
+        server.start()
+
+        def accept(ends: ProxiedAddresses | None = None) -> asyncio.Protocol:
+            return server.accept(None if ends is None else ends.peer)
+
+        for sockets, context in ((self._tcp_sockets, None), (self._ssl_sockets, self._context)):
+            self._opened += await accept_on(sockets, accept, context, self._tls_patience_s, self._log, balancers)
+        return server
+
+    async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._application(scope, receive, send)
+
+    def close(self) -> None:
+        """Nobody comes in any more; whoever is answered is answered to the end."""
+        self._metrics.close()
+        if self._traces is not None:
+            self._traces.node_stops()
+        for opened in self._opened:
+            opened.close()
+        self._opened.clear()
+        for bound in [*self._tcp_sockets, *self._ssl_sockets]:
+            bound.close()
+        if self._server is not None:
+            self._server.close()
+
+    async def end_traces(self) -> None:
+        """Write what the traces still hold."""
+        if self._traces is not None:
+            await self._traces.end()
+
+    def drop(self) -> None:
+        """End what is left."""
+        self._metrics.drop()
+        if self._history is not None:
+            self._history.stop()
+        if self._server is not None:
+            self._server.drop()

@@ -1,0 +1,438 @@
+"""The links of one node: one to every member, whoever is told to the core and whoever is sent to.
+
+Of two nodes the one with the lower name dials. The other one *knocks*: it says hello, and is then dialled at once. So a
+node that comes back has its links in a moment, whatever pause its peers were in, there are never two links to choose
+from, and a node under a name that is taken hears of it wherever it turns.
+
+What the core sees of a node is in order: `PeerConnected`, then reads, then `PeerLost`, before the next `PeerConnected`.
+A link that is replaced (the same process dials again, having lost what this side still believes in) ends first. Effects
+of a turn go to the link that the core knew in that turn: a link begins in a callback of the loop, and every turn hands
+all events to the core before it carries out an effect.
+
+`close` comes last in a node's life, when the core does nothing any more: a port that refuses connections is the
+sign of a process that has ended (`node.peers.connections`).
+
+Not here: who is a member (whoever gives `members`); what goes over a link (the core).
+
+Sees to it that there is a link to one member, for as long as it is one.
+
+Without a link it tries at once, then after 0.1 s, twice as long each time, up to 2 s, and never gives up. A link that
+broke before it was 2 s old does not count as success: the row of pauses goes on.
+
+The end of a link does not tell what became of the node. If one of the attempts that follow finds that nobody listens on
+the node's port, that run of its process seems to be over, and `turned_away` is told so, once for each link. It is no
+proof: a firewall may refuse in the node's place.
+
+Attempts that fail for the same reason as the last one are not logged.
+
+Not here: what an attempt is: a dial or a knock (`node.peers.connections`).
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from warren.admin.ports import LinkFacts
+from warren.broker.cluster.addresses import PeerAddress, parse_address
+from warren.broker.cluster.hello import (
+    ASK,
+    JOIN,
+    KNOCK,
+    LINK,
+    NONCE_BYTES,
+    AcceptHello,
+    DialHello,
+    Hello,
+    KnownPeers,
+    PeerIdentity,
+)
+from warren.broker.model.effects import DropPeer, Effect, SendToPeer
+from warren.broker.model.events import PeerConnected, PeerLost
+from warren.node.config.cluster_settings import ClusterSettings
+from warren.node.listeners import bind, bound_address
+from warren.node.logs import Log
+from warren.node.peers.connection import GOODBYE_PATIENCE_S, PeerConnection
+from warren.node.peers.handshake import (
+    ConnectionTaker,
+    DialFailed,
+    PeerHandshake,
+    PeerListener,
+    ThrottledLog,
+    dial,
+    socket_error_text,
+)
+from warren.node.peers.requests import AnswerQuestion, JoinExchange, PeerConversation, PeerQueryClient, PeerQueryServer
+from warren.node.tls import peer_tls_contexts
+from warren.node.turn_loop import TurnLoop
+
+PAUSE_MIN_S = 0.1
+PAUSE_MAX_S = 2.0
+
+
+class PeerDialer:
+    """Tries to `reach` a member while there is no link to it."""
+
+    def __init__(
+        self,
+        name: str,
+        address: PeerAddress,
+        loop: asyncio.AbstractEventLoop,
+        log: Log,
+        reach: Callable[["PeerDialer"], Awaitable[None]],
+        turned_away: Callable[[str, str], None],
+    ) -> None:
+        self.name = name
+        self.address = address
+        self.last_failure = ""
+        self._loop = loop
+        self._log = log
+        self._reach = reach
+        self._turned_away = turned_away
+        self._linked_since = 0.0
+        self._missing = asyncio.Event()
+        self._missing.set()
+        self._hurried = asyncio.Event()
+        self._pause_s = PAUSE_MIN_S
+        # whether it is open what became of the node at the end of a link
+        self._fate_open = False
+        self._task = loop.create_task(self._keep())
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+    def linked(self) -> None:
+        """There is a link, whoever dialled."""
+        self.last_failure = ""
+        self._fate_open = False
+        self._linked_since = self._loop.time()
+        self._missing.clear()
+
+    def lost(self) -> None:
+        """There is none any more."""
+        self._fate_open = True
+        if self._loop.time() - self._linked_since >= PAUSE_MAX_S:
+            self._pause_s = PAUSE_MIN_S
+        self._missing.set()
+
+    def hurry(self) -> None:
+        """The node is known to be there: do not wait."""
+        self._hurried.set()
+
+    async def _keep(self) -> None:
+        while True:
+            await self._missing.wait()
+            self._hurried.clear()
+            try:
+                await self._reach(self)
+            except DialFailed as failure:
+                self._failed(failure)
+            if not self._missing.is_set():
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause_s):
+                    await self._hurried.wait()
+            self._pause_s = min(PAUSE_MAX_S, self._pause_s * 2)
+
+    def _failed(self, failure: DialFailed) -> None:
+        if failure.nobody_listens and self._fate_open and self._missing.is_set():
+            self._fate_open = False
+            self._turned_away(self.name, failure.reason)
+        if failure.reason != self.last_failure and self._missing.is_set():
+            self.last_failure = failure.reason
+            self._complain(failure)
+
+    def _complain(self, failure: DialFailed) -> None:
+        log, name, where, reason = self._log, self.name, self.address, failure.reason
+        if failure.by_peer:
+            log.warning("refusal.received", node=name, address=where, reason=reason)
+        elif failure.refused:
+            log.warning("peer.refused", node=name, address=where, reason=reason)
+        else:
+            log.warning("peer.unreachable", node=name, address=where, reason=reason)
+
+
+_CHOOSE = "choose another with --peer HOST:PORT (port 0 picks a free one)"
+
+KNOCK_LATE_S = 1.0
+"""A knock that comes sooner after a link may have been on its way before the link was there."""
+
+Members = Callable[[], Mapping[str, str]]
+"""The cluster's nodes: by name, the address `HOST:PORT` of each; with or without this one."""
+
+AnswerJoin = Callable[[PeerIdentity, bytes], Awaitable[bytes]]
+"""What a node that wants to become a member is told; `Facts` are its own, and proved."""
+
+
+class PeerConnections(KnownPeers):
+    """Keeps a link to every member, and answers at the peer port. The port is taken when it is made."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        own: PeerIdentity,
+        cookie: bytes,
+        log: Log,
+        members: Members,
+        answer_join: AnswerJoin,
+    ) -> None:
+        """`own` without an address gets the one the node listens on. `ConfigError` if that is not to be had."""
+        self.links: dict[str, PeerConnection] = {}
+        self.own = own
+        self._settings = settings
+        self._cookie = cookie
+        self._log = log
+        self._members = members
+        self._answer_join = answer_join
+        self._contexts = peer_tls_contexts(settings.tls)
+        self.sockets = bind(settings.peer_listener, _CHOOSE)
+        if not own.address:
+            own.address = _reachable(self.sockets[0], own.name)
+        self._keepers: dict[str, PeerDialer] = {}
+        self._ending: set[PeerConnection] = set()
+        self._answering: set[asyncio.Task[None]] = set()
+        self._closed = False
+        # what operators ask of other nodes, and others of this one
+        self._asker = PeerQueryClient(self._converse)
+        self._answerer = PeerQueryServer()
+        self._door: PeerListener | None = None
+        self._complaints: ThrottledLog | None = None
+
+    def turn_away(self) -> None:
+        """Until `start`, whoever comes is sent away at once, and need not wait to learn that nobody answers yet."""
+        for bound in self.sockets:
+            asyncio.get_running_loop().add_reader(bound.fileno(), _close_refused, bound)
+
+    def start(self, turns: TurnLoop) -> None:
+        """Open the door and dial; the turns must carry out `orders`."""
+        for bound in self.sockets:
+            turns.loop.remove_reader(bound.fileno())
+        self._turns = turns
+        self._loop = turns.loop
+        self._complaints = ThrottledLog(self._loop, self._log)
+        self._door = PeerListener(self.sockets, self._contexts.listening, self._accepting, self._complaints)
+        self._door.open(self._loop)
+        self.members_changed()
+
+    def orders(self) -> Mapping[type[Effect], Callable[[Any], None]]:
+        return {SendToPeer: self._send, DropPeer: self._drop}
+
+    def members_changed(self) -> None:
+        """Keep links to those who are members, and to nobody else; `start` does so by itself."""
+        if self._closed or self._door is None:
+            return
+        wanted = self._addresses()
+        for name in [name for name in self._keepers if name not in wanted]:
+            self._keepers.pop(name).stop()
+            if name in self.links:
+                self.links[name].end(f"{name} is no longer a member", goodbye=True)
+        for name, address in wanted.items():
+            if name in self._keepers:
+                self._keepers[name].address = address
+            else:
+                self._keepers[name] = PeerDialer(name, address, self._loop, self._log, self._reach, self._turned_away)
+
+    async def ask_to_join(self, address: PeerAddress, request: bytes, meant: str = "") -> tuple[PeerIdentity, bytes]:
+        """Who answers there, and what; `DialFailed` says why nobody does, or not the one that is meant. Works before
+        `start`, too."""
+        exchanges: list[JoinExchange] = []
+
+        def taken(hello: Hello, transport: asyncio.Transport) -> None:
+            assert hello.peer is not None
+            exchanges.append(JoinExchange(asyncio.get_running_loop(), hello.peer))
+            exchanges[0].take_over(transport, hello.rest)
+            exchanges[0].send(request)
+
+        await dial(address, self._contexts.dialling, self._greeting(JOIN, meant, taken))
+        try:
+            return exchanges[0].facts, await exchanges[0].receive()
+        except OSError as error:
+            raise DialFailed(socket_error_text(error)) from error
+        finally:
+            exchanges[0].close()
+
+    async def close(self, reason: str = "the node stops") -> None:
+        """Say goodbye to everybody, and let the port go."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._door is None or self._complaints is None:
+            for bound in self.sockets:
+                asyncio.get_running_loop().remove_reader(bound.fileno())
+                bound.close()
+            return
+        self._asker.close()
+        self._answerer.close()
+        for keeper in self._keepers.values():
+            keeper.stop()
+        for link in list(self.links.values()):
+            link.end(reason, goodbye=True)
+        for task in self._answering:
+            task.cancel()
+        if self._ending:
+            await asyncio.wait([link.gone for link in self._ending], timeout=GOODBYE_PATIENCE_S)
+        await self._door.close()
+        self._complaints.close()
+
+    def is_member(self, name: str) -> bool:
+        return name in self._members()
+
+    def connected(self, name: str) -> PeerIdentity | None:
+        link = self.links.get(name)
+        return None if link is None else link.facts
+
+    def failures(self) -> dict[str, str]:
+        """Why there is no link, of every member to whom there is none and for whom that is known."""
+        return {name: keeper.last_failure for name, keeper in self._keepers.items() if name not in self.links}
+
+    def _addresses(self) -> dict[str, PeerAddress]:
+        """Where the other members are; one that gives no address that can be dialled is left alone."""
+        found: dict[str, PeerAddress] = {}
+        for name, where in self._members().items():
+            if name == self.own.name:
+                continue
+            try:
+                found[name] = parse_address(where)
+            except ValueError as error:
+                self._log.warning("peer.unreachable", node=name, address=where, reason=f"its address must be {error}")
+        return found
+
+    async def ask(self, node: str, question: bytes) -> bytes:
+        """What a member answers to a question of operators; `OSError` if it does not."""
+        return await self._asker.ask(node, question)
+
+    def answers(self, answer: AnswerQuestion) -> None:
+        """Others' questions are answered by this from here on."""
+        self._answerer.answer = answer
+
+    def standing(self) -> list[LinkFacts]:
+        """The links there are."""
+        found = [(name, link, *link.endpoints()) for name, link in sorted(self.links.items())]
+        return [LinkFacts(name, *own, *peer, link.sent_bytes, link.received_bytes) for name, link, own, peer in found]
+
+    async def _reach(self, keeper: PeerDialer) -> None:
+        """Dial, or have the other side dial."""
+        dials = self.own.name < keeper.name
+        greeting = self._greeting(LINK if dials else KNOCK, keeper.name, self._begin if dials else _hang_up)
+        await dial(keeper.address, self._contexts.dialling, greeting)
+
+    async def _converse(self, conversation: PeerConversation) -> None:
+        """Give it a socket to its node."""
+        if self._closed or conversation.node not in self._keepers:
+            raise DialFailed(f"{conversation.node} is not a member")
+
+        def taken(hello: Hello, transport: asyncio.Transport) -> None:
+            conversation.take_over(transport, hello.rest)
+
+        address = self._keepers[conversation.node].address
+        await dial(address, self._contexts.dialling, self._greeting(ASK, conversation.node, taken))
+
+    def _greeting(self, purpose: str, meant: str, taken: ConnectionTaker) -> PeerHandshake:
+        def hello(channel: bytes) -> Hello:
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            return DialHello(self.own, self._cookie, nonce, purpose, meant, channel)
+
+        return PeerHandshake(asyncio.get_running_loop(), hello, taken)
+
+    def _accepting(self) -> PeerHandshake:
+        def hello(channel: bytes) -> Hello:
+            return AcceptHello(self.own, self._cookie, secrets.token_bytes(NONCE_BYTES), self, channel)
+
+        return PeerHandshake(self._loop, hello, self._let_in)
+
+    def _let_in(self, hello: Hello, transport: asyncio.Transport) -> None:
+        assert hello.peer is not None
+        if hello.purpose == LINK:
+            self._begin(hello, transport)
+        elif hello.purpose == JOIN:
+            task = self._loop.create_task(self._answer(hello.peer, transport, hello.rest))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        elif hello.purpose == ASK:
+            self._answerer.let_in(hello.peer.name, transport, hello.rest)
+        else:
+            if hello.purpose == KNOCK:
+                self._be_knocked_at(hello.peer)
+            transport.close()
+
+    def _be_knocked_at(self, facts: PeerIdentity) -> None:
+        """Whoever knocks has no link, and if this side believes in one, it is lost; unless it is only just there."""
+        link = self.links.get(facts.name)
+        if link is not None and (not facts.is_same_incarnation(link.facts) or link.age_s() > KNOCK_LATE_S):
+            link.end("it knocked, without a link")
+        if facts.name in self._keepers:
+            self._keepers[facts.name].hurry()
+
+    def _begin(self, hello: Hello, transport: asyncio.Transport) -> None:
+        facts = hello.peer
+        assert facts is not None
+        name = facts.name
+        if name not in self._keepers:
+            # it was a member when it said hello; perhaps nobody has told yet
+            self.members_changed()
+        if self._closed or name not in self._keepers:
+            transport.abort()
+            return
+        if name in self.links:
+            self.links[name].end("it dialled again")
+        link = PeerConnection(facts, self._settings.silence_s, self._loop, self._turns.add, self._ended)
+        self.links[name] = link
+        self._keepers[name].linked()
+        self._log.info("peer.connected", node=name, address=facts.address, incarnation=facts.incarnation)
+        self._turns.add(PeerConnected(name, facts.incarnation))
+        link.take_over(transport, hello.rest)
+
+    def _ended(self, link: PeerConnection, reason: str) -> None:
+        name = link.facts.name
+        if not link.gone.done():
+            self._ending.add(link)
+            link.gone.add_done_callback(lambda gone: self._ending.discard(link))
+        del self.links[name]
+        if not self._closed:
+            self._log.warning("peer.lost", node=name, reason=reason)
+        self._turns.add(PeerLost(name, reason, refused=False))
+        if name in self._keepers:
+            self._keepers[name].lost()
+
+    def _turned_away(self, name: str, reason: str) -> None:
+        self._log.info("peer.died", node=name, reason=reason)
+        self._turns.add(PeerLost(name, reason, refused=True))
+
+    def _send(self, effect: SendToPeer) -> None:
+        link = self.links.get(effect.node)
+        if link is not None:
+            link.send(effect.pieces)
+
+    def _drop(self, effect: DropPeer) -> None:
+        link = self.links.get(effect.node)
+        if link is not None:
+            link.end(effect.reason, goodbye=True)
+
+    async def _answer(self, facts: PeerIdentity, transport: asyncio.Transport, rest: bytes) -> None:
+        exchange = JoinExchange(self._loop, facts)
+        exchange.take_over(transport, rest)
+        try:
+            exchange.send(await self._answer_join(facts, await exchange.receive()))
+        except OSError as error:
+            self._log.warning("peer.refused", node=facts.name, address=facts.address, reason=socket_error_text(error))
+        finally:
+            exchange.close()
+
+
+def _hang_up(hello: Hello, transport: asyncio.Transport) -> None:
+    """A knock is over when it was heard."""
+    transport.close()
+
+
+def _close_refused(bound: socket.socket) -> None:
+    with suppress(OSError):
+        bound.accept()[0].close()
+
+
+def _reachable(bound: socket.socket, name: str) -> str:
+    """What other nodes dial: where this one listens, or, if that is everywhere, the host of its name."""
+    where = bound_address(bound)
+    host = name.partition("@")[2] if where.host in ("0.0.0.0", "::") else where.host
+    return str(PeerAddress(host, where.port))

@@ -1,1 +1,0 @@
-"""The PROXY protocol: a load balancer says, ahead of what a client sends, where that client is."""

@@ -1,0 +1,178 @@
+"""How much memory the process holds, measured against the high watermark.
+
+The limit is a share of what the machine has, or of what its control group (a container) allows, or an absolute size.
+
+What was freed is not always given back: the allocator keeps pages that hold no object. Above the limit such pages
+would keep publishers blocked for ever, so there the allocator is asked to return them, and the figure is taken again.
+
+Not here: what happens above the limit (`broker`).
+
+How much room the data directory's disk has left, measured against the limit.
+
+Only what an ordinary user may still write counts: file systems keep a reserve that a node cannot use.
+
+Not here: what happens below the limit (`broker`), a disk that is full all the same (`node.disk.journal_writer`).
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from warren.broker.model.events import DiskMeasured, Event, MemoryMeasured
+
+MEASURE_MEMORY_EVERY_S = 1.0
+TRIM_EVERY_S = 5.0
+DEFAULT_MEMORY_WATERMARK = 0.4
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryWatch:
+    """Adds a `MemoryMeasured` to the turns every `interval_s`."""
+
+    __slots__ = ("_add", "_handle", "_interval_s", "_limit_bytes", "_loop", "_statm", "_trim_after")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        add: Callable[[Event], None],
+        limit_bytes: int,
+        interval_s: float = MEASURE_MEMORY_EVERY_S,
+    ) -> None:
+        self._loop = loop
+        self._add = add
+        self._limit_bytes = limit_bytes
+        self._interval_s = interval_s
+        self._trim_after = 0.0
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._measure()
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Measure against another limit, from this moment on."""
+        self._limit_bytes = limit_bytes
+        if self._handle is not None:
+            self._handle.cancel()
+            self._measure()
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        os.close(self._statm)
+
+    def _measure(self) -> None:
+        used_bytes = self._resident_bytes()
+        if used_bytes > self._limit_bytes and self._loop.time() >= self._trim_after:
+            _return_free_pages()
+            self._trim_after = self._loop.time() + TRIM_EVERY_S
+            used_bytes = self._resident_bytes()
+        self._add(MemoryMeasured(used_bytes, self._limit_bytes))
+        self._handle = self._loop.call_later(self._interval_s, self._measure)
+
+    def _resident_bytes(self) -> int:
+        return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE_BYTES
+
+
+def resident_bytes() -> int:
+    """What the process holds, for whoever asks seldom."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+
+
+def total_memory_bytes(root: Path = Path("/")) -> int:
+    """What this process may use at most: the machine's memory, or less if its control group says so."""
+    limits = [_machine_bytes(root), *_control_group_limits(root)]
+    return min(limits)
+
+
+def _machine_bytes(root: Path) -> int:
+    for line in (root / "proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemTotal":
+            return int(rest.split()[0]) * 1024
+    raise AssertionError("/proc/meminfo has a MemTotal line")
+
+
+def _control_group_limits(root: Path) -> list[int]:
+    """The limits of the process's own group and those above it, in either version's files."""
+    limits: list[int] = []
+    mount = root / "sys/fs/cgroup"
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            limits += _limits_upwards(mount, path, "memory.max")
+        elif "memory" in controllers.split(","):
+            limits += _limits_upwards(mount / "memory", path, "memory.limit_in_bytes")
+    return limits
+
+
+def _limits_upwards(mount: Path, path: str, file_name: str) -> list[int]:
+    group = mount / path.lstrip("/")
+    folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(mount)]
+    found = [text for folder in folders for text in _lines(folder / file_name)]
+    # "max" is no limit
+    return [int(text) for text in found if text.isdigit()]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().split("\n")[:-1]
+    except OSError:
+        return []
+
+
+def _return_free_pages() -> None:
+    # other C libraries than glibc have no such call
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+MEASURE_DISK_EVERY_S = 1.0
+DEFAULT_DISK_LIMIT_BYTES = 50_000_000
+
+
+class DiskWatch:
+    """Adds a `DiskMeasured` to the turns every `interval_s`."""
+
+    __slots__ = ("_add", "_handle", "_interval_s", "_limit_bytes", "_loop", "_path")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        add: Callable[[Event], None],
+        path: str,
+        limit_bytes: int,
+        interval_s: float = MEASURE_DISK_EVERY_S,
+    ) -> None:
+        self._loop = loop
+        self._add = add
+        self._path = path
+        self._limit_bytes = limit_bytes
+        self._interval_s = interval_s
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._measure()
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Measure against another limit, from this moment on."""
+        self._limit_bytes = limit_bytes
+        if self._handle is not None:
+            self._handle.cancel()
+            self._measure()
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _measure(self) -> None:
+        # a disk that does not answer is the writer's to report
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(self._path)
+            self._add(DiskMeasured(disk.f_bavail * disk.f_frsize, self._limit_bytes))
+        self._handle = self._loop.call_later(self._interval_s, self._measure)

@@ -1,0 +1,266 @@
+"""The turn: everything that is waiting goes through the core at once, and its effects are carried out in order.
+
+::
+
+    socket reads, timers, signals ──add──► events ──one call a turn──► core.handle ──► effects ──► sockets, timer, log
+
+The first event of a turn asks the loop for one call; what else happens before that call joins the same turn. Nobody
+sleeps to batch: the busier the node, the larger its turns.
+
+Invariants:
+
+- The core is entered from `_run` alone, never from inside an effect: an event that an effect causes (a socket that
+  reports its buffer full) waits for the next turn. `add_now` is for callbacks of the loop, and not for effects.
+- `links` holds the connections that may still be written to. One that was told to close has moved to `lingering`; one
+  that is lost is in neither. Effects for a connection that is not in `links` are dropped: it went while the turn was
+  running.
+- An exception from the core or from an effect ends the node. A core that broke its own rules must not be asked again.
+
+Orders for the disk go to its threads, orders for other nodes to the links (`attach`); a core that runs without them
+must not give any. Those for other nodes are carried out first: the disk may begin as soon as it is told, on this
+thread, and whoever holds the same on another node would wait for it. Nothing that is said to a node rests on an order
+of the same turn for the disk, for of those nobody knows when they are done.
+
+The timer: the core has one order, and moves it often. A later order leaves the loop's handle where it is and is
+looked at when that fires, so a busy node arms a handle seldom. The core is never woken before the time it asked for.
+
+Not here: what a socket is (`node.client_sockets`); what a disk is (`node.disk`); how often memory is measured
+(`node.resources`).
+
+The node's clock: wall time in whole milliseconds that never runs backwards.
+
+The wall clock is read once, at start; from then on the monotonic clock counts. So a clock that is set back, or
+slewed, neither expires messages early nor keeps a timer waiting.
+
+Not here: who is woken when (`node.turn_loop`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from warren.broker.model.effects import (
+    CloseConnection,
+    DropPeer,
+    Effect,
+    Note,
+    PauseReading,
+    ResumeReading,
+    SendBytes,
+    SendToPeer,
+    SetTimer,
+    StopNode,
+)
+from warren.broker.model.events import Event
+from warren.node.logs import Log
+
+
+class Clock:
+    """`now_ms` is the time of day at start plus what has elapsed since."""
+
+    __slots__ = ("_monotonic_ns", "_offset_ns")
+
+    def __init__(
+        self, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._monotonic_ns = monotonic_ns
+        self._offset_ns = wall_ns() - monotonic_ns()
+
+    def now_ms(self) -> int:
+        return (self._monotonic_ns() + self._offset_ns) // 1_000_000
+
+
+class Writable(Protocol):
+    """Takes a turn's bytes for one connection."""
+
+    def write(self, data: bytes) -> None: ...
+
+
+class ClientTransport(Protocol):
+    """A connection's way to its client: a socket, or somebody inside the process."""
+
+    @property
+    def transport(self) -> Writable: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Core(Protocol):
+    """The pure machine: `Broker`, or a script in its place."""
+
+    def handle(self, events: list[Event], now_ms: int) -> list[Effect]: ...
+
+
+class TurnLoop:
+    """Gathers events, runs the core once a turn, carries its effects out."""
+
+    __slots__ = (
+        "_armed_ms",
+        "_carry_out",
+        "_clock",
+        "_core",
+        "_events",
+        "_handle",
+        "_log",
+        "_scheduled",
+        "_stop",
+        "_stopped",
+        "_wanted_ms",
+        "after_turn",
+        "lingering",
+        "links",
+        "loop",
+    )
+
+    def __init__(
+        self, core: Core, loop: asyncio.AbstractEventLoop, clock: Clock, log: Log, stop: Callable[[int], None]
+    ) -> None:
+        self.loop = loop
+        self.links: dict[int, ClientTransport] = {}
+        self.lingering: set[ClientTransport] = set()
+        # who looks at the core when a turn is over; it may not be entered from there
+        self.after_turn: Callable[[], None] | None = None
+        self._core = core
+        self._clock = clock
+        self._log = log
+        self._stop = stop
+        self._stopped = False
+        self._events: list[Event] = []
+        self._scheduled = False
+        # when the core wants to be called; 0 while it has no wish
+        self._wanted_ms = 0
+        self._armed_ms = 0
+        self._handle: asyncio.TimerHandle | None = None
+        self._carry_out: dict[type[Effect], Callable[[Any], None]] = {
+            SendBytes: self._send_bytes,
+            CloseConnection: self._close_connection,
+            PauseReading: self._pause_reading,
+            ResumeReading: self._resume_reading,
+            SetTimer: self._set_timer,
+            Note: self._note,
+            StopNode: self._stop_node,
+        }
+
+    def add(self, event: Event) -> None:
+        """Something happened: it is part of the next turn."""
+        self._events.append(event)
+        self._schedule()
+
+    def add_now(self, event: Event) -> None:
+        """The same, for a callback of the loop that would be its last in this round: the next turn is taken at once."""
+        self._events.append(event)
+        if not self._scheduled:
+            self._run()
+
+    def now_ms(self) -> int:
+        """What a turn would be told now."""
+        return self._clock.now_ms()
+
+    def due(self) -> bool:
+        """Whether there is something for another turn."""
+        return self._scheduled
+
+    def attach(self, orders: Mapping[type[Effect], Callable[[Any], None]]) -> None:
+        """Who carries out the orders that are not for clients."""
+        self._carry_out.update(orders)
+
+    def halt(self) -> None:
+        """What the node stands on is broken: the core is not asked again, and the node ends with exit code 1."""
+        self._stopped = True
+        self._stop(1)
+
+    def carried_out(self) -> list[type[Effect]]:
+        """The orders there is a way to carry out."""
+        return list(self._carry_out)
+
+    def forget(self, connection_id: int, link: ClientTransport) -> None:
+        """The link's socket is gone."""
+        self.links.pop(connection_id, None)
+        self.lingering.discard(link)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        if self._stopped:
+            return
+        events = self._events
+        self._events = []
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._wanted_ms:
+            self._wanted_ms = 0
+        carry_out = self._carry_out
+        try:
+            effects = self._core.handle(events, now_ms)
+            if SendToPeer in carry_out and len(effects) > 1:
+                effects.sort(key=_is_for_this_node)
+            for effect in effects:
+                carry_out[type(effect)](effect)
+            if self.after_turn is not None:
+                self.after_turn()
+        except Exception:
+            self.halt()
+            self._log.critical("core.failed", exc_info=True)
+
+    def _send_bytes(self, effect: SendBytes) -> None:
+        link = self.links.get(effect.connection_id)
+        if link is not None:
+            link.transport.write(effect.data)
+
+    def _close_connection(self, effect: CloseConnection) -> None:
+        link = self.links.pop(effect.connection_id, None)
+        if link is not None:
+            self.lingering.add(link)
+            link.close()
+
+    def _pause_reading(self, effect: PauseReading) -> None:
+        link = self.links.get(effect.connection_id)
+        if link is not None:
+            link.pause_reading()
+
+    def _resume_reading(self, effect: ResumeReading) -> None:
+        link = self.links.get(effect.connection_id)
+        if link is not None:
+            link.resume_reading()
+
+    def _note(self, effect: Note) -> None:
+        self._log.write(effect.level, effect.name, effect.fields)
+
+    def _stop_node(self, effect: StopNode) -> None:
+        self._stop(0)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        self._wanted_ms = effect.at_ms
+        if self._handle is None or effect.at_ms < self._armed_ms:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        delay_ms = self._wanted_ms - self._clock.now_ms()
+        if delay_ms <= 0:
+            self._wanted_ms = 0
+            self._schedule()
+        else:
+            self._armed_ms = self._wanted_ms
+            self._handle = self.loop.call_later(delay_ms / 1000, self._timer_due)
+
+    def _timer_due(self) -> None:
+        self._handle = None
+        if self._wanted_ms:
+            self._arm()
+
+
+def _is_for_this_node(effect: Effect) -> bool:
+    return type(effect) is not SendToPeer and type(effect) is not DropPeer

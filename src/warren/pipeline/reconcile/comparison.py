@@ -1,0 +1,265 @@
+"""Which keys are not in balance, and what is wrong with each: two functions from DataFrames to DataFrames.
+
+`suspects` groups all rows by key, and all that it keeps of a key is a count, a few bits and two numbers made of what is
+compared. `judged` groups the rows of the suspects, of all days before as well, and looks at each ledger for itself.
+What it gives is the result's table with two columns more, by which keys are counted (`OF_THE_DAY`, `AUTHORITY_ROWS`).
+Keys that were never suspected are not there, but each of them is one row of the day in the authority; so they are its
+rows without `AUTHORITY_ROWS`.
+
+Not here: reading and writing (`reconcile.job`); which finding counts (`reconcile.statuses`).
+
+The status of a key: one word, the first that applies.
+
+The order is that in which somebody has to look. Each status takes for granted that none above it applies: what cannot
+be read cannot be judged; where a ledger contradicts itself, nobody knows which of its rows counts; what is not
+there cannot differ; and that a row is there twice, or came late, matters by itself only when all else is right.
+
+Not here: how it is found out whether one applies (`reconcile.comparing`).
+"""
+
+from collections.abc import Collection
+from decimal import Decimal
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from warren.pipeline.reconcile.settings import BusinessDay, ReconcileSettings
+
+UNREADABLE: Final = "unreadable"
+CONTRADICTING: Final = "contradicting"
+UNEXPECTED: Final = "unexpected"
+MISSING: Final = "missing"
+DIFFERS: Final = "differs"
+DUPLICATED: Final = "duplicated"
+LATE: Final = "late"
+BALANCED: Final = "balanced"
+
+MEANINGS: Final[dict[str, str]] = {
+    UNREADABLE: "A row has a key, an amount or a time that cannot be read.",
+    CONTRADICTING: "A ledger has the key more than once, with different values.",
+    UNEXPECTED: "The authority does not have the key, another ledger does.",
+    MISSING: "The authority has the key, another ledger does not.",
+    DIFFERS: "An amount differs from the authority's by more than the tolerance, or another compared column does.",
+    DUPLICATED: "A ledger has the key more than once, each time with the same values.",
+    LATE: "Everything is there and agrees; a ledger had it only after the day's end.",
+    BALANCED: "Every ledger has the key once, and they agree.",
+}
+"""What each says, in the order of precedence."""
+
+PRECEDENCE: Final = tuple(MEANINGS)
+IN_ORDER: Final = frozenset({LATE, BALANCED})
+"""Nothing needs to be done about these; all others are differences."""
+
+
+def status_of(findings: Collection[str]) -> str:
+    """The status of a key of which all these apply."""
+    return next((status for status in PRECEDENCE if status in findings), BALANCED)
+
+
+IN_DAY: Final = 1
+DOUBTFUL: Final = 2
+FIRST_LEDGER: Final = 4
+
+OF_THE_DAY: Final = "of_the_day"
+"""Whether the key is one of this day, as `reconcile.days` has it."""
+AUTHORITY_ROWS: Final = "authority_rows"
+"""How many rows of the day the authority has of the key."""
+
+
+def is_in_day(day: BusinessDay | None) -> Column:
+    """Rows without a time are of the day that is looked at."""
+    at = sql.col("at")
+    return sql.lit(True) if day is None else at.isNull() | _between(at, day.begins, day.ends)
+
+
+def suspects(rows: DataFrame, settings: ReconcileSettings) -> DataFrame:
+    """The keys that have a row in the day and are not plainly in balance; with `everything`, all that have one."""
+    day = settings.business_day
+    if day is not None:
+        rows = rows.filter(sql.col("at").isNull() | _between(sql.col("at"), day.begins, day.closes))
+    marks = (
+        sql.when(is_in_day(day), IN_DAY)
+        .otherwise(DOUBTFUL)
+        .bitwiseOR(sql.when(sql.col("readable"), 0).otherwise(DOUBTFUL))
+        .bitwiseOR(sql.expr(f"shiftleft({FIRST_LEDGER}, ledger)"))
+    )
+    found = (
+        rows.select("key", marks.alias("marks"), _fingerprint(settings).alias("print"))
+        .groupBy("key")
+        .agg(
+            sql.count(sql.lit(1)).alias("rows"),
+            sql.bit_or("marks").alias("marks"),
+            sql.min("print").alias("least"),
+            sql.max("print").alias("most"),
+        )
+        .filter(sql.col("marks").bitwiseAND(IN_DAY) != 0)
+    )
+    count = len(settings.ledgers)
+    complete = IN_DAY + FIRST_LEDGER * (2**count - 1)
+    plain = (sql.col("rows") == count) & (sql.col("marks") == complete) & (sql.col("least") == sql.col("most"))
+    return (found if settings.everything else found.filter(~plain)).select("key")
+
+
+def compare_keys(rows: DataFrame, settings: ReconcileSettings) -> DataFrame:
+    """One row for each key of these rows, which have a column `record`: its status, and what each ledger has of it."""
+    day = settings.business_day
+    if day is not None:
+        rows = rows.filter(sql.col("at").isNull() | (sql.col("at") < sql.lit(day.closes)))
+    numbers = range(len(settings.ledgers))
+    aggregates = [each for number in numbers for each in _of_ledger(settings, number)]
+    authority = sql.col("ledger") == settings.authority_index
+    grouped = rows.groupBy("key").agg(
+        *aggregates,
+        sql.bool_and("readable").alias("readable"),
+        sql.bool_or(is_in_day(day)).alias("in_day"),
+        sql.bool_or(_is_fresh(day)).alias("fresh"),
+        sql.count_if(authority & is_in_day(day)).alias(AUTHORITY_ROWS),
+    )
+    lists = _lists(settings, day)
+    found = grouped.withColumns(lists).withColumn("status", _status(settings))
+    return found.select(
+        "key",
+        "status",
+        *lists,
+        *(_ledger(settings, number).alias(settings.names[number]) for number in numbers),
+        (sql.col("in_day") & _belongs(settings, day)).alias(OF_THE_DAY),
+        AUTHORITY_ROWS,
+    )
+
+
+def _between(at: Column, begins: object, ends: object) -> Column:
+    return (at >= sql.lit(begins)) & (at < sql.lit(ends))
+
+
+def _fingerprint(settings: ReconcileSettings) -> Column:
+    """Spark's hash passes nulls over, so where they are is a part of it."""
+    parts = [part for name in settings.values for part in (sql.col(name), sql.col(name).isNull())]
+    return sql.xxhash64(*parts) if parts else sql.lit(0)
+
+
+def _of_ledger(settings: ReconcileSettings, number: int) -> list[Column]:
+    """What is kept of one ledger's rows of a key: how many, since when, the least of them and the greatest."""
+    here = sql.col("ledger") == number
+    values = [sql.col(name) for name in settings.values]
+    least = sql.struct(*values, sql.col("at"), sql.col("record"))
+    most = sql.struct(*values) if values else sql.struct(sql.lit(0).alias("nothing"))
+    return [
+        sql.count_if(here).alias(f"rows_{number}"),
+        sql.min(sql.when(here, sql.col("at"))).alias(f"since_{number}"),
+        sql.min(sql.when(here, least)).alias(f"least_{number}"),
+        sql.max(sql.when(here, most)).alias(f"most_{number}"),
+    ]
+
+
+def _is_fresh(day: BusinessDay | None) -> Column:
+    """Whether a row is one that no earlier day has seen."""
+    return sql.lit(True) if day is None else sql.col("at").isNull() | _between(sql.col("at"), day.fresh, day.ends)
+
+
+def _anchor(settings: ReconcileSettings) -> Column:
+    """When the key began; null if that is not said."""
+    chosen = settings.authority_index
+    times = [sql.col(f"since_{number}") for number in range(len(settings.ledgers))]
+    return sql.when(sql.col(f"rows_{chosen}") > 0, times[chosen]).otherwise(sql.least(*times))
+
+
+def _belongs(settings: ReconcileSettings, day: BusinessDay | None) -> Column:
+    if day is None:
+        return sql.lit(True)
+    anchor = _anchor(settings)
+    today = _between(anchor, day.begins, day.ends)
+    return anchor.isNull() | today | ((anchor < sql.lit(day.begins)) & sql.col("fresh"))
+
+
+def _lists(settings: ReconcileSettings, day: BusinessDay | None) -> dict[str, Column]:
+    """The columns that name the ledgers of which something is to be said."""
+    numbers = range(len(settings.ledgers))
+    lacks = {settings.names[number]: sql.col(f"rows_{number}") == 0 for number in numbers}
+    repeats = {settings.names[number]: sql.col(f"rows_{number}") > 1 for number in numbers}
+    late = {} if day is None else {settings.names[number]: _is_late(settings, day, number) for number in numbers}
+    return {
+        "missing": _named(lacks),
+        "differing": _named(_differences(settings)),
+        "duplicated": _named(repeats),
+        "late": _named(late),
+    }
+
+
+def _named(conditions: dict[str, Column]) -> Column:
+    if not conditions:
+        return sql.array().cast("array<string>")
+    return sql.array_compact(sql.array(*(sql.when(holds, name) for name, holds in conditions.items())))
+
+
+def _is_late(settings: ReconcileSettings, day: BusinessDay, number: int) -> Column:
+    cut = sql.when(_anchor(settings) < sql.lit(day.begins), sql.lit(day.begins)).otherwise(sql.lit(day.ends))
+    return sql.col(f"since_{number}") >= cut
+
+
+def _differences(settings: ReconcileSettings) -> dict[str, Column]:
+    """What differs from the authority, where both are."""
+    authority = settings.authority_index
+    found: dict[str, Column] = {}
+    for number, name in enumerate(settings.names):
+        if number == authority:
+            continue
+        both = (sql.col(f"rows_{number}") > 0) & (sql.col(f"rows_{authority}") > 0)
+        for value in settings.values:
+            mine, theirs = sql.col(f"least_{number}.{value}"), sql.col(f"least_{authority}.{value}")
+            differs = ~mine.eqNullSafe(theirs)
+            if value in settings.amounts:
+                differs &= ~_is_tolerated(mine, theirs, settings)
+            found[f"{name}.{value}"] = both & differs
+    return found
+
+
+def _is_tolerated(mine: Column, theirs: Column, settings: ReconcileSettings) -> Column:
+    """By one of the two tolerances; never if one has no amount at all."""
+    gap = sql.abs(mine - theirs)
+    allowed = [sql.lit(False)]
+    if settings.tolerance:
+        allowed.append(gap <= sql.lit(_plain(settings.tolerance)))
+    if settings.relative:
+        allowed.append(gap <= sql.abs(theirs) * sql.lit(_plain(settings.relative)))
+    return sql.coalesce(reduce(or_, allowed), sql.lit(False))
+
+
+def _plain(number: Decimal) -> Decimal:
+    """Written without an exponent, which is how Spark finds out how many digits it has."""
+    return Decimal(f"{number:f}")
+
+
+def _contradicts(settings: ReconcileSettings, number: int) -> Column:
+    if not settings.values:
+        return sql.lit(False)
+    least = sql.struct(*(sql.col(f"least_{number}.{name}") for name in settings.values))
+    return (sql.col(f"rows_{number}") > 1) & ~least.eqNullSafe(sql.col(f"most_{number}"))
+
+
+def _status(settings: ReconcileSettings) -> Column:
+    contradicting = reduce(or_, (_contradicts(settings, number) for number in range(len(settings.ledgers))))
+    applies = {
+        UNREADABLE: ~sql.col("readable"),
+        CONTRADICTING: contradicting,
+        UNEXPECTED: sql.col(f"rows_{settings.authority_index}") == 0,
+        MISSING: sql.size("missing") > 0,
+        DIFFERS: sql.size("differing") > 0,
+        DUPLICATED: sql.size("duplicated") > 0,
+        LATE: sql.size("late") > 0,
+        BALANCED: sql.lit(True),
+    }
+    found = [sql.when(applies[status], sql.lit(status)) for status in PRECEDENCE]
+    return sql.coalesce(*found)
+
+
+def _ledger(settings: ReconcileSettings, number: int) -> Column:
+    """What the result has of one ledger."""
+    least = f"least_{number}"
+    fields = [sql.col(f"rows_{number}").alias("rows")]
+    fields += [sql.col(f"{least}.{name}").alias(name) for name in (*settings.values, "at", "record")]
+    if settings.values:
+        fields.append(sql.when(_contradicts(settings, number), sql.col(f"most_{number}")).alias("other"))
+    return sql.when(sql.col(f"rows_{number}") > 0, sql.struct(*fields))

@@ -1,1 +1,0 @@
-"""What operators say of many queues and exchanges at once."""

@@ -1,1 +1,0 @@
-"""One queue: its contents, its consumers, its limits and deadlines."""

@@ -1,0 +1,392 @@
+"""Sees everything that enters and leaves one node, and keeps the books of what the node owes.
+
+::
+
+    clients --bytes--> [ entered ] node [ left ] --bytes--> clients
+                            |             |
+                            +-- history --+--> checkers
+
+Because the witness stands at the node's own door it has nothing to guess: a publish counts from the turn its last byte
+went in, a delivery from the turn its bytes came out, whatever the network does to either. Within one turn the order of
+the two is not visible from outside. So what entered is booked first; then ends of channels and connections, with
+deliveries to those; then everything else that left. A delivery to a channel that ended, or that asked for
+`basic.recover` and was not answered before the delivery, was given back in that turn.
+
+What a node wrote and keeps back until the disk has what it speaks of has left as far as the books are concerned: the
+node acts as if it had. What it promises counts from when it leaves.
+
+The witness books and reports; it judges nothing. Where bytes contradict the books, the checkers are shown the
+contradiction before it is booked.
+
+Not here: what must hold (`sim.invariants`), copies and attempts (`sim.history`), channels as booked
+(`sim.channel_model`).
+"""
+
+from collections import Counter, deque
+
+from warren.broker.model.effects import CloseConnection, Effect, Note, SendBytes
+from warren.broker.model.events import (
+    BytesReceived,
+    ConnectionDropped,
+    ConnectionOpened,
+    Event,
+    StopRequested,
+    WritesPaused,
+    WritesResumed,
+)
+from warren.errors import ConnectionFault
+from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
+from warren.sim.disk import SimulatedDisk
+from warren.sim.history import (
+    CONFIRMED,
+    GONE,
+    READY,
+    REFUSED,
+    UNWRITTEN,
+    MessageHistory,
+    PublishAttempt,
+    QueuedCopy,
+    QueueSpec,
+)
+from warren.sim.invariants import InvariantSet
+from warren.sim.routing_model import RoutingModel
+from warren.sim.simulation import SentMethod
+from warren.wire.frames import HEARTBEAT_FRAME
+from warren.wire.method_stream import MethodStream, ReceivedMethod
+from warren.wire.methods import (
+    BasicAck,
+    BasicCancelOk,
+    BasicConsume,
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicRecoverOk,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ConnectionClose,
+    ExchangeDeclareOk,
+    QueueBindOk,
+    QueueDeclareOk,
+    QueueDeleteOk,
+    QueueUnbindOk,
+    TxCommitOk,
+)
+
+DAMAGE = ("journal.damaged", "queue.stopped", "stream.damaged", "compaction.failed")
+AWAITED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk, TxCommitOk)
+
+
+class ConnectionModel:
+    """One connection, as far as the node knows of it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.stream = MethodStream()
+        self.channels: dict[int, ChannelModel] = {}
+        # one side said goodbye: nothing that enters counts any more; `over`: nothing may leave either
+        self.deaf = False
+        self.over = False
+        self.writes_paused = False
+        # it was told so in an earlier turn
+        self.knows_paused = False
+        # bytes that were read while the node kept them back; how many were read, how many left
+        self.ahead = 0
+        self.read_bytes = 0
+        self.left_bytes = 0
+        # what was promised, and with which byte of the stream
+        self.promises: deque[tuple[int, DurabilityClaim]] = deque()
+
+
+class NodeObserver:
+    """The books of one node."""
+
+    def __init__(
+        self, history: MessageHistory, fabric: RoutingModel, disk: SimulatedDisk, checkers: InvariantSet
+    ) -> None:
+        self.connections: dict[int, ConnectionModel] = {}
+        self.history = history
+        self.fabric = fabric
+        self._disk = disk
+        self._checkers = checkers
+        self._now_ms = 0
+        # the node was asked to stop, and tells its clients
+        self.stopping = False
+        # what leaves for these was said before the core learnt, in the same turn, that they are lost
+        self._lost_this_turn: dict[int, ConnectionModel] = {}
+
+    # -- what enters
+
+    def entered(self, event: Event, spoken: list[SentMethod], now_ms: int) -> None:
+        self._now_ms = now_ms
+        if isinstance(event, ConnectionOpened):
+            self.connections[event.connection_id] = ConnectionModel(event.connection_id)
+        elif isinstance(event, ConnectionDropped):
+            lost = self.connections.pop(event.connection_id, None)
+            if lost is not None:
+                self._end_connection(lost)
+                self._lost_this_turn[lost.number] = lost
+        elif isinstance(event, WritesPaused | WritesResumed):
+            book = self.connections.get(event.connection_id)
+            if book is not None:
+                self.history.seen[type(event).__name__] += 1
+                book.writes_paused = isinstance(event, WritesPaused)
+                book.knows_paused = book.knows_paused and book.writes_paused
+        elif isinstance(event, StopRequested):
+            for told in self.connections.values():
+                self._end_channels(told)
+        elif isinstance(event, BytesReceived):
+            self.heard_client(event.connection_id, spoken, now_ms)
+
+    def heard_client(self, number: int, spoken: list[SentMethod], now_ms: int) -> None:
+        """The node acted on these methods of a client."""
+        self._now_ms = now_ms
+        for said in spoken:
+            self._hear_client(self.connections[number], said)
+
+    def takes_without_ack(self, number: int, spoken: list[SentMethod]) -> bool:
+        """Whether a connection takes messages that it need not ack, or asks to in these words."""
+        book = self.connections.get(number)
+        if book is not None and any(channel.takes_without_ack() for channel in book.channels.values()):
+            return True
+        return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
+
+    def node_died(self, clean: bool) -> None:
+        """Its memory is gone, and what its disk does not have never happened."""
+        history = self.history
+        self.connections.clear()
+        self._lost_this_turn.clear()
+        self.stopping = False
+        history.undo.roll_back(self._disk.survived_no, self._disk.changed_no)
+        self.fabric.node_restarted()
+        history.node_restarted()
+        for name in history.wanted:
+            # what was handed out last is known exactly after a clean stop, but for priorities
+            if not clean or self.fabric.plans[name].priority_max:
+                history.lent[name] = None
+        for copy in history.living:
+            graves = self._graves(copy)
+            if copy.plan.dead_letter_exchange and not any(plan.durable for plan in graves):
+                copy.may_have_died = copy.plan.drops
+
+    def noted(self, note: Note) -> None:
+        self.history.seen[note.name] += 1
+        if note.level == "critical" or note.name in DAMAGE:
+            self._checkers.complain("the node lives", f"it noted {note.name}: {note.fields}")
+
+    def _hear_client(self, book: ConnectionModel, said: SentMethod) -> None:
+        if book.deaf:
+            return
+        self.history.seen[f"client says {said.method.name}"] += 1
+        if said.channel == 0:
+            if isinstance(said.method, ConnectionClose):
+                self._end_channels(book)
+            return
+        if isinstance(said.method, ChannelOpen):
+            book.channels[said.channel] = ChannelModel(self.history, self.fabric)
+            return
+        channel = book.channels.get(said.channel)
+        if channel is None or channel.over:
+            return
+        channel.hear(said.method, said.attempt, self._now_ms)
+        if said.provokes:
+            channel.provoked = True
+            channel.end()
+
+    # -- what leaves
+
+    def left(self, effects: list[Effect], kept_back: dict[int, bytes], now_ms: int) -> None:
+        """What the node did in a turn, and what it wrote but keeps back, by connection."""
+        self._now_ms = now_ms
+        said: list[tuple[ConnectionModel, ReceivedMethod]] = []
+        for effect in effects:
+            if isinstance(effect, SendBytes):
+                said += self._read(effect)
+        for number, kept in kept_back.items():
+            book = self.connections[number]
+            said += self._feed(book, kept[book.ahead :])
+            book.ahead = len(kept)
+        ending: list[tuple[ConnectionModel, ReceivedMethod]] = []
+        others: list[tuple[ConnectionModel, ReceivedMethod]] = []
+        self._book_ends(effects, said)
+        recovered: Counter[ChannelModel] = Counter()
+        for book, heard in said:
+            channel = book.channels.get(heard.channel)
+            gives_back = book.over or channel is None or channel.over or channel.recovering > recovered[channel]
+            (ending if gives_back else others).append((book, heard))
+            if channel is not None and isinstance(heard.method, BasicRecoverOk):
+                recovered[channel] += 1
+        for book, heard in ending:
+            self._hear_node(book, heard)
+        self.history.book_passing()
+        for book, heard in others:
+            self._hear_node(book, heard)
+        for book in self.connections.values():
+            book.knows_paused = book.writes_paused
+            while book.promises and book.promises[0][0] <= book.left_bytes:
+                self._keep_promise(book.promises.popleft()[1])
+        self._lost_this_turn.clear()
+
+    def _keep_promise(self, promise: DurabilityClaim) -> None:
+        on_disk_no = self._disk.changed_no if promise.metadata else self._disk.flushed_no
+        self._checkers.promised(promise, on_disk_no)
+        for attempt in promise.attempts:
+            attempt.state = CONFIRMED
+
+    def _read(self, effect: SendBytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
+        number = effect.connection_id
+        lost = self._lost_this_turn.get(number)
+        book = lost or self.connections.get(number)
+        if book is None or (book.over and lost is None):
+            self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
+            return []
+        if book.ahead and effect.data == HEARTBEAT_FRAME:
+            # it overtakes what is kept back
+            return []
+        unread = effect.data[book.ahead :]
+        book.ahead = max(0, book.ahead - len(effect.data))
+        book.left_bytes += len(effect.data)
+        return self._feed(book, unread)
+
+    def _feed(self, book: ConnectionModel, data: bytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
+        book.read_bytes += len(data)
+        try:
+            return [(book, heard) for heard in book.stream.feed(data)]
+        except (ConnectionFault, KeyError) as fault:
+            self._checkers.complain("whole frames", f"connection #{book.number} was sent bytes that are none: {fault}")
+            return []
+
+    def _book_ends(self, effects: list[Effect], said: list[tuple[ConnectionModel, ReceivedMethod]]) -> None:
+        for book, heard in said:
+            method = heard.method
+            if isinstance(method, ChannelClose):
+                channel = book.channels[heard.channel]
+                if not channel.provoked:
+                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
+                channel.end()
+            elif isinstance(method, ConnectionClose):
+                if not self.stopping:
+                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
+                self._end_channels(book)
+        for effect in effects:
+            if isinstance(effect, CloseConnection):
+                closed = self.connections.get(effect.connection_id)
+                if closed is not None:
+                    self._end_connection(closed)
+
+    def _end_connection(self, book: ConnectionModel) -> None:
+        book.over = True
+        self._end_channels(book)
+
+    def _end_channels(self, book: ConnectionModel) -> None:
+        book.deaf = True
+        for channel in book.channels.values():
+            channel.end()
+
+    def _hear_node(self, book: ConnectionModel, heard: ReceivedMethod) -> None:
+        method = heard.method
+        self.history.seen[f"node says {method.name}"] += 1
+        channel = book.channels.get(heard.channel)
+        if channel is None or channel.closed:
+            if isinstance(method, BasicDeliver | BasicGetOk | BasicAck | BasicNack | BasicReturn):
+                where = f"channel {heard.channel} of connection #{book.number}"
+                self._checkers.complain("nothing for closed channels", f"{method.name} for {where}, which is closed")
+            return
+        if isinstance(method, BasicDeliver):
+            self._delivered(book, channel, heard, method)
+        elif isinstance(method, BasicGetOk):
+            self._got(book, channel, heard, method)
+        elif isinstance(method, BasicGetEmpty):
+            channel.gets.popleft()
+        elif isinstance(method, BasicAck | BasicNack):
+            self._answered(book, channel, method)
+        elif isinstance(method, BasicReturn):
+            self._returned(heard)
+        elif isinstance(method, AWAITED):
+            book.promises.append((book.read_bytes, channel.awaited.popleft()))
+        elif isinstance(method, BasicRecoverOk):
+            channel.recovering -= 1
+        elif isinstance(method, BasicCancelOk):
+            channel.consumers.pop(method.consumer_tag, None)
+        elif isinstance(method, ChannelCloseOk):
+            channel.closed = True
+
+    # -- deliveries
+
+    def _delivered(
+        self, book: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicDeliver
+    ) -> None:
+        consumer = channel.consumers.get(method.consumer_tag)
+        if consumer is None:
+            self._checkers.complain("nothing for closed channels", f"a delivery for consumer '{method.consumer_tag}'")
+            return
+        delivery = ObservedDelivery(book.number, heard.channel, channel, consumer, consumer.plan, consumer.no_ack)
+        delivery.pushed_while_paused = book.knows_paused
+        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+
+    def _got(self, book: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicGetOk) -> None:
+        plan, no_ack = channel.gets.popleft()
+        delivery = ObservedDelivery(book.number, heard.channel, channel, None, plan, no_ack)
+        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+
+    def _book_delivery(self, delivery: ObservedDelivery, tag: int, redelivered: bool, heard: ReceivedMethod) -> None:
+        delivery.tag = tag
+        delivery.redelivered = redelivered
+        delivery.heard = heard
+        delivery.now_ms = self._now_ms
+        delivery.attempt = self.history.attempt_of(heard.body)
+        if delivery.attempt is not None:
+            delivery.copy = self._copy_in(delivery.attempt, delivery.plan)
+        delivery.queue_lent = delivery.plan.name in self.history.lent
+        if redelivered:
+            self.history.seen["redelivery"] += 1
+        self._checkers.delivered(delivery)
+        delivery.channel.book(delivery)
+
+    def _copy_in(self, attempt: PublishAttempt, plan: QueueSpec) -> QueuedCopy | None:
+        """The copy that was delivered; if it died in a queue that drops, that is learnt here."""
+        found = attempt.copies.get(plan.name)
+        if not plan.surprising or (found is not None and found.ending != UNWRITTEN):
+            return found
+        for copy in list(attempt.copies.values()):
+            if copy.state == GONE and copy.ending != "refused" and not copy.may_have_died:
+                continue
+            if plan in self._graves(copy):
+                self.history.bury(copy)
+                return self.history.copy_into(attempt, plan, dead_letter=True)
+        return found
+
+    def _graves(self, copy: QueuedCopy) -> list[QueueSpec]:
+        """The queues its dead letter would go to."""
+        exchange = copy.plan.dead_letter_exchange
+        return self.fabric.route(exchange, copy.plan.dead_letter_key or copy.attempt.routing_key) if exchange else []
+
+    # -- answers to publishers
+
+    def _answered(self, book: ConnectionModel, channel: ChannelModel, method: BasicAck | BasicNack) -> None:
+        self._checkers.answered(channel, method.delivery_tag, method.multiple)
+        last = method.delivery_tag
+        numbers = [number for number in channel.unanswered if number <= last] if method.multiple else [last]
+        for number in numbers:
+            attempt = channel.unanswered.pop(number, None)
+            if attempt is None:
+                continue
+            self._checkers.settled(attempt)
+            if isinstance(method, BasicAck):
+                batch_no = attempt.stored_no if attempt.lasts() else 0
+                promise = DurabilityClaim(f"message {attempt.number}", batch_no, attempts=(attempt,))
+                book.promises.append((book.read_bytes, promise))
+            else:
+                attempt.state = REFUSED
+                for copy in attempt.copies.values():
+                    if copy.plan.refuses and copy.state == READY:
+                        self.history.end(copy, "refused")
+
+    def _returned(self, heard: ReceivedMethod) -> None:
+        attempt = self.history.attempt_of(heard.body)
+        self._checkers.returned(attempt)
+        if attempt is not None:
+            attempt.returned = True

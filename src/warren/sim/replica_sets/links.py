@@ -1,0 +1,104 @@
+"""Links between pretend nodes: ordered both ways, until they are lost; each end notices that in its own time.
+
+A cut direction delivers nothing, and a link is not made across one. What was sent before a link broke may arrive until
+the other end has noticed; what is sent afterwards does not.
+
+Not here: when links are made and lost (`sim.replica_sets.world`).
+
+What goes over links in the pretend world of rings.
+
+Not here: how it looks as bytes (`broker.replication.messages`).
+"""
+
+from typing import Any, NamedTuple
+
+JOIN = "join"
+FLUSHED = "safe"
+HAS = "has"
+CAUGHT_UP = "caught up"
+RESUME = "resume"
+START = "start"
+BATCH = "step"
+COMMIT = "settle"
+BACKFILL = "past"
+SURPLUS = "surplus"
+BACKFILL_OVER = "past over"
+ATTACH = "attach"
+PUBLISH = "publish"
+HELD = "held"
+CONFIRMED = "confirmed"
+
+TO_MASTER = (JOIN, FLUSHED, HAS, CAUGHT_UP, ATTACH, PUBLISH)
+TO_PROXY = (HELD, CONFIRMED)
+
+
+class ModelMessage(NamedTuple):
+    """One message: its epoch, which attempt to follow or to attach it belongs to, and what it says."""
+
+    kind: str
+    epoch: int
+    attempt: int
+    number: int = 0
+    other: int = 0
+    what: Any = None
+
+
+class ModelLink:
+    """One link, from when it was made to when both ends have noticed that it is lost."""
+
+    def __init__(self, one: str, other: str) -> None:
+        self.waiting: dict[str, list[ModelMessage]] = {one: [], other: []}
+        self.broken = False
+        self.noticed: set[str] = set()
+
+    def send(self, to: str, letter: ModelMessage) -> None:
+        if not self.broken:
+            self.waiting[to].append(letter)
+
+
+class ModelLinks:
+    """All of them. Each node has one to itself, which ends with the node."""
+
+    def __init__(self) -> None:
+        self.cut: set[tuple[str, str]] = set()
+        self._links: dict[tuple[str, str], ModelLink] = {}
+
+    def between(self, one: str, other: str) -> ModelLink | None:
+        return self._links.get((min(one, other), max(one, other)))
+
+    def all(self) -> list[tuple[str, str, ModelLink]]:
+        return [(one, other, link) for (one, other), link in self._links.items()]
+
+    def connect(self, one: str, other: str) -> None:
+        pair = min(one, other), max(one, other)
+        self._links[pair] = ModelLink(*pair)
+
+    def is_cut(self, one: str, other: str) -> bool:
+        """In either direction."""
+        return (one, other) in self.cut or (other, one) in self.cut
+
+    def notice(self, one: str, other: str) -> None:
+        """The second one knows that the link is lost."""
+        pair = min(one, other), max(one, other)
+        link = self._links[pair]
+        link.noticed.add(other)
+        link.waiting[other] = []
+        if len(link.noticed) == len(link.waiting):
+            del self._links[pair]
+
+    def end(self, name: str) -> None:
+        """A node is no more."""
+        for one, other, link in self.all():
+            if name in (one, other):
+                link.broken = True
+                self.notice(other if name == one else one, name)
+
+    def snapshot(self) -> object:
+        """All of it, to be compared."""
+        return (
+            tuple(sorted(self.cut)),
+            tuple(
+                (pair, link.broken, tuple(sorted(link.noticed)), tuple(map(tuple, link.waiting.values())))
+                for pair, link in sorted(self._links.items())
+            ),
+        )

@@ -1,0 +1,367 @@
+"""A pretend node of a ring: plays master or mirror by what it has heard of the store and of its links.
+
+A mirror that takes its master for lost, and is next in line, leaves it for good: it follows nobody until it has seen
+another version of the ring than the one it proposed upon. What it proposed may have come about, and may still do.
+
+A node that is no member of the ring holds nothing of the queue, and its clients use it all the same.
+
+Not here: the toy queue (`sim.replica_sets.master`), what happens when (`sim.replica_sets.world`).
+
+Where a pretend node's clients publish: numbers what they send, and sends again what a new master has not got.
+
+Not here: the other end (`sim.replica_sets.master`).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from warren.broker.model.replica_contents import PositionSpan
+from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
+from warren.broker.model.turn import FlushWaiter, Turn
+from warren.broker.replication.batches import OriginMarks, ReplicationBatch
+from warren.broker.replication.master import step_down
+from warren.broker.replication.mirror import ALONE, Mirror, MirrorJoinRequest, UpstreamPort
+from warren.broker.replication.promotion import promotion_candidates
+from warren.sim.replica_sets import links
+from warren.sim.replica_sets.links import ATTACH, HELD, PUBLISH, ModelMessage
+from warren.sim.replica_sets.master import ModelMaster
+from warren.sim.replica_sets.metadata_store import DesiredReplicas, ModelNotification, apply_desired_replicas
+from warren.sim.replica_sets.replica import ModelReplica
+
+if TYPE_CHECKING:
+    from warren.sim.replica_sets.world import ReplicaSetWorld
+
+
+class ModelQueueProxy:
+    """One node's, in one run of it."""
+
+    def __init__(self, member: "ModelNode") -> None:
+        self.count = 0
+        # by count: level, and whether it is persistent
+        self.unconfirmed: dict[int, tuple[int, bool]] = {}
+        self.attempt = 0
+        self.epoch = 0
+        self.open = False
+        self.detached = True
+        self._member = member
+
+    def publish(self, level: int, persistent: bool) -> None:
+        self.count += 1
+        self.unconfirmed[self.count] = level, persistent
+        if self.open:
+            self._send(self.count)
+
+    def attach(self, epoch: int) -> None:
+        """There is a way to the master of this epoch."""
+        self.attempt += 1
+        self.epoch = epoch
+        self.open = False
+        self.detached = False
+        member = self._member
+        member.send(member.replica_set.master, ModelMessage(ATTACH, epoch, self.attempt, member.incarnation))
+
+    def detach(self) -> None:
+        self.attempt += 1
+        self.open = False
+        self.detached = True
+
+    def heard(self, letter: ModelMessage) -> None:
+        if letter.attempt != self.attempt or letter.epoch != self.epoch:
+            return
+        if letter.kind == HELD:
+            self.open = True
+            for count in self.unconfirmed:
+                if count > letter.number:
+                    self._send(count)
+        else:
+            for count in [each for each in self.unconfirmed if each <= letter.number]:
+                del self.unconfirmed[count]
+                self._member.world.promises.told(self._payload(count))
+
+    def _send(self, count: int) -> None:
+        member = self._member
+        level, persistent = self.unconfirmed[count]
+        what = (member.incarnation, level, persistent, self._payload(count))
+        member.send(member.replica_set.master, ModelMessage(PUBLISH, self.epoch, self.attempt, count, what=what))
+
+    def _payload(self, count: int) -> bytes:
+        return f"{self._member.name}/{self._member.incarnation}/{count}".encode()
+
+    def snapshot(self) -> object:
+        """All of it, to be compared."""
+        return (self.count, tuple(self.unconfirmed.items()), self.attempt, self.epoch, self.open)
+
+
+class ModelNode(UpstreamPort):
+    """One node; its copy outlives its runs."""
+
+    def __init__(self, world: "ReplicaSetWorld", name: str, replica_set: ReplicaSet) -> None:
+        self.world = world
+        self.name = name
+        self.copy = ModelReplica(world.promises.stored)
+        self.up = False
+        self.incarnation = 0
+        self.replica_set = replica_set
+        self.start()
+
+    def start(self) -> None:
+        """Another run of its process."""
+        self.up = True
+        self.incarnation += 1
+        self.version = 0
+        self.wanted = DesiredReplicas()
+        # it is about to stop
+        self.retreats = False
+        self.living: dict[str, int] = {}
+        self.peers: set[str] = set()
+        self.turn = Turn()
+        self.seat = ModelQueueProxy(self)
+        self.mirror = Mirror(self.copy, self, self.turn)
+        self.master_replica: ModelMaster | None = None
+        # the epoch it follows, whom, and which attempt to do so this is
+        self.following = 0
+        self.followed = ""
+        self.attempt = 0
+        # the version of the ring upon which it proposed itself
+        self.frozen = 0
+        self.asks_store = False
+        # what came for a master that this node does not know itself to be
+        self.early: list[tuple[str, ModelMessage]] = []
+        # what waits for which writes to be on disk
+        self.batches: list[tuple[int, Sequence[FlushWaiter]]] = []
+
+    def die(self, kept: int) -> None:
+        self.up = False
+        self.copy.crash(kept)
+
+    @property
+    def run(self) -> NodeIncarnation:
+        return self.name, self.incarnation
+
+    def end_turn(self) -> None:
+        if self.master_replica is not None:
+            self.master_replica.end_turn()
+        self.mirror.end_turn()
+        if self.turn.flush_waiters:
+            self.batches.append((self.copy.written_no, self.turn.flush_waiters))
+            self.turn.flush_waiters = []
+
+    def flushed(self) -> None:
+        written_no, waiters = self.batches.pop(0)
+        self.copy.flush(written_no)
+        for waiter in waiters:
+            waiter.flushed()
+
+    def timer_fired(self) -> None:
+        self.turn.now_ms = self.turn.next_timer_ms()
+        self.turn.fire_timers()
+
+    # -- links
+
+    def connected(self, peer: str) -> None:
+        self.peers.add(peer)
+        self._look_for_master()
+        apply_desired_replicas(self)
+
+    def lost(self, peer: str) -> None:
+        self.peers.discard(peer)
+        self.early = [(sender, letter) for sender, letter in self.early if sender != peer]
+        if self.master_replica is not None:
+            self.master_replica.lost(peer)
+        elif peer == self.replica_set.master:
+            self._leave()
+        if peer == self.replica_set.master:
+            self.seat.detach()
+        apply_desired_replicas(self)
+
+    def retreat(self) -> None:
+        """Let another be master, before it stops."""
+        self.retreats = True
+        apply_desired_replicas(self)
+
+    def send(self, peer: str, letter: ModelMessage) -> None:
+        link = self.world.links.between(self.name, peer)
+        if link is not None and peer in self.peers:
+            link.send(peer, letter)
+
+    def receive(self, peer: str, letter: ModelMessage) -> None:
+        if letter.kind in links.TO_PROXY:
+            self.seat.heard(letter)
+        elif letter.kind in links.TO_MASTER:
+            self._hear_as_master(peer, letter)
+        elif letter.attempt == self.attempt and letter.epoch == self.following:
+            self._hear_as_mirror(letter)
+
+    def _hear_as_master(self, peer: str, letter: ModelMessage) -> None:
+        master_replica = self.master_replica
+        if master_replica is None or letter.epoch != master_replica.epoch:
+            if letter.epoch > self.replica_set.epoch or not self.version:
+                self.early.append((peer, letter))
+        elif letter.kind == links.ATTACH:
+            master_replica.attached(peer, letter)
+        elif letter.kind == links.PUBLISH:
+            master_replica.published(peer, letter)
+        else:
+            master_replica.heard(peer, letter)
+
+    def _hear_as_mirror(self, letter: ModelMessage) -> None:
+        mirror = self.mirror
+        number, what = letter.number, letter.what
+        if letter.kind == links.RESUME:
+            mirror.resume(number, letter.other)
+        elif letter.kind == links.START:
+            mirror.start(number, letter.other, OriginMarks(dict(what)))
+        elif letter.kind == links.BATCH:
+            mirror.take(ReplicationBatch(number, what[0], what[1]))
+        elif letter.kind == links.COMMIT:
+            mirror.commit(number)
+        elif letter.kind == links.BACKFILL:
+            held, returned = what
+            mirror.take_backfill(number, held.level, 0, held.persistent, returned, held.payload, 0)
+        elif letter.kind == links.SURPLUS:
+            mirror.remove_surplus(what)
+        else:
+            mirror.backfill_done()
+
+    # -- what the mirror says
+
+    def join(self, request: MirrorJoinRequest) -> None:
+        self.attempt += 1
+        what = (request.whole, int(request.end), int(request.committed), tuple(request.beginnings), self.version)
+        self._tell(ModelMessage(links.JOIN, self.following, self.attempt, self.incarnation, what=what))
+
+    def flushed_to(self, number: int) -> None:
+        self._tell(ModelMessage(links.FLUSHED, self.following, self.attempt, int(number)))
+
+    def has(self, spans: list[PositionSpan]) -> None:
+        self._tell(ModelMessage(links.HAS, self.following, self.attempt, what=tuple(spans)))
+
+    def caught_up(self) -> None:
+        self._tell(ModelMessage(links.CAUGHT_UP, self.following, self.attempt))
+
+    def _tell(self, letter: ModelMessage) -> None:
+        self.send(self.followed, letter)
+
+    # -- the store
+
+    def hear(self, news: ModelNotification) -> None:
+        if news.wanted is not None:
+            self.wanted = news.wanted
+            apply_desired_replicas(self)
+        if news.replica_set is not None:
+            self.see(news.version, news.replica_set)
+            if news.anew and self.following and self.run not in self.replica_set.in_sync:
+                # it may have been taken out and taken in again: its master does not take it for a follower any more
+                self._leave()
+                self._look_for_master()
+        elif news.run[0]:
+            name, incarnation = news.run
+            self.living[name] = incarnation
+
+    def see(self, version: int, replica_set: ReplicaSet) -> None:
+        """A version of the ring; perhaps one that is known."""
+        if version <= self.version:
+            return
+        self.version, self.replica_set = version, replica_set
+        self.frozen = 0
+        if replica_set.master_incarnation == self.run:
+            if self.master_replica is not None and self.master_replica.epoch == replica_set.epoch:
+                self.master_replica.changed(replica_set, version)
+            else:
+                self._become_master(replica_set)
+            apply_desired_replicas(self)
+        elif self.master_replica is not None:
+            self._abdicate()
+        if self.name not in replica_set.members:
+            self._hold_nothing()
+        self._look_for_master()
+
+    def _become_master(self, replica_set: ReplicaSet) -> None:
+        """If it has the whole queue it goes on where the last master was; if not it begins anew, with what it has."""
+        self._leave()
+        continues = self.mirror.whole
+        self.master_replica = ModelMaster(self, replica_set, self.mirror if continues else None)
+        self.world.promises.promoted(self.master_replica, continues)
+        early, self.early = self.early, []
+        for peer, letter in early:
+            self._hear_as_master(peer, letter)
+
+    def _abdicate(self) -> None:
+        """It goes on as a mirror with all it has, unless it never was certain of what that is."""
+        master_replica = self.master_replica
+        assert master_replica is not None
+        master_replica.over = True
+        self.master_replica = None
+        self.mirror = Mirror(self.copy, self, self.turn)
+        self.following = 0
+        if master_replica.master.opened:
+            step_down(master_replica.master, self.mirror)
+
+    def _hold_nothing(self) -> None:
+        if self.following or self.mirror.whole or self.copy.held:
+            self._leave()
+            self.mirror = Mirror(self.copy, self, self.turn)
+            self.copy.clear()
+
+    def _look_for_master(self) -> None:
+        replica_set = self.replica_set
+        if replica_set.master not in self.peers or not self.version:
+            return
+        if self.seat.epoch != replica_set.epoch or self.seat.detached:
+            self.seat.attach(replica_set.epoch)
+        if (
+            self.master_replica is not None
+            or self.frozen
+            or replica_set.master == self.name
+            or self.name not in replica_set.members
+        ):
+            return
+        if self.following != replica_set.epoch:
+            self.following = replica_set.epoch
+            self.followed = replica_set.master
+            self.mirror.follow(replica_set.epoch)
+
+    def _leave(self) -> None:
+        self.following = 0
+        self.mirror.leave()
+
+    # -- when there is no master
+
+    def takes_master_for_lost(self) -> bool:
+        """It may propose itself: no master is seen, or it has done so and nothing is known of that."""
+        if self.master_replica is not None or not self.version or self.asks_store:
+            return False
+        if self.frozen:
+            return True
+        name, incarnation = self.replica_set.master_incarnation
+        lost = name not in self.peers or self.living.get(name) != incarnation
+        return lost and not self.retreats and self.run in self.heirs()
+
+    def heirs(self) -> list[NodeIncarnation]:
+        living = {name: incarnation for name, incarnation in self.living.items() if incarnation}
+        return promotion_candidates(self.replica_set, living, self.world.anybody)
+
+    def propose_itself(self) -> None:
+        self._leave()
+        self.frozen = self.version
+        self.propose(self.replica_set.promoting(self.run))
+
+    def propose(self, replica_set: ReplicaSet) -> None:
+        self.asks_store = True
+        self.world.store.propose(self.run, self.version, replica_set)
+
+    def refused(self) -> None:
+        """Nothing is known of what it proposed."""
+        self.asks_store = False
+        if self.master_replica is not None:
+            self.master_replica.master.refused()
+
+    def at_rest(self) -> bool:
+        """It holds all there is, as master or mirror, and waits for nothing."""
+        if not self.up or self.seat.unconfirmed:
+            return False
+        if self.name not in self.replica_set.members:
+            return not self.copy.held
+        if self.master_replica is not None:
+            return self.master_replica.is_open and not self.master_replica.said
+        return self.mirror.state != ALONE and self.mirror.whole and not self.mirror.batches

@@ -1,0 +1,47 @@
+"""What steps say, taken apart, so that the rules can compare and apply them.
+
+Not here: steps as bytes (`broker.replication.batches`).
+"""
+
+from typing import NamedTuple
+
+from warren.broker.replication.batches import (
+    OPEN,
+    ORIGIN,
+    PERSISTENT,
+    REMOVE,
+    RETURNED,
+    STORE,
+    WATERMARK,
+    ReplicationBatch,
+    ReplicationBatchReader,
+)
+
+
+class ReplicatedOperation(NamedTuple):
+    """One thing a step says; `last` is the second word of those that have two, and the origin's count of a STORE."""
+
+    kind: int
+    level: int
+    first: int
+    last: int = 0
+    persistent: bool = False
+    payload: bytes = b""
+
+
+def replicated_operations(data: bytes) -> tuple[ReplicatedOperation, ...]:
+    """All that a step says."""
+    found: list[ReplicatedOperation] = []
+    reader = ReplicationBatchReader(ReplicationBatch(0, 0, data))
+    while reader.next():
+        kind, level, first = int(reader.kind), int(reader.priority), int(reader.word(0))
+        if kind == STORE:
+            persistent = reader.flags & PERSISTENT != 0
+            found.append(ReplicatedOperation(kind, level, first, int(reader.word(2)), persistent, reader.payload()))
+        elif kind in (REMOVE, RETURNED):
+            found.append(ReplicatedOperation(kind, level, first, int(reader.word(1))))
+        elif kind in (WATERMARK, OPEN):
+            found.append(ReplicatedOperation(kind, level, first))
+        else:
+            assert kind == ORIGIN
+    return tuple(found)

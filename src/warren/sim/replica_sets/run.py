@@ -1,0 +1,83 @@
+"""One run of a pretend ring: chaos for so many actions, then healing, then the reckoning.
+
+Not here: what happens by chance (`sim.replica_sets.schedule`), what must hold (`sim.replica_sets.invariants`).
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from warren.sim.replica_sets.invariants import REST
+from warren.sim.replica_sets.schedule import RandomSchedule
+from warren.sim.replica_sets.world import NAMES, ReplicaSetWorld
+from warren.sim.report import RunResult
+
+HEALING_STEPS_MAX = 4_000
+
+
+def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None = None) -> RunResult:
+    """Run one seed; its size is drawn, too."""
+    draw = Random(f"{seed}/ring")
+
+    def say(who: str, what: str) -> None:
+        assert sink is not None
+        sink(f"{world.steps_taken:>8} {who:<12} {what}")
+
+    size = draw.choice((2, 2, 3, 3, 3, 4, 5))
+    anybody = draw.random() < 0.1
+    # sometimes not all nodes hold the queue
+    members = NAMES[: draw.randint(1, size - 1)] if draw.random() < 0.2 else ()
+    world = ReplicaSetWorld(size, anybody, None if sink is None else say, members)
+    chance = RandomSchedule(world, seed)
+    promises = world.promises
+    if draw.random() < 0.6:
+        _come_together(world, chance)
+    for _ in range(steps):
+        action = chance.next_action()
+        if action is not None:
+            world.act(action)
+        if promises.complaints:
+            break
+    if not promises.complaints:
+        _heal(world, chance)
+    return RunResult(
+        seed,
+        steps,
+        tuple(promises.complaints),
+        promises.published,
+        len(promises.confirmed),
+        world.steps_taken,
+        world.seen,
+        "--rings",
+    )
+
+
+def _come_together(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
+    """Everybody is in sync before anything happens."""
+    while not world.promises.complaints:
+        action = chance.next_calm_action()
+        if action is None:
+            break
+        world.act(action)
+
+
+def _heal(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
+    """Everything is mended, and the ring must come to rest by itself."""
+    for action in chance.heal():
+        world.act(action)
+    for _ in range(HEALING_STEPS_MAX):
+        if world.promises.complaints:
+            return
+        calm = chance.next_calm_action()
+        if calm is None:
+            break
+        world.act(calm)
+    else:
+        world.promises.complain(REST, "something goes on for ever")
+    world.promises.ended()
+
+
+def replay_replica_sets(seed: int, steps: int) -> int:
+    """Run one seed and print what happens."""
+    outcome = run_replica_sets(seed, steps, sink=print)
+    print(outcome.verdict())
+    return 0 if outcome.good else 1

@@ -1,0 +1,143 @@
+"""How a run of the simulator went: what it came to, and which rules were broken.
+
+Not here: the rules (`sim.invariants`, `sim.cluster.invariants`, `sim.replica_sets.invariants`).
+
+The story of a run, a line for each thing that happened, with the time since the run began.
+
+Not here: whether any of it was wrong (`sim.invariants`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from warren.broker.model.effects import (
+    AppendRecords,
+    CloseConnection,
+    CompleteCommand,
+    Effect,
+    Note,
+    SealSegment,
+    SendBytes,
+    SendToPeer,
+    SetTimer,
+    WriteCheckpoint,
+)
+from warren.broker.model.events import (
+    BytesReceived,
+    ConnectionDropped,
+    Event,
+    FlushCompleted,
+    PeerConnected,
+    PeerLost,
+    PeerReceived,
+    TransactionDecided,
+)
+from warren.errors import ConnectionFault
+from warren.wire.method_stream import MethodStream
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Which rule was broken, and how."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run went."""
+
+    seed: int
+    steps: int
+    complaints: tuple[Violation, ...]
+    published: int
+    confirmed: int
+    steps_taken: int
+    # how often each kind of thing happened
+    seen: Counter[str] = field(default_factory=Counter)
+    # what else it takes to see the run again
+    options: str = ""
+
+    @property
+    def good(self) -> bool:
+        return not self.complaints
+
+    def verdict(self) -> str:
+        """What there is to say about the run, in one sentence and a line for each complaint."""
+        stats = f"{self.published} published, {self.confirmed} confirmed, {self.steps_taken} steps"
+        if self.good:
+            return f"seed {self.seed}: good ({stats})"
+        told = "\n".join(f"  {complaint}" for complaint in self.complaints)
+        again = f"warren sim --seed {self.seed} --steps {self.steps} {self.options}".rstrip()
+        return f"seed {self.seed}: BROKEN ({stats}); replay with {again}\n{told}"
+
+
+class RunTrace:
+    """Writes lines to a sink; without one it is off and costs nothing."""
+
+    def __init__(self, sink: Callable[[str], None] | None = None) -> None:
+        self._sink = sink
+        self.on = sink is not None
+        self.now_ms: Callable[[], int] = int
+        self._streams: dict[tuple[str, int], MethodStream] = {}
+
+    def say(self, who: str, what: str) -> None:
+        if self._sink is not None:
+            self._sink(f"{self.now_ms():>8} {who:<12} {what}")
+
+    def event(self, node: str, event: Event) -> None:
+        what = type(event).__name__
+        number = getattr(event, "connection_id", None)
+        if number is not None:
+            what += f" #{number}"
+        if isinstance(event, BytesReceived):
+            what += f" {len(event.data)} bytes"
+        elif isinstance(event, FlushCompleted):
+            what += f": {event.written_no} written, {event.flushed_no} flushed"
+        elif isinstance(event, ConnectionDropped):
+            self._streams.pop((node, event.connection_id), None)
+        elif isinstance(event, PeerConnected | PeerReceived | PeerLost):
+            what += f" {event.node}"
+        elif isinstance(event, TransactionDecided):
+            what += f" {event.ticket}: {event.outcome} {event.reason}".rstrip()
+        self.say(node, f"<- {what}")
+
+    def effect(self, node: str, effect: Effect) -> None:
+        if isinstance(effect, SendBytes):
+            self.say(
+                node, f"-> SendBytes #{effect.connection_id} {len(effect.data)} bytes{self._methods(node, effect)}"
+            )
+        elif isinstance(effect, Note):
+            facts = " ".join(f"{name}={value}" for name, value in sorted(effect.fields.items()))
+            self.say(node, f"-- {effect.level} {effect.name} {facts}")
+        elif isinstance(effect, CloseConnection):
+            self.say(node, f"-> CloseConnection #{effect.connection_id}")
+        elif isinstance(effect, AppendRecords):
+            flushed = ", flushed" if effect.flush else ""
+            size = f"{len(effect.data)} bytes at {effect.offset} of segment {effect.segment}{flushed}"
+            self.say(node, f"-> Store {effect.batch_no}: {len(effect.changes)} changes, {size}")
+        elif isinstance(effect, SealSegment):
+            self.say(node, f"-> Seal {effect.segment}")
+        elif isinstance(effect, WriteCheckpoint):
+            self.say(node, f"-> KeepCheckpoint {len(effect.data)} bytes")
+        elif isinstance(effect, CompleteCommand):
+            self.say(node, f"-> Answered {effect.ticket} {effect.refusal}".rstrip())
+        elif isinstance(effect, SendToPeer):
+            self.say(node, f"-> SendToPeer {effect.node} {len(effect.data)} bytes")
+        elif not isinstance(effect, SetTimer):
+            self.say(node, f"-> {effect!r}")
+
+    def _methods(self, node: str, effect: SendBytes) -> str:
+        """The methods in these bytes, counted."""
+        stream = self._streams.setdefault((node, effect.connection_id), MethodStream())
+        try:
+            names = Counter(heard.method.name for heard in stream.feed(effect.data))
+        except (ConnectionFault, KeyError):
+            return ": no frames"
+        shown = [name if count == 1 else f"{name} x{count}" for name, count in names.items()]
+        return ": " + ", ".join(shown) if shown else ""

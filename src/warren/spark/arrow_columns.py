@@ -1,0 +1,260 @@
+"""The properties of many messages at once, taken apart column by column.
+
+A message's properties begin with sixteen flags, and those that are there follow one another in the order of their
+flags: text behind its length in an octet, octets, a time of eight, and the headers, a table behind its length in four.
+So a cursor for each message steps over one property after another; and because every step is the same for all of them,
+it is taken for all at once, by the kernels of Arrow. Nothing loops over messages here.
+
+Invariant: a value that is not there is null. A cursor that leaves the values is an error and reads nothing.
+
+Not here: headers as text (`spark.arrow_columns`).
+
+Properties as the wire has them, as the columns `message_id`, `properties` and `headers`.
+
+Messages of one publisher often have the very same headers, so each distinct table is decoded once and rows refer to it.
+
+Invariant: a table that no broker would have let in is decoded to null, and never fails a read.
+
+Not here: the types of the columns (`spark.options`), finding a property among others (`spark.arrow_columns`).
+
+The columns of a message, as Arrow names their types.
+
+Invariant: they agree field by field with `spark.options`, which Spark checks of a reader's first batch only.
+
+Not here: what the columns mean (`spark.options`).
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cached_property
+from struct import unpack
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warren.client import Timestamp
+from warren.errors import ConnectionFault
+from warren.spark.options import COLUMNS, PROPERTIES
+from warren.wire.field_tables import Table, decode_table
+
+_SCALARS: Final[dict[str, pa.DataType]] = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "binary": pa.binary(),
+}
+
+PROPERTIES_TYPE: Final = pa.struct([pa.field(name, _SCALARS[kind]) for name, kind in PROPERTIES.items()])
+HEADERS_TYPE: Final = pa.map_(pa.string(), pa.string())
+
+
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    """The same schema as batches have it."""
+    return pa.schema([pa.field(name, arrow_type(name)) for name in columns])
+
+
+def arrow_type(column: str) -> pa.DataType:
+    if column == "properties":
+        return PROPERTIES_TYPE
+    if column == "headers":
+        return HEADERS_TYPE
+    return _SCALARS[COLUMNS[column]]
+
+
+TEXT: Final = "text"
+OCTET: Final = "octet"
+TIME: Final = "time"
+TABLE: Final = "table"
+
+WIRE_ORDER: Final[dict[str, str]] = {
+    "content_type": TEXT,
+    "content_encoding": TEXT,
+    "headers": TABLE,
+    "delivery_mode": OCTET,
+    "priority": OCTET,
+    "correlation_id": TEXT,
+    "reply_to": TEXT,
+    "expiration": TEXT,
+    "message_id": TEXT,
+    "timestamp": TIME,
+    "type": TEXT,
+    "user_id": TEXT,
+    "app_id": TEXT,
+    "cluster_id": TEXT,
+}
+"""In the order of their flags, the first of which is the highest of sixteen bits."""
+
+FLAGS_BYTES: Final = 2
+
+
+class FieldPositions:
+    """Where one property of each message is: its first byte, its length, and whether it is there."""
+
+    def __init__(self, starts: pa.Array, lengths: pa.Array, present: pa.Array) -> None:
+        self.starts = starts
+        self.lengths = lengths
+        self.present = present
+
+
+class PropertyFields:
+    """The properties of the messages of one chunk; found when somebody asks."""
+
+    def __init__(self, tails: pa.Array) -> None:
+        """Of an array of binary values that is no slice of another."""
+        self._tails = tails
+        self._count = len(tails)
+        _, ends, values = tails.buffers()
+        self._octets = pa.Array.from_buffers(pa.uint8(), 0 if values is None else values.size, [None, values])
+        self._starts = pa.Array.from_buffers(pa.int32(), self._count, [None, ends])
+
+    def text(self, name: str) -> pa.Array:
+        """A property that is text, as strings."""
+        found = self._found.get(name)
+        if found is None:
+            return pa.nulls(self._count, pa.string())
+        return valid_utf8(self._slices(found, pa.string()))
+
+    def tables(self) -> pa.Array:
+        """The headers, each as the bytes of its table."""
+        found = self._found.get("headers")
+        return pa.nulls(self._count, pa.binary()) if found is None else self._slices(found, pa.binary())
+
+    def struct(self) -> pa.Array:
+        """All properties but the message id and the headers."""
+        fields = [self._field(name) for name in PROPERTIES]
+        return pa.StructArray.from_arrays(fields, fields=list(PROPERTIES_TYPE))
+
+    def _field(self, name: str) -> pa.Array:
+        kind = WIRE_ORDER[name]
+        found = self._found.get(name)
+        if found is None:
+            return pa.nulls(self._count, PROPERTIES_TYPE.field(name).type)
+        if kind == TEXT:
+            return self.text(name)
+        if kind == OCTET:
+            return pc.if_else(found.present, self._number_at(found.starts, 1), _int32(None))
+        octets = self._slices(found, pa.binary()).buffers()[2]
+        times = iter(unpack(f">{octets.size // 8}q", octets))
+        return pa.array([next(times) if each else None for each in found.present.to_pylist()], pa.int64())
+
+    @cached_property
+    def _found(self) -> dict[str, FieldPositions]:
+        """Every property that at least one message has."""
+        flags = self._number_at(self._starts, FLAGS_BYTES)
+        used = 0
+        for each in pc.unique(flags).to_pylist():
+            used |= each
+        found: dict[str, FieldPositions] = {}
+        cursor = pc.add(self._starts, _int32(FLAGS_BYTES))
+        bit = 0x8000
+        for name, kind in WIRE_ORDER.items():
+            if used & bit:
+                present = pc.not_equal(pc.bit_wise_and(flags, _int32(bit)), _int32(0))
+                found[name], cursor = self._step(kind, cursor, present)
+            bit >>= 1
+        return found
+
+    def _step(self, kind: str, cursor: pa.Array, present: pa.Array) -> tuple[FieldPositions, pa.Array]:
+        """A property at the cursor, where there is one; and the cursor behind it."""
+        if kind == TEXT:
+            ahead, lengths = 1, self._number_at(cursor, 1)
+        elif kind == TABLE:
+            ahead, lengths = 4, self._number_at(cursor, 4)
+        else:
+            ahead, lengths = 0, _int32(1 if kind == OCTET else 8)
+        lengths = pc.if_else(present, lengths, _int32(0))
+        starts = pc.if_else(present, pc.add(cursor, _int32(ahead)), cursor)
+        return FieldPositions(starts, lengths, present), pc.add(starts, lengths)
+
+    def _number_at(self, places: pa.Array, octets: int) -> pa.Array:
+        """A place behind the last octet is that of a message that has nothing there."""
+        last = _int32(len(self._octets) - 1)
+        value = self._octets.take(pc.min_element_wise(places, last)).cast(pa.int32())
+        for ahead in range(1, octets):
+            place = pc.min_element_wise(pc.add(places, _int32(ahead)), last)
+            value = pc.add(pc.multiply(value, _int32(256)), self._octets.take(place).cast(pa.int32()))
+        return value
+
+    def _slices(self, found: FieldPositions, kind: pa.DataType) -> pa.Array:
+        """The bytes that were found, side by side, as values of this kind."""
+        views = pa.ListViewArray.from_arrays(found.starts, found.lengths, self._octets)
+        views.validate(full=True)
+        values = views.flatten()
+        ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(found.lengths)])
+        octets = values.buffers()[1].slice(values.offset, len(values))
+        return pa.Array.from_buffers(kind, self._count, [found.present.buffers()[1], ends.buffers()[1], octets])
+
+
+def _int32(value: int | None) -> pa.Scalar:
+    return pa.scalar(value, pa.int32())
+
+
+def valid_utf8(array: pa.Array) -> pa.Array:
+    """The same text, with bytes replaced that are no UTF-8."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        octets = pa.Array.from_buffers(pa.binary(), len(array), array.buffers(), offset=array.offset)
+        octets.validate(full=True)
+        texts = [None if value is None else value.decode("utf-8", "replace") for value in octets.to_pylist()]
+        return pa.array(texts, pa.string())
+    return array
+
+
+def property_columns(tails: Any) -> tuple[Any, Any, Any]:
+    """Message ids, properties and headers of a column of content headers from their flags on."""
+    fields = PropertyFields(tails)
+    return fields.text("message_id"), fields.struct(), header_column(fields.tables())
+
+
+def header_column(tables: Any) -> Any:
+    """Headers as text, of a column of tables as the wire has them."""
+    if tables.null_count == len(tables):
+        return pa.nulls(len(tables), HEADERS_TYPE)
+    distinct = pc.dictionary_encode(tables)
+    decoded = [_headers(_decoded(table)) for table in distinct.dictionary.to_pylist()]
+    return pa.array(decoded, HEADERS_TYPE).take(distinct.indices)
+
+
+def _decoded(table: bytes) -> Table:
+    try:
+        return decode_table(table, 0, len(table))
+    except ConnectionFault:
+        return {}
+
+
+def _headers(table: Table) -> list[tuple[str, str | None]] | None:
+    if not table:
+        return None
+    return [(_clean(name), header_text(value)) for name, value in table.items()]
+
+
+def header_text(value: object) -> str | None:
+    """A header's value as text."""
+    if value is None or isinstance(value, str):
+        return value if value is None else _clean(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    if isinstance(value, Timestamp):
+        return str(value.seconds)
+    if isinstance(value, bytes):
+        return _octets(value)
+    return json.dumps(value, default=header_text, ensure_ascii=False, sort_keys=True)
+
+
+def _octets(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode()
+
+
+def _clean(text: str) -> str:
+    """Text that is UTF-8; what came as other bytes is shown as replaced."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,79 @@
+"""What identifies a row, so that the broker knows it when it comes again.
+
+The broker drops a message whose publisher and id it remembers. So the two must be the same whenever Spark writes the
+same row again, and different for any two rows that are both to be kept:
+
+- **The publisher** is the query and the partition; of a batch write its job, or what option `publisher` says, and the
+  partition. A task that runs again, speculatively or because its driver was killed, is the same publisher. It is
+  several, in fact, because the broker remembers so many ids of each: a row's id says which of them sends it.
+- **The id** is the message id if the row has one. Else it is a digest of the row, with the number of the batch before
+  it. Rows of a task that are equal are numbered: the third of them is the third whichever comes first. A row's index is
+  no part of it, because rows come in another order after a shuffle.
+
+Not here: how long the broker remembers (its `x-warren-dedup-window`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from zlib import crc32
+
+DIGEST_CHARACTERS: Final = 24
+"""96 bits: two of a thousand million rows of one batch have the same with a chance of one in 10^11."""
+
+SHARES: Final = 16
+"""As how many publishers a task writes: of a million rows each has 62,500, and the broker remembers 100,000."""
+
+TASK_ROWS_MAX: Final = 1_000_000
+"""How many ids a queue remembers of all publishers."""
+
+
+@dataclass(frozen=True)
+class TaskPublisher:
+    """Who writes: what its publishers' names begin with, and what its ids do."""
+
+    publisher: str
+    prefix: str = ""
+
+    def names(self) -> list[str]:
+        """Its publishers, one for each share of the rows."""
+        return [f"{self.publisher}/{share:x}" for share in range(SHARES)]
+
+
+def stream_task_publisher(publisher: str | None, query_id: str, batch_id: str, partition: int) -> TaskPublisher:
+    """A task of one batch of a streaming query."""
+    return TaskPublisher(f"{publisher or query_id}/{partition}", f"{batch_id}-")
+
+
+def batch_task_publisher(job: str, partition: int) -> TaskPublisher:
+    """A task of a batch write."""
+    return TaskPublisher(f"{job}/{partition}")
+
+
+class RowIds:
+    """Numbers the equal rows of one task."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._seen: dict[str, int] = {}
+
+    def of(self, rows: Sequence[bytes | memoryview]) -> list[bytes]:
+        """An id for each row, by what it holds."""
+        prefix, seen = self._prefix, self._seen
+        ids: list[bytes] = []
+        for row in rows:
+            digest = sha256(row).hexdigest()[:DIGEST_CHARACTERS]
+            before = seen.get(digest)
+            if before is None:
+                seen[digest] = 1
+                ids.append(f"{prefix}{digest}".encode())
+            else:
+                seen[digest] = before + 1
+                ids.append(f"{prefix}{digest}.{before}".encode())
+        return ids
+
+
+def shares_of(ids: Sequence[bytes]) -> bytes:
+    """Which of its author's publishers sends each row: by its id alone, whatever comes before it."""
+    return bytes([crc32(each) % SHARES for each in ids])

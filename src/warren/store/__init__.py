@@ -1,1 +1,0 @@
-"""What a node keeps on disk, as bytes and as rules; no file is opened here."""

@@ -1,0 +1,62 @@
+"""A block of seeds: rings drawn by chance, with every fault there is, in which every rule must hold."""
+
+from collections import Counter
+
+import pytest
+
+from warren.sim.replica_sets.run import replay_replica_sets, run_replica_sets
+
+SEEDS = 2_000
+STEPS = 400
+BLOCK = 100
+
+CORNERS = (
+    "promotion",
+    "another line",
+    "redelivery",
+    "agreed",
+    "feed",
+    "give up",
+    "vanish",
+    "crash",
+    "restart",
+    "lose",
+    "cut",
+    "mend",
+    "halt store",
+    "cut store",
+    "expire",
+    "register",
+    "timer",
+    "watch anew",
+    "hear amid",
+    "want",
+    "taken in",
+    "taken out",
+    "handing over",
+    "retreat",
+    "sync",
+    "cancel sync",
+)
+"""Where a simulation must have been to be worth its name."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_every_rule_holds_in_a_ring_drawn_by_chance(first: int) -> None:
+    outcomes = [run_replica_sets(seed, STEPS) for seed in range(first, first + BLOCK)]
+    assert [outcome.verdict() for outcome in outcomes if not outcome.good] == []
+    seen: Counter[str] = Counter()
+    for outcome in outcomes:
+        seen.update(outcome.seen)
+    # rings in which nothing happens prove nothing
+    assert sum(outcome.confirmed for outcome in outcomes) > 2_000
+    assert [corner for corner in CORNERS if seen[corner] < 3] == []
+
+
+def test_a_seed_is_the_same_run_every_time(capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for _ in range(2):
+        assert replay_replica_sets(7, STEPS) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+    assert told[0].splitlines()[-1].startswith("seed 7: good (")

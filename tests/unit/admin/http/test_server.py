@@ -1,0 +1,254 @@
+"""The HTTP server against clients that are slow, many, or write nonsense."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import uvloop
+
+from warren.admin.http.server import HttpServer, address_block
+from warren.admin.http.settings import HttpLimits
+
+DEADLINE_S = 30.0
+PATIENCE = HttpLimits(connections_max=4)
+# each hurries whom its tests are about, and nobody else, however busy the machine is
+HASTE_WITH_HEADS = replace(PATIENCE, request_timeout_s=0.2, look_every_s=0.02)
+HASTE_WITH_BODIES = replace(PATIENCE, body_patience_s=0.2, body_bytes_a_second=1000, look_every_s=0.02)
+HASTE_WITH_ANSWERS = replace(PATIENCE, unread_patience_s=0.2, look_every_s=0.02)
+LARGE = b"x" * (64 * 1024 * 1024)
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Served:
+    """A server whose application answers with what it was sent; `/large` answers with more than sockets hold."""
+
+    def __init__(self, limits: HttpLimits, balancer: str = "") -> None:
+        self._balancer = balancer
+        self.bodies: list[bytes] = []
+        self._limits = limits
+
+    async def app(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message["body"]
+            more = message["more_body"]
+        self.bodies.append(body)
+        answer = LARGE if scope["path"] == "/large" else body
+        headers = [(b"content-length", str(len(answer)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.http = HttpServer(self.app, loop, self._limits, lambda host: host == self._balancer)
+        self.http.start()
+        self._listener = await loop.create_server(self.http.accept, "127.0.0.1", 0)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self._listener.close()
+        self.http.close()
+        self.http.drop()
+        async with asyncio.timeout(DEADLINE_S):
+            while self.http.connection_count():
+                await asyncio.sleep(0.01)
+
+    async def connect(self, host: str = "127.0.0.1") -> Streams:
+        """From an address of this machine."""
+        return await asyncio.open_connection("127.0.0.1", self.port, local_addr=(host, 0))
+
+
+def serving(
+    conversation: Callable[[Served], Coroutine[Any, Any, None]], limits: HttpLimits = PATIENCE, balancer: str = ""
+) -> None:
+    async def whole() -> None:
+        served = Served(limits, balancer)
+        await served.start()
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                await conversation(served)
+        finally:
+            await served.stop()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(whole())
+
+
+async def told(streams: Streams) -> bytes:
+    """Everything the server says until it hangs up, by a reset if not all that it was sent was read."""
+    said = b""
+    with suppress(ConnectionError):
+        while piece := await streams[0].read(65536):
+            said += piece
+    streams[1].close()
+    return said
+
+
+def request(method: str = "GET", path: str = "/", headers: str = "", body: bytes = b"") -> bytes:
+    length = f"content-length: {len(body)}\r\n" if body else ""
+    return f"{method} {path} HTTP/1.1\r\nhost: x\r\n{length}{headers}\r\n".encode() + body
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost: x\r\n"])
+def test_a_head_that_does_not_come_is_given_up(begun: bytes) -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(begun)
+        assert (await told(streams)).startswith(b"HTTP/1.1 408 ")
+
+    serving(conversation, HASTE_WITH_HEADS)
+
+
+def test_a_head_that_trickles_is_given_up() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        answer = asyncio.create_task(told(streams))
+        while not answer.done():
+            streams[1].write(b"x")
+            await asyncio.sleep(0.02)
+        assert answer.result().startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 400 "))
+
+    serving(conversation, HASTE_WITH_HEADS)
+
+
+def test_a_body_that_trickles_is_given_up() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(request("PUT", headers="content-length: 1000\r\n"))
+        answer = asyncio.create_task(told(streams))
+        while not answer.done():
+            streams[1].write(b"x")
+            await asyncio.sleep(0.02)
+        assert answer.result().startswith(b"HTTP/1.1 408 ")
+        assert served.bodies == []
+
+    serving(conversation, HASTE_WITH_BODIES)
+
+
+def test_a_body_that_comes_steadily_is_waited_for() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(request("PUT", headers="content-length: 16000\r\nconnection: close\r\n"))
+        # enough at first to be waited for while the machine has no time, and the rest at the rate that is asked for
+        streams[1].write(b"x" * 4000)
+        for _ in range(30):
+            streams[1].write(b"x" * 400)
+            await asyncio.sleep(0.02)
+        assert (await told(streams)).startswith(b"HTTP/1.1 200 ")
+        assert served.bodies == [b"x" * 16000]
+
+    serving(conversation, HASTE_WITH_BODIES)
+
+
+def test_an_answer_that_is_not_read_is_dropped() -> None:
+    async def conversation(served: Served) -> None:
+        _, writer = streams = await served.connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(request(path="/large"))
+        while not served.bodies:
+            await asyncio.sleep(0.01)
+        while served.http.connection_count():
+            await asyncio.sleep(0.01)
+        streams[1].close()
+
+    serving(conversation, HASTE_WITH_ANSWERS)
+
+
+def test_a_head_without_end_is_refused() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(b"GET / HTTP/1.1\r\n" + b"x-filler: 0123456789\r\n" * 4000)
+        assert (await told(streams)).startswith(b"HTTP/1.1 431 ")
+
+    serving(conversation)
+
+
+def test_one_connection_too_many_is_told_so() -> None:
+    async def conversation(served: Served) -> None:
+        streams = [await served.connect(f"127.0.0.{1 + number}") for number in range(PATIENCE.connections_max)]
+        while served.http.connection_count() < PATIENCE.connections_max:
+            await asyncio.sleep(0.01)
+        assert (await told(await served.connect("127.0.0.9"))).startswith(b"HTTP/1.1 503 ")
+        streams[0][1].write(request(headers="connection: close\r\n"))
+        assert (await told(streams[0])).startswith(b"HTTP/1.1 200 ")
+        for _, writer in streams[1:]:
+            writer.close()
+
+    serving(conversation)
+
+
+def test_one_address_leaves_room_for_others() -> None:
+    async def conversation(served: Served) -> None:
+        greedy = [await served.connect() for _ in range(PATIENCE.connections_max)]
+        for streams in greedy[2:]:
+            assert (await told(streams)).startswith(b"HTTP/1.1 503 ")
+        for _ in range(2):
+            other = await served.connect("127.0.0.2")
+            other[1].write(request(headers="connection: close\r\n"))
+            assert (await told(other)).startswith(b"HTTP/1.1 200 ")
+        greedy[1][1].close()
+        # whoever leaves makes room again
+        greedy[0][1].write(request(headers="connection: close\r\n"))
+        assert (await told(greedy[0])).startswith(b"HTTP/1.1 200 ")
+        again = await served.connect()
+        again[1].write(request(headers="connection: close\r\n"))
+        assert (await told(again)).startswith(b"HTTP/1.1 200 ")
+
+    serving(conversation)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("10.0.0.1", "::ffff:10.0.0.1", True),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("", "10.0.0.1", False),
+    ],
+)
+def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+    assert (address_block(one) == address_block(other)) == same
+
+
+@pytest.mark.parametrize("nonsense", [b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n"])
+def test_what_is_not_http_is_refused(nonsense: bytes) -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(nonsense)
+        assert (await told(streams)).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 408 "))
+        assert served.bodies == []
+
+    serving(conversation)
+
+
+def test_an_offer_to_speak_another_protocol_is_passed_over_and_the_body_read() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        offer = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
+        streams[1].write(request("PUT", headers=offer, body=b"hello"))
+        assert (await streams[0].readuntil(b"hello")).startswith(b"HTTP/1.1 200 ")
+        assert served.bodies == [b"hello"]
+        streams[1].close()
+
+    serving(conversation)
+
+
+def test_requests_that_come_all_at_once_are_answered_in_order() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        last = request("PUT", headers="connection: close\r\n", body=b"three")
+        streams[1].write(request("PUT", body=b"one") + request("PUT", body=b"two") + last)
+        said = await told(streams)
+        assert served.bodies == [b"one", b"two", b"three"]
+        assert said.count(b"HTTP/1.1 200 ") == 3
+
+    serving(conversation)

@@ -1,0 +1,34 @@
+"""Connections that an operator ends."""
+
+from tests.support.core_driver import Core
+from tests.unit.broker.commanding import refusal
+from warren.broker.commands.requests import ForceCloseConnection
+from warren.wire.methods import ConnectionClose, ConnectionCloseOk
+
+
+def test_a_client_is_told_why_it_must_go() -> None:
+    core = Core()
+    client = core.client()
+    client.declare("mine", exclusive=True)
+    core.command(ForceCloseConnection(client.number, "Closed via management plugin"))
+    (close,) = client.methods()
+    assert isinstance(close, ConnectionClose)
+    assert (close.reply_code, close.reply_text) == (320, "CONNECTION_FORCED - Closed via management plugin")
+    assert "mine" not in core.broker.vhosts["/"].topology.queues
+    # a second order changes nothing
+    core.command(ForceCloseConnection(client.number, "again"))
+    assert client.methods() == []
+    client.say(ConnectionCloseOk(), channel=0)
+    assert core.closed == [client.number]
+
+
+def test_one_that_has_not_shaken_hands_is_cut_off() -> None:
+    core = Core()
+    client = core.connect()
+    core.command(ForceCloseConnection(client.number, "because"))
+    assert client.methods() == []
+    assert core.closed == [client.number]
+
+
+def test_nobody_is_not_found() -> None:
+    assert refusal(Core(), ForceCloseConnection(7, "because")) == ("not_found", "Not Found")

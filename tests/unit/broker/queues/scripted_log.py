@@ -1,0 +1,188 @@
+"""A little journal in memory for one queue: it stores, forgets, lends and reads back, and answers when told to.
+
+It insists on what a journal relies on: nothing is forgotten twice or by somebody it was not given to, one fetch is
+under way at a time, and what is lent was not refused a moment ago.
+"""
+
+from dataclasses import dataclass
+
+from mypy_extensions import i64
+
+from warren.broker.model.journal import PositionRange, Segment, SegmentExtent
+from warren.broker.model.message import NEVER, Entry, Message
+from warren.broker.model.ports import FetchWaiter, QueueLog
+
+QUEUE_ID = 7
+SEGMENT_ENTRIES = 4
+
+
+@dataclass
+class Stored:
+    """One message on the pretended disk."""
+
+    message: Message
+    position: int
+    expires_at_ms: int
+    level: int
+    extent: SegmentExtent
+    delivery_count: int = 0
+
+
+class ScriptedLog(QueueLog):
+    """The log of one queue; a segment is full after a few entries."""
+
+    def __init__(self, durable: bool = True, prompt: bool = False) -> None:
+        super().__init__(durable)
+        # answer every fetch within the call
+        self.prompt = prompt
+        # positions up to this one may be lent; None for all of them
+        self.lendable_to: int | None = None
+        self.batch_entries = 3
+        self.stored: dict[int, Stored] = {}
+        self.fetches = 0
+        self.cancelled = 0
+        self.lends: list[int] = []
+        self.returns: list[tuple[int, int]] = []
+        self.closed = False
+        self.fetching: PositionRange | None = None
+        self._fetcher: FetchWaiter | None = None
+        self.entries_max = 0
+        self._segment = Segment(1)
+        self._segment_entries = 0
+        self._holdings: dict[tuple[int, int, bool], SegmentExtent] = {}
+
+    # -- what the queue asks
+
+    def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
+        assert position not in self.stored
+        if self._segment_entries == SEGMENT_ENTRIES:
+            self._segment = Segment(self._segment.number + 1)
+            self._segment_entries = 0
+        self._segment_entries += 1
+        durable = self.durable and message.persistent
+        key = (int(self._segment.number), int(level), durable)
+        extent = self._holdings.setdefault(key, SegmentExtent(QUEUE_ID, self._segment, level, durable, position))
+        extent.add(position, message.body_bytes, len(message.content))
+        if expires_at_ms != NEVER:
+            extent.deadlines = True
+        self.stored[int(position)] = Stored(message, int(position), int(expires_at_ms), int(level), extent)
+        return extent
+
+    def forget(self, entry: Entry) -> None:
+        stored = self.stored.pop(int(entry.position))
+        assert entry.extent is stored.extent
+        self._remove(stored)
+
+    def forget_run(self, run: PositionRange) -> None:
+        assert self.fetching is None
+        gone = self._of(run)
+        assert len(gone) == run.count
+        for stored in gone:
+            del self.stored[stored.position]
+            self._remove(stored)
+
+    def returned(self, entry: Entry) -> None:
+        self.returns.append((int(entry.position), int(entry.delivery_count)))
+        self.stored[int(entry.position)].delivery_count = int(entry.delivery_count)
+
+    def mark_delivered(self, entry: Entry) -> bool:
+        assert entry.extent is not None
+        assert entry.extent.durable
+        self.lends.append(int(entry.position))
+        return self.lendable_to is None or entry.position <= self.lendable_to
+
+    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: int) -> None:
+        assert self.fetching is None
+        assert run.count > 0
+        self.fetches += 1
+        self.fetching = run
+        self.entries_max = entries_max
+        self._fetcher = asker
+        if self.prompt:
+            self.answer()
+
+    def cancel_fetch(self) -> None:
+        assert self.fetching is not None
+        self.cancelled += 1
+        self.fetching = None
+
+    def close(self) -> None:
+        self.closed = True
+        self.fetching = None
+
+    # -- what a test does
+
+    def answer(self) -> list[int]:
+        """Bring what was asked for, a batch at most; the positions."""
+        run, asker = self.fetching, self._fetcher
+        assert run is not None
+        assert asker is not None
+        self.fetching = None
+        entries = [self._read(stored) for stored in self._of(run)[: min(self.batch_entries, self.entries_max)]]
+        asker.paged_in(entries)
+        return [int(entry.position) for entry in entries]
+
+    def answer_nothing(self) -> None:
+        asker = self._fetcher
+        assert asker is not None
+        self.fetching = None
+        asker.paged_in([])
+
+    def let_go(self, position: int | None = None) -> None:
+        """What was handed out is on disk, up to this position."""
+        self.lendable_to = position
+        assert self.asker is not None
+        self.asker.delivery_allowed()
+
+    def runs(self) -> list[PositionRange]:
+        """What is durable, as a queue finds it after a restart."""
+        runs: dict[int, PositionRange] = {}
+        for stored in self.stored.values():
+            if stored.extent.durable:
+                extent = stored.extent
+                run = runs.setdefault(id(extent), PositionRange(extent.segment, extent.level, stored.position))
+                run.add(stored.position, stored.message.body_bytes)
+                run.deadlines = extent.deadlines
+        return list(runs.values())
+
+    def restart(self) -> "ScriptedLog":
+        """The same disk, found by another life of the node."""
+        found = ScriptedLog(self.durable, self.prompt)
+        for stored in self.stored.values():
+            if stored.extent.durable:
+                found.store(stored.message, stored.position, stored.expires_at_ms, stored.level)
+                found.stored[stored.position].delivery_count = stored.delivery_count
+        found._segment_entries = SEGMENT_ENTRIES
+        return found
+
+    def positions(self) -> list[int]:
+        return sorted(self.stored)
+
+    def live_count(self) -> int:
+        """What the segments count alive."""
+        segments = {id(extent.segment): extent.segment for extent in self._holdings.values()}
+        return sum(int(segment.live_count) for segment in segments.values())
+
+    def _of(self, run: PositionRange) -> list[Stored]:
+        found = [
+            stored
+            for stored in self.stored.values()
+            if stored.extent.segment is run.segment
+            and stored.level == run.level
+            and run.first <= stored.position <= run.last
+        ]
+        return sorted(found, key=lambda stored: stored.position)
+
+    def _read(self, stored: Stored) -> Entry:
+        entry = Entry(stored.message, stored.position, stored.expires_at_ms)
+        entry.delivery_count = stored.delivery_count
+        if stored.extent.durable:
+            entry.extent = stored.extent
+        else:
+            # what was paged for want of memory alone is in memory again
+            del self.stored[stored.position]
+            self._remove(stored)
+        return entry
+
+    def _remove(self, stored: Stored) -> None:
+        stored.extent.remove(1, stored.message.body_bytes, len(stored.message.content))

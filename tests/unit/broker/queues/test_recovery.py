@@ -1,0 +1,102 @@
+"""A queue after a restart, when all it has is on disk; and what notices that disk and figures disagree."""
+
+import pytest
+
+from tests.unit.broker.queues.scripted_log import ScriptedLog
+from tests.unit.broker.queues.world import World
+from warren.errors import InvariantBroken
+from warren.wire.field_tables import Table
+
+DLX: Table = {"x-dead-letter-exchange": "dlx"}
+
+
+def world_of(arguments: Table | None = None) -> tuple[World, ScriptedLog]:
+    log = ScriptedLog()
+    return World(arguments, log=log), log
+
+
+def test_after_a_restart_everything_is_on_disk() -> None:
+    world, log = world_of({"x-max-priority": 2})
+    for number in range(9):
+        world.publish(f"{number}", priority=number % 3, persistent=True)
+    found = log.restart()
+    after = World({"x-max-priority": 2}, log=found)
+    after.queue.recover(found.runs(), 20)
+    after.queue.check()
+    assert (after.queue.ready_count(), after.queue.ready_bytes(), after.turn.held_bytes) == (9, 9, 0)
+    after.publish("9", priority=2, persistent=True)
+    assert found.positions() == [*range(1, 10), 20]
+    found.prompt = True
+    assert after.take_all() == list("2589147036")
+
+
+def test_deadlines_count_after_a_restart() -> None:
+    world, log = world_of()
+    world.publish("1", expiration_ms=5, persistent=True)
+    found = log.restart()
+    after = World(DLX, log=found)
+    after.queue.recover(found.runs(), 2)
+    found.prompt = True
+    after.end_turn()
+    after.pass_ms(5)
+    assert after.dead() == [("1", "expired")]
+
+
+def test_returns_count_after_a_restart() -> None:
+    limited: Table = {"x-delivery-limit": 1, **DLX}
+    world, log = world_of(limited)
+    world.publish("1", persistent=True)
+    entry = world.queue.get(False)
+    assert entry is not None
+    world.queue.requeue([entry])
+    found = log.restart()
+    found.prompt = True
+    after = World(limited, log=found)
+    after.queue.recover(found.runs(), 2)
+    assert after.queue.at_hand()
+    again = after.queue.get(False)
+    assert again is not None
+    after.queue.requeue([again])
+    assert after.dead() == [("1", "delivery_limit")]
+
+
+def test_bytes_that_were_only_about_known_come_right_when_all_is_read() -> None:
+    world, log = world_of()
+    world.publish("123", "4", persistent=True)
+    found = log.restart()
+    runs = found.runs()
+    runs[0].body_bytes = 11
+    after = World(log=found)
+    after.queue.recover(runs, 3)
+    assert after.queue.ready_bytes() == 11
+    found.prompt = True
+    assert after.queue.at_hand()
+    assert after.queue.ready_bytes() == 4
+    after.queue.check()
+
+
+# -- the checks
+
+
+def test_figures_that_contradict_the_disk_are_noticed() -> None:
+    world, log = world_of()
+    world.publish("1", "2", persistent=True)
+    found = log.restart()
+    runs = found.runs()
+    after = World(log=found)
+    after.queue.recover(runs, 3)
+    runs[0].count = 1
+    with pytest.raises(InvariantBroken):
+        after.queue.check()
+
+
+def test_runs_out_of_order_are_noticed() -> None:
+    world, log = world_of()
+    world.publish(*"12345", persistent=True)
+    found = log.restart()
+    runs = found.runs()
+    after = World(log=found)
+    after.queue.recover(runs, 6)
+    runs[1].first = runs[0].first
+    with pytest.raises(InvariantBroken):
+        after.queue.check()

@@ -1,0 +1,252 @@
+"""What a queue writes to its log, and when it lets the log forget it."""
+
+import pytest
+
+from tests.unit.broker.queues.scripted_log import ScriptedLog
+from tests.unit.broker.queues.world import Waiter, World
+from warren.broker.model.message import Entry
+from warren.broker.model.ports import PENDING, REJECTED, SETTLED
+from warren.wire.field_tables import Table
+
+DLX: Table = {"x-dead-letter-exchange": "dlx"}
+
+
+def world_of(arguments: Table | None = None, durable: bool = True) -> tuple[World, ScriptedLog]:
+    log = ScriptedLog(durable)
+    return World(arguments, log=log), log
+
+
+def taken(world: World, no_ack: bool = False) -> Entry:
+    assert world.queue.at_hand()
+    entry = world.queue.get(no_ack)
+    assert entry is not None
+    return entry
+
+
+# -- storing
+
+
+def test_a_persistent_message_in_a_durable_queue_is_stored_and_pending() -> None:
+    world, log = world_of()
+    assert world.publish("1", persistent=True) == [PENDING]
+    assert log.positions() == [1]
+    assert log.stored[1].expires_at_ms == 0
+    entry = taken(world)
+    assert entry.extent is log.stored[1].extent
+
+
+@pytest.mark.parametrize(("durable", "persistent"), [(True, False), (False, True), (False, False)])
+def test_everything_else_stays_in_memory_and_is_settled(durable: bool, persistent: bool) -> None:
+    world, log = world_of(durable=durable)
+    assert world.publish("1", persistent=persistent) == [SETTLED]
+    assert log.positions() == []
+    assert taken(world).extent is None
+
+
+def test_what_is_stored_and_what_is_not_share_the_positions_of_their_queue() -> None:
+    world, log = world_of()
+    world.publish("1", persistent=True)
+    world.publish("2")
+    world.publish("3", persistent=True)
+    assert log.positions() == [1, 3]
+
+
+def test_the_deadline_and_the_level_are_stored() -> None:
+    world, log = world_of({"x-message-ttl": 50, "x-max-priority": 3})
+    world.publish("1", priority=9, persistent=True)
+    world.publish("2", priority=2, persistent=True)
+    assert [(stored.level, stored.expires_at_ms - int(world.turn.now_ms)) for stored in log.stored.values()] == [
+        (3, 50),
+        (2, 50),
+    ]
+
+
+def test_a_refused_message_is_not_stored() -> None:
+    world, log = world_of({"x-max-length": 1, "x-overflow": "reject-publish"})
+    assert world.publish("1", "2", persistent=True) == [PENDING, REJECTED]
+    assert log.positions() == [1]
+
+
+# -- forgetting
+
+
+def test_an_acked_entry_is_forgotten() -> None:
+    world, log = world_of()
+    world.publish("1", "2", persistent=True)
+    entry = taken(world)
+    assert log.positions() == [1, 2]
+    world.queue.ack(entry)
+    assert (log.positions(), log.live_count()) == ([2], 1)
+
+
+def test_an_entry_nobody_will_ack_is_forgotten_when_it_goes_out() -> None:
+    world, log = world_of()
+    world.publish("1", "2", persistent=True)
+    taken(world, no_ack=True)
+    assert log.positions() == [2]
+    world.consumer(no_ack=True)
+    world.end_turn()
+    assert log.positions() == []
+
+
+def test_a_consumer_that_acks_leaves_its_deliveries_on_disk() -> None:
+    world, log = world_of()
+    consumer = world.consumer()
+    world.publish("1", persistent=True)
+    world.end_turn()
+    assert (consumer.bodies(), log.positions()) == (["1"], [1])
+
+
+def test_purged_entries_are_forgotten_and_unacked_ones_are_not() -> None:
+    world, log = world_of()
+    world.publish("1", "2", "3", persistent=True)
+    entry = taken(world)
+    assert world.queue.purge() == 2
+    assert log.positions() == [1]
+    world.queue.requeue([entry])
+    assert world.queue.purge() == 1
+    assert log.positions() == []
+
+
+def test_what_dies_without_an_exchange_is_forgotten_at_once() -> None:
+    world, log = world_of({"x-max-length": 2, "x-message-ttl": 10, "x-delivery-limit": 0})
+    world.publish("1", "2", "3", persistent=True)
+    assert log.positions() == [2, 3]
+    world.queue.reject(taken(world))
+    assert log.positions() == [3]
+    world.queue.requeue([taken(world)])
+    assert log.positions() == []
+    world.publish("4", persistent=True)
+    world.end_turn()
+    world.pass_ms(10)
+    assert (log.positions(), world.queue.ready_count()) == ([], 0)
+
+
+def test_a_dead_letter_leaves_the_figures_at_once_and_the_disk_when_it_is_buried() -> None:
+    world, log = world_of({"x-max-length": 3, "x-message-ttl": 10, "x-delivery-limit": 0, **DLX})
+    world.publish("1", "2", "3", "4", persistent=True)
+    world.queue.reject(taken(world))
+    world.queue.requeue([taken(world)])
+    world.end_turn()
+    world.pass_ms(10)
+    reasons = ["maxlen", "rejected", "delivery_limit", "expired"]
+    assert world.dead() == list(zip("1234", reasons, strict=True))
+    assert (world.queue.ready_count(), world.queue.unacked_count(), world.turn.held_bytes) == (0, 0, 0)
+    assert log.positions() == [1, 2, 3, 4]
+    for letter in world.turn.dead_letters:
+        letter.queue.dead_letter_published(letter.entry)
+    assert log.positions() == []
+
+
+def test_a_refused_message_that_becomes_a_dead_letter_has_nothing_to_forget() -> None:
+    world, log = world_of({"x-max-length": 0, "x-overflow": "reject-publish-dlx", **DLX})
+    assert world.publish("1", persistent=True) == [REJECTED]
+    (letter,) = world.turn.dead_letters
+    world.queue.dead_letter_published(letter.entry)
+    assert log.positions() == []
+
+
+def test_a_deleted_queue_only_closes_its_log() -> None:
+    world, log = world_of(DLX)
+    world.publish("1", "2", "3", persistent=True)
+    unacked, rejected = taken(world), taken(world)
+    world.queue.reject(rejected)
+    world.queue.close()
+    world.queue.ack(unacked)
+    world.queue.dead_letter_published(rejected)
+    assert (log.closed, log.positions()) == (True, [1, 2, 3])
+
+
+def test_returns_are_written_down_for_a_queue_with_a_delivery_limit() -> None:
+    world, log = world_of({"x-delivery-limit": 2})
+    world.publish("1", persistent=True)
+    world.publish("2")
+    world.queue.requeue([taken(world), taken(world)])
+    world.queue.requeue([taken(world)])
+    assert log.returns == [(1, 1), (1, 2)]
+
+
+def test_returns_are_not_written_down_without_a_limit() -> None:
+    world, log = world_of()
+    world.publish("1", persistent=True)
+    world.queue.requeue([taken(world)])
+    assert log.returns == []
+
+
+# -- lending
+
+
+def test_nothing_is_handed_out_without_leave() -> None:
+    world, log = world_of()
+    log.lendable_to = 1
+    consumer = world.consumer()
+    world.publish("1", "2", "3", persistent=True)
+    world.end_turn()
+    assert (consumer.bodies(), log.lends) == (["1"], [1, 2])
+    # refused once, it is not asked for again until leave is given
+    world.publish("4")
+    world.end_turn()
+    assert (consumer.bodies(), log.lends) == (["1"], [1, 2])
+    log.let_go()
+    world.end_turn()
+    assert consumer.bodies() == ["1", "2", "3", "4"]
+
+
+def test_consumers_that_take_turns_wait_for_leave_too() -> None:
+    world, log = world_of()
+    log.lendable_to = 0
+    first, second = world.consumer("1"), world.consumer("2")
+    world.publish("1", "2", persistent=True)
+    world.end_turn()
+    assert first.bodies() + second.bodies() == []
+    log.let_go()
+    world.end_turn()
+    assert (first.bodies(), second.bodies()) == (["1"], ["2"])
+
+
+def test_leave_is_not_asked_for_when_nobody_can_take() -> None:
+    world, log = world_of()
+    consumers = [world.consumer(tag, credit=0) for tag in "12"]
+    world.publish("1", persistent=True)
+    world.end_turn()
+    assert log.lends == []
+    consumers[0].credit = 1
+    world.queue.wake()
+    world.end_turn()
+    assert log.lends == [1]
+
+
+def test_leave_is_asked_for_durable_entries_only() -> None:
+    world, log = world_of(durable=False)
+    world.turn.tight = True
+    world.publish("1", "2", persistent=True)
+    log.prompt = True
+    assert world.take_all() == ["1", "2"]
+    assert log.lends == []
+
+
+def test_a_get_waits_for_leave() -> None:
+    world, log = world_of()
+    log.lendable_to = 0
+    world.publish("1", persistent=True)
+    assert not world.queue.at_hand()
+    waiter = Waiter()
+    world.queue.await_entry(waiter)
+    assert world.turn.inputs == []
+    log.let_go()
+    assert world.turn.inputs == [waiter]
+    assert world.take_all() == ["1"]
+
+
+def test_a_purge_ends_the_wait_for_leave() -> None:
+    world, log = world_of()
+    log.lendable_to = 0
+    world.publish("1", persistent=True)
+    assert not world.queue.at_hand()
+    waiter = Waiter()
+    world.queue.await_entry(waiter)
+    world.queue.purge()
+    assert world.turn.inputs == [waiter]
+    log.lendable_to = None
+    world.publish("2", persistent=True)
+    assert world.take_all() == ["2"]

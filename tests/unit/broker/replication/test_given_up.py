@@ -1,0 +1,66 @@
+"""What a member that is promoted gives up of a stream, and what it must not."""
+
+import pytest
+
+from tests.unit.broker.replication.world import StreamCopyWorld, span_of
+from warren.broker.model.deduplication import window_row
+from warren.broker.streams.offsets import position_of
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_one_that_was_away_until_all_it_had_was_gone_loses_nothing_of_what_came_then(restarts: bool) -> None:
+    world = StreamCopyWorld()
+    world.settle(range(30))
+    world = world.restart()
+    world.copy.begin_catching_up()
+    world.copy.remove_any(position_of(1, 0), position_of(1, 29))
+    # less than a chunk's worth
+    for offset in range(5_000, 5_005):
+        world.copy.backfill_stored(world.store(range(offset, offset + 1)))
+    world.copy.caught_up()
+    world.go_on()
+    if restarts:
+        world = world.restart()
+    stream = world.promoted()
+    assert (stream.first_offset(), stream.end_offset()) == (5_000, 5_005)
+    assert world.copy.spans() == [span_of(range(5_000, 5_005))]
+
+
+def test_a_chunk_that_is_written_when_all_before_it_goes_is_kept() -> None:
+    world = StreamCopyWorld()
+    world.settle(range(20))
+    world.store(range(20, 60))
+    world.copy.committed(position_of(1, 59))
+    world.disk.go_on()
+    assert world.archive.writing
+    world.copy.remove(0, position_of(1, 19), position_of(1, 19))
+    world.go_on()
+    stream = world.promoted()
+    assert stream.end_offset() == 60
+    assert world.copy.spans()[-1].last == position_of(1, 59)
+
+
+@pytest.mark.parametrize(("end", "known"), [(40, True), (45, False)])
+def test_what_is_given_up_may_be_published_again(end: int, known: bool) -> None:
+    world = StreamCopyWorld()
+    world.settle(range(20))
+    world.store(range(40, end), size=10)
+    world.copy.load_publishing_ids(window_row((b"publisher", b"41"), True), False)
+    world.promoted()
+    assert world.copy.disk.queue_index.seen.has((b"publisher", b"41")) == known
+    assert world.restart().copy.disk.queue_index.seen.has((b"publisher", b"41")) == known
+
+
+def test_a_gap_between_the_archive_and_the_journal_is_told() -> None:
+    world = StreamCopyWorld()
+    world.settle(range(60))
+    world.store(range(60, 63))
+    assert world.copy.lack() == ""
+    again = world.restart()
+    assert again.copy.lack() == ""
+    end = int(again.catalog.end())
+    segment, at = again.catalog.place()
+    again.copy.remove_any(position_of(1, end), position_of(1, end))
+    again.go_on()
+    lost = again.restart()
+    assert lost.copy.lack() == f"offset {end} is missing: segment {segment} of the stream is damaged at byte {at}"

@@ -1,0 +1,148 @@
+"""Files of a stream that are gone as a whole: a member knows it, and misses nothing that it is not to have."""
+
+import pytest
+
+from tests.unit.broker.journal.copy_world import CopyWorld
+from tests.unit.broker.replication.world import StreamCopyWorld, body_of, span_of
+from warren.broker.streams.offsets import position_of
+
+
+def archived_world(disk: CopyWorld | None = None) -> StreamCopyWorld:
+    """One that has everything in several files, and nothing in its journal."""
+    world = StreamCopyWorld(disk)
+    world.settle(range(66))
+    end = int(world.catalog.end())
+    world.copy.remove_any(position_of(1, end), position_of(1, 65))
+    world.go_on()
+    assert len(world.archive.segments) > 1
+    return world
+
+
+def cleared_world() -> StreamCopyWorld:
+    """One that is told that all it has is gone."""
+    world = StreamCopyWorld()
+    world.settle(range(60))
+    world.copy.remove_any(position_of(1, 0), world.copy.spans()[-1].last)
+    return world
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("in_journal", [0, 3])
+def test_an_archive_that_lost_its_end_is_told_whatever_the_journal_has(kept: int, in_journal: int) -> None:
+    world = archived_world()
+    end = int(world.catalog.end())
+    world.store(range(end, end + in_journal))
+    world = world.restart()
+    assert world.copy.lack() == ""
+    for segment in sorted(world.archive.segments)[kept:]:
+        del world.archive.segments[segment]
+    lost = world.restart()
+    left = f"end with offset {lost.catalog.end() - 1}" if kept else "are missing"
+    assert lost.copy.lack() == f"the files of the stream {left}, and had everything up to offset {end - 1}"
+
+
+def test_it_is_still_known_when_the_journal_has_been_through_a_checkpoint() -> None:
+    world = archived_world(CopyWorld(segment_bytes=300_000, prepared=False))
+    for _life in range(2):
+        world = world.restart()
+        assert world.copy.lack() == ""
+    world.archive.segments.clear()
+    assert world.restart().copy.lack() != ""
+
+
+def test_what_never_counted_is_not_missed() -> None:
+    world = StreamCopyWorld()
+    world.store(range(5))
+    world.copy.remove_any(position_of(1, 0), position_of(1, 4))
+    world.go_on()
+    again = world.restart()
+    assert (again.copy.spans(), again.copy.lack()) == ([], "")
+
+
+def test_an_archive_goes_when_the_journal_knows_it() -> None:
+    world = cleared_world()
+    files = dict(world.archive.segments)
+    assert files
+    assert not world.copy.rests()
+    world.disk.go_on()
+    assert world.copy.rests()
+    assert world.archive.segments == {}
+
+
+@pytest.mark.parametrize("follows", [0, 5, 30])
+def test_an_archive_that_was_cleared_is_not_missed(follows: int) -> None:
+    world = cleared_world()
+    world.settle(range(5_000, 5_000 + follows))
+    assert bool(world.archive.segments) == (follows == 30)
+    again = world.restart()
+    assert again.copy.lack() == ""
+    assert again.promoted().end_offset() == (5_000 + follows if follows else 0)
+
+
+def test_a_crash_while_an_archive_is_cleared_leaves_no_damage() -> None:
+    world = cleared_world()
+    files = dict(world.archive.segments)
+    world.settle(range(5_000, 5_005))
+    assert world.archive.segments == {}
+    # it was to be deleted next
+    world.archive.segments.update(files)
+    again = world.restart()
+    assert again.copy.lack() == ""
+    assert again.archive.segments == {}
+    assert again.promoted().first_offset() == 5_000
+
+
+def test_a_crash_before_a_chunk_is_known_to_be_in_the_archive_costs_nothing() -> None:
+    world = cleared_world()
+    world.disk.go_on()
+    world.copy.committed(world.store(range(5_000, 5_011)))
+    world.disk.go_on()
+    [(segment, at, data, _writer)] = world.archive.writing
+    world.archive.segments[segment] = world.archive.segments.get(segment, b"")[:at] + data
+    again = world.restart()
+    assert again.copy.lack() == ""
+    assert again.bodies() == [body_of(offset) for offset in range(5_000, 5_011)]
+
+
+def test_what_is_read_for_a_chunk_while_the_archive_is_cleared_gets_into_one_later() -> None:
+    world = StreamCopyWorld()
+    world.settle(range(20))
+    world.store(range(20, 60))
+    world.copy.committed(position_of(1, 59))
+    assert not world.archive.writing
+    world.copy.remove(0, position_of(1, 19), position_of(1, 19))
+    world.go_on()
+    assert world.archive.segments
+    stream = world.restart().promoted()
+    assert stream.end_offset() == 60
+
+
+def test_one_that_nobody_counts_on_knows_for_good_that_it_has_lost_something() -> None:
+    world = archived_world()
+    assert not world.copy.disown()
+    del world.archive.segments[max(world.archive.segments)]
+    lost = world.restart()
+    assert not lost.copy.has_lost()
+    assert lost.copy.disown()
+    assert not lost.copy.disown()
+    lost.go_on()
+    again = lost.restart()
+    assert (again.copy.has_lost(), again.copy.lack(), again.copy.disown()) == (True, "", False)
+
+
+def test_one_that_is_promoted_with_what_is_left_has_lost_nothing() -> None:
+    world = archived_world()
+    del world.archive.segments[max(world.archive.segments)]
+    lost = world.restart()
+    end = int(lost.catalog.end())
+    lost.copy.disown()
+    lost.go_on()
+    lost = lost.restart()
+    stream = lost.promoted()
+    assert stream.end_offset() == end
+    again = lost.restart()
+    assert (again.copy.has_lost(), again.copy.lack()) == (False, "")
+    again.settle(range(end, 66), epoch=2)
+    assert again.copy.spans() == [span_of(range(end)), span_of(range(end, 66), 2)]
+    again.archive.segments.clear()
+    assert again.restart().copy.lack() != ""

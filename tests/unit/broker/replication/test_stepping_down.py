@@ -1,0 +1,26 @@
+"""What a master has when it goes on as a mirror."""
+
+from tests.unit.broker.replication.stage import PAYLOAD, MasterStage, MirrorStage
+from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.replication.master import step_down
+
+
+def test_a_master_that_steps_down_keeps_its_steps_and_drops_what_nobody_was_sent() -> None:
+    master = MasterStage(ReplicaSet(1, "a", ["a", "b"], [("a", 1), ("b", 1)])).opened().master
+    for position, count in ((10, 4), (11, 5), (12, 6)):
+        master.writer.origin("one", 1)
+        master.writer.store(position, 0, 0, False, count, PAYLOAD, 0)
+        master.marks.heard("one", 1, count)
+        if position != 12:
+            master.end_turn()
+    stage = MirrorStage()
+    stage.copy.held = {10: False, 11: False, 12: False}
+    step_down(master, stage.mirror)
+    mirror = stage.mirror
+    mirror.check()
+    assert [mirror.whole, mirror.committed, mirror.end, sorted(stage.copy.held)] == [True, 0, 3, [10, 11]]
+    # what is not settled may be dropped, so nobody is told that it is held
+    assert mirror.marks.of("one", 1) == 3
+    mirror.follow(2)
+    mirror.resume(2, 2)
+    assert [mirror.end, sorted(stage.copy.held), mirror.marks.of("one", 1)] == [2, [10], 4]

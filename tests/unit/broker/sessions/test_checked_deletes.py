@@ -1,0 +1,230 @@
+"""Deleting a queue that must be empty, or unused, while others have yet to agree: it stays so until they have."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.core_driver import Client, published, spoken
+from tests.unit.broker.sessions.agreeing_core import AgreeingCore
+from warren.broker.pending_deletes import PAUSE_MS
+from warren.wire.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicNack,
+    ChannelClose,
+    ConfirmSelect,
+    Method,
+    QueueDelete,
+    QueueDeleteOk,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+)
+
+REMOVAL = ["queues/%2F/q"]
+
+
+@pytest.fixture
+def core() -> AgreeingCore:
+    core = AgreeingCore()
+    client = core.client()
+    client.declare("q")
+    core.grant()
+    return core
+
+
+@pytest.fixture
+def client(core: AgreeingCore) -> Client:
+    """Deletes the queue, if it is empty and unused, and waits."""
+    client = core.client()
+    client.say(QueueDelete("q", if_unused=True, if_empty=True))
+    assert core.backend.keys() == [REMOVAL]
+    return client
+
+
+@pytest.fixture
+def publisher(core: AgreeingCore, client: Client) -> Client:
+    """Publishes while that is not decided."""
+    publisher = core.client()
+    publisher.confirm()
+    publisher.publish("q", b"1", b"2")
+    assert publisher.methods() == []
+    return publisher
+
+
+def flushed(core: AgreeingCore) -> None:
+    while core.batches:
+        core.flush()
+
+
+def test_what_comes_meanwhile_is_refused_if_the_queue_goes(
+    core: AgreeingCore, client: Client, publisher: Client
+) -> None:
+    core.grant()
+    flushed(core)
+    assert client.methods() == [QueueDeleteOk(0)]
+    assert publisher.methods() == [BasicNack(1, requeue=True), BasicNack(2, requeue=True)]
+    assert core.held_bytes() == 0
+
+
+def test_what_comes_meanwhile_is_there_if_the_queue_stays(
+    core: AgreeingCore, client: Client, publisher: Client
+) -> None:
+    core.outdate()
+    flushed(core)
+    assert publisher.methods() == [BasicAck(2, multiple=True)]
+    (closed,) = client.methods()
+    assert isinstance(closed, ChannelClose)
+    assert closed.reply_text == "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"
+    assert core.vhost.topology.queues["q"].ready_count() == 2
+    publisher.publish("q", b"3")
+    assert publisher.methods() == [BasicAck(3)]
+
+
+def test_who_does_not_wait_for_confirms_loses_nothing_if_the_queue_stays(core: AgreeingCore, client: Client) -> None:
+    core.client().publish("q", b"1")
+    core.outdate()
+    assert core.vhost.topology.queues["q"].ready_count() == 1
+
+
+def test_a_removal_of_which_nobody_knows_is_made_impossible_first(
+    core: AgreeingCore, client: Client, publisher: Client
+) -> None:
+    core.fail()
+    (closed,) = client.methods()
+    assert isinstance(closed, ChannelClose)
+    # the queue is touched, and until that is agreed upon the removal may yet come about
+    (plan, _waiter) = core.backend.waiting[0]
+    assert (list(plan.changes), list(plan.touched)) == ([], REMOVAL)
+    core.fail()
+    flushed(core)
+    assert publisher.methods() == []
+    core.now_ms += PAUSE_MS
+    core.turn()
+    core.outdate()
+    core.grant()
+    flushed(core)
+    assert publisher.methods() == [BasicAck(2, multiple=True)]
+    assert core.vhost.topology.queues["q"].ready_count() == 2
+
+
+def test_a_removal_of_which_nobody_knew_may_turn_out_to_have_come_about(
+    core: AgreeingCore, client: Client, publisher: Client
+) -> None:
+    core.fail()
+    core.vhost.unmake_queue("q")
+    core.outdate()
+    flushed(core)
+    assert publisher.methods() == [BasicNack(1, requeue=True), BasicNack(2, requeue=True)]
+    assert core.backend.waiting == []
+
+
+def test_a_commit_waits_too(core: AgreeingCore, client: Client) -> None:
+    committer = core.client()
+    committer.say(TxSelect())
+    committer.heard()
+    committer.read(published("q", b"1") + spoken(TxCommit()))
+    assert committer.methods() == []
+    core.outdate()
+    flushed(core)
+    core.turn()
+    assert committer.methods() == [TxCommitOk()]
+
+
+def test_a_commit_after_the_queue_is_gone_finds_none(core: AgreeingCore, client: Client) -> None:
+    committer = core.client()
+    committer.say(TxSelect())
+    committer.heard()
+    committer.publish("q", b"1")
+    core.grant()
+    committer.say(TxCommit())
+    assert committer.methods() == [TxCommitOk()]
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_whoever_wants_to_consume_waits(core: AgreeingCore, client: Client, stays: bool) -> None:
+    consumer = core.client()
+    consumer.say(BasicConsume("q", "c"))
+    assert consumer.methods() == []
+    if stays:
+        core.outdate()
+    else:
+        core.grant()
+    core.settle()
+    (answer,) = consumer.methods()
+    assert isinstance(answer, BasicConsumeOk if stays else ChannelClose)
+    (told,) = client.methods()
+    # the consumer was first to look again, and the queue is in use
+    assert isinstance(told, ChannelClose if stays else QueueDeleteOk)
+
+
+def test_one_waits_for_the_removal_another_wants(core: AgreeingCore, client: Client) -> None:
+    other = core.client()
+    other.say(QueueDelete("q", if_empty=True))
+    assert len(core.backend.waiting) == 1
+    core.grant()
+    core.settle()
+    assert (client.methods(), other.methods()) == ([QueueDeleteOk(0)], [QueueDeleteOk(0)])
+
+
+def unused(core: AgreeingCore) -> None:
+    client = core.client()
+    client.declare("gone", auto_delete=True)
+    core.grant()
+    client.consume("gone")
+    client.say(BasicCancel("c"))
+
+
+def expired(core: AgreeingCore) -> None:
+    core.client().declare("gone", {"x-expires": 1000})
+    core.grant()
+    core.now_ms += 1000
+    core.turn()
+
+
+def orphaned(core: AgreeingCore) -> None:
+    client = core.client()
+    client.declare("gone", exclusive=True)
+    core.grant()
+    client.lose()
+
+
+@pytest.mark.parametrize(
+    ("depart", "told"),
+    [(unused, [BasicAck(1)]), (expired, [BasicNack(1, requeue=True)]), (orphaned, [BasicAck(1)])],
+)
+def test_what_comes_to_a_queue_that_departs_is_answered_when_that_is_agreed_upon(
+    core: AgreeingCore, depart: Callable[[AgreeingCore], None], told: list[Method]
+) -> None:
+    depart(core)
+    publisher = core.client()
+    publisher.confirm()
+    publisher.publish("gone", b"1")
+    core.fail()
+    flushed(core)
+    assert publisher.methods() == []
+    core.now_ms += PAUSE_MS
+    core.turn()
+    core.grant()
+    flushed(core)
+    assert publisher.methods() == told
+
+
+@pytest.mark.parametrize(
+    ("delete", "told"),
+    [(QueueDelete("q"), [BasicAck(1)]), (QueueDelete("q", if_unused=True), [BasicNack(1, requeue=True)])],
+    ids=["unconditionally", "if unused"],
+)
+def test_a_queue_that_goes_whatever_it_holds_may_take_what_comes(
+    core: AgreeingCore, delete: Method, told: list[Method]
+) -> None:
+    client, publisher = core.client(), core.client()
+    publisher.say(ConfirmSelect())
+    publisher.heard()
+    client.say(delete)
+    publisher.publish("q", b"1")
+    core.grant()
+    flushed(core)
+    assert publisher.methods() == told

@@ -1,0 +1,24 @@
+"""Large things leave as they are, and in their place."""
+
+from warren.broker.sessions.output import OutputBuffer
+
+
+def test_what_is_written_is_taken_in_one_piece() -> None:
+    out = OutputBuffer()
+    out.writer.write(b"one")
+    out.writer.write(b"two")
+    assert out.size() == 6
+    assert out.take() == [b"onetwo"]
+    assert (out.size(), out.take()) == (0, [b""])
+
+
+def test_what_is_large_is_not_copied_and_keeps_its_place() -> None:
+    out, large = OutputBuffer(), bytes(1_000_000)
+    out.writer.write(b"before")
+    out.add_apart(large)
+    out.writer.write(b"behind")
+    assert out.size() == 1_000_012
+    pieces = out.take()
+    assert pieces == [b"before", large, b"behind"]
+    assert pieces[1] is large
+    assert (out.size(), out.take()) == (0, [b""])

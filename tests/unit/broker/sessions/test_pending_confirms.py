@@ -1,0 +1,167 @@
+"""Confirms of publishes that wait for the disk.
+
+Not here: every mixture of fates and flushes (`tests/property/test_confirms.py`).
+"""
+
+import pytest
+
+from tests.support.core_driver import Client, published
+from tests.unit.broker.sessions.journalled import PERSISTENT, JournalledCore, persistent
+from warren.wire.methods import (
+    BasicAck,
+    BasicNack,
+    ChannelClose,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueDeclare,
+)
+
+
+@pytest.fixture
+def core() -> JournalledCore:
+    return JournalledCore()
+
+
+@pytest.fixture
+def client(core: JournalledCore) -> Client:
+    """With a durable queue, one in memory, one that is full, and confirms on channel 1."""
+    client = core.client()
+    client.declare("durable", durable=True)
+    client.declare("memory")
+    client.declare("full", {"x-max-length": 0, "x-overflow": "reject-publish"})
+    for queue in ("durable", "memory", "full"):
+        client.bind(queue, "amq.direct", queue)
+        client.bind(queue, "amq.fanout")
+    client.confirm()
+    return client
+
+
+def test_a_persistent_publish_is_confirmed_when_its_batch_is_on_disk(core: JournalledCore, client: Client) -> None:
+    client.read(persistent("durable", b"1", b"2", b"3"))
+    assert client.methods() == []
+    core.turn()
+    assert client.methods() == []
+    core.flush()
+    assert client.methods() == [BasicAck(3, multiple=True)]
+
+
+def test_batches_are_confirmed_as_they_are_flushed(core: JournalledCore, client: Client) -> None:
+    for _ in range(3):
+        client.read(persistent("durable", b"1", b"2"))
+    core.flush()
+    assert client.methods() == [BasicAck(2, multiple=True)]
+    core.flush()
+    core.flush()
+    assert client.methods() == [BasicAck(4, multiple=True), BasicAck(6, multiple=True)]
+
+
+def test_a_channel_waits_once_for_each_batch(core: JournalledCore, client: Client) -> None:
+    client.read(persistent("durable", b"1", b"2") + published("nowhere") + persistent("durable", b"3"))
+    client.read(persistent("durable", b"4"))
+    assert [len(waiters) for waiters in core.batches] == [1, 1]
+
+
+def test_what_is_settled_at_once_is_told_singly_when_its_turn_ends(core: JournalledCore, client: Client) -> None:
+    client.read(published("memory") + persistent("durable", b"2") + published("memory") * 2)
+    assert client.methods() == [BasicAck(1), BasicAck(3), BasicAck(4)]
+    client.read(published("memory"))
+    assert client.methods() == [BasicAck(5)]
+    core.flush()
+    assert client.methods() == [BasicAck(2)]
+    client.read(published("memory") * 2)
+    assert client.methods() == [BasicAck(7, multiple=True)]
+
+
+def test_a_refusal_is_told_at_once_whatever_is_pending(core: JournalledCore, client: Client) -> None:
+    client.read(persistent("durable", b"1", b"2") + persistent("full", b"3"))
+    assert client.methods() == [BasicNack(3, requeue=True)]
+    core.flush()
+    assert client.methods() == [BasicAck(2, multiple=True)]
+
+
+@pytest.mark.parametrize(
+    ("queues", "at_once", "when_flushed"),
+    [
+        (("durable", "memory"), [], [BasicAck(1)]),
+        (("memory", "durable"), [], [BasicAck(1)]),
+        (("durable", "full", "memory"), [BasicNack(1, requeue=True)], []),
+        (("full", "durable"), [BasicNack(1, requeue=True)], []),
+        (("memory",), [BasicAck(1)], []),
+    ],
+)
+@pytest.mark.parametrize("kind", ["direct", "headers"], ids=["remembered route", "routed each time"])
+def test_several_queues_answer_as_one(
+    core: JournalledCore,
+    client: Client,
+    kind: str,
+    queues: tuple[str, ...],
+    is_immediate: list[BasicAck | BasicNack],
+    when_flushed: list[BasicAck],
+) -> None:
+    client.declare_exchange("several", kind)
+    for queue in queues:
+        client.bind(queue, "several")
+    client.read(published("k", exchange="several", properties=PERSISTENT))
+    assert client.methods() == is_immediate
+    while core.batches:
+        core.flush()
+    assert client.methods() == when_flushed
+
+
+def test_a_return_is_followed_by_its_own_ack_while_others_are_pending(core: JournalledCore, client: Client) -> None:
+    client.read(persistent("durable", b"1") + published("memory") + published("nowhere", mandatory=True))
+    assert client.names() == ["basic.ack", "basic.return", "basic.ack"]
+    core.flush()
+    assert client.methods() == [BasicAck(1)]
+
+
+@pytest.mark.parametrize(
+    "end", [ChannelClose(200, "bye"), QueueDeclare(queue="missing", passive=True)], ids=["closed", "failed"]
+)
+def test_a_channel_that_ended_is_told_nothing_more(
+    core: JournalledCore, client: Client, end: ChannelClose | QueueDeclare
+) -> None:
+    client.read(persistent("durable", b"1"))
+    client.say(end)
+    client.heard()
+    core.flush()
+    assert client.heard() == []
+
+
+def test_a_channel_opened_again_under_the_same_number_has_numbers_of_its_own(
+    core: JournalledCore, client: Client
+) -> None:
+    client.read(persistent("durable", b"1", b"2"))
+    client.say(ChannelClose(200, "bye"))
+    client.say(ChannelOpen(), ConfirmSelect())
+    client.read(persistent("durable", b"1"))
+    assert client.methods()[1:] == [ChannelOpenOk(), ConfirmSelectOk()]
+    core.flush()
+    assert client.methods() == []
+    core.flush()
+    assert client.methods() == [BasicAck(1)]
+
+
+def test_a_client_that_is_gone_is_not_missed(core: JournalledCore, client: Client) -> None:
+    client.read(persistent("durable", b"1"))
+    client.lose()
+    assert core.flush() == []
+
+
+def test_a_client_that_was_cut_off_is_not_cut_off_again(core: JournalledCore) -> None:
+    client = core.client(heartbeat_s=10)
+    client.declare("durable", durable=True)
+    client.confirm()
+    client.read(persistent("durable", b"1"))
+    core.pass_ms(60_000)
+    core.flush()
+    assert core.closed == [client.number]
+
+
+def test_publishes_without_confirms_wait_for_nothing(core: JournalledCore) -> None:
+    client = core.client()
+    client.declare("durable", durable=True)
+    client.read(persistent("durable", b"1"))
+    assert core.batches == []

@@ -1,0 +1,253 @@
+"""What each method needs, and in which words it is refused: RabbitMQ's, one by one."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.support.core_driver import Client, Core, published
+from warren.broker.access.passwords import SHA256, hash_password
+from warren.broker.commands.requests import ClearPermission, PutUser, SetPermission, SetTopicPermission, SetVhostLimits
+from warren.wire.methods import (
+    BasicConsume,
+    BasicGet,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+)
+from warren.wire.properties import Properties
+
+NONE, ALL = "^$", ".*"
+NOTHING = (NONE, NONE, NONE)
+
+
+class House:
+    """A node with things in it, and a user `u` whose permissions the test sets."""
+
+    def __init__(self, configure: str = ALL, write: str = ALL, read: str = ALL, tags: Iterable[str] = ()) -> None:
+        self.core = Core()
+        guest = self.core.client()
+        guest.declare("q")
+        guest.declare_exchange("e")
+        guest.declare_exchange("t", "topic")
+        self.core.command(PutUser("u", hash_password(SHA256, "u", b"salt"), SHA256, list(tags)))
+        self.permit(configure, write, read)
+        self.client: Client = self.core.client(user="u")
+
+    def permit(self, configure: str, write: str, read: str) -> None:
+        self.core.command(SetPermission("u", "/", configure, write, read))
+
+    def refusal(self, method: Method) -> str:
+        """How the method is refused; empty if it is not."""
+        self.client.say(method)
+        return self.told()
+
+    def refusal_of_publish(self, exchange: str, key: str, properties: Properties | None = None) -> str:
+        self.client.read(published(key, exchange=exchange, properties=properties))
+        return self.told()
+
+    def told(self) -> str:
+        close = [method for method in self.client.methods() if isinstance(method, ChannelClose)]
+        if not close:
+            return ""
+        self.client.say(ChannelCloseOk(), ChannelOpen())
+        assert self.client.names() == ["channel.open-ok"]
+        return close[0].reply_text
+
+
+def refused(kind: str, name: str) -> str:
+    return f"ACCESS_REFUSED - access to {kind} '{name}' in vhost '/' refused for user 'u'"
+
+
+def topic_refused(key: str) -> str:
+    return f"ACCESS_REFUSED - access to topic '{key}' in exchange 't' in vhost '/' refused for user 'u'"
+
+
+@pytest.mark.parametrize("permissions", [NOTHING, ("", "", "")])
+@pytest.mark.parametrize(
+    ("method", "kind", "name"),
+    [
+        (QueueDeclare(queue="q"), "queue", "q"),
+        (QueueDeclare(queue="new"), "queue", "new"),
+        (ExchangeDeclare(exchange="new", type="direct"), "exchange", "new"),
+        (ExchangeDeclare(exchange="amq.direct", type="direct", durable=True), "exchange", "amq.direct"),
+        (ExchangeDeclare(exchange="amq.new", type="direct"), "exchange", "amq.new"),
+        (QueueDelete(queue="q"), "queue", "q"),
+        (QueueDelete(queue="absent"), "queue", "absent"),
+        (ExchangeDelete(exchange="e"), "exchange", "e"),
+        (ExchangeDelete(exchange="absent"), "exchange", "absent"),
+        (QueueBind(queue="q", exchange="e", routing_key="k"), "queue", "q"),
+        (QueueBind(queue="absent", exchange="absent"), "queue", "absent"),
+        (QueueBind(queue="q", exchange=""), "queue", "q"),
+        (QueueUnbind(queue="q", exchange="e"), "queue", "q"),
+        (ExchangeBind(destination="e", source="t"), "exchange", "e"),
+        (ExchangeBind(destination="", source="t"), "exchange", "amq.default"),
+        (ExchangeBind(destination="e", source=""), "exchange", "e"),
+        (ExchangeUnbind(destination="e", source="t"), "exchange", "e"),
+        (QueuePurge(queue="q"), "queue", "q"),
+        (QueuePurge(queue="absent"), "queue", "absent"),
+        (BasicConsume(queue="q"), "queue", "q"),
+        (BasicGet(queue="q"), "queue", "q"),
+        (BasicGet(queue="absent"), "queue", "absent"),
+    ],
+)
+def test_who_may_nothing_is_refused(permissions: tuple[str, str, str], method: Method, kind: str, name: str) -> None:
+    assert House(*permissions).refusal(method) == refused(kind, name)
+
+
+@pytest.mark.parametrize("exchange", ["e", "absent", "amq.rabbitmq.trace"])
+def test_who_may_nothing_may_not_publish(exchange: str) -> None:
+    assert House(*NOTHING).refusal_of_publish(exchange, "k") == refused("exchange", exchange)
+
+
+def test_the_default_exchange_has_a_name_for_permissions() -> None:
+    assert House(*NOTHING).refusal_of_publish("", "q") == refused("exchange", "amq.default")
+    assert House(write="^amq\\.default$").refusal_of_publish("", "q") == ""
+
+
+def test_a_generated_name_is_judged_like_any_other() -> None:
+    assert "access to queue 'amq.gen-" in House(*NOTHING).refusal(QueueDeclare(queue=""))
+    assert House(configure="^amq\\.gen").refusal(QueueDeclare(queue="")) == ""
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        QueueDeclare(queue="q", passive=True),
+        ExchangeDeclare(exchange="e", passive=True),
+        BasicConsume(queue="amq.rabbitmq.reply-to", no_ack=True),
+        QueueDeclare(queue="amq.rabbitmq.reply-to"),
+    ],
+)
+def test_some_methods_need_no_permission(method: Method) -> None:
+    assert House(*NOTHING).refusal(method) == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (QueueDeclare(queue="amq.x"), "ACCESS_REFUSED - queue name 'amq.x' contains reserved prefix 'amq.*'"),
+        (
+            ExchangeDelete(exchange="amq.direct"),
+            "ACCESS_REFUSED - deletion of system exchange 'amq.direct' in vhost '/' not allowed",
+        ),
+        (
+            ExchangeDeclare(exchange="", type="direct"),
+            "ACCESS_REFUSED - operation not permitted on the default exchange",
+        ),
+    ],
+)
+def test_what_nobody_may_is_refused_before_what_the_user_may_not(method: Method, text: str) -> None:
+    assert House(*NOTHING).refusal(method) == text
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        QueueBind(queue="q", exchange="e"),
+        QueueUnbind(queue="q", exchange="e"),
+    ],
+)
+def test_binding_a_queue_writes_to_it_and_reads_from_the_exchange(method: Method) -> None:
+    assert House(write=NONE).refusal(method) == refused("queue", "q")
+    assert House(read=NONE).refusal(method) == refused("exchange", "e")
+    assert House(NONE, "^q$", "^e$").refusal(method) == ""
+
+
+@pytest.mark.parametrize("method", [ExchangeBind(destination="e", source="t"), ExchangeUnbind("e", "t")])
+def test_binding_an_exchange_writes_to_it_and_reads_from_the_other(method: Method) -> None:
+    assert House(write=NONE).refusal(method) == refused("exchange", "e")
+    assert House(read=NONE).refusal(method) == refused("exchange", "t")
+    assert House(NONE, "^e$", "^t$").refusal(method) == ""
+
+
+def test_a_dead_letter_exchange_needs_more_than_the_queue() -> None:
+    declare = QueueDeclare(queue="new", arguments={"x-dead-letter-exchange": "dlx"})
+    assert House(write=NONE).refusal(declare) == refused("exchange", "dlx")
+    assert House(read=NONE).refusal(declare) == refused("queue", "new")
+    assert House("^new$", "^dlx$", "^new$").refusal(declare) == ""
+    to_default = QueueDeclare(queue="new", arguments={"x-dead-letter-exchange": ""})
+    assert House(write=NONE).refusal(to_default) == refused("exchange", "amq.default")
+
+
+def test_an_alternate_exchange_needs_more_than_the_exchange() -> None:
+    declare = ExchangeDeclare(exchange="new", type="direct", arguments={"alternate-exchange": "ae"})
+    assert House(write=NONE).refusal(declare) == refused("exchange", "ae")
+    assert House(read=NONE).refusal(declare) == refused("exchange", "new")
+    assert House("^new$", "^ae$", "^new$").refusal(declare) == ""
+
+
+def test_an_expression_is_searched_anywhere_in_the_name() -> None:
+    house = House(configure="rder")
+    assert house.refusal(QueueDeclare(queue="orders")) == ""
+    assert house.refusal(QueueDeclare(queue="ordinary")) == refused("queue", "ordinary")
+
+
+def test_a_publisher_is_judged_anew_when_its_permission_changes() -> None:
+    house = House()
+    assert house.refusal_of_publish("e", "k") == ""
+    house.permit(ALL, NONE, ALL)
+    assert house.refusal_of_publish("e", "k") == refused("exchange", "e")
+    house.permit(ALL, ALL, ALL)
+    assert house.refusal_of_publish("e", "k") == ""
+    house.core.command(ClearPermission("u", "/"))
+    assert house.refusal_of_publish("e", "k") == refused("exchange", "e")
+
+
+def test_topic_permissions_judge_routing_keys_on_their_exchange_alone() -> None:
+    house = House()
+    house.core.command(SetTopicPermission("u", "/", "t", "^{username}-{vhost}-", "^r"))
+    assert house.refusal_of_publish("t", "u-/-x") == ""
+    assert house.refusal_of_publish("t", "k") == topic_refused("k")
+    assert house.refusal_of_publish("amq.topic", "k") == ""
+    assert house.refusal_of_publish("e", "k") == ""
+    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="r.x")) == ""
+    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
+    assert house.refusal(QueueUnbind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
+    assert house.refusal(ExchangeBind(destination="e", source="t", routing_key="x")) == topic_refused("x")
+
+
+def test_an_empty_topic_permission_allows_the_empty_key() -> None:
+    house = House()
+    house.core.command(SetTopicPermission("u", "/", "t", "^{client_id}$", ""))
+    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="")) == ""
+    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
+    # who is not an MQTT client has no client id, and the word stays
+    assert house.refusal_of_publish("t", "{client_id}") == ""
+
+
+def test_a_name_within_a_topic_permission_is_no_expression() -> None:
+    core = Core()
+    core.command(PutUser(".*", hash_password(SHA256, ".*", b"salt"), SHA256, []))
+    core.command(SetPermission(".*", "/", ALL, ALL, ALL))
+    core.command(SetTopicPermission(".*", "/", "amq.topic", "^{username}$", ALL))
+    client = core.client(user=".*")
+    client.read(published("somebody", exchange="amq.topic"))
+    assert "access to topic 'somebody'" in str([method.reply_text for method in client.methods()])
+
+
+def test_only_an_impersonator_may_speak_for_others() -> None:
+    as_other = Properties(user_id="other")
+    text = "PRECONDITION_FAILED - user_id property set to 'other' but authenticated user was 'u'"
+    assert House().refusal_of_publish("e", "k", as_other) == text
+    assert House(tags=["impersonator"]).refusal_of_publish("e", "k", as_other) == ""
+
+
+def test_a_virtual_host_takes_only_so_many_queues() -> None:
+    house = House()
+    house.core.command(SetVhostLimits("/", {"max-queues": 2}))
+    assert house.refusal(QueueDeclare(queue="two")) == ""
+    full = "PRECONDITION_FAILED - cannot declare queue 'three': queue limit in vhost '/' (2) is reached"
+    assert house.refusal(QueueDeclare(queue="three", arguments={"x-expires": "never"})) == full
+    assert house.refusal(QueueDeclare(queue="two")) == ""
+    house.core.command(SetVhostLimits("/", {"max-queues": -5}))
+    assert house.refusal(QueueDeclare(queue="three")) == ""

@@ -1,0 +1,277 @@
+"""Who is let in, from where, and how long it takes to be told."""
+
+import pytest
+
+from warren.broker.access.passwords import SCRYPT, SHA256, hash_password
+from warren.broker.access.users import AccessCatalog, User
+from warren.broker.logins import ASKED_MAX, DELAY_MAX_MS, WAITING_MAX, Logins, is_loopback
+from warren.broker.model.effects import VerifyPassword
+from warren.broker.model.settings import BrokerSettings
+from warren.broker.model.turn import Turn
+from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
+
+SALT = bytes(range(16))
+INVALID = "user 'guest' - invalid credentials"
+FAR = "user 'guest' can only connect via localhost"
+SLOW_HASH = hash_password(SCRYPT, "guest", SALT)
+
+
+class Waiter(LoginWaiter):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.gone = False
+
+    def still_waits(self) -> bool:
+        return not self.gone
+
+    def login_decided(self, refusal: str) -> None:
+        self.told.append(refusal)
+
+
+class Door:
+    """A node's logins with one user, its time, and what it asks the shell."""
+
+    def __init__(self, settings: BrokerSettings | None = None, password_hash: bytes = b"", name: str = "guest") -> None:
+        settings = settings or BrokerSettings()
+        self.turn = Turn()
+        self.turn.now_ms = 1_000
+        self.catalog = AccessCatalog()
+        algorithm = settings.password_hashing_module
+        self.catalog.add_user(User(name, password_hash or hash_password(SHA256, "guest", SALT), algorithm, [], {}))
+        self.logins = Logins(settings, self.turn, self.catalog, b"secret")
+
+    def knock(
+        self, user: str = "guest", password: str = "guest", host: str = "127.0.0.1", external: bool = False
+    ) -> Waiter:
+        waiter = Waiter()
+        self.logins.log_in(LoginAttempt(user, password, host, user if external else "", external), waiter)
+        return waiter
+
+    def asked(self) -> list[VerifyPassword]:
+        effects = [effect for effect in self.turn.effects if isinstance(effect, VerifyPassword)]
+        self.turn.effects = []
+        return effects
+
+    def pass_ms(self, milliseconds: int) -> None:
+        self.turn.now_ms += milliseconds
+        self.turn.fire_timers()
+
+
+def slow_door() -> Door:
+    return Door(BrokerSettings(password_hashing_module=SCRYPT), SLOW_HASH)
+
+
+def refusal(
+    user: str = "guest",
+    password: str = "guest",
+    host: str = "127.0.0.1",
+    external: bool = False,
+    settings: BrokerSettings | None = None,
+) -> str:
+    [told] = Door(settings).knock(user, password, host, external).told
+    return told
+
+
+def test_a_user_is_let_in_with_its_password() -> None:
+    assert refusal() == ""
+
+
+@pytest.mark.parametrize("password", ["", "Guest", "guest ", "gues", "\udcff", "gästé"])
+def test_a_wrong_password_is_refused(password: str) -> None:
+    assert refusal(password=password) == INVALID
+
+
+@pytest.mark.parametrize("user", ["", "GUEST", "nobody"])
+def test_an_unknown_user_is_refused_like_a_wrong_password(user: str) -> None:
+    assert refusal(user=user) == f"user '{user}' - invalid credentials"
+
+
+def test_a_user_without_a_password_cannot_log_in_with_any() -> None:
+    door = Door()
+    door.catalog.add_user(User("guest", b"", SHA256, [], {}))
+    assert [door.knock(password=password).told for password in ("", "guest")] == [[INVALID], []]
+    assert door.knock(external=True).told == [""]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"])
+def test_loopback_has_many_names(host: str) -> None:
+    assert is_loopback(host)
+    assert refusal(host=host) == ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.1", "192.168.1.1", "::ffff:10.0.0.1", "fe80::1", "::2", "0.0.0.0", "", "localhost", "127.0.0.1.evil"],
+)
+def test_everything_else_is_far_away(host: str) -> None:
+    assert not is_loopback(host)
+    assert refusal(host=host) == FAR
+
+
+def test_the_password_is_judged_before_the_place() -> None:
+    assert refusal(password="wrong", host="10.0.0.1") == INVALID
+
+
+def test_without_loopback_users_anybody_may_come_from_anywhere() -> None:
+    assert refusal(host="10.0.0.1", settings=BrokerSettings(loopback_users=[])) == ""
+
+
+def test_only_the_named_users_are_bound_to_loopback() -> None:
+    assert refusal(host="10.0.0.1", settings=BrokerSettings(loopback_users=["admin"])) == ""
+
+
+def test_a_verified_certificate_needs_no_password_but_a_known_name() -> None:
+    assert refusal(password="", external=True) == ""
+    assert refusal(user="stranger", password="", external=True) == "user 'stranger' - invalid credentials"
+    assert refusal(password="", host="10.0.0.1", external=True) == FAR
+
+
+def test_the_node_itself_may_come_from_anywhere() -> None:
+    waiter = Waiter()
+    Door().logins.log_in(LoginAttempt("guest", "", "", "", True, trusted=True), waiter)
+    assert waiter.told == [""]
+
+
+def test_refusals_are_told_later_and_later_up_to_a_bound() -> None:
+    door = Door()
+    waits = []
+    for _ in range(12):
+        waiter, waited_ms = door.knock(password="wrong"), 0
+        while not waiter.told:
+            waited_ms += 100
+            door.pass_ms(100)
+            assert waited_ms <= DELAY_MAX_MS
+        assert waiter.told == [INVALID]
+        waits.append(waited_ms)
+    assert waits[:5] == [0, 100, 200, 400, 800]
+    assert waits[-1] == DELAY_MAX_MS
+
+
+def test_who_knows_the_password_is_not_slowed_by_who_does_not() -> None:
+    door = Door()
+    guesses = [door.knock(password="wrong") for _ in range(5)]
+    assert door.knock().told == [""]
+    assert [len(guess.told) for guess in guesses] == [1, 0, 0, 0, 0]
+
+
+def test_other_users_and_other_addresses_are_not_slowed() -> None:
+    door = Door()
+    for _ in range(3):
+        door.knock(password="wrong")
+    assert door.knock(user="other").told == ["user 'other' - invalid credentials"]
+    assert door.knock(password="wrong", host="127.0.0.2").told == [INVALID]
+
+
+def test_a_slow_hash_is_computed_outside_and_the_login_waits_for_it() -> None:
+    door = slow_door()
+    waiter = door.knock()
+    [order] = door.asked()
+    assert (order.algorithm, order.password_hash, order.password) == (SCRYPT, SLOW_HASH, "guest")
+    assert waiter.told == []
+    door.logins.verified(order.ticket, True)
+    assert waiter.told == [""]
+
+
+def test_a_verified_password_is_remembered_until_the_user_changes() -> None:
+    door = slow_door()
+    door.knock()
+    [order] = door.asked()
+    door.logins.verified(order.ticket, True)
+    assert door.knock().told == [""]
+    assert door.knock(password="guess").told == []
+    assert len(door.asked()) == 1
+    door.logins.forget("guest")
+    assert door.knock().told == []
+    assert len(door.asked()) == 1
+
+
+def test_a_wrong_password_is_not_remembered() -> None:
+    door = slow_door()
+    first = door.knock(password="wrong")
+    [order] = door.asked()
+    door.logins.verified(order.ticket, False)
+    assert first.told == [INVALID]
+    door.knock(password="wrong")
+    assert len(door.asked()) == 1
+
+
+def test_logins_with_the_same_password_wait_for_one_answer() -> None:
+    door = slow_door()
+    waiters = [door.knock() for _ in range(50)]
+    [order] = door.asked()
+    door.logins.verified(order.ticket, True)
+    assert [waiter.told for waiter in waiters] == [[""]] * 50
+
+
+def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
+    door = slow_door()
+    waiters = [door.knock(password=f"guess {number}") for number in range(ASKED_MAX + 2)]
+    orders = door.asked()
+    assert len(orders) == ASKED_MAX
+    door.logins.verified(orders[0].ticket, False)
+    [following] = door.asked()
+    assert following.password == f"guess {ASKED_MAX}"
+    assert [len(waiter.told) for waiter in waiters] == [1] + [0] * (ASKED_MAX + 1)
+
+
+def test_a_flood_of_guesses_keeps_nobody_elsewhere_waiting() -> None:
+    door = slow_door()
+    for number in range(WAITING_MAX + ASKED_MAX):
+        door.knock(password=f"guess {number}", host="10.0.0.1")
+    waiter = door.knock()
+    [first, *_others] = door.asked()
+    door.logins.verified(first.ticket, False)
+    door.logins.verified(first.ticket + 1, False)
+    assert [order.password for order in door.asked()] == [f"guess {ASKED_MAX}", "guest"]
+    assert waiter.told == []
+
+
+def test_of_one_address_so_many_may_wait() -> None:
+    door = slow_door()
+    waiters = [door.knock(user=f"user {number}", host="10.0.0.1") for number in range(ASKED_MAX + WAITING_MAX + 1)]
+    assert [waiter.told for waiter in waiters[:-1]] == [[]] * (ASKED_MAX + WAITING_MAX)
+    assert waiters[-1].told == [f"user 'user {ASKED_MAX + WAITING_MAX}' - invalid credentials"]
+
+
+def test_nothing_is_asked_for_who_has_gone() -> None:
+    door = slow_door()
+    waiters = [door.knock(password=f"guess {number}") for number in range(ASKED_MAX + 2)]
+    waiters[ASKED_MAX].gone = True
+    [first, *_others] = door.asked()
+    door.logins.verified(first.ticket, False)
+    [following] = door.asked()
+    assert following.password == f"guess {ASKED_MAX + 1}"
+    again = door.knock(password=f"guess {ASKED_MAX}")
+    door.logins.verified(following.ticket, False)
+    assert [order.password for order in door.asked()] == [f"guess {ASKED_MAX}"]
+    assert again.told == []
+
+
+def test_an_unknown_user_costs_the_same_computation() -> None:
+    door = slow_door()
+    waiter = door.knock(user="stranger")
+    [order] = door.asked()
+    assert len(order.password_hash) == len(SLOW_HASH)
+    # were its password to fit the hash that nobody has, there would still be no such user
+    door.logins.verified(order.ticket, True)
+    assert waiter.told == ["user 'stranger' - invalid credentials"]
+
+
+def test_a_password_that_was_changed_meanwhile_is_good_no_more() -> None:
+    door = slow_door()
+    waiter = door.knock()
+    [order] = door.asked()
+    door.catalog.add_user(User("guest", hash_password(SCRYPT, "other", SALT), SCRYPT, [], {}))
+    door.logins.forget("guest")
+    door.logins.verified(order.ticket, True)
+    assert waiter.told == [INVALID]
+    assert door.knock().told == []
+
+
+def test_an_order_never_shows_its_password() -> None:
+    door = slow_door()
+    door.knock(password="open sesame")
+    [order] = door.asked()
+    assert "sesame" not in repr(order)

@@ -1,0 +1,186 @@
+"""What nodes do about partitions: every pattern of links among two to five nodes, of either kind."""
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import pytest
+
+from warren.broker.network_partitions import (
+    AUTOHEAL,
+    CONTINUE,
+    IGNORE,
+    PAUSE,
+    PAUSE_IF_ALL_DOWN,
+    PAUSE_MINORITY,
+    RESTART,
+    RESUME,
+    PartitionHandling,
+    PartitionView,
+    PartitionWatch,
+    has_majority,
+    should_pause,
+)
+
+NAMES = "abcde"
+
+
+class SmallWorld:
+    """Some nodes, which of them are disc nodes, and which pairs are linked."""
+
+    def __init__(self, kinds: tuple[str, ...], links: tuple[bool, ...]) -> None:
+        self.names = list(NAMES[: len(kinds)])
+        self.disc = [name for name, kind in zip(self.names, kinds, strict=True) if kind == "disc"]
+        self.ranked = self.disc + [name for name in self.names if name not in self.disc]
+        pairs = list(combinations(self.names, 2))
+        self.linked = {pair for pair, there in zip(pairs, links, strict=True) if there}
+
+    def reaches(self, one: str, other: str) -> bool:
+        return one == other or (min(one, other), max(one, other)) in self.linked
+
+    def view(self, own: str, alive: list[str]) -> PartitionView:
+        reachable = [name for name in self.names if self.reaches(own, name)]
+        parted = [name for name in alive if name not in reachable]
+        return PartitionView(own, self.ranked, self.disc, reachable, parted, True, False)
+
+    def running(self, handling: PartitionHandling) -> list[str]:
+        """Who serves clients when everybody has looked, paused nodes do not claim to live, and all have looked again.
+
+        Leases do not run out in between: who is cut off from everybody still claims to live until it pauses.
+        """
+        at_first = [name for name in self.names if not should_pause(handling, self.view(name, []))]
+        return [name for name in at_first if not should_pause(handling, self.view(name, at_first))]
+
+
+def small_worlds(*kinds_there: str) -> Iterator[SmallWorld]:
+    for size in (2, 3, 4, 5):
+        for kinds in product(kinds_there, repeat=size):
+            if "disc" in kinds:
+                for links in product((True, False), repeat=size * (size - 1) // 2):
+                    yield SmallWorld(kinds, links)
+
+
+def sides(world: SmallWorld) -> list[list[str]]:
+    """Who is linked to whom, over however many links."""
+    found: list[list[str]] = []
+    for name in world.names:
+        if not any(name in side for side in found):
+            side = [name]
+            for each in side:
+                side += [other for other in world.names if other not in side and world.reaches(each, other)]
+            found.append(sorted(side))
+    return found
+
+
+def is_whole(world: SmallWorld, side: list[str]) -> bool:
+    return all(world.reaches(one, other) for one, other in combinations(side, 2))
+
+
+def test_pause_minority_in_every_small_world() -> None:
+    handling = PartitionHandling(PAUSE_MINORITY)
+    seen = 0
+    for world in small_worlds("disc", "ram"):
+        running = world.running(handling)
+        seeing = [name for name in world.ranked if has_majority(world.view(name, []))]
+        # nobody serves who could not agree on anything, and no two serve who do not reach each other
+        assert set(running) <= set(seeing)
+        assert all(world.reaches(one, other) for one, other in combinations(running, 2))
+        # but somebody does, if anybody can agree on anything
+        assert bool(running) == bool(seeing)
+        assert not seeing or seeing[0] in running
+        # where nothing is partial, that is the whole side of the majority
+        if all(is_whole(world, side) for side in sides(world)):
+            larger = [side for side in sides(world) if len(set(side) & set(world.disc)) * 2 > len(world.disc)]
+            assert sorted(running) == (larger[0] if larger else [])
+        seen += 1
+    assert seen == 2 * 3 + 8 * 7 + 64 * 15 + 1024 * 31
+
+
+def test_exactly_half_is_not_enough() -> None:
+    two = SmallWorld(("disc", "disc"), (False,))
+    assert two.running(PartitionHandling(PAUSE_MINORITY)) == []
+    four = SmallWorld(("disc",) * 4, (True, False, False, False, False, True))
+    assert four.running(PartitionHandling(PAUSE_MINORITY)) == []
+
+
+def test_a_node_alone_in_its_cluster_never_pauses() -> None:
+    alone = PartitionView("a", ["a"], ["a"], ["a"], [], True, False)
+    for mode in (IGNORE, PAUSE_MINORITY, PAUSE_IF_ALL_DOWN, AUTOHEAL):
+        assert not should_pause(PartitionHandling(mode, ["a"]), alone)
+
+
+def test_of_two_nodes_that_the_third_reaches_the_later_one_pauses() -> None:
+    world = SmallWorld(("disc",) * 3, (False, True, True))
+    assert world.running(PartitionHandling(PAUSE_MINORITY)) == ["a", "c"]
+
+
+def test_a_ram_node_yields_to_a_disc_node_whatever_their_names() -> None:
+    world = SmallWorld(("ram", "disc", "disc", "disc"), (False, True, True, True, True, True))
+    assert world.running(PartitionHandling(PAUSE_MINORITY)) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("mode", [IGNORE, AUTOHEAL])
+def test_nobody_pauses_unless_asked_to(mode: str) -> None:
+    for world in small_worlds("disc"):
+        assert world.running(PartitionHandling(mode)) == world.names
+
+
+def test_pause_if_all_down_in_every_small_world() -> None:
+    for world in small_worlds("disc"):
+        for listed in (["a"], ["b", "a"], ["stranger"], ["stranger", "b"]):
+            preferred = [name for name in listed if name in world.names]
+            wanted = [
+                name for name in world.names if not preferred or any(world.reaches(name, other) for other in preferred)
+            ]
+            assert world.running(PartitionHandling(PAUSE_IF_ALL_DOWN, listed)) == wanted
+
+
+def view_of(reachable: str, life_lost: bool = False, store_reached: bool = True, parted: str = "") -> PartitionView:
+    """What node a of three disc nodes sees."""
+    return PartitionView("a", ["a", "b", "c"], ["a", "b", "c"], list(reachable), list(parted), store_reached, life_lost)
+
+
+def test_a_node_pauses_once_and_resumes_by_itself() -> None:
+    watch = PartitionWatch(PartitionHandling(PAUSE_MINORITY))
+    seen = [watch.look(view_of(reachable)) for reachable in ("abc", "ab", "a", "a", "ac", "ac")]
+    assert seen == [CONTINUE, CONTINUE, PAUSE, CONTINUE, RESUME, CONTINUE]
+
+
+def test_a_node_that_has_not_been_among_others_yet_is_only_starting() -> None:
+    watch = PartitionWatch(PartitionHandling(PAUSE_MINORITY))
+    seen = [watch.look(view_of(reachable)) for reachable in ("a", "a", "ab", "a")]
+    assert seen == [CONTINUE, CONTINUE, CONTINUE, PAUSE]
+
+
+def test_a_node_that_yielded_pauses_until_it_reaches_everybody_who_lives() -> None:
+    watch = PartitionWatch(PartitionHandling(PAUSE_MINORITY))
+    later = ["b", "c", "a"]
+    views = [
+        PartitionView("a", later, later, list("abc"[:2]), list(parted), True, False) for parted in ("", "c", "c", "")
+    ]
+    assert [watch.look(view) for view in views] == [CONTINUE, PAUSE, CONTINUE, RESUME]
+
+
+@pytest.mark.parametrize(
+    "handling", [PartitionHandling(AUTOHEAL), PartitionHandling(PAUSE_IF_ALL_DOWN, ["a"], recovery=AUTOHEAL)]
+)
+def test_who_lost_its_life_starts_anew_when_it_is_among_the_majority_again(handling: PartitionHandling) -> None:
+    watch = PartitionWatch(handling)
+    assert watch.look(view_of("abc")) == CONTINUE
+    assert watch.look(view_of("a", life_lost=False, store_reached=False)) == CONTINUE
+    assert watch.look(view_of("a", life_lost=True)) == CONTINUE
+    assert watch.look(view_of("ab", life_lost=True, store_reached=False)) == CONTINUE
+    assert watch.look(view_of("ab", life_lost=True)) == RESTART
+
+
+@pytest.mark.parametrize(
+    "handling",
+    [PartitionHandling(IGNORE), PartitionHandling(PAUSE_MINORITY), PartitionHandling(PAUSE_IF_ALL_DOWN, ["a"])],
+)
+def test_nobody_starts_anew_unless_that_was_chosen(handling: PartitionHandling) -> None:
+    watch = PartitionWatch(handling)
+    assert [watch.look(view_of("abc", life_lost=True)) for _ in range(3)] == [CONTINUE] * 3
+
+
+def test_who_is_no_member_does_not_pause() -> None:
+    stranger = PartitionView("x", ["a", "b", "c"], ["a", "b", "c"], ["x"], ["a"], True, False)
+    assert not should_pause(PartitionHandling(PAUSE_MINORITY), stranger)

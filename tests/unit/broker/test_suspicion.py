@@ -1,0 +1,51 @@
+"""Who can be reached, who cannot, and from whom a node is parted."""
+
+import pytest
+
+from warren.broker.membership import PARTITIONED_AFTER_MS, ClusterMember, ClusterMembers, Reachability
+
+
+@pytest.fixture
+def members() -> ClusterMembers:
+    members = ClusterMembers()
+    for name in ("a", "b", "c"):
+        members.put(ClusterMember(name, "disc", "", "", "", ""))
+        members.came_alive(name, 1)
+    return members
+
+
+def test_a_node_reaches_itself_and_whom_it_is_connected_to(members: ClusterMembers) -> None:
+    reachability = Reachability("a")
+    reachability.connected("b", 1)
+    reachability.connected("stranger", 1)
+    assert reachability.reachable(members) == ["a", "b"]
+    assert reachability.suspected(members) == ["c"]
+    reachability.lost("b")
+    assert reachability.reachable(members) == ["a"]
+    assert reachability.suspected(members) == ["b", "c"]
+
+
+def test_who_is_dead_is_not_suspected(members: ClusterMembers) -> None:
+    reachability = Reachability("a")
+    members.died("b")
+    assert reachability.suspected(members) == ["c"]
+
+
+def test_who_lives_out_of_reach_for_long_is_parted_from_us(members: ClusterMembers) -> None:
+    reachability = Reachability("a")
+    reachability.connected("b", 1)
+    assert reachability.parted(members, 1_000) == []
+    assert reachability.parted(members, 1_000 + PARTITIONED_AFTER_MS - 1) == []
+    assert reachability.parted(members, 1_000 + PARTITIONED_AFTER_MS) == ["c"]
+
+
+def test_who_came_within_reach_or_died_meanwhile_starts_anew(members: ClusterMembers) -> None:
+    reachability = Reachability("a")
+    reachability.parted(members, 0)
+    reachability.connected("b", 1)
+    members.died("c")
+    reachability.parted(members, PARTITIONED_AFTER_MS - 1)
+    reachability.lost("b")
+    members.came_alive("c", 2)
+    assert reachability.parted(members, PARTITIONED_AFTER_MS) == []
+    assert reachability.parted(members, PARTITIONED_AFTER_MS * 2) == ["b", "c"]

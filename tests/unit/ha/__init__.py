@@ -1,1 +1,0 @@
-"""What stands before a cluster: read, rendered, planned and judged, without a machine."""
