@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("by_chance", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("by_chance"), derandomize=True)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=10, stateful_step_count=20)
 settings.load_profile("repeatable")
 
 _TESTS = Path(__file__).parent / "tests"

@@ -1,5 +1,9 @@
-"""The interpreter imports the compiled copy only while it was made from exactly the sources that are there."""
+"""The interpreter imports the compiled copy only while it was made from exactly the sources that are there.
 
+And a C file of one module is compiled again only if that module, or something it uses of another, has changed.
+"""
+
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,6 +15,7 @@ import pytest
 from tests.architecture.source_tree import ROOT
 
 CHOOSER = "tools/importpath/warren_source.py"
+C_UNITS = "tools/c_units.py"
 STAMP_AS_BUILT = "import warren_source as s; s.STAMP.write_text(s.fingerprint())"
 CHOICE = "import sys, warren_source; print(sys.path[0])"
 
@@ -18,7 +23,7 @@ CHOICE = "import sys, warren_source; print(sys.path[0])"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project of one compiled and one uncompiled module, with a copy stamped as built from them."""
-    for name in (CHOOSER, "requirements/build.txt", "tools/compile_core.py"):
+    for name in (CHOOSER, "requirements/build.txt", "tools/compile_core.py", C_UNITS):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("src/warren/__init__.py", "src/warren/wire/__init__.py", "src/warren/node/__init__.py"):
@@ -66,6 +71,62 @@ def test_a_package_compiled_in_part_is_made_of_compiled_modules_and_links(projec
     assert _python(project, code) == f"{copy / 'link.py'} {copy / 'machine/__init__.py'}"
     assert (copy / "link.py").is_symlink()
     assert not (copy / "machine").is_symlink()
+
+
+HEADER = """
+#ifndef MYPYC_DECLARED_tuple_T2OO
+#define MYPYC_DECLARED_tuple_T2OO
+typedef struct tuple_T2OO {
+    PyObject *f0;
+    PyObject *f1;
+} tuple_T2OO;
+#endif
+
+extern PyObject *CPyStatics[58];
+extern PyTypeObject *CPyType_frames___Frame;
+extern tuple_T2OO CPyDef_frames___both(PyObject *cpy_r_frame);
+extern char CPyDef_frames_____top_level__(void);
+"""
+BODY = """
+tuple_T2OO use(PyObject *x) { return CPyDef_frames___both(x); }
+PyObject *first(void) { return CPyStatics[FIRST]; }
+PyObject *other(void) { return CPyStatics[7]; }
+PyObject *again(void) { return CPyStatics[FIRST]; }
+"""
+
+
+def test_a_unit_has_the_declarations_it_names_and_those_that_they_name(tmp_path: Path) -> None:
+    text = _unit(tmp_path, HEADER, BODY.replace("FIRST", "5"))[0]
+    assert text.index("MYPYC_DECLARED_tuple_T2OO") < text.index("extern tuple_T2OO CPyDef_frames___both")
+    assert "CPyType_frames___Frame" not in text
+
+
+def test_literals_and_declarations_of_other_modules_leave_a_unit_as_it_is(tmp_path: Path) -> None:
+    before, places = _unit(tmp_path, HEADER, BODY.replace("FIRST", "5"))
+    more = HEADER.replace("58", "59") + "extern char CPyDef_frames___another(void);\n"
+    after, other_places = _unit(tmp_path, more, BODY.replace("FIRST", "9"))
+    assert before == after
+    assert "CPyStatics + 40" in places
+    assert "CPyStatics + 72" in other_places
+
+
+def test_a_change_of_a_declaration_that_a_unit_names_changes_the_unit(tmp_path: Path) -> None:
+    body = BODY.replace("FIRST", "5")
+    before = _unit(tmp_path, HEADER, body)
+    assert before != _unit(tmp_path, HEADER.replace("both(PyObject *cpy_r_frame)", "both(char cpy_r_frame)"), body)
+
+
+def _unit(folder: Path, header: str, body: str) -> tuple[str, str]:
+    """The text of a unit, and the places of its literals."""
+    spec = importlib.util.spec_from_file_location("c_units", ROOT / C_UNITS)
+    assert spec is not None
+    assert spec.loader is not None
+    c_units = sys.modules.setdefault("c_units", importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(c_units)
+    file = folder / "__native_warren___wire___reader.c"
+    file.write_text(body)
+    units, places = c_units.module_units([file], c_units.Declarations([header]))
+    return units[0].text, places
 
 
 def _python(project: Path, code: str, **environment: str) -> str:

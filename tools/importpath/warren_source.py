@@ -38,8 +38,8 @@ def compiled_modules(source: Path = SOURCE) -> list[Path]:
 
 
 def toolchain() -> bytes:
-    """What turns sources into a compiled copy: the interpreter, the compiler's lock, the build script."""
-    scripts = [ROOT / "requirements" / "build.txt", ROOT / "tools" / "compile_core.py"]
+    """What turns sources into a compiled copy: the interpreter, the compiler's lock, the build scripts."""
+    scripts = [ROOT / "requirements" / "build.txt", ROOT / "tools" / "compile_core.py", ROOT / "tools" / "c_units.py"]
     parts = [f"{sys.implementation.cache_tag} {sys.platform}\n".encode(), *(path.read_bytes() for path in scripts)]
     return hashlib.sha256(b"".join(parts)).digest()
 
