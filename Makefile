@@ -1,13 +1,18 @@
 # Every target sets up what it needs; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run setup test checks faults lint conformance demo bank bench soak lock clean
+.PHONY: help run setup quick test test-all rest faults lint conformance demo bank bench soak lock clean
 
 PYTEST := .venv/bin/python -m pytest
 # What real nodes are put through is mostly waited for: five workers have enough to do for two cores. A file's
 # tests stay together, and share their nodes; the files that take longest come first (conftest.py).
 TOGETHER := --dist loadfile --no-loadscope-reorder
 PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
-# What Spark does is the same with either core: these have their turn while the core is compiled.
+# What needs no node, no system package and no compiler. The marks leave out what takes seconds here (conftest.py has
+# the lists); the profile tries ten examples of a property instead of a hundred; the tests of what is built on Spark
+# need its packages.
+QUICK_TESTS = $(wildcard tests/unit tests/property tests/architecture tests/simulation)
+QUICK = -m "not slow and not lengthy" --hypothesis-profile=quick $(addprefix --ignore=,$(shell find tests/unit -name spark -o -name pipeline))
+# What Spark does is the same with either core.
 SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 # Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
@@ -42,15 +47,24 @@ run: ## set up and start one node in the foreground: AMQP on 5672, pages on 1567
 setup: ## set up .venv and the compiled core for development, without running anything
 	@tools/setup test
 
-test: ## the suite: lint, and all tests, on the compiled core if there is a compiler; `make faults` has the rest
-	@tools/setup tools
-	@$(MAKE) --no-print-directory -j 2 setup checks
-	@compiled=$$([ -e build/compiled ] && echo 1 || echo 0); \
+quick: ## the loop of an editor, under a minute: pure tests of the uncompiled core, with few examples of each property
+	@tools/setup quick
+	PYTHONDONTWRITEBYTECODE= WARREN_COMPILED=0 $(PYTEST) -q -n 2 $(TOGETHER) $(QUICK) $(QUICK_TESTS)
+
+SUITE = compiled=$$([ -e build/compiled ] && echo 1 || echo 0); \
 	WARREN_COMPILED=$$compiled $(PYTEST) -n 5 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS:%=--ignore=%) \
 		$(FAULT_CASES:%=--deselect=%) $(SPARK_CASES:%=--deselect=%)
 
-# The compiler of the core has one core to itself for minutes; this is for the other.
-checks: lint
+test: ## what a pull request needs, under 12 minutes: lint, and all tests but the slow ones, on the compiled core if there is a compiler
+	@tools/setup tools
+	@$(MAKE) --no-print-directory -j 2 setup lint
+	@$(SUITE) -m "not slow"
+
+test-all: test rest ## `make test`, and the slow tests; `make faults` and `make conformance` have the others
+
+# What of `make test-all` is not in `make test`.
+rest: setup
+	@$(SUITE) -m slow
 	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS) $(SPARK_CASES)
 
 faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything; Spark drivers and jobs, too; programs beside RabbitMQ; the pure tests uncompiled
