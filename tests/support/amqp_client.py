@@ -133,7 +133,7 @@ class Connection:
     def one_write(self) -> Iterator[None]:
         """What is said meanwhile leaves together, so that no time passes between the one and the other."""
         said: list[bytes] = []
-        self.send_bytes = said.append  # type: ignore[method-assign]
+        self.send_bytes = said.append  # type: ignore[assignment]
         try:
             yield
         finally:

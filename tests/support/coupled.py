@@ -28,7 +28,7 @@ class Coupled:
         self.core = core
         self.link = core.connect()
         self._sent_by_core: list[bytes] = []
-        self.link.take = self._sent_by_core.append  # type: ignore[method-assign]
+        self.link.take = self._sent_by_core.append  # type: ignore[assignment]
         self._cut = cut
         self.machine = ConnectionMachine(settings or ClientSettings(), core.now_ms)
         self.events: list[ClientEvent] = []
