@@ -63,7 +63,7 @@ _LENGTHY = (
     "property/test_figures.py",
     "property/test_journal.py",
     "simulation/cluster/test_*.py",
-    "simulation/rings/test_*.py",
+    "simulation/replica_sets/test_*.py",
     "simulation/test_determinism.py",
     "simulation/test_planted_bugs.py",
     "simulation/test_seeds.py",
@@ -84,8 +84,10 @@ _LENGTHY = (
     "unit/**/test_doorstep.py",
     "unit/**/test_partitions.py",
     "unit/**/test_server.py",
-    "unit/**/readers/test_*.py",
-    "unit/stream/test_stream.py",
+    "streams/test_chunks.py",
+    "streams/test_probe.py",
+    "streams/test_reader.py",
+    "streams/test_stream.py",
 )
 
 _TESTS = Path(__file__).parent / "tests"
