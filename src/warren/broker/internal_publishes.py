@@ -14,8 +14,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.model.message import Message
-from warren.broker.model.ports import AWAITED, REJECTED, UNREACHABLE, OutputPort, QueuePort
-from warren.broker.model.remote_queue import PublishWaiter, RemoteQueuePort
+from warren.broker.model.ports import AWAITED, REJECTED, UNREACHABLE, OutputPort, PublishWaiter, QueuePort
+from warren.broker.model.remote_queue import RemoteQueuePort
 from warren.broker.model.turn import Turn
 
 LEG_BYTES: Final[i64] = 256

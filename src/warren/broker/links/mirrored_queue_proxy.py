@@ -36,9 +36,18 @@ from warren.broker.links.publish_window import PublishWindow, SentNumbers
 from warren.broker.links.queue_proxy import MasterListener, QueueProxy
 from warren.broker.links.remote_queue import FailoverAcks, RemoteQueue
 from warren.broker.model.message import Entry, Message
-from warren.broker.model.ports import AWAITED, CONGESTED, REJECTED, SETTLED, UNREACHABLE, ConsumerPort, OutputPort
+from warren.broker.model.ports import (
+    AWAITED,
+    CONGESTED,
+    REJECTED,
+    SETTLED,
+    UNREACHABLE,
+    ConsumerPort,
+    OutputPort,
+    PublishWaiter,
+)
 from warren.broker.model.reader_positions import ResumePoint, is_stream
-from warren.broker.model.remote_queue import CONSUME, GET, GET_NO_ACK, REMOVE, PublishWaiter, QueueAnswer
+from warren.broker.model.remote_queue import CONSUME, GET, GET_NO_ACK, REMOVE, QueueAnswer
 from warren.broker.model.turn import Timer, TimerTarget, Turn
 from warren.errors import ChannelFault
 from warren.wire.field_tables import Table

@@ -17,7 +17,7 @@ from mypy_extensions import i64
 
 from warren.broker.links.unconfirmed_publishes import UnconfirmedPublishes
 from warren.broker.model.message import Message
-from warren.broker.model.remote_queue import PublishWaiter
+from warren.broker.model.ports import PublishWaiter
 from warren.errors import PeerFault
 
 COMMITTED_MAX: Final[i64] = 256

@@ -35,19 +35,18 @@ from warren.broker.links.hosted_queue import WINDOW_BYTES, WINDOW_MESSAGES
 from warren.broker.links.queue_proxy import MasterListener, QueueProxy
 from warren.broker.links.unconfirmed_publishes import UnconfirmedPublishes
 from warren.broker.model.message import Entry, Message
-from warren.broker.model.ports import AWAITED, CONGESTED, REJECTED, SETTLED, UNREACHABLE, ConsumerPort, OutputPort
-from warren.broker.model.reader_positions import AT_HOME, ResumePoint, is_stream
-from warren.broker.model.remote_queue import (
-    CANCEL,
-    CONSUME,
-    COUNT,
-    GET,
-    GET_NO_ACK,
-    PURGE,
-    REMOVE,
+from warren.broker.model.ports import (
+    AWAITED,
+    CONGESTED,
+    REJECTED,
+    SETTLED,
+    UNREACHABLE,
+    ConsumerPort,
+    OutputPort,
     PublishWaiter,
-    QueueAnswer,
 )
+from warren.broker.model.reader_positions import AT_HOME, ResumePoint, is_stream
+from warren.broker.model.remote_queue import CANCEL, CONSUME, COUNT, GET, GET_NO_ACK, PURGE, REMOVE, QueueAnswer
 from warren.broker.model.turn import Turn
 from warren.errors import NOT_FOUND, ChannelFault
 from warren.wire.field_tables import Table, write_table

@@ -10,7 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.model.remote_queue import PublishWaiter
+from warren.broker.model.ports import PublishWaiter
 from warren.errors import PeerFault
 
 SPENT_MAX: Final[i64] = 256

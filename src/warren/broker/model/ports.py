@@ -8,7 +8,7 @@ Not here: the queue itself (`broker.queues.queue`), the consumer's side (`broker
 """
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
@@ -19,10 +19,6 @@ from warren.broker.model.reader_positions import OffsetTable
 from warren.broker.model.stats import QueueStats
 from warren.errors import InvariantBroken
 from warren.wire.field_tables import Table
-
-if TYPE_CHECKING:
-    from warren.broker.model.remote_queue import PublishWaiter
-
 
 # What a queue says to a publish. These are bits: what several queues said to one publish comes together by `|`.
 
@@ -106,6 +102,27 @@ class ConsumerPort:
         raise InvariantBroken("only a client's consumer has parts")
 
 
+@trait
+class PublishWaiter:
+    """Whoever waits for the fate of publishes to a distant queue, one or several, in the order they were sent."""
+
+    @abstractmethod
+    def settled(self, count: i64) -> None:
+        """The next `count` of them are decided: held as safely as the queue promises, but for those refused before."""
+
+    @abstractmethod
+    def refused(self, place: i64) -> None:
+        """The one it gave this place was refused; `settled` will pass over it."""
+
+    def doubted(self, place: i64) -> None:
+        """Nobody knows what became of the one it gave this place: to a client that is refused as well."""
+        self.refused(place)
+
+    @abstractmethod
+    def lost(self, reason: str) -> None:
+        """Nothing will be known of those that are not settled."""
+
+
 class PublishHold:
     """What comes to a queue while it is not decided whether the queue goes."""
 
@@ -118,7 +135,7 @@ class PublishHold:
         """Take a message on behalf of the queue, as `QueuePort.publish` does."""
 
     @abstractmethod
-    def await_settlement(self, waiter: "PublishWaiter", place: i64) -> None:
+    def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
         """Tell the waiter what becomes of what was kept last; `place` is its own number for it."""
 
     @abstractmethod
@@ -170,7 +187,7 @@ class QueuePort:
         """Whether what was published last was `AWAITED`."""
         return self.held_publishes is not None and not self.held_publishes.over
 
-    def await_settlement(self, waiter: "PublishWaiter", place: i64) -> None:
+    def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
         """Tell the waiter what becomes of what was published last; `place` is its own number for it."""
         assert self.held_publishes is not None, "it said that it answers later"
         self.held_publishes.await_settlement(waiter, place)

@@ -17,10 +17,10 @@ Not here: keeping the condition true while others agree (`broker.pending_deletes
 from abc import abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64
 
 from warren.broker.model.message import Entry
-from warren.broker.model.ports import ConsumerPort, OutputPort, QueuePort
+from warren.broker.model.ports import ConsumerPort, OutputPort, PublishWaiter, QueuePort
 from warren.broker.model.turn import Turn
 from warren.errors import PRECONDITION_FAILED, ChannelFault, InvariantBroken
 
@@ -37,27 +37,6 @@ REMOVE: Final[i64] = 8
 
 IF_EMPTY: Final[i64] = 1
 IF_UNUSED: Final[i64] = 2
-
-
-@trait
-class PublishWaiter:
-    """Whoever waits for the fate of publishes to a distant queue, one or several, in the order they were sent."""
-
-    @abstractmethod
-    def settled(self, count: i64) -> None:
-        """The next `count` of them are decided: held as safely as the queue promises, but for those refused before."""
-
-    @abstractmethod
-    def refused(self, place: i64) -> None:
-        """The one it gave this place was refused; `settled` will pass over it."""
-
-    def doubted(self, place: i64) -> None:
-        """Nobody knows what became of the one it gave this place: to a client that is refused as well."""
-        self.refused(place)
-
-    @abstractmethod
-    def lost(self, reason: str) -> None:
-        """Nothing will be known of those that are not settled."""
 
 
 @final

@@ -11,16 +11,13 @@ Not here: the order in which the lists are emptied (`broker.broker`).
 
 import heapq
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64, trait
 
 from warren.broker.model.effects import Effect, Note
+from warren.broker.model.ports import DeadLetter, OutputPort, QueuePort
 from warren.broker.model.stats import NodeStats
-
-if TYPE_CHECKING:
-    from warren.broker.model.ports import DeadLetter, OutputPort, QueuePort
-
 
 CANCELLED_TIMERS_MIN: Final = 1024
 

@@ -18,8 +18,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.model.message import Message
-from warren.broker.model.ports import AWAITED, REJECTED, SETTLED, OutputPort, PublishHold, QueuePort
-from warren.broker.model.remote_queue import PublishWaiter
+from warren.broker.model.ports import AWAITED, REJECTED, SETTLED, OutputPort, PublishHold, PublishWaiter, QueuePort
 from warren.broker.model.turn import FlushWaiter, Turn
 
 HELD_PUBLISH_BYTES: Final[i64] = 200

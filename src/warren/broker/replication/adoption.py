@@ -28,8 +28,7 @@ from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.metadata.transaction import MetadataTransaction, TransactionWaiter
 from warren.broker.model.local_queue import LocalQueue
 from warren.broker.model.message import Entry, Message
-from warren.broker.model.ports import OutputPort, PublishHold, QueuePort
-from warren.broker.model.remote_queue import PublishWaiter
+from warren.broker.model.ports import OutputPort, PublishHold, PublishWaiter, QueuePort
 from warren.broker.model.replica_contents import ReplicaContents
 from warren.broker.model.turn import TimerTarget
 from warren.broker.queues.held_publishes import HeldPublishes

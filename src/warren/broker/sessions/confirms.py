@@ -42,8 +42,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, trait
 
-from warren.broker.model.ports import QueuePort
-from warren.broker.model.remote_queue import PublishWaiter
+from warren.broker.model.ports import PublishWaiter, QueuePort
 from warren.broker.sessions.counters import PublishCounter
 from warren.wire.frames import write_ack
 

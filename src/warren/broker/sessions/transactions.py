@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
-from warren.broker.model.remote_queue import PublishWaiter, RemoteQueuePort
+from warren.broker.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, PublishWaiter, QueuePort
+from warren.broker.model.remote_queue import RemoteQueuePort
 from warren.broker.model.turn import Turn
 from warren.broker.sessions import publishes, remote_queues, unacked
 from warren.broker.sessions.unacked import UnackedDelivery

@@ -25,9 +25,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.model.message import Entry, Envelope, Message
-from warren.broker.model.ports import ConsumerPort, OutputPort, PartitionConsumerListener, QueuePort
+from warren.broker.model.ports import ConsumerPort, OutputPort, PartitionConsumerListener, PublishWaiter, QueuePort
 from warren.broker.model.reader_positions import ResumePoint
-from warren.broker.model.remote_queue import CANCEL, CONSUME, COUNT, PublishWaiter, QueueAnswer, RemoteQueuePort
+from warren.broker.model.remote_queue import CANCEL, CONSUME, COUNT, QueueAnswer, RemoteQueuePort
 from warren.broker.model.stream_partitions import PARTITIONS, partition_count, partition_names
 from warren.broker.model.turn import Turn
 from warren.broker.streams.groups import check_group
