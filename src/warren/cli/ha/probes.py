@@ -48,8 +48,7 @@ from warren.cli.ha.observations import (
 )
 from warren.client import ClientError, blocking
 from warren.errors import WarrenError
-from warren.wire.methods.connection import ConnectionStart
-from warren.wire.methods.registry import decode_method
+from warren.wire.methods import ConnectionStart, decode_method
 
 PROBE_TIMEOUT_S = 4.0
 LOCAL_HEADER = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"

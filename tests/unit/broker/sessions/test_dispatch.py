@@ -5,8 +5,7 @@ import pytest
 from tests.support.core_driver import Core, spoken
 from warren.broker.sessions import input as session_input
 from warren.broker.sessions.input import HANDLERS
-from warren.wire.methods import ChannelOpen, ConnectionClose, Method
-from warren.wire.methods.registry import NAMES, READERS
+from warren.wire.methods import NAMES, READERS, ChannelOpen, ConnectionClose, Method
 from warren.wire.values import ArgumentReader
 
 # known by their ids before a method is decoded

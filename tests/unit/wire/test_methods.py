@@ -10,7 +10,9 @@ from tests.support.amqp_methods import read_method as read_by_the_tests
 from tests.support.amqp_methods import write_method as written_by_the_tests
 from warren.errors import COMMAND_INVALID, FRAME_ERROR, ConnectionFault
 from warren.wire import methods
+from warren.wire.methods import NAMES as REGISTERED_NAMES
 from warren.wire.methods import (
+    READERS,
     BasicAck,
     BasicPublish,
     BasicQos,
@@ -23,8 +25,7 @@ from warren.wire.methods import (
     method_name,
     write_method,
 )
-from warren.wire.methods.registry import NAMES as REGISTERED_NAMES
-from warren.wire.methods.registry import READERS
+from warren.wire.values import ArgumentReader
 
 SAMPLES = {
     "bit": True, "octet": 200, "short": 60000, "long": 4000000000, "longlong": 2**62, "shortstr": "näme",
@@ -52,6 +53,10 @@ def reserved(name: str, field: str) -> bool:
 
 def decoded(payload: bytes) -> Method:
     return decode_method(payload, 0, len(payload))
+
+
+def read_from_zeros(key: int) -> Method:
+    return READERS[key](ArgumentReader(bytes(64), 0, 64))
 
 
 def fault_of(payload: bytes) -> ConnectionFault:
@@ -95,9 +100,10 @@ def test_the_tables_know_every_method_and_no_other() -> None:
     assert READERS.keys() == REGISTERED_NAMES.keys()
 
 
-def test_every_class_of_a_method_is_exported() -> None:
-    exported = {name for name in methods.__all__ if inspect.isclass(getattr(methods, name))} - {"Method"}
-    assert len(exported) == len(READERS)
+def test_every_class_is_read_under_its_own_ids() -> None:
+    classes = {one for one in vars(methods).values() if inspect.isclass(one) and issubclass(one, Method)} - {Method}
+    assert {type(read_from_zeros(key)) for key in READERS} == classes
+    assert all(method.class_id << 16 | method.method_id == key for key in READERS for method in [read_from_zeros(key)])
 
 
 def test_a_method_without_ids_is_an_unknown_frame() -> None:
