@@ -4,20 +4,19 @@
 
     WarrenError
     ├── ConfigError        the operator: a bad option, file or port; the node does not start
-    ├── StoreError         the operator: what is on disk is damaged, or is not what this node wrote
-    ├── ProtocolFault      the AMQP peer: a reply code and a text as RabbitMQ words it
+    ├── StoreError         the operator: files of the data directory are damaged or missing
+    ├── ProtocolFault      the AMQP peer: a reply code and RabbitMQ's text for it
     │   ├── ChannelFault       closes one channel
     │   └── ConnectionFault    closes the connection
-    ├── Distrusted         nobody: a peer that erred before it proved who it is gets silence
+    ├── Distrusted         the AMQP peer, without a reply: it broke the protocol before it authenticated
     ├── Refused            the operator: a command that cannot be carried out, and changed nothing
-    ├── PeerFault          another node: it sent what no node sends; the link to it is dropped
-    └── InvariantBroken    us: a machine found itself in a state its theory forbids
+    ├── PeerFault          another node: it sent invalid data; the link to it is dropped
+    └── InvariantBroken    Warren's authors: a state machine is in a state that its invariants exclude
 
-Protocol faults are raised anywhere below the session and caught in one place, the door in `broker.sessions.input`,
-where the channel's and the connection's part ways. Expected trouble (a lost link, a full buffer) is an event, not an
-exception.
+Protocol faults are raised anywhere below the session and caught in one place, `broker.sessions.input`, which closes
+the channel or the connection. Expected trouble (a lost link, a full buffer) is an event, not an exception.
 
-Not here: which method caused a fault (the session knows when it catches one).
+Not here: which method caused a fault (`broker.sessions.input` knows).
 """
 
 from typing import Final
@@ -72,11 +71,11 @@ class ConfigError(WarrenError):
 
 
 class StoreError(WarrenError):
-    """Files of the data directory are damaged, missing or contradict one another."""
+    """Files of the data directory are damaged or missing, or contradict one another."""
 
 
 class ProtocolFault(WarrenError):
-    """The AMQP peer did what the protocol forbids; `code` and `text` are what it is told."""
+    """The AMQP peer broke the protocol, or asked for something impossible; `code` and `text` go into the reply."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{REPLY_NAMES[code]} - {text}")
@@ -84,7 +83,7 @@ class ProtocolFault(WarrenError):
         self.text = text
 
     def reply_text(self) -> str:
-        """The text on the wire: the code's name, a dash, the sentence, cut to fit a short string."""
+        """The text on the wire: the name of the code, a dash, the text, cut to fit a short string."""
         whole = f"{REPLY_NAMES[self.code]} - {self.text}"
         encoded = whole.encode("utf-8", "surrogateescape")
         if len(encoded) <= 255:
@@ -93,11 +92,11 @@ class ProtocolFault(WarrenError):
 
 
 class ChannelFault(ProtocolFault):
-    """Closes the channel it happened on; the connection lives on."""
+    """Closes the channel; the connection stays open."""
 
 
 class ConnectionFault(ProtocolFault):
-    """Closes the whole connection; some faults are laid to no method."""
+    """Closes the connection. With `blames_method` the reply names the class and method that caused the fault."""
 
     def __init__(self, code: int, text: str, blames_method: bool = True) -> None:
         super().__init__(code, text)
@@ -105,15 +104,15 @@ class ConnectionFault(ProtocolFault):
 
 
 class Distrusted(WarrenError):
-    """The peer erred before it proved who it is: it gets no answer, and is cut off after a while."""
+    """The peer broke the protocol before it authenticated: it gets no reply, and its socket is closed after a delay."""
 
 
 class Refused(WarrenError):
     """An operator's command cannot be carried out; nothing was changed.
 
-    `kind` is one of the words with which RabbitMQ's HTTP API answers: bad_request, not_found, not_authorised; or
-    unavailable, if the nodes of a cluster did not agree in time, and then it may yet come about. Of several commands
-    that belong together, `at` is the number of the one that is at fault.
+    `kind` is a word of RabbitMQ's HTTP API: bad_request, not_found, not_authorised; or unavailable, if the metadata
+    transaction was not decided in time, in which case it may still be committed. In a batch of commands, `at` is the
+    index of the refused one.
     """
 
     def __init__(self, kind: str, reason: str, at: int = 0) -> None:
@@ -124,8 +123,8 @@ class Refused(WarrenError):
 
 
 class PeerFault(WarrenError):
-    """Another node sent what no node sends: nothing more of this link is believed."""
+    """Another node sent invalid data: the link to it is dropped."""
 
 
 class InvariantBroken(WarrenError):
-    """A machine found itself in a state its own theory forbids; the node stops rather than guess."""
+    """A state machine is in a state that its invariants exclude; the node stops."""

@@ -1,4 +1,4 @@
-"""Field tables as Python values: arguments of methods, headers of messages, properties of peers.
+"""Field tables as Python values: method arguments, message headers, client and server properties.
 
 | wire                  | Python                | written as                                      |
 |-----------------------|-----------------------|-------------------------------------------------|
@@ -12,13 +12,13 @@
 | F                     | `dict`                | F                                               |
 | T                     | `Timestamp`           | T                                               |
 | V                     | `None`                | V                                               |
-|                       | `Long`                | l whatever its size, for readers that expect it |
+|                       | `Long`                | l, even if it fits in 32 bits                   |
 
-Invariants: any bytes decode or raise a `ConnectionFault`; a name given twice means its first value, as in RabbitMQ;
-`encode_table` of what was decoded decodes to the same. Widths of integers are not kept: who must pass a table on
-unchanged passes its bytes (`properties.edit_headers`).
+Invariants: any bytes decode or raise a `ConnectionFault`; the first value of a repeated name counts, as in RabbitMQ;
+a decoded table survives `encode_table` and `decode_table`. Decoding loses the widths of integers, so code that must
+forward a table unchanged copies its bytes (`properties.edit_headers`).
 
-Not here: the letters themselves and checking without decoding (`wire.field_types`).
+Not here: the type letters, and checking a table without decoding it (`wire.field_types`).
 """
 
 import math
@@ -71,7 +71,7 @@ Table = dict[str, object]
 
 @final
 class Timestamp:
-    """Seconds since 1970, as wide as the wire has them: any 64 bits, far beyond what a `datetime` can hold."""
+    """Seconds since 1970: any 64 bits, far beyond the range of a `datetime`."""
 
     def __init__(self, seconds: int) -> None:
         self.seconds: int = seconds
@@ -91,7 +91,7 @@ class Timestamp:
 
 @final
 class Long:
-    """An integer to be written in 64 bits however small: typed clients cast `x-death` counts to their long type."""
+    """An integer that is always written in 64 bits: typed clients cast `x-death` counts to their long type."""
 
     def __init__(self, value: int) -> None:
         self.value: int = value
@@ -107,12 +107,12 @@ class Long:
 
 
 def decode_table(data: bytes, start: i64, end: i64) -> Table:
-    """The table whose content, without its length, is `data[start:end]`."""
+    """The table in `data[start:end]`, which excludes the table's length."""
     return _decode_table(data, start, end, 1)
 
 
 def encode_table(table: Table) -> bytes:
-    """The table with its length."""
+    """The bytes of a table, length included."""
     out = BytesWriter()
     write_table(out, table)
     return out.getvalue()
@@ -123,7 +123,7 @@ def write_table(out: BytesWriter, table: Table) -> None:
 
 
 def write_value(out: BytesWriter, value: object) -> None:
-    """One field's type octet and value, as it stands in a table of the first level."""
+    """Write the type octet and the value of one field of a top-level table."""
     _write_value(out, value, 1)
 
 
@@ -154,14 +154,14 @@ def _decode_array(data: bytes, at: i64, end: i64, depth: i64) -> list[object]:
 
 @final
 class _Cursor:
-    """Walks over the fields of one table or array."""
+    """Iterates over the fields of one table or array."""
 
     def __init__(self, data: bytes, at: i64) -> None:
         self.data: bytes = data
         self.at: i64 = at
 
     def value(self, end: i64, depth: i64) -> object:
-        """Decode the field whose type octet is here, and step behind it."""
+        """Decode the field with its type octet here, and step past it."""
         data = self.data
         kind: i64 = data[self.at]
         at: i64 = self.at + 1
@@ -309,7 +309,7 @@ def _write_long_int(out: BytesWriter, value: int) -> None:
 
 
 def _write_decimal(out: BytesWriter, value: Decimal) -> None:
-    """A scale of one octet and an unsigned number of four."""
+    """Write a scale of one octet and an unsigned number of four."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or sign or not -255 <= exponent <= 9:
         raise ValueError(f"a field table cannot carry the decimal {value}")

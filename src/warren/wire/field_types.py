@@ -1,10 +1,10 @@
-"""The types a field of a table can have: their letters, their widths, and how to step over one without decoding it.
+"""The types of table fields: their letters, their widths, and how to skip a field without decoding it.
 
-RabbitMQ's letters, which are not all those of the specification: `l` and `L` are both signed, `s` is a short integer
+The letters are RabbitMQ's, which differ from the specification: `l` and `L` are both signed, `s` is a short integer
 and not a short string, `x` is a byte array.
 
-Invariant: what `skip_table` accepts, `field_tables.decode_table` decodes, and the other way round. Nesting is bounded,
-so that a frame full of opening brackets costs no stack. A number that is not finite is refused, as RabbitMQ does.
+Invariants: `skip_table` accepts exactly the tables that `field_tables.decode_table` decodes. Nesting is bounded, so a
+frame full of opening brackets cannot exhaust the stack. Infinities and NaNs are refused, as in RabbitMQ.
 
 Not here: the Python values (`wire.field_tables`).
 """
@@ -36,10 +36,10 @@ VOID: Final[i64] = 0x56  # V
 BYTE_ARRAY: Final[i64] = 0x78  # x
 
 DEPTH_MAX: Final[i64] = 128
-"""Tables and arrays within tables and arrays; the outermost table counts as the first."""
+"""How deep tables and arrays may nest; the outermost table is level 1."""
 
 SIZED: Final[i64] = -1
-"""The width of a value that begins with its own length."""
+"""The width of a value that starts with its length."""
 
 
 def malformed(reason: str) -> ConnectionFault:
@@ -47,7 +47,7 @@ def malformed(reason: str) -> ConnectionFault:
 
 
 def field_width(kind: i64) -> i64:
-    """How many octets follow the type octet, or `SIZED`; unknown types are a fault."""
+    """How many octets follow the type octet, or `SIZED`; a fault for an unknown type."""
     if kind in (LONG_STRING, TABLE, ARRAY, BYTE_ARRAY):
         return SIZED
     if kind in (SIGNED_32, UNSIGNED_32, FLOAT):
@@ -66,7 +66,7 @@ def field_width(kind: i64) -> i64:
 
 
 def value_start(data: bytes, at: i64, end: i64) -> i64:
-    """Where the value of the sized field with its length at `at` starts; it ends within `end`."""
+    """The offset of the value whose length is at `at`; a fault if the value ends after `end`."""
     if end - at < 4:
         raise malformed("a length is cut short")
     size: i64 = i64(read_i32_be(data, at))
@@ -76,7 +76,7 @@ def value_start(data: bytes, at: i64, end: i64) -> i64:
 
 
 def name_end(data: bytes, at: i64, end: i64) -> i64:
-    """Where the field name at `at` ends; its text starts at `at + 1`."""
+    """The end of the field name at `at`; its text starts at `at + 1`."""
     after: i64 = at + 1 + data[at]
     if after >= end:
         raise malformed("a field without a value")
@@ -94,7 +94,7 @@ def check_finite(data: bytes, at: i64, kind: i64) -> None:
 
 
 def skip_value(data: bytes, at: i64, end: i64, depth: i64) -> i64:
-    """The offset after the field whose type octet is at `at`, having checked everything in it."""
+    """Check the field with its type octet at `at`, and return the offset after it."""
     kind: i64 = data[at]
     at += 1
     width: i64 = field_width(kind)
@@ -114,7 +114,7 @@ def skip_value(data: bytes, at: i64, end: i64, depth: i64) -> i64:
 
 
 def skip_table(data: bytes, at: i64, end: i64, depth: i64) -> None:
-    """Check the content of a table, which ends at `end`."""
+    """Check the content of a table that ends at `end`."""
     if depth > DEPTH_MAX:
         raise malformed(f"nested deeper than {DEPTH_MAX}")
     while at < end:

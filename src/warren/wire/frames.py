@@ -1,13 +1,13 @@
-"""Bytes to frames, and the few frames that are written by hand because they are written millions of times.
+"""Bytes to frames, and writers for the frames that are too frequent for `wire.methods`.
 
-`FrameReader` is fed one socket read at a time and steps from frame to frame without copying: after `next()` its
-attributes say where the payload lies in `data`. `take_content()` swallows the header and body frame that follow a
-publish in one step, so that a message stays one slice.
+`FrameReader` takes one socket read at a time and steps from frame to frame without copying: after `next()` its
+attributes say where in `data` the payload is. `take_content()` consumes the header frame and the body frame after a
+publish in one step, so a message stays one slice.
 
-Invariants: a frame longer than `payload_max` is refused before its bytes are awaited; at most one incomplete frame is
-buffered; the bytes of an incomplete frame are joined once, when it is complete, however small the reads.
+Invariants: a frame longer than `payload_max` is refused before its payload arrives; at most one incomplete frame is
+buffered; the pieces of an incomplete frame are joined once, when the frame is complete, however small the reads.
 
-Not here: what the payloads mean (`wire.methods`, `wire.properties`), and which frame may follow which
+Not here: the meaning of the payloads (`wire.methods`, `wire.properties`), which frame may follow which
 (`broker.sessions.connection`).
 """
 
@@ -36,14 +36,14 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 
 @final
 class FrameReader:
-    """Steps through the frames of one connection's input."""
+    """Iterates over the frames of one connection's input."""
 
     def __init__(self, frame_max: i64) -> None:
         self.data: bytes = b""
         self.position: i64 = 0
         # RabbitMQ lets the payload alone be as long as frame_max
         self.payload_max: i64 = frame_max
-        # the frame `next()` stopped at
+        # the frame at which `next()` stopped
         self.frame_type: i64 = 0
         self.channel: i64 = 0
         self.frame_start: i64 = 0
@@ -54,14 +54,14 @@ class FrameReader:
         self.header_start: i64 = 0
         self.header_end: i64 = 0
         self.body_bytes: i64 = 0
-        # a fault was found in the framing itself: where the next frame starts is no longer known
+        # the framing itself is damaged: the start of the next frame is unknown
         self.broken: bool = False
         self._wanted: i64 = 0
         self._pending: list[bytes] = []
         self._pending_bytes: i64 = 0
 
     def feed(self, data: bytes) -> None:
-        """Add one read; what was left incomplete is joined with it once enough has come."""
+        """Add one read. An incomplete frame is joined with it once enough bytes are there."""
         if self._pending_bytes == 0:
             self.data = data if self.position == len(self.data) else self.data[self.position :] + data
             self.position = 0
@@ -76,14 +76,14 @@ class FrameReader:
         self._pending_bytes = 0
 
     def next(self) -> bool:
-        """Step to the next complete frame; False when more bytes are needed."""
+        """Step to the next complete frame; False if more bytes are needed."""
         data = self.data
         position: i64 = self.position
         have: i64 = len(data) - position
         if have < FRAME_OVERHEAD:
             self._check_size(data[position:])
             return self._await(have, FRAME_OVERHEAD)
-        # one read has it all: type, channel, size and an octet more
+        # one 64-bit read has type, channel and size, and one octet more
         word: i64 = read_i64_be(data, position)
         size: i64 = (word >> 8) & 0xFFFFFFFF
         if size > self.payload_max:
@@ -105,20 +105,19 @@ class FrameReader:
         return True
 
     def take_content(self) -> bool:
-        """Swallow header and body if both follow whole, on the same channel, in at most one body frame; else stay."""
+        """Consume header and body if both are complete, on this channel, in at most one body frame; else do nothing."""
         data = self.data
         at: i64 = self.position
         have: i64 = len(data)
         if have - at < 22:
             return False
-        # what type and channel must read, as the upper octets of a frame's first eight
         channel: i64 = self.channel
         word: i64 = read_i64_be(data, at)
         header_size: i64 = (word >> 8) & 0xFFFFFFFF
         header_end: i64 = at + 7 + header_size
         if word >> 40 != HEADER << 16 | channel or header_size < 14 or header_size > self.payload_max:
             return False
-        # class basic, weight 0; whatever else stands there is for the longer road to judge
+        # class basic, weight 0; the general path handles, or refuses, any other header
         if header_end >= have or data[header_end] != FRAME_END or read_i64_be(data, at + 7) >> 32 != 60 << 16:
             return False
         body_bytes: i64 = read_i64_be(data, at + 11)
@@ -142,7 +141,7 @@ class FrameReader:
         return True
 
     def method_end(self, start: i64) -> i64:
-        """Where the next frame begins, if a whole method of the channel at hand stands at `start`; else 0."""
+        """The end of the complete method frame of the current channel at `start`; 0 if there is none."""
         data = self.data
         have: i64 = len(data)
         if have - start < FRAME_OVERHEAD:
@@ -156,11 +155,11 @@ class FrameReader:
         return end + 1 if data[end] == FRAME_END else 0
 
     def step_back(self) -> None:
-        """Let `next()` stop at the same frame again."""
+        """Make `next()` return the same frame again."""
         self.position = self.frame_start
 
     def frame(self) -> bytes:
-        """The whole frame `next()` stopped at, type to end octet."""
+        """The whole frame at which `next()` stopped, from type to end octet."""
         return self.data[self.frame_start : self.position]
 
     def payload(self) -> bytes:
@@ -170,7 +169,7 @@ class FrameReader:
         return self._pending_bytes
 
     def _check_size(self, head: bytes) -> None:
-        """Refuse a frame that is too large before an octet of its payload has come."""
+        """Refuse a frame that is too large before its payload arrives."""
         size = int.from_bytes(head[3:7], "big")
         if len(head) == 7 and size > self.payload_max:
             self.broken = True
@@ -198,7 +197,7 @@ def unknown_frame(frame_type: i64, payload: bytes) -> ConnectionFault:
 
 
 def described(frame_type: i64, payload: bytes) -> str:
-    """A frame in an error text: its type and the first octets of its payload, as RabbitMQ prints them."""
+    """A frame in an error text: its type and the first octets of its payload, in RabbitMQ's format."""
     which = "all octets" if len(payload) <= 16 else "first 16 octets"
     head = payload[:16]
     printable = len(head) > 0 and all(32 <= octet < 127 for octet in head)
@@ -207,7 +206,7 @@ def described(frame_type: i64, payload: bytes) -> str:
 
 
 def write_ack(out: BytesWriter, channel: i64, method: i64, tag: i64, bits: i64) -> None:
-    """A whole basic.ack (80) or basic.nack (120) frame: the broker's confirms, the client's acks."""
+    """Write a basic.ack (80) or basic.nack (120) frame: the broker's confirms, the client's acks."""
     out.append(1)
     write_channel(out, channel)
     write_i32_be(out, 13)
@@ -218,7 +217,7 @@ def write_ack(out: BytesWriter, channel: i64, method: i64, tag: i64, bits: i64) 
 
 
 def write_content(out: BytesWriter, content: bytes, content_channel: i64, channel: i64) -> None:
-    """Copy header and body frames, put `channel` in each."""
+    """Write header and body frames with `channel` in each."""
     start: i64 = len(out)
     out.write(content)
     if content_channel == channel:
@@ -232,7 +231,7 @@ def write_content(out: BytesWriter, content: bytes, content_channel: i64, channe
 
 
 def reframe(content: bytes, channel: i64, frame_max: i64) -> bytes:
-    """The same content cut into body frames of at most `frame_max`, for a peer that negotiated less."""
+    """The same content with body frames of at most `frame_max`, for a peer with a smaller frame_max."""
     header_size = int.from_bytes(content[3:7], "big")
     parts: list[bytes] = []
     at = header_size + 8
@@ -252,7 +251,7 @@ def content_frames(header_payload: bytes, body: bytes, channel: i64, frame_max: 
         if body:
             write_frame(out, BODY, channel, body)
         return out.getvalue()
-    # much of it is copied once
+    # a large body is copied once, by the join
     parts: list[bytes | memoryview] = [out.getvalue()]
     whole = memoryview(body)
     at: i64 = 0
@@ -278,5 +277,5 @@ def write_frame(out: BytesWriter, frame_type: i64, channel: i64, payload: bytes)
 
 
 def write_channel(out: BytesWriter, channel: i64) -> None:
-    """A channel number is unsigned, the integer it is written as is not."""
+    """Write a channel number: it is unsigned, `write_i16_be` takes a signed integer."""
     write_i16_be(out, i16(channel - 0x10000 if channel > 0x7FFF else channel))

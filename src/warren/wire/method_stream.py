@@ -1,6 +1,6 @@
-"""Bytes from a peer, put together into methods with their content: a client's ear.
+"""Bytes from a peer as methods with their content: the receiving side of a client.
 
-Not here: what a client then does, what may be said when.
+Not here: connection and channel state (`client.machine`).
 """
 
 from typing import Final, final
@@ -13,7 +13,7 @@ FRAME_BYTES_MAX: Final = 131_072
 
 @final
 class ReceivedMethod:
-    """One whole method, and the content that came with it: the payload of its header frame, and its body."""
+    """One complete method, and its content if it carries one: the payload of the header frame, and the body."""
 
     def __init__(self, channel: int, method: Method) -> None:
         self.channel: int = channel
@@ -24,15 +24,15 @@ class ReceivedMethod:
 
 @final
 class MethodStream:
-    """One connection's bytes in one direction, in whatever pieces they come."""
+    """One connection's bytes in one direction, cut anywhere."""
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._reader: FrameReader = FrameReader(frame_bytes_max)
-        # by channel: a method whose content is not complete
+        # by channel: a method with incomplete content
         self._partial: dict[int, IncompleteMethod] = {}
 
     def feed(self, data: bytes) -> list[ReceivedMethod]:
-        """Everything that is complete with these bytes, in order; heartbeats say nothing."""
+        """The methods that these bytes complete, in order; heartbeats are skipped."""
         reader = self._reader
         reader.feed(data)
         complete: list[ReceivedMethod] = []
@@ -64,7 +64,7 @@ class MethodStream:
 
 @final
 class IncompleteMethod:
-    """A method whose content is still coming."""
+    """A method with incomplete content."""
 
     def __init__(self, heard: ReceivedMethod) -> None:
         self.heard: ReceivedMethod = heard

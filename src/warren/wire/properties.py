@@ -1,17 +1,12 @@
-"""The properties of a message as Python values, to and from the payload of its content header frame.
+"""The properties of a message as Python values, and edits of single headers in an encoded content header.
 
-The broker decodes them only where a person or a plugin wants to see them; the road of a message goes by `PropertyScan`.
+The broker decodes properties only for display and for plugins; the path of a message uses `PropertyScan`.
+Dead-lettering, BCC and delivery counts change one or two headers of a client's message. A decoded table loses integer
+widths and float types, so `edit_headers` copies the table field by field and never decodes it.
 
-Invariants: a property that is `None` is absent from the wire; strings keep bytes that are not UTF-8.
+Invariants: a property that is `None` is absent on the wire; strings keep bytes that are not UTF-8.
 
-Not here: the scan (`wire.property_scan`), changing headers in place (`wire.properties`); both are offered here too.
-
-Looking up one header of a message, and rewriting some while all others stay as they are, byte for byte.
-
-Dead-lettering, BCC and delivery counts change a header or two of a message whose other headers a client wrote, with
-integer widths and floats that a decoded table does not keep. So the table is copied field by field, never decoded.
-
-Not here: deciding which headers to change (`queue`, `routing`).
+Not here: the scan (`wire.property_scan`), deciding which headers to change (`broker.queues`, `broker.routing`).
 """
 
 from typing import Final, final
@@ -45,7 +40,7 @@ from warren.wire.values import ArgumentReader
 
 
 def find_header(data: bytes, start: i64, end: i64, key: bytes) -> i64:
-    """Where the type octet of the first header named `key` is in the table content `data[start:end]`; -1 without it."""
+    """The offset of the type octet of the first header `key` in the table content `data[start:end]`; -1 if absent."""
     key_bytes: i64 = len(key)
     at: i64 = start
     while at < end:
@@ -57,9 +52,9 @@ def find_header(data: bytes, start: i64, end: i64, key: bytes) -> i64:
 
 
 def edit_headers(payload: bytes, remove: list[str], add: Table, drop_expiration: bool = False) -> bytes:
-    """A copy of a content header frame's payload without the headers `remove`, with those in `add` behind the others.
+    """A copy of a content header payload without the headers `remove`, with the headers `add` after the others.
 
-    The headers property appears if something is added and stays, even empty, if it was there.
+    The headers property is created if a header is added; an existing one stays, even if it becomes empty.
     """
     scan = PropertyScan()
     scan.scan(payload, 0, len(payload))
@@ -87,7 +82,7 @@ def edit_headers(payload: bytes, remove: list[str], add: Table, drop_expiration:
 
 
 def _headers_place(payload: bytes, flags: i64) -> i64:
-    """Where the headers property would stand in a payload that has none."""
+    """Where the headers property belongs in a payload that has none."""
     at: i64 = FIXED_BYTES
     if flags & CONTENT_TYPE:
         at = string_end(payload, at, len(payload))
@@ -97,7 +92,7 @@ def _headers_place(payload: bytes, flags: i64) -> i64:
 
 
 def _edited_fields(data: bytes, start: i64, end: i64, remove: list[str], add: Table) -> bytes:
-    """The content of a table without `remove` and what `add` replaces, with `add` at its end."""
+    """The content of a table without the fields of `remove` and `add`, then the fields of `add`."""
     dropped = {name.encode("utf-8", "surrogateescape") for name in remove}
     dropped.update([name.encode("utf-8", "surrogateescape") for name in add])
     out = BytesWriter()
@@ -185,11 +180,11 @@ class Properties:
 
 
 def decode_properties(payload: bytes, start: i64, end: i64) -> Properties:
-    """The properties in a content header frame's payload, `payload[start:end]`."""
+    """The properties in the content header payload `payload[start:end]`."""
     scan = PropertyScan()
     scan.scan(payload, start, end)
     flags: i64 = scan.flags
-    # everything is there and fits: the scan has checked it
+    # the scan has checked that all values are there
     source = ArgumentReader(payload, start + FIXED_BYTES, end)
     properties = Properties()
     if flags & CONTENT_TYPE:
@@ -224,7 +219,7 @@ def decode_properties(payload: bytes, start: i64, end: i64) -> Properties:
 
 
 def encode_header_payload(properties: Properties, body_bytes: int) -> bytes:
-    """The payload of the content header frame of a message with these properties."""
+    """The payload of a content header frame."""
     out = BytesWriter()
     write_short(out, BASIC_CLASS)
     write_short(out, 0)
@@ -234,7 +229,7 @@ def encode_header_payload(properties: Properties, body_bytes: int) -> bytes:
 
 
 def encode_properties(properties: Properties) -> bytes:
-    """Flags and properties, as they end the payload of a content header frame."""
+    """Flags and properties: the end of a content header payload."""
     out = BytesWriter()
     _write_properties(out, properties)
     return out.getvalue()

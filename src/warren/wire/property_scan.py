@@ -1,12 +1,13 @@
-"""One pass over a content header that finds what the broker itself acts on, and checks all the rest.
+"""One pass over a content header: it finds the properties that the broker itself uses, and checks all others.
 
-Invariants: a scan allocates nothing. It accepts exactly the headers that `properties.decode_properties` can decode, so
-that a message that was accepted can be read by whoever receives it, field by field. Offsets are into `data`.
+Invariants: a scan allocates nothing. It accepts exactly the headers that `properties.decode_properties` decodes, so
+every consumer can decode an accepted message. Offsets are into `data`.
 
-The payload: class (2 octets), weight (2), body size (8), flags (2), then a value for each flag set, highest bit first.
-Bit 0 would announce more flags, which no AMQP 0-9-1 class has; bit 1 means nothing and is ignored, as RabbitMQ does.
+The payload is class (2 octets), weight (2), body size (8), flags (2), then a value for each flag set, highest bit
+first. Bit 0 announces a second flag word, which no AMQP 0-9-1 class has; bit 1 has no meaning and is ignored, as in
+RabbitMQ.
 
-Not here: the properties as Python values (`wire.properties`), changing them (`wire.properties`).
+Not here: the properties as Python values, and editing headers (`wire.properties`).
 """
 
 from typing import Final, final
@@ -35,10 +36,10 @@ CLUSTER_ID: Final[i64] = 0x0004
 MORE_FLAGS: Final[i64] = 0x0001
 
 FIXED_BYTES: Final[i64] = 14
-"""Class, weight, body size and flags: where the first property starts."""
+"""The length of class, weight, body size and flags: the offset of the first property."""
 
 BODY_BYTES_MAX: Final[i64] = 0x7FFFFFFFFFFFFFFF
-"""Body sizes that need the 64th bit are taken for this one; both are beyond any limit."""
+"""A body size that needs the 64th bit counts as this one; both are beyond any limit."""
 
 
 def malformed_properties() -> ConnectionFault:
@@ -46,7 +47,7 @@ def malformed_properties() -> ConnectionFault:
 
 
 def string_end(data: bytes, at: i64, end: i64) -> i64:
-    """Where the short string at `at` ends; its text starts at `at + 1`."""
+    """The end of the short string at `at`; its text starts at `at + 1`."""
     if at >= end:
         raise malformed_properties()
     after: i64 = at + 1 + data[at]
@@ -57,7 +58,7 @@ def string_end(data: bytes, at: i64, end: i64) -> i64:
 
 @final
 class PropertyScan:
-    """What a content header says; one object serves any number of headers."""
+    """The result of a scan; one object serves any number of headers."""
 
     def __init__(self) -> None:
         self.class_id: i64 = 0
@@ -75,13 +76,13 @@ class PropertyScan:
         self.headers_end: i64 = 0
 
     def scan(self, data: bytes, start: i64, end: i64) -> None:
-        """Read the payload of a content header frame, `data[start:end]`."""
+        """Scan the payload of a content header frame, `data[start:end]`."""
         self._forget()
         if end - start < FIXED_BYTES:
             raise _too_short(data, start, end)
         self.class_id = i64(read_i16_be(data, start)) & 0xFFFF
         if read_i16_be(data, start + 2) != 0:
-            # RabbitMQ reads a header with a weight as no header at all
+            # RabbitMQ does not recognise a header with a weight as a header
             raise ConnectionFault(
                 UNEXPECTED_FRAME, "expected content header for class 60, got non content header frame instead"
             )
@@ -115,7 +116,7 @@ class PropertyScan:
         self.headers_end = 0
 
     def _first_half(self, data: bytes, at: i64, end: i64, flags: i64) -> i64:
-        """From content-type to correlation-id; the offset after them."""
+        """Scan content-type to correlation-id, and return the offset after them."""
         if flags & MORE_FLAGS:
             raise malformed_properties()
         if flags & CONTENT_TYPE:
@@ -151,7 +152,7 @@ class PropertyScan:
         return at + size
 
     def _second_half(self, data: bytes, at: i64, end: i64, flags: i64) -> i64:
-        """From reply-to to cluster-id; the offset after them."""
+        """Scan reply-to to cluster-id, and return the offset after them."""
         if flags & REPLY_TO:
             self.reply_to_start = at + 1
             at = string_end(data, at, end)

@@ -1,7 +1,7 @@
-"""Integers and strings as AMQP writes them: big-endian unsigned numbers, short strings, long strings.
+"""Writers for AMQP integers and strings: big-endian unsigned integers, short strings, long strings.
 
-Writers refuse what does not fit with a `ValueError`: such a value is a mistake of the program, not of the peer.
-Strings are UTF-8 with escaped bytes (`surrogateescape`), so that whatever came in goes out unchanged.
+A value that does not fit raises a `ValueError`: it is a bug in the caller, not a fault of the peer. Strings are UTF-8
+with `surrogateescape`, so bytes that are not UTF-8 leave as they came.
 
 Not here: reading the arguments of a method (`wire.values`), values in field tables (`wire.field_tables`).
 """
@@ -13,12 +13,12 @@ from mypy_extensions import i16, i32, i64, u8
 
 SHORTSTR_BYTES_MAX: Final = 255
 REPLY_TEXT_BYTES_MAX: Final = 241
-"""What a reply text may say after `FRAME_ERROR - ` within a short string."""
+"""The bytes of a short string that remain after `FRAME_ERROR - `."""
 
 
 def lossless_text(octets: bytes) -> str:
-    """Text of any bytes, that turns into the same bytes again."""
-    # no strict attempt first: an exception for each hostile name would cost several decodings
+    """Any bytes as text that encodes to the same bytes."""
+    # without a strict attempt first: the exception for a hostile name would cost several decodings
     return octets.decode("utf-8", "surrogateescape")
 
 
@@ -61,7 +61,7 @@ def write_longstr(out: BytesWriter, data: bytes) -> None:
 
 
 def patch_size(out: BytesWriter, size_at: i64) -> None:
-    """Fill the four octets at `size_at` with the number of those that follow them."""
+    """Write the number of octets after `size_at + 4` into the four octets at `size_at`."""
     size: i64 = len(out) - size_at - 4
     out[size_at] = u8((size >> 24) & 0xFF)
     out[size_at + 1] = u8((size >> 16) & 0xFF)
@@ -70,7 +70,7 @@ def patch_size(out: BytesWriter, size_at: i64) -> None:
 
 
 def octets_text(before: str, data: bytes, start: i64, end: i64) -> str:
-    """A reply text that quotes octets as RabbitMQ prints them, `<<1,2,3>>`, cut to what a reply can carry."""
+    """A reply text that quotes octets in RabbitMQ's format, `<<1,2,3>>`, cut to the length of a reply text."""
     shown_end: i64 = min(end, start + REPLY_TEXT_BYTES_MAX)
     octets = ",".join([str(octet) for octet in data[start:shown_end]])
     text = f"{before}<<{octets}>>"

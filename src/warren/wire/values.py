@@ -1,12 +1,12 @@
-"""The arguments of a method, read one by one; and the door to everything else that is a value on the wire.
+"""A reader for the arguments of a method.
 
-Invariant: a read beyond the end is a `ConnectionFault` that quotes the arguments, worded as RabbitMQ words it; nothing
-else is ever raised but by the field tables within.
+Invariant: a read past the end raises a `ConnectionFault` that quotes the arguments in RabbitMQ's words; only a field
+table raises any other fault.
 
-Text is UTF-8. RabbitMQ checks that, except in methods that carry content, and only once all arguments were there. So
-`text` notes that it saw something else and the decoder of methods complains at the end; `shortstr` takes any bytes.
+Text is UTF-8. RabbitMQ checks that only after it has read all arguments, and not in methods that carry content. So
+`text` records malformed UTF-8, and `decode_method` raises the fault at the end; `shortstr` takes any bytes.
 
-Not here: the methods (`wire.methods`), tables (`wire.field_tables`), writing numbers and strings (`wire.scalars`).
+Not here: the methods (`wire.methods`), tables (`wire.field_tables`), writing integers and strings (`wire.scalars`).
 """
 
 from typing import final
@@ -24,7 +24,7 @@ from warren.wire.scalars import (
 
 @final
 class ArgumentReader:
-    """Reads `data[start:end]` from its start to its end."""
+    """Reads `data[start:end]` from start to end."""
 
     def __init__(self, data: bytes, start: i64, end: i64) -> None:
         self._data: bytes = data
@@ -38,7 +38,7 @@ class ArgumentReader:
         return self._data[at]
 
     def bits(self) -> i64:
-        """An octet of flags, the first argument in the lowest bit."""
+        """An octet of flags, the first flag in the lowest bit."""
         at: i64 = self._take(1)
         return self._data[at]
 
@@ -49,16 +49,16 @@ class ArgumentReader:
         return i64(read_i32_be(self._data, self._take(4))) & 0xFFFFFFFF
 
     def longlong(self) -> i64:
-        """64 bits as a signed number."""
+        """64 bits as a signed integer."""
         return read_i64_be(self._data, self._take(8))
 
     def shortstr(self) -> str:
-        """Any bytes, losslessly: those that are not UTF-8 are escaped."""
+        """A short string of any bytes: those that are not UTF-8 are escaped."""
         at: i64 = self._take(self.octet())
         return lossless_text(self._data[at : self._at])
 
     def text(self) -> str:
-        """A short string that ought to be UTF-8; `malformed_text` tells if it was not."""
+        """A short string that must be UTF-8; if it is not, `malformed_text` is set."""
         at: i64 = self._take(self.octet())
         octets = self._data[at : self._at]
         try:
@@ -79,11 +79,11 @@ class ArgumentReader:
         return self._at == self._end
 
     def fault(self) -> ConnectionFault:
-        """What the peer is told when these arguments make no sense."""
+        """The fault for arguments that cannot be decoded."""
         return ConnectionFault(FRAME_ERROR, octets_text("cannot decode ", self._data, self._start, self._end))
 
     def _take(self, size: i64) -> i64:
-        """Step over `size` octets; where they start."""
+        """Consume `size` octets and return their offset."""
         at: i64 = self._at
         if size > self._end - at:
             raise self.fault()
