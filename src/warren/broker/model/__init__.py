@@ -1,5 +1,8 @@
-"""The nouns that every package of the broker shares, and the ports between packages: messages, events, effects, the
-turn, and abstract queues, consumers, logs and replicas.
+"""The nouns that every package of the broker shares, and the ports between packages.
 
-Not here: any implementation of a port (`queues`, `streams`, `journal`, `links`, `replication`).
+Nouns: messages, queue entries, events, effects, the turn, replica sets, settings. Ports: abstract queues, consumers,
+logs, archives and replicas.
+
+Not here: implementations of the ports (`broker.queues`, `broker.streams`, `broker.journal`, `broker.links`,
+`broker.replication`).
 """

@@ -1,6 +1,6 @@
-"""The seam between a stream and its own files.
+"""The port between a stream and its archive files.
 
-Not here: the journal, which has what is in no file of a stream yet (`broker.model.ports.QueueLog`).
+Not here: the journal, which has the messages that are in no archive file yet (`broker.model.ports.QueueLog`).
 """
 
 from abc import abstractmethod
@@ -10,49 +10,49 @@ from mypy_extensions import i64, mypyc_attr, trait
 
 @trait
 class ArchiveReadWaiter:
-    """Whoever reads from an archive."""
+    """Waits for a read from an archive."""
 
     @abstractmethod
     def archive_read(self, data: bytes, error: str) -> None:
-        """What was asked for; or nothing, and why."""
+        """The requested bytes; or none, and the error."""
 
 
 @trait
 class ArchiveWriteWaiter:
-    """Whoever writes to an archive."""
+    """Waits for a write to an archive."""
 
     @abstractmethod
     def archive_written(self) -> None:
-        """What was written is on disk."""
+        """The write is flushed."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Archive:
-    """One stream's files: *segments*, which are numbered and only ever grow or go."""
+    """One stream's files: numbered *segments*, which are appended to or deleted, and never rewritten."""
 
     @abstractmethod
     def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter) -> None:
-        """Put this into a segment, which ends with it; at 0 a new one begins."""
+        """Write to a segment, and truncate it after the data; at offset 0 a new segment begins."""
 
     @abstractmethod
     def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
-        """Answered in this turn or later; a segment that was dropped meanwhile is still read."""
+        """Read a piece; the waiter is called in this turn or later, even if the segment is dropped meanwhile."""
 
     @abstractmethod
     def withdraw(self, asker: ArchiveReadWaiter) -> None:
-        """What it asked for is wanted no more."""
+        """Cancel the reads of this waiter."""
 
     @abstractmethod
     def drop(self, segments: list[int]) -> None: ...
 
     @abstractmethod
     def close(self) -> None:
-        """The stream is gone, with all it had."""
+        """The stream was deleted: remove all its files."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ArchiveFiles:
-    """The files of all streams as they are found at a start, before anything is written."""
+    """The files of all streams at the start of a node, before anything is written."""
 
     @abstractmethod
     def streams(self) -> list[int]:
@@ -60,15 +60,15 @@ class ArchiveFiles:
 
     @abstractmethod
     def segments(self, stream_id: int) -> list[int]:
-        """Which segments of a stream there are, in order."""
+        """The segments of a stream, in order."""
 
     @abstractmethod
     def size(self, stream_id: int, segment: int) -> int: ...
 
     @abstractmethod
     def read(self, stream_id: int, segment: int, at: int, length: int) -> bytes:
-        """A piece of one; shorter if the segment ends before."""
+        """A piece of a segment; shorter if the segment ends before."""
 
     @abstractmethod
     def secure(self, stream_id: int, segment: int) -> None:
-        """Flush what is there of a segment: a process that was killed may have written it, and no more than that."""
+        """Flush a segment: a process that was killed may have written it without a flush."""

@@ -1,34 +1,28 @@
-"""Which messages a queue was given lately, by their identities, so that none is kept twice.
+"""Deduplication: the publishing identity of a message, and the window of identities that a queue has seen.
 
-A queue remembers of each publisher the last ids, as many as its `dedup-window` says: those before them are forgotten,
-the oldest first. It has at most `IDS_MAX` ids in all: beyond that the oldest one goes of the publisher that has been
-silent for longest, so publishers that take turns have the room in equal parts. It knows at most `PUBLISHERS_MAX`
-publishers: beyond that the one goes that has been silent for longest.
+Two headers, `x-warren-publisher` and `x-warren-publishing-id`, are the *identity* of a message. A publisher that does
+not know the outcome of a publish sends the message again with the same identity. Names and ids are texts; a number
+counts as its decimal digits. A long name or id is replaced by its digest, so identities are small.
 
-An id is *lasting* if its message is still there after a restart of the node. Only those are written down.
+The broker looks for an identity once, when a channel publishes the message, and stores the result as
+`Message.identified`, which is kept on disk and sent to other nodes. Messages that the broker makes from it, such as
+dead letters, have the same headers but no identity, so they are never dropped as duplicates.
 
-As bytes it is a row of rows, from the publisher that was idle for longest to the last one: ::
+A queue remembers the last ids of each publisher, as many as its `dedup-window`, and evicts the oldest first. It
+remembers at most `IDS_MAX` ids: beyond that it evicts the oldest id of the publisher that was idle longest, so active
+publishers share the space equally. It remembers at most `PUBLISHERS_MAX` publishers: beyond that it evicts the one that
+was idle longest.
 
-    u8 lasting, u8 how long the name is, the name, u32 how many ids, each: u8 how long, the id
+An id is *lasting* if its message survives a restart of the node. Only lasting ids are written to disk.
 
-Invariants: `count` is how many ids there are; no publisher has more than `limit`, and none has none.
+The binary form is a sequence of rows, from the publisher that was idle longest to the last active one: ::
 
-Not here: what an identity is (`broker.model.deduplication`), who asks (`broker.queues.queue`, `broker.streams.stream`),
-where it is written down (`broker.journal.queue_state`).
+    u8 lasting, u8 length of the name, the name, u32 number of ids, for each id: u8 length, the id
 
-Who published a message, and as which one: what a message says of itself so that it is kept once.
+Invariants: `count` is the number of ids; each publisher has at least one id and at most `limit`.
 
-Two headers say it, `x-warren-publisher` and `x-warren-publishing-id`. Together they are the message's *identity*: a
-publisher that does not know what became of a message publishes it again with the same one. Names and ids are texts;
-a number stands for its decimal digits.
-
-Whether a message has an identity is found out once, when a channel publishes it, and kept as `Message.identified`: it
-goes with the message to disk and to other nodes. What the broker itself makes of a message, a dead letter say, has
-the same headers and no identity, so that it is never taken for a repetition.
-
-Invariant: an identity is compact. A long id is known by its digest, and so is a long name.
-
-Not here: which identities a queue has seen (`broker.model.deduplication`).
+Not here: the queues that ask (`broker.queues.queue`, `broker.streams.stream`), storing the window
+(`broker.journal.queue_state`).
 """
 
 from collections import deque
@@ -59,18 +53,18 @@ PUBLISHING_ID: Final = b"x-warren-publishing-id"
 
 ID_BYTES_MAX: Final = 16
 NAME_BYTES_MAX: Final = 64
-"""What is longer is known by a digest of 16 bytes."""
+"""A longer id or name is replaced by a digest of 16 bytes."""
 
 FRAME_HEAD_BYTES: Final[i64] = 7
 
 PublishingIdentity = tuple[bytes, bytes]
-"""A publisher, and one of its ids; both empty if there is none."""
+"""A publisher and one of its ids; both empty for a message without an identity."""
 
 NO_IDENTITY: Final[PublishingIdentity] = (b"", b"")
 
 
 def is_text_or_number(kind: i64) -> bool:
-    """Whether a field of this type can name something."""
+    """Whether a field of this type can be a name or an id."""
     return (
         kind == LONG_STRING
         or kind in (SIGNED_8, UNSIGNED_8, SIGNED_16, UNSIGNED_16)
@@ -79,7 +73,7 @@ def is_text_or_number(kind: i64) -> bool:
 
 
 def identity_in(data: bytes, start: i64, end: i64) -> PublishingIdentity:
-    """What the headers in the table content `data[start:end]`, which was found to be sound, say together."""
+    """The identity in the headers `data[start:end]`, a table content that was checked."""
     publisher_at: i64 = find_header(data, start, end, PUBLISHER)
     if publisher_at < 0:
         return NO_IDENTITY
@@ -93,11 +87,11 @@ def identity_in(data: bytes, start: i64, end: i64) -> PublishingIdentity:
 
 
 def identity_at(data: bytes, at: i64) -> PublishingIdentity:
-    """That of the content that begins at this byte, which whoever sent it says is identified."""
+    """The identity of the content at this offset, which is marked as identified."""
     try:
         return _identity_at(data, at)
     except (ConnectionFault, IndexError):
-        # another node vouched for it, and should not have
+        # the mark came from another node, and is wrong
         return NO_IDENTITY
 
 
@@ -120,7 +114,7 @@ def _identity_at(data: bytes, at: i64) -> PublishingIdentity:
 
 
 def _text_at(data: bytes, at: i64) -> bytes:
-    """The text of the field whose type octet is at `at`; empty for one that can name nothing."""
+    """The text of the field with its type octet at `at`; empty if it is neither text nor number."""
     kind: i64 = data[at]
     at += 1
     if kind == LONG_STRING:
@@ -150,12 +144,12 @@ def _compact(text: bytes, longest: int) -> bytes:
 
 
 WINDOW_LIMIT: Final[i64] = 100_000
-"""How many ids of a publisher a queue remembers that was not told otherwise."""
+"""The default number of ids that a queue remembers of each publisher."""
 
 PUBLISHERS_MAX: Final = 10_000
 IDS_MAX: Final[i64] = 1_000_000
 ROW_IDS: Final[i64] = 2_048
-"""No row has more: what is sent or written in parts is cut between rows."""
+"""The most ids of a row. The binary form can be split between rows."""
 
 
 WINDOW_ARGUMENT: Final = "x-warren-dedup-window"
@@ -163,19 +157,19 @@ WINDOW_KEY: Final = "dedup-window"
 
 
 def window_limit(arguments: Table, policy: Table) -> int:
-    """How many ids of a publisher a queue is to remember: the lower number, where it and a policy say one."""
+    """How many ids a queue remembers of each publisher: the lower of its argument and its policy."""
     said = [one for one in (arguments.get(WINDOW_ARGUMENT), policy.get(WINDOW_KEY)) if isinstance(one, int)]
     return min(*said, int(IDS_MAX)) if said else int(WINDOW_LIMIT)
 
 
 @final
 class PublisherWindow:
-    """The ids of one publisher: which, and in which order they came."""
+    """The ids of one publisher, in the order of arrival."""
 
     def __init__(self) -> None:
         self.ids: set[bytes] = set()
         self.order: deque[bytes] = deque()
-        # those that do not last
+        # the ids that are not lasting
         self.passing: set[bytes] = set()
 
     def forget_oldest(self) -> None:
@@ -186,20 +180,20 @@ class PublisherWindow:
 
 @final
 class DeduplicationWindow:
-    """What one queue has seen."""
+    """The identities that one queue remembers."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        # how many messages were not kept because they had been
+        # messages that were dropped as duplicates
         self.repeated: i64 = 0
-        # more than any queue may ask for, until a queue says how many it wants
+        # the maximum, until the queue sets its own limit
         self._limit: i64 = IDS_MAX
-        # the last one that published is at the end
+        # in the order of last activity: the last active publisher is at the end
         self._publishers: dict[bytes, PublisherWindow] = {}
         self._last: bytes = b""
 
     def is_open(self) -> bool:
-        """Whether anything is remembered at all."""
+        """Whether deduplication is on."""
         return self._limit > 0
 
     def has(self, identity: PublishingIdentity) -> bool:
@@ -207,14 +201,14 @@ class DeduplicationWindow:
         return publisher is not None and identity[1] in publisher.ids
 
     def repeats(self, content: bytes) -> bool:
-        """Whether a message with this content was kept before; if so, it is counted."""
+        """Whether a message with this content is a duplicate; if so, count it."""
         if self._limit == 0 or self.count == 0 or not self.has(identity_at(content, 0)):
             return False
         self.repeated += 1
         return True
 
     def note(self, content: bytes, lasting: bool) -> None:
-        """A message with this content, which is identified, is kept."""
+        """Remember the identity of a message with this content."""
         if self._limit > 0:
             self.add(identity_at(content, 0), lasting)
 
@@ -239,7 +233,7 @@ class DeduplicationWindow:
             self._forget_oldest_of_idlest()
 
     def _publisher(self, name: bytes) -> PublisherWindow:
-        """The one of that name, which is the last one that published."""
+        """The window of this publisher, moved to the end: it is the last active one."""
         publisher = self._publishers.get(name)
         if publisher is None:
             publisher = PublisherWindow()
@@ -267,14 +261,14 @@ class DeduplicationWindow:
         del self._publishers[name]
 
     def discard(self, identity: PublishingIdentity) -> None:
-        """A message that was kept lately does not count after all."""
+        """Forget the identity of a message that was not committed."""
         name, publishing_id = identity
         publisher = self._publishers.get(name)
         if publisher is None or publishing_id not in publisher.ids:
             return
         publisher.ids.discard(publishing_id)
         publisher.passing.discard(publishing_id)
-        # the last one as a rule
+        # usually the newest id
         if publisher.order[-1] == publishing_id:
             publisher.order.pop()
         else:
@@ -284,7 +278,7 @@ class DeduplicationWindow:
             del self._publishers[name]
 
     def bound(self, limit: i64) -> None:
-        """Remember so many ids of a publisher from here on; 0: none of anybody."""
+        """Set the number of ids for each publisher; 0 turns deduplication off."""
         self._limit = min(limit, IDS_MAX)
         for name in list(self._publishers):
             publisher = self._publishers[name]
@@ -299,10 +293,10 @@ class DeduplicationWindow:
         self._last = b""
         self.count = 0
 
-    # -- as bytes
+    # -- the binary form
 
     def rows(self, lasting_only: bool) -> list[bytes]:
-        """All of it; each row stands for itself."""
+        """The window as rows; each row can be loaded on its own."""
         rows: list[bytes] = []
         for name, publisher in self._publishers.items():
             ids = list(publisher.order)
@@ -315,15 +309,15 @@ class DeduplicationWindow:
         return rows
 
     def load(self, data: bytes, lasting_only: bool) -> None:
-        """Add what is in rows that were put one behind the other."""
+        """Add the identities of concatenated rows."""
         _Rows(data).each(self, lasting_only, True)
 
     def unload(self, data: bytes) -> None:
-        """Take it off."""
+        """Discard the identities of concatenated rows."""
         _Rows(data).each(self, False, False)
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if it contradicts itself."""
+        """Raise `InvariantBroken` if an invariant does not hold."""
         count = 0
         for publisher in self._publishers.values():
             count += len(publisher.ids)
@@ -357,7 +351,7 @@ def _write_rows(rows: list[bytes], name: bytes, ids: list[bytes], lasting: bool)
 
 @final
 class _Rows:
-    """Reads rows; a `StoreError` if they make no sense."""
+    """Reads rows; a `StoreError` if they are damaged."""
 
     def __init__(self, data: bytes) -> None:
         self._data: bytes = data

@@ -1,9 +1,9 @@
-"""What a node wants done: orders in the imperative, the only output of `Broker.handle`.
+"""Effects: the orders that a node gives to the shell, and the only output of `Broker.handle`.
 
-Effects are carried out in order; `AppendRecords`, `SealSegment`, `WriteCheckpoint` and `DropSegments` strictly one
-after another, also from turn to turn. They compare by value, so that a test can compare lists of them.
+The shell carries out effects in order. `AppendRecords`, `SealSegment`, `WriteCheckpoint` and `DropSegments` run
+strictly one after another, also across turns. Effects compare by value, so tests compare lists of them.
 
-Not here: the facts that caused them (`broker.model.events`).
+Not here: the events that cause them (`broker.model.events`).
 """
 
 from abc import abstractmethod
@@ -30,7 +30,7 @@ class Effect:
 
 @final
 class SendBytes(Effect):
-    """Write these bytes to the client's socket: a turn's worth, in one call."""
+    """Write all output of a turn to the client's socket, in one call."""
 
     def __init__(self, connection_id: int, data: bytes) -> None:
         self.connection_id = connection_id
@@ -42,7 +42,7 @@ class SendBytes(Effect):
 
 @final
 class CloseConnection(Effect):
-    """Close the socket once what was sent has gone out; no event of it is wanted any more but its loss."""
+    """Close the socket after the output is written. Of its events only `ConnectionDropped` may follow."""
 
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
@@ -53,7 +53,7 @@ class CloseConnection(Effect):
 
 @final
 class PauseReading(Effect):
-    """Stop reading the client's socket: TCP slows it down."""
+    """Stop reading the client's socket, so that TCP slows the client down."""
 
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
@@ -75,7 +75,7 @@ class ResumeReading(Effect):
 
 @final
 class SetTimer(Effect):
-    """Call `handle` at `at_ms` even if nothing happens; replaces the previous order. In the past means at once."""
+    """Call `handle` at `at_ms`, even without an event; in the past means at once. Replaces the last `SetTimer`."""
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
@@ -86,7 +86,7 @@ class SetTimer(Effect):
 
 @final
 class Note(Effect):
-    """Something worth a log line: `connection.opened`, with its facts. Never bodies, never passwords."""
+    """A log line: an event name such as `connection.opened`, and its fields. Never message bodies or passwords."""
 
     def __init__(self, level: str, name: str, fields: dict[str, object]) -> None:
         self.level = level
@@ -99,7 +99,7 @@ class Note(Effect):
 
 @final
 class StopNode(Effect):
-    """Every connection was told and closed; the process may end."""
+    """End the process: every connection was closed with connection.close."""
 
     def facts(self) -> tuple[object, ...]:
         return ()
@@ -107,9 +107,9 @@ class StopNode(Effect):
 
 @final
 class AppendRecords(Effect):
-    """Make metadata changes durable, then write a batch into a segment at an offset, then flush it if asked to.
+    """Flush metadata changes, then write a batch into a segment at an offset, then flush it if `flush`.
 
-    Answered by `FlushCompleted`. An offset of 0 begins a new segment.
+    Answered by `FlushCompleted`. An offset of 0 starts a new segment.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class AppendRecords(Effect):
 
 @final
 class SealSegment(Effect):
-    """A segment is complete: flush it, let it end where its last batch does, and keep its index beside it.
+    """Seal a complete segment: flush it, truncate it after its last batch, and write its index file.
 
-    Of a segment in which no batch was found, the size is 0, and it is left as it is.
+    A size of 0 means that no batch was found in the segment: it is not truncated.
     """
 
     def __init__(self, segment: int, index: bytes, size_bytes: int) -> None:
@@ -144,7 +144,7 @@ class SealSegment(Effect):
 
 @final
 class WriteCheckpoint(Effect):
-    """Replace the checkpoint, at once or not at all."""
+    """Replace the checkpoint atomically."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -155,7 +155,7 @@ class WriteCheckpoint(Effect):
 
 @final
 class DropSegments(Effect):
-    """Nothing in these segments is needed any more."""
+    """Delete these journal segments."""
 
     def __init__(self, segments: list[int]) -> None:
         self.segments = segments
@@ -179,7 +179,7 @@ class ReadIndex(Effect):
 
 @final
 class ReadJournal(Effect):
-    """Read pieces of a segment, each an offset and a length; answered by `JournalRead`."""
+    """Read extents of a segment, each an offset and a length; answered by `JournalRead`."""
 
     def __init__(self, ticket: int, segment: int, extents: list[tuple[int, int]]) -> None:
         self.ticket = ticket
@@ -192,7 +192,10 @@ class ReadJournal(Effect):
 
 @final
 class WriteArchive(Effect):
-    """Let a file of a stream, at 0 a new one, go on with this from here, and flush it; answered by `ArchiveWritten`."""
+    """Truncate a segment of a stream at `offset`, append the data and flush; answered by `ArchiveWritten`.
+
+    An offset of 0 starts a new segment.
+    """
 
     def __init__(self, ticket: int, stream_id: int, segment: int, offset: int, data: bytes) -> None:
         self.ticket = ticket
@@ -207,7 +210,7 @@ class WriteArchive(Effect):
 
 @final
 class ReadArchive(Effect):
-    """Read a piece of a file of a stream; answered by `ArchiveRead`."""
+    """Read a piece of a stream's segment; answered by `ArchiveRead`."""
 
     def __init__(self, ticket: int, stream_id: int, segment: int, offset: int, length: int) -> None:
         self.ticket = ticket
@@ -222,7 +225,7 @@ class ReadArchive(Effect):
 
 @final
 class DropArchive(Effect):
-    """These files of a stream are needed no more; without any, the stream is gone, and all of them with it."""
+    """Delete these segments of a stream; an empty list deletes all: the stream was deleted."""
 
     def __init__(self, stream_id: int, segments: list[int]) -> None:
         self.stream_id = stream_id
@@ -234,10 +237,10 @@ class DropArchive(Effect):
 
 @final
 class CompleteCommand(Effect):
-    """A command was carried out, and what it changed is as safe as it can be; or it was refused and changed nothing.
+    """Answer a command: it was carried out and its changes are durable, or it was refused and changed nothing.
 
-    `refusal` is the word for the kind of refusal (`errors.Refused`), empty if there is none; `reason` says why, and
-    `at` which of several commands is at fault.
+    `refusal` is the kind of `errors.Refused`, empty if the command was carried out; `reason` says why it was refused,
+    and `at` which command of a batch is at fault.
     """
 
     def __init__(self, ticket: int, result: object = None, refusal: str = "", reason: str = "", at: int = 0) -> None:
@@ -253,7 +256,7 @@ class CompleteCommand(Effect):
 
 @final
 class VerifyPassword(Effect):
-    """Find out whether a password is the one a slow hash was made of; answered by `PasswordVerified`."""
+    """Compare a password with a slow hash; answered by `PasswordVerified`."""
 
     def __init__(self, ticket: int, algorithm: str, password_hash: bytes, password: str) -> None:
         self.ticket = ticket
@@ -262,17 +265,17 @@ class VerifyPassword(Effect):
         self.password = password
 
     def facts(self) -> tuple[object, ...]:
-        # whoever prints an effect must not print a password
+        # without the password: effects are printed
         return (self.ticket, self.algorithm)
 
 
 @final
 class ProposeTransaction(Effect):
-    """Change the store that nodes share, all at once or not at all; answered by `TransactionDecided`.
+    """Commit a transaction to the cluster's metadata store; answered by `TransactionDecided`.
 
-    Only if each key of `compares` was last changed by the revision beside it (0: there is no such key), and nothing
-    under a prefix of `unchanged_under` was changed after the revision beside that. `changes` are values, None for
-    none; keys in `touched` keep their values, and count as changed.
+    The transaction is conditional: each key of `compares` must have its revision as its last one (0: the key must not
+    exist), and no key under a prefix of `unchanged_under` may have changed after the prefix's revision. `changes` are
+    new values, None to delete; keys in `touched` keep their values but get the new revision.
     """
 
     def __init__(
@@ -301,9 +304,9 @@ class ProposeTransaction(Effect):
 
 @final
 class SendToPeer(Effect):
-    """Write these bytes to the link to a node: a turn's worth, in one call. Without a link they are dropped.
+    """Write all output of a turn to the link to a node, in one call. Without a link it is dropped.
 
-    What is large, or goes to several nodes, is a piece of its own, which nobody has to copy.
+    Data that is large, or goes to several nodes, is a piece of its own, so that it need not be copied.
     """
 
     def __init__(self, node: str, *pieces: bytes) -> None:
@@ -320,7 +323,7 @@ class SendToPeer(Effect):
 
 @final
 class DropPeer(Effect):
-    """End the link to a node, which is told why; `PeerLost` follows. A member is dialled again."""
+    """Close the link to a node, with a reason; `PeerLost` follows. The link to a member is opened again."""
 
     def __init__(self, node: str, reason: str) -> None:
         self.node = node
@@ -332,9 +335,9 @@ class DropPeer(Effect):
 
 @final
 class SaveMembers(Effect):
-    """The cluster has these nodes: of each its name, its peer address and that of its part of the store, if it has one.
+    """Save the cluster's members for the next start, and keep links to them.
 
-    Links are kept to them, and they are remembered for the next start.
+    Each member has a name, a peer address, and the address of its metadata store member, if it has one.
     """
 
     def __init__(self, members: list[tuple[str, str, str]]) -> None:
@@ -346,7 +349,7 @@ class SaveMembers(Effect):
 
 @final
 class PauseService(Effect):
-    """This node is cut off from too many others: take no clients, and do not claim to be alive."""
+    """Close the listeners and fail the health checks: this node is cut off from too many others."""
 
     def facts(self) -> tuple[object, ...]:
         return ()
@@ -354,7 +357,7 @@ class PauseService(Effect):
 
 @final
 class ResumeService(Effect):
-    """This node is among enough others again: take clients, and be alive."""
+    """Open the listeners and pass the health checks again: this node reaches enough others."""
 
     def facts(self) -> tuple[object, ...]:
         return ()
@@ -362,7 +365,7 @@ class ResumeService(Effect):
 
 @final
 class RestartNode(Effect):
-    """Others took this run of the node for dead: end it, and start another one."""
+    """Restart the node: the other nodes have declared this incarnation dead."""
 
     def facts(self) -> tuple[object, ...]:
         return ()

@@ -1,7 +1,7 @@
-"""Whether something declared again is what was declared before, argument by argument.
+"""Checks that a redeclared queue or exchange has the same flags and arguments as the existing one.
 
-Values are compared, not their widths: 5000 in 16 bits is 5000 in 64. Not given at all and given as nothing differ in
-the wording only.
+Values are compared, not their types' widths: 5000 in 16 bits equals 5000 in 64. An absent argument and a void one
+differ only in the text of the fault.
 
 Not here: which arguments are compared (`broker.queues.arguments`, `broker.sessions.declares`).
 """
@@ -17,7 +17,7 @@ def compare_flag(name: str, received: bool, current: bool, where: str) -> None:
 
 
 def compare_argument(name: str, received: Table, current: Table, where: str) -> None:
-    """Raise the `ChannelFault` RabbitMQ would if the argument differs."""
+    """Raise RabbitMQ's `ChannelFault` if the argument differs."""
     if name not in received and name not in current:
         return
     if name not in received:
@@ -42,7 +42,7 @@ def _value_and_type(value: object) -> str:
 
 
 def _same(one: object, other: object) -> bool:
-    # a timestamp is a number to RabbitMQ, a byte array a string, and true is never 1
+    # to RabbitMQ a timestamp is a number, a byte array is a string, and true is not 1
     one, other = _bare(one), _bare(other)
     return isinstance(one, bool) == isinstance(other, bool) and type(one) is type(other) and one == other
 

@@ -1,15 +1,12 @@
-"""Field values in reply texts, as RabbitMQ names and prints them: a `longstr`, `<<"text">>`, `{2,314}`.
+"""AMQP field values and JSON values in reply texts, printed as Erlang terms, as RabbitMQ does.
 
-Widths do not survive decoding: an integer is called by the type that clients give one of its size, any float a double.
+AMQP values: `type_name`, `printed_value` and `term` print a `longstr`, `<<"text">>`, `{2,314}`. Decoding loses integer
+widths: an integer gets the name of the type that clients use for its size, and any float is a double.
+
+JSON values: `json_term` breaks lines at 80 columns. A string is a binary, an object is a map with sorted keys. A list
+of numbers that are all characters is printed as a string. A tuple, which JSON does not have, is an Erlang tuple.
 
 Not here: comparing values (`broker.model.equivalence`, `broker.routing.comparison`).
-
-JSON values in reply texts, as RabbitMQ prints them: Erlang terms, broken into lines of 80 columns.
-
-A string is a binary, an object a map in the order of its keys. A list of numbers that could all be characters is
-printed as the text it would spell. A tuple, which JSON has not, stands for an Erlang one.
-
-Not here: the values of AMQP tables, whose texts name their types (`broker.model.erlang_terms`).
 """
 
 from decimal import Decimal
@@ -19,7 +16,7 @@ from warren.wire.field_tables import Timestamp
 
 
 def type_name(value: object) -> str:
-    """RabbitMQ's word for the type of a field value."""
+    """RabbitMQ's name for the type of a field value."""
     if value is None:
         return "void"
     if isinstance(value, bool):
@@ -40,7 +37,7 @@ def type_name(value: object) -> str:
 
 
 def printed_value(value: object) -> str:
-    """A value within a sentence: text as it is, anything else as a term."""
+    """A value in a sentence: text as it is, other values as terms."""
     if isinstance(value, str):
         return value
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else term(value)
@@ -69,7 +66,7 @@ def term(value: object) -> str:
 
 
 def _binary(octets: bytes) -> str:
-    """Quoted if every octet would be a printable Latin-1 character, else as numbers."""
+    """Quoted if every octet is a printable Latin-1 character, else as numbers."""
     for octet in octets:
         if octet < 0x20 or 0x7E < octet < 0xA0:
             return "<<" + ",".join([str(octet) for octet in octets]) + ">>"
@@ -87,7 +84,7 @@ def _decimal(value: Decimal) -> str:
 
 
 def _float(value: float) -> str:
-    """The shortest text that reads back as the same number, always with a point: 1.0e30."""
+    """The shortest text that parses as the same number, always with a point: 1.0e30."""
     mantissa, mark, exponent = repr(value).partition("e")
     if mark and "." not in mantissa:
         mantissa += ".0"
@@ -99,7 +96,7 @@ ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r"
 
 
 def json_term(value: object, column: int = 0) -> str:
-    """A value that is printed from that column on: in one line if it fits, else an item a line."""
+    """A value printed from this column on: on one line if it fits, else one item on each line."""
     flat = _flat(value)
     if len(flat) < LINE_COLUMNS - column - 1:
         return flat
@@ -141,7 +138,7 @@ def _json_binary(text: str) -> str:
 
 
 def _is_text(items: list[object]) -> bool:
-    """Whether a list is, to Erlang, a string."""
+    """Whether a list is a string in Erlang."""
     codes = [item for item in items if isinstance(item, int) and not isinstance(item, bool) and _is_character(item)]
     return len(codes) == len(items) > 0
 
@@ -159,7 +156,7 @@ def _is_character(code: int) -> bool:
 
 
 def _filled(items: list[object], column: int) -> str:
-    """Items of a list, as many on a line as fit; tuples, lists and maps have lines of their own."""
+    """Items of a list, as many on a line as fit; each tuple, list and map has its own line."""
     lines: list[str] = []
     for item in items:
         shown = json_term(item, column)

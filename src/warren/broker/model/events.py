@@ -1,16 +1,13 @@
-"""What can happen to a node: facts in the past tense, the only input of `Broker.handle`.
+"""Events: the facts that a node learns, and with `now_ms` the only input of `Broker.handle`; and operators' commands.
 
-One event is coarse: a whole socket read, not a frame. A turn is a list of them.
+An event is coarse: a whole socket read, not a frame. A turn handles a list of events.
 
-Not here: what the node then wants done (`broker.model.effects`); the passing of time, which is `handle`'s `now_ms`.
+A command is a plain value. It arrives as the event `CommandReceived`, and is answered once, by `CompleteCommand`. It is
+checked as a whole before anything changes; a refused command gets the reason (`errors.Refused`). The commands of a
+`CommandBatch`, such as a definitions file, are checked together.
 
-What an operator may ask of a node: orders that come in, as the event `CommandReceived`, and are answered, each once.
-
-A command is a plain value. It is checked whole before anything changes; a `Refused` says why it was not carried out.
-Several that belong together, a file of definitions for one, are checked together.
-
-Not here: the commands themselves (`broker.commands.requests`, `broker.commands.requests`, `broker.commands.requests`),
-who may give them (`admin`), how they are carried out (`broker.commands.control`).
+Not here: the orders that a node gives (`broker.model.effects`), the commands (`broker.commands.requests`), who may give
+them (`admin`), how they are carried out (`broker.commands.control`).
 """
 
 from typing import final
@@ -19,16 +16,16 @@ from warren.broker.model.journal import MetadataChange
 
 
 class Command:
-    """An operator's order."""
+    """An operator's command."""
 
 
 @final
 class CommandBatch(Command):
-    """Several commands: none is carried out unless all are found good; then all are, in order.
+    """Several commands: if one is invalid none is carried out, else all are, in order.
 
-    A node alone carries them out in one turn, so all or none. The nodes of a cluster agree on many changes in several
-    steps (`broker.metadata.proposal`). If the store is lost between two of them, what was agreed upon stays; the
-    refusal says how much that is, and the same command again brings about the rest.
+    A single node carries them out in one turn, so the batch is atomic. A cluster commits many changes in several
+    transactions (`broker.metadata.proposal`). If the metadata store fails between two of them, the committed ones stay;
+    the refusal says how many, and the same batch again completes the rest.
     """
 
     def __init__(self, commands: list[Command]) -> None:
@@ -36,16 +33,16 @@ class CommandBatch(Command):
 
 
 MetadataSnapshot = dict[str, tuple[int, int, bytes]]
-"""Of each key in the store that nodes share the revision that created it, the one that last changed it, its value."""
+"""The metadata store: for each key its create revision, its last revision, and its value."""
 
 
 class Event:
-    """Something that happened outside the core."""
+    """A fact from outside the core."""
 
 
 @final
 class ConnectionOpened(Event):
-    """A client's socket was accepted (and its TLS handshake, if any, is complete)."""
+    """A client's socket was accepted, and its TLS handshake, if any, is complete."""
 
     def __init__(
         self,
@@ -68,13 +65,13 @@ class ConnectionOpened(Event):
         self.local_host = local_host
         self.local_port = local_port
         self.tls = tls
-        # the name the client's verified certificate gives it; empty without one
+        # the name in the client's verified certificate; empty without one
         self.certificate_name = certificate_name
-        # what the TLS handshake agreed upon, in OpenSSL's names
+        # the negotiated protocol and cipher suite, in OpenSSL's names
         self.tls_protocol = tls_protocol
         self.tls_suite = tls_suite
-        # a link within the process: it is this user without further proof, and without a user it is the node itself;
-        # an internal one is nobody's client to list or to count, a direct one is a client like others
+        # a connection within the process: it is this user without a login, or the node itself if the user is empty;
+        # an internal connection is neither listed nor counted, a direct one is listed and counted like any client
         self.internal = internal
         self.trusted_user = trusted_user
         self.direct = direct
@@ -93,7 +90,7 @@ class BytesReceived(Event):
 
 @final
 class ConnectionDropped(Event):
-    """The socket is gone, whoever closed it."""
+    """The socket was closed, by either side."""
 
     def __init__(self, connection_id: int, reason: str = "") -> None:
         self.connection_id = connection_id
@@ -102,7 +99,7 @@ class ConnectionDropped(Event):
 
 @final
 class WritesPaused(Event):
-    """The client reads slower than we write; its socket buffer is full."""
+    """The client's socket buffer is full: the client reads too slowly."""
 
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
@@ -110,7 +107,7 @@ class WritesPaused(Event):
 
 @final
 class WritesResumed(Event):
-    """The client caught up; its socket buffer drained."""
+    """The client's socket buffer has space again."""
 
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
@@ -118,7 +115,7 @@ class WritesResumed(Event):
 
 @final
 class MemoryMeasured(Event):
-    """The process holds `used_bytes` of the `limit_bytes` its watermark allows."""
+    """The process uses `used_bytes` of memory; the high watermark is `limit_bytes`."""
 
     def __init__(self, used_bytes: int, limit_bytes: int) -> None:
         self.used_bytes = used_bytes
@@ -127,12 +124,12 @@ class MemoryMeasured(Event):
 
 @final
 class StopRequested(Event):
-    """The operator wants the node down: connections are told, then closed."""
+    """The operator stops the node: connections get connection.close, then `StopNode` follows."""
 
 
 @final
 class FlushCompleted(Event):
-    """Every batch up to `written_no` is written, every one up to `flushed_no` is certain to survive."""
+    """Every batch up to `written_no` is written, and every batch up to `flushed_no` is flushed."""
 
     def __init__(self, written_no: int, flushed_no: int) -> None:
         self.written_no = written_no
@@ -141,7 +138,7 @@ class FlushCompleted(Event):
 
 @final
 class IndexRead(Event):
-    """The rows of one queue in a sealed segment; `error` says why they cannot be had."""
+    """The result of `ReadIndex`: the rows of one queue, or an error."""
 
     def __init__(self, ticket: int, rows: bytes, error: str = "") -> None:
         self.ticket = ticket
@@ -151,7 +148,7 @@ class IndexRead(Event):
 
 @final
 class JournalRead(Event):
-    """The pieces of a segment that were asked for; `error` says why they cannot be had."""
+    """The result of `ReadJournal`: the requested extents, or an error."""
 
     def __init__(self, ticket: int, blocks: list[bytes], error: str = "") -> None:
         self.ticket = ticket
@@ -161,7 +158,7 @@ class JournalRead(Event):
 
 @final
 class DiskMeasured(Event):
-    """The data directory's disk has `free_bytes`; below `limit_bytes` publishers are held back."""
+    """The data directory's disk has `free_bytes` free; below `limit_bytes` the disk alarm blocks publishers."""
 
     def __init__(self, free_bytes: int, limit_bytes: int) -> None:
         self.free_bytes = free_bytes
@@ -170,7 +167,7 @@ class DiskMeasured(Event):
 
 @final
 class DiskFull(Event):
-    """A write found no room and is tried again; with an empty reason: it succeeded."""
+    """A write failed because the disk is full, and is retried; with an empty reason, the retry succeeded."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -178,7 +175,7 @@ class DiskFull(Event):
 
 @final
 class ArchiveWritten(Event):
-    """What `WriteArchive` ordered is on disk."""
+    """The data of `WriteArchive` is flushed."""
 
     def __init__(self, ticket: int) -> None:
         self.ticket = ticket
@@ -186,7 +183,7 @@ class ArchiveWritten(Event):
 
 @final
 class ArchiveRead(Event):
-    """What `ReadArchive` asked for; or nothing, and why."""
+    """The result of `ReadArchive`: the data, or an error."""
 
     def __init__(self, ticket: int, data: bytes, error: str = "") -> None:
         self.ticket = ticket
@@ -196,7 +193,7 @@ class ArchiveRead(Event):
 
 @final
 class CommandReceived(Event):
-    """An operator asks for something; `Answered` with the same ticket follows, in this turn or later."""
+    """An operator gave a command; `CompleteCommand` with the same ticket follows, in this turn or later."""
 
     def __init__(self, ticket: int, command: Command) -> None:
         self.ticket = ticket
@@ -205,7 +202,7 @@ class CommandReceived(Event):
 
 @final
 class PasswordVerified(Event):
-    """Whether it was the password that `VerifyPassword` asked about."""
+    """The result of `VerifyPassword`."""
 
     def __init__(self, ticket: int, good: bool) -> None:
         self.ticket = ticket
@@ -213,15 +210,15 @@ class PasswordVerified(Event):
 
 
 class ClusterEvent(Event):
-    """Something that happened between this node and others, or the store that they share."""
+    """A fact about another node or the cluster's metadata store."""
 
 
 @final
 class TransactionDecided(ClusterEvent):
-    """What became of what `ProposeTransaction` proposed.
+    """The outcome of `ProposeTransaction`.
 
-    `agreed`: it came about with `revision`. `outdated`: it did not, because something was not as it was thought to be,
-    and is to be seen once `revision` is. `unknown`: nobody can tell, and `reason` says why.
+    `agreed`: it was committed with `revision`. `outdated`: a condition failed, so nothing changed; the node knows the
+    cause when it has seen `revision`. `unknown`: it may or may not have been committed, and `reason` says why.
     """
 
     def __init__(self, ticket: int, outcome: str, revision: int, reason: str = "") -> None:
@@ -233,9 +230,9 @@ class TransactionDecided(ClusterEvent):
 
 @final
 class DefinitionsChanged(ClusterEvent):
-    """The store that nodes share was changed, by whomever: every change there was, in order, up to `revision`.
+    """The metadata store was changed, by this node or another: all changes up to `revision`, in order.
 
-    Changes of one revision come together and in the order in which they were proposed.
+    Changes of one revision come in one event, in the order of their transaction.
     """
 
     def __init__(self, revision: int, changes: list[MetadataChange]) -> None:
@@ -245,7 +242,7 @@ class DefinitionsChanged(ClusterEvent):
 
 @final
 class DefinitionsReplaced(ClusterEvent):
-    """Everything in the store that nodes share, as of `revision`; for the start, and when changes were missed."""
+    """The whole metadata store as of `revision`: at the start, and after changes were missed."""
 
     def __init__(self, revision: int, snapshot: MetadataSnapshot) -> None:
         self.revision = revision
@@ -254,9 +251,9 @@ class DefinitionsReplaced(ClusterEvent):
 
 @final
 class DefinitionsCurrent(ClusterEvent):
-    """The store was asked at `asked_ms`, and every change up to `revision`, its newest then, was told before.
+    """At `asked_ms` the newest revision of the metadata store was `revision`, and this node has all changes up to it.
 
-    Comes about every second.
+    The shell sends it about once a second.
     """
 
     def __init__(self, revision: int, asked_ms: int) -> None:
@@ -266,7 +263,7 @@ class DefinitionsCurrent(ClusterEvent):
 
 @final
 class PeerConnected(ClusterEvent):
-    """There is a link to another node of the cluster, in that run of its process; nothing has gone over it yet."""
+    """A new link to this incarnation of another cluster node is open, and unused so far."""
 
     def __init__(self, node: str, incarnation: int) -> None:
         self.node = node
@@ -275,7 +272,7 @@ class PeerConnected(ClusterEvent):
 
 @final
 class PeerReceived(ClusterEvent):
-    """One read of a link: the other node's bytes, in order, cut anywhere."""
+    """One read of a link to another node."""
 
     def __init__(self, node: str, data: bytes) -> None:
         self.node = node
@@ -284,10 +281,10 @@ class PeerReceived(ClusterEvent):
 
 @final
 class PeerLost(ClusterEvent):
-    """The link to a node is gone, and what was on its way with it; bytes gathered for it must not go over the next one.
+    """The link to a node was lost, with all bytes in flight; pending output must not be sent on the next link.
 
-    Told at once, while nobody knows what became of the node. If the node's port is then found to refuse connections
-    (nobody listens, and the host says so, or a firewall in its name), it is told once more, `refused`.
+    The event comes at once, when the state of the node is unknown. If a new connection to the node's port is then
+    refused (by its host, or by a firewall), the event comes again with `refused`.
     """
 
     def __init__(self, node: str, reason: str, refused: bool) -> None:
@@ -298,7 +295,7 @@ class PeerLost(ClusterEvent):
 
 @final
 class PeerWritesPaused(ClusterEvent):
-    """The node reads slower than we write; the link's buffer is full."""
+    """The link's buffer is full: the other node reads too slowly."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -306,7 +303,7 @@ class PeerWritesPaused(ClusterEvent):
 
 @final
 class PeerWritesResumed(ClusterEvent):
-    """The node caught up; the link's buffer drained."""
+    """The link's buffer has space again."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -314,7 +311,7 @@ class PeerWritesResumed(ClusterEvent):
 
 @final
 class MetadataMigrated(ClusterEvent):
-    """The definitions of this node, which was alone, are in the store that nodes share: this is all of it."""
+    """The definitions of this node, which was not clustered, are in the metadata store: this is its content."""
 
     def __init__(self, revision: int, snapshot: MetadataSnapshot) -> None:
         self.revision = revision
@@ -323,4 +320,4 @@ class MetadataMigrated(ClusterEvent):
 
 @final
 class MetadataMigrationFailed(ClusterEvent):
-    """They could not be moved there: the node stays alone."""
+    """The definitions could not be moved to the metadata store: the node stays unclustered."""

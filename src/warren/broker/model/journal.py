@@ -1,13 +1,14 @@
-"""The nouns of what a node keeps on disk: segments of the journal, what a queue has in one, and changes of metadata.
+"""Nouns of the data on disk: journal segments, the extents of queues in them, position ranges, and metadata changes.
 
-The journal is a row of segments. A message is written once, into one segment, whichever queues hold it. What a queue
-has alive in a segment is a `Holding`; an `Entry` that is on disk points to its own. What of a queue's ready entries is
-on disk only is a row of `PositionRange`s.
+The journal is a sequence of segments. A message is written once, into one segment, for all queues that hold it. A
+`SegmentExtent` counts the live messages of one queue in one segment; an `Entry` on disk refers to its extent. The ready
+entries of a queue that are on disk only are a sequence of `PositionRange`s.
 
-Invariants: a segment's `live_count` and `live_bytes` are the sums over the holdings in it. Positions of a run lie in
-one segment, and those of a level's runs grow from run to run.
+Invariants: a segment's `live_count` and `live_bytes` are the sums over its extents. The positions of a range are in one
+segment, and the ranges of a priority level are in the order of positions.
 
-Not here: bytes and files (`store`, `node.disk`), which entries a queue keeps in memory (`broker.queues.contents`).
+Not here: bytes and files (`broker.journal`, `node.disk`), which entries a queue keeps in memory
+(`broker.queues.contents`).
 """
 
 from typing import Final, final
@@ -15,12 +16,12 @@ from typing import Final, final
 from mypy_extensions import i64, mypyc_attr
 
 ENTRY_COST_BYTES: Final[i64] = 64
-"""What a stored entry costs on disk besides its content, about: the record's header, names, an index row."""
+"""About the size of a stored entry besides its content: record header, names, an index row."""
 
 
 @final
 class Segment:
-    """One file of the journal. Bytes alive and in all count a message once for each queue that has it."""
+    """One file of the journal. `live_bytes` and `total_bytes` count a message once for each queue that holds it."""
 
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
@@ -29,19 +30,19 @@ class Segment:
         self.live_count: i64 = 0
         self.live_bytes: i64 = 0
         self.sealed: bool = False
-        # compaction copied everything alive here into that segment
+        # compaction copied all live messages into that segment
         self.moved_to: Segment | None = None
 
 
 @final
 class SegmentExtent:
-    """What one queue has alive in one segment, at one priority level."""
+    """The live messages of one queue in one segment, at one priority level."""
 
     def __init__(self, queue_id: i64, segment: Segment, level: i64, durable: bool, first: i64) -> None:
         self.queue_id: i64 = queue_id
         self.segment: Segment = segment
         self.level: i64 = level
-        # whether it is still there after a restart
+        # whether the messages survive a restart
         self.durable: bool = durable
         self.first: i64 = first
         self.last: i64 = first
@@ -61,7 +62,7 @@ class SegmentExtent:
         segment.live_bytes += cost_bytes
 
     def covers(self, segment: Segment, level: i64, durable: bool, position: i64) -> bool:
-        """Whether an entry at this position that is alive is counted here."""
+        """Whether this extent counts a live entry at this position."""
         return (
             self.segment is segment
             and self.level == level
@@ -73,7 +74,7 @@ class SegmentExtent:
     def remove(self, count: i64, body_bytes: i64, cost_bytes: i64) -> None:
         self.count -= count
         if self.count == 0:
-            # some costs are only about known
+            # some costs are estimates
             cost_bytes = self.cost_bytes
             body_bytes = self.body_bytes
         self.body_bytes -= body_bytes
@@ -85,7 +86,7 @@ class SegmentExtent:
 
 @final
 class PositionRange:
-    """Ready entries of one level that are on disk only: those from `first` to `last` in one segment."""
+    """Ready entries of one priority level that are on disk only: from `first` to `last` in one segment."""
 
     def __init__(self, segment: Segment, level: i64, first: i64) -> None:
         self.segment: Segment = segment
@@ -94,7 +95,7 @@ class PositionRange:
         self.last: i64 = first
         self.count: i64 = 0
         self.body_bytes: i64 = 0
-        # whether any of them may have one
+        # whether any of the entries may have a deadline
         self.deadlines: bool = False
 
     def add(self, position: i64, body_bytes: i64) -> None:
@@ -106,7 +107,7 @@ class PositionRange:
 @final
 @mypyc_attr(acyclic=True)
 class MetadataChange:
-    """One change of the metadata: the value a key has from this revision on, or None if it has none any more."""
+    """One change of the metadata: the value of a key from this revision on, None if it was deleted."""
 
     def __init__(self, revision: int, key: str, value: bytes | None) -> None:
         self.revision: int = revision

@@ -1,8 +1,8 @@
-"""A queue that is on this node, of whichever type, as the node's other parts see it.
+"""A queue or stream on this node, as other parts of the node use it.
 
-Sessions see less of it (`broker.model.ports.QueuePort`), and of a queue that is elsewhere nobody sees more than that.
+Sessions use only the `QueuePort` of a queue, which is all there is of a queue on another node.
 
-Not here: queues that are emptied (`broker.queues.queue`), streams (`broker.streams.stream`).
+Not here: classic queues (`broker.queues.queue`), streams (`broker.streams.stream`).
 """
 
 from abc import abstractmethod
@@ -18,31 +18,31 @@ RUNNING: Final = "running"
 STOPPED: Final = "stopped"
 
 QUEUE_BYTES: Final[i64] = 4096
-"""What a queue takes in memory besides its messages, about."""
+"""About how much memory a queue needs besides its messages."""
 
 
 @final
 class QueueReport:
-    """What there is to know of a queue at one moment. Bytes are those of bodies, but for `memory_bytes`."""
+    """The state of a queue at one moment, for display. Bytes are those of bodies, except `memory_bytes`."""
 
     def __init__(self) -> None:
         self.ready: i64 = 0
         self.ready_bytes: i64 = 0
         self.unacked: i64 = 0
         self.unacked_bytes: i64 = 0
-        # ready and on disk only
+        # ready, and on disk only
         self.paged: i64 = 0
         self.paged_bytes: i64 = 0
-        # ready or unacked, and still there after a restart
+        # ready or unacked, and will survive a restart
         self.persistent: i64 = 0
         self.persistent_bytes: i64 = 0
         self.memory_bytes: i64 = 0
-        # how much of the time its consumers could have taken more, between 0 and 1
+        # RabbitMQ's consumer capacity: the share of time in which consumers could take more, 0 to 1
         self.capacity: float = 1.0
-        # when something last happened to it
+        # the time of the last use
         self.used_at_ms: i64 = 0
         self.state: str = RUNNING
-        # the message that goes next, if it is in memory
+        # the first ready message, if it is in memory
         self.head: Message | None = None
 
     @property
@@ -54,47 +54,46 @@ class QueueReport:
         return self.ready_bytes + self.unacked_bytes - self.paged_bytes
 
     def head_timestamp(self) -> int | None:
-        """The timestamp property of the message that goes next, if it is in memory and has one."""
+        """The timestamp property of the first ready message, if it is in memory and has one."""
         return None if self.head is None else self.head.properties().timestamp
 
 
 class LocalQueue(QueuePort, FetchWaiter, PromotionTarget):
-    """A queue held by this node."""
+    """A queue or stream on this node."""
 
     @abstractmethod
     def close(self) -> None:
-        """The queue was deleted: consumers are told, contents dropped."""
+        """The queue was deleted: cancel its consumers, and drop its messages."""
 
-    # -- as the master's of a ring
+    # -- as the queue of a master replica
 
     @abstractmethod
     def log(self) -> QueueLog | None: ...
 
     @abstractmethod
     def reserve(self, message: Message) -> Entry | None:
-        """Take a message that comes in later, by `arrive`; None if it is refused."""
+        """Give a message its position; `arrive` adds it once it is committed. None if the queue refuses the message."""
 
     @abstractmethod
     def arrive(self, entries: list[Entry]) -> None:
-        """These come in, in the order in which they were reserved."""
+        """Add these entries, in the order in which they were reserved."""
 
     @abstractmethod
     def begin_epoch(self, first_position: i64) -> None:
-        """Positions are those of another epoch from here on, which has none below this one."""
+        """Use the positions of a new epoch, which start with this one."""
 
     @abstractmethod
     def acked_late(self, positions: list[int]) -> None:
-        """Of what another had handed out who held this queue before, this is dealt with."""
+        """Consumers acked these positions, which an earlier master delivered."""
 
-    # -- its life
+    # -- consumers and reports
 
     @abstractmethod
     def dismiss(self) -> list[ConsumerPort]:
-        """Nobody consumes any more; who did, to be told by whoever asks."""
+        """Remove all consumers, and return them; the caller must tell them."""
 
     @abstractmethod
-    def report(self) -> QueueReport:
-        """What there is to know of it at this moment."""
+    def report(self) -> QueueReport: ...
 
     @abstractmethod
     def ready_bytes(self) -> int: ...
@@ -107,8 +106,8 @@ class LocalQueue(QueuePort, FetchWaiter, PromotionTarget):
 
     @abstractmethod
     def consumers(self) -> list[tuple[ConsumerPort, bool]]:
-        """Each consumer in the order they came, and whether messages may go to it."""
+        """Each consumer in the order of subscription, and whether it is active."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raise `InvariantBroken` if this queue contradicts itself."""
+        """Raise `InvariantBroken` if an invariant of this queue does not hold."""

@@ -1,9 +1,9 @@
-"""The seams between the master of a mirrored queue and those who use the queue.
+"""The port between the master of a mirrored queue and the nodes that use the queue.
 
-Whoever has publishes for it hands them to its `MasterIntake`, with their origin: a node, and which run of it, counts
-what it sends to a queue, so that another master can tell what it has of that.
+A node hands its publishes to the master's `MasterIntake`. Each node incarnation numbers the publishes that it sends to
+a queue, so after a promotion the new master can tell which of them it has.
 
-Not here: the ring (`mirroring`), the way from a session to the master (`remote`), the queue itself
+Not here: replication (`broker.replication`), the way from a session to the master (`broker.links`), the queue itself
 (`broker.model.ports`).
 """
 
@@ -18,39 +18,39 @@ from warren.broker.model.turn import FlushWaiter
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MasterIntake:
-    """Where the master of a queue takes in what one run of a node publishes."""
+    """The master's side of the publishes of one node incarnation."""
 
-    # of the master
+    # the master's
     epoch: int = 0
 
     @abstractmethod
     def publish(self, count: i64, message: Message, counted: bool) -> i64:
-        """Take a message, as `QueuePort.publish` does: `PENDING`, or `REJECTED`.
+        """Take a message; the result is `PENDING` or `REJECTED`, as for `QueuePort.publish`.
 
-        `count` is the origin's own; `counted`, whether a channel published it.
+        `count` is the number that the sending node gave the message; `counted` says whether a channel published it.
         """
 
     @abstractmethod
     def await_commit(self, waiter: FlushWaiter) -> None:
-        """Tell the waiter when all that was done to the queue up to the end of this turn is settled."""
+        """Call the waiter when all operations on the queue up to the end of this turn are committed."""
 
     @abstractmethod
     def acked_late(self, positions: list[int]) -> None:
-        """Clients of that run are done with what an earlier master handed out."""
+        """Clients of the sending node acked these positions, which an earlier master delivered."""
 
     @abstractmethod
     def deserted(self) -> None:
-        """Clients of that run consumed from the queue, under an earlier master perhaps, and none does any more."""
+        """Clients of the sending node consumed from the queue, perhaps under an earlier master, and none does now."""
 
 
 @trait
 class MasterWaiter:
-    """Whoever wants to use a mirrored queue where its master is, or will be."""
+    """A node's user of a mirrored queue, on the node of the master."""
 
     @abstractmethod
     def opened(self, queue: QueuePort, intake: MasterIntake, mark: int, known: bool) -> None:
-        """The queue is open here. `mark`: how much of what this waiter's node sent it has; `known`: if it can tell."""
+        """The master is ready. It has the waiter's node's publishes up to `mark`, if `known`."""
 
     @abstractmethod
     def held(self, count: i64) -> None:
-        """What this waiter's node sent up to this count is held here, which is enough for a confirm."""
+        """The master holds the node's publishes up to this number, which is enough for a confirm."""

@@ -1,14 +1,13 @@
-"""A message as it travels: one opaque slice of wire bytes plus the few facts the broker itself acts on.
+"""A message: one opaque slice of wire bytes, and the few properties that the broker itself uses.
 
 `content` is the content header frame and the body frames exactly as the publisher sent them, channel number included.
-A delivery copies it verbatim and patches the channel number, so that a body is never parsed, joined or re-framed on
-the ordinary road.
+A delivery copies the bytes and patches the channel number, so in general a body is never parsed, joined or re-framed.
 
-Invariants: a `Message` never changes after it was accepted; whatever rewrites properties (dead-lettering, BCC) makes
-a new one. `frame_bytes_max` bounds every body frame in `content`, so that a consumer that negotiated less gets it
-re-framed.
+Invariants: a `Message` never changes after it was accepted; code that rewrites properties (dead-lettering, BCC) makes
+a new one. No body frame in `content` is longer than `frame_bytes_max`; a consumer with a smaller frame_max gets the
+content re-framed.
 
-Not here: where a message stands in a queue (`Entry` below), how it is written to a consumer (`broker.sessions.output`).
+Not here: writing a message to a consumer (`broker.sessions.output`).
 """
 
 from typing import Final, final
@@ -22,34 +21,34 @@ from warren.wire.frames import HEADER, write_frame
 from warren.wire.properties import Properties, decode_properties
 
 NEVER: Final[i64] = 0
-"""An `expires_at_ms` that is not a deadline."""
+"""The `expires_at_ms` of an entry without a deadline."""
 
 NO_EXPIRATION: Final[i64] = -1
-"""An `expiration_ms` of a message that carries none."""
+"""The `expiration_ms` of a message without an expiration."""
 
 
 @final
 @mypyc_attr(acyclic=True)
 class Envelope:
-    """Exchange and routing key as published, with the bytes that end every delivery of it."""
+    """Exchange and routing key of a publish, and their bytes at the end of every delivery."""
 
     def __init__(self, exchange: str, routing_key: str, copy_keys: list[str] | None = None) -> None:
         self.exchange: str = exchange
         self.routing_key: str = routing_key
-        # the further keys that CC and BCC named
+        # the additional routing keys of the CC and BCC headers
         self.copy_keys: list[str] = [] if copy_keys is None else copy_keys
         exchange_bytes = exchange.encode("utf-8", "surrogateescape")
         key_bytes = routing_key.encode("utf-8", "surrogateescape")
-        # exchange and routing key as short strings, as they stand at the end of basic.deliver, get-ok and return
+        # exchange and routing key as short strings: the end of basic.deliver, get-ok and return
         self.tail: bytes = bytes([len(exchange_bytes)]) + exchange_bytes + bytes([len(key_bytes)]) + key_bytes
-        # the same with the frame-end octet: one write finishes the method frame of a delivery
+        # the same with the frame-end octet: one write completes the method frame of a delivery
         self.tail_and_end: bytes = self.tail + b"\xce"
 
 
 @final
 @mypyc_attr(acyclic=True)
 class Message:
-    """What was published, once, however many queues hold it."""
+    """A published message; all queues that it was routed to share one object."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Message:
         self.persistent: bool = persistent
         self.priority: i64 = priority
         self.expiration_ms: i64 = expiration_ms
-        # whether its headers have an identity that counts (`broker.model.deduplication`); what is made of it has none
+        # its headers have a publishing identity (`broker.model.deduplication`); messages made from it have none
         self.identified: bool = False
 
     def header_payload(self) -> bytes:
@@ -104,7 +103,7 @@ class Message:
         )
 
     def body(self) -> bytes:
-        """The body, joined from its frames; for the rare reader that is not a consumer."""
+        """The body, joined from its frames; deliveries do not need it."""
         content = self.content
         start = 8 + int.from_bytes(content[3:7], "big")
         parts: list[bytes] = []
@@ -118,22 +117,22 @@ class Message:
 @final
 @mypyc_attr(acyclic=True)
 class Entry:
-    """A message in one queue: its position, its deadline, and what befell it there."""
+    """A message in one queue: its position, its deadline, and its delivery state."""
 
     def __init__(self, message: Message, position: i64, expires_at_ms: i64) -> None:
         self.message: Message = message
         self.position: i64 = position
         self.expires_at_ms: i64 = expires_at_ms
         self.redelivered: bool = False
-        # 32 bits: an entry with them is 64 octets, one line of the cache
+        # with 32 bits an entry has 64 octets, one cache line
         self.delivery_count: i32 = 0
-        # where it is counted if it is on disk
+        # the extent that counts it, if it is on disk
         self.extent: SegmentExtent | None = None
 
     def drop_message(self) -> None:
-        """Whoever was given it has it, and nobody else will want it: an ack is all that can follow."""
+        """Release the message: the consumer has it, and only an ack can follow."""
         self.message = DROPPED
 
 
 DROPPED: Final = Message(Envelope("", ""), b"", 1, 0, 4096)
-"""The message of an entry whose own is not needed any more."""
+"""The message of an entry after `drop_message`."""

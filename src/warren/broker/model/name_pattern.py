@@ -1,13 +1,13 @@
-"""Regular expressions over names, as operators of RabbitMQ write them.
+"""Regular expressions over names, in RabbitMQ's dialect.
 
-RabbitMQ searches a name's octets with PCRE, anywhere in it. Python's expressions are nearly the same language; what
-differs and is in use is put into Python's words: POSIX classes, named groups, quoted stretches, the ends of a text.
-A faulty pattern is told in PCRE's words, with the place it was noticed at.
+RabbitMQ searches the octets of a name with PCRE, unanchored. Python's dialect is nearly the same; the differences that
+are in use are translated: POSIX classes, named groups, quoted literals, anchors. The error text of an invalid pattern
+is PCRE's, with the offset.
 
-A pattern matches in time exponential in a name's length if its author is careless with nested repetitions. Authors are
-policymakers and administrators, so that is theirs to avoid.
+A pattern with nested repetitions can take exponential time. Only policymakers and administrators write patterns, so
+that is their responsibility.
 
-Not here: who is matched with what (`policy`, `access`).
+Not here: which names are matched with which pattern (`broker.policies`, `broker.access`).
 """
 
 import re
@@ -39,7 +39,7 @@ ESCAPES: Final = {
     "R": r"(?:\r\n|[\n\x0b\f\r\x85])",
     "e": r"\x1b",
 }
-"""What PCRE has and Python has not, or means otherwise."""
+"""Escapes that Python lacks, or reads differently."""
 
 AT_END: Final = -1
 
@@ -59,16 +59,16 @@ FAULTS: Final = (
     ("unknown extension", "unrecognized character after (? or (?-", 1),
     ("look-behind requires fixed-width pattern", "lookbehind assertion is not fixed length", AT_END),
 )
-"""How Python begins to say it, how PCRE says it, and how much further on PCRE notices."""
+"""The start of Python's error text, PCRE's error text, and how far PCRE's offset is behind Python's."""
 
 
 @final
 class NamePattern:
-    """One regular expression; with a `fault` it matches nothing."""
+    """One regular expression; an invalid one has a `fault` and matches nothing."""
 
     def __init__(self, text: str) -> None:
         self.text: str = text
-        # why it is not a regular expression, and where that was noticed; empty if it is one
+        # PCRE's error text and offset; empty for a valid expression
         self.fault: str = ""
         self.fault_at: int = 0
         self._compiled: re.Pattern[bytes] | None = None
@@ -82,7 +82,7 @@ class NamePattern:
             self._explain("regular expression is too large", 0)
 
     def matches(self, name: str) -> bool:
-        """Whether the expression is found anywhere in the name."""
+        """Whether the expression matches anywhere in the name."""
         compiled = self._compiled
         return compiled is not None and compiled.search(name.encode("utf-8", "surrogateescape")) is not None
 
@@ -97,7 +97,7 @@ class NamePattern:
 
 
 def _python_words(text: str) -> str:
-    """The pattern as Python reads it. What is wrong with it stays wrong: Python is to find that."""
+    """The pattern in Python's dialect. An invalid pattern stays invalid, so that Python reports it."""
     words: list[str] = []
     at = 0
     while at < len(text):
@@ -116,7 +116,7 @@ def _python_words(text: str) -> str:
 
 
 def _escape(text: str, at: int, words: list[str]) -> int:
-    """Where the pattern goes on after a backslash and what belongs to it."""
+    """Translate an escape; the offset after it."""
     escaped = text[at + 1 : at + 2]
     if escaped != "Q":
         words.append(ESCAPES.get(escaped, "\\" + escaped))
@@ -130,7 +130,7 @@ def _escape(text: str, at: int, words: list[str]) -> int:
 
 
 def _character_class(text: str, at: int, words: list[str]) -> int:
-    """Where the pattern goes on after a class in brackets. What Python reserves of its contents is escaped."""
+    """Translate a character class, and escape what Python reserves in it; the offset after it."""
     words.append("[")
     at += 1
     if text.startswith("^", at):
@@ -157,6 +157,6 @@ def _character_class(text: str, at: int, words: list[str]) -> int:
 
 
 def _posix_end(text: str, at: int) -> int:
-    """Where the `:]` of a class like `[:alpha:]` is; 0 if there is none of that name."""
+    """The offset of the `:]` of a class like `[:alpha:]`; 0 if there is no such class."""
     end = text.find(":]", at + 2)
     return end if end > 0 and text[at + 2 : end] in POSIX_CLASSES else 0

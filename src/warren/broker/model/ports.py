@@ -1,10 +1,11 @@
-"""The seams between rooms: what a channel asks of a queue, what a queue asks of a consumer.
+"""The ports between sessions, queues and the journal.
 
-A queue may live on another node or be mirrored; a session does not know. It holds a `QueuePort` and is told later
-what a queue could not answer at once. A queue in turn sees a `Consumer`, never a channel or a socket.
+A session holds a `QueuePort` and does not know whether the queue is local, on another node or mirrored. An operation
+that cannot complete at once completes later: the queue calls a waiter, or puts the session on `Turn.inputs`. A queue
+sees a `ConsumerPort`, never a channel or a socket, and writes its messages to a `QueueLog`.
 
-Not here: the queue itself (`broker.queues.queue`), the consumer's side (`broker.sessions.consumers`), routing
-(`routing`).
+Not here: the queue (`broker.queues.queue`), the consumer (`broker.sessions.consumers`), routing (`broker.routing`),
+operations of a queue on another node (`broker.model.remote_queue`).
 """
 
 from abc import abstractmethod
@@ -20,45 +21,44 @@ from warren.broker.model.stats import QueueStats
 from warren.errors import InvariantBroken
 from warren.wire.field_tables import Table
 
-# What a queue says to a publish. These are bits: what several queues said to one publish comes together by `|`.
+# The result of a publish to a queue. Results are bits, so the results of several queues combine by `|`.
 
 SETTLED: Final[i64] = 0
-"""The queue holds the message as safely as it promises to: it may be confirmed."""
+"""The message is as safe as the queue promises: it may be confirmed at once."""
 
 REJECTED: Final[i64] = 1
-"""The queue is full and refuses: nack it."""
+"""The queue is full and refused the message: the publisher gets a nack."""
 
 PENDING: Final[i64] = 2
-"""The queue took it, and will hold it safely once this turn's batch is on disk."""
+"""The queue took the message. It may be confirmed after this turn's batch is flushed."""
 
 AWAITED: Final[i64] = 4
-"""It is on its way to the queue, which lives elsewhere (`broker.model.remote_queue`), or waits because the queue may be
-about to go
-(`PublishHold`). What says more than this is greater."""
+"""The result comes later, by `PublishWaiter`: the queue is on another node (`broker.model.remote_queue`), or may be
+about to be deleted (`PublishHold`). The rare results start with this bit: `>= AWAITED` finds them in one comparison."""
 
 UNREACHABLE: Final[i64] = 8
-"""The node where the queue lives is not there, so it is `REJECTED`, too."""
+"""The queue's node is down. `REJECTED` is set, too."""
 
 CONGESTED: Final[i64] = 16
-"""So much is on its way there that whoever published this is to wait before it publishes more."""
+"""The link to the queue's node is congested: the publisher must wait before it publishes more."""
 
 
 @trait
 class PartitionConsumerListener:
-    """Whoever has a consumer take part in one of several queues that are one to its client."""
+    """The consumer of a partitioned stream, which has one consumer in each partition."""
 
     @abstractmethod
     def partition_delivered(self, message: Message) -> None:
-        """It was given this."""
+        """A partition delivered this message."""
 
     @abstractmethod
     def partition_cancelled(self) -> None:
-        """Its queue is gone, or out of reach."""
+        """The partition was deleted, or its node is down."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConsumerPort:
-    """Whoever takes messages from a queue, as the queue sees it."""
+    """A consumer, as its queue sees it."""
 
     def __init__(self, tag: str, no_ack: bool, exclusive: bool, priority: i64, arguments: Table) -> None:
         self.tag: str = tag
@@ -66,89 +66,89 @@ class ConsumerPort:
         self.exclusive: bool = exclusive
         self.priority: i64 = priority
         self.arguments: Table = arguments
-        # of the master that delivers, if the queue is mirrored
+        # of a mirrored queue: the epoch of the master that delivers
         self.epoch: i64 = 0
-        # it takes nothing more, or nothing yet, though its queue may know it
+        # takes no messages: it is about to be cancelled, or the client does not have its consume-ok yet
         self.stopped: bool = False
 
     @abstractmethod
     def able(self) -> bool:
-        """Whether it can take one more message now: prefetch, flow, and room in its connection's output."""
+        """Whether it can take one more message now: prefetch, channel.flow, and space in the connection's output."""
 
     @abstractmethod
     def deliver(self, entry: Entry) -> None:
-        """Take this entry; unless `no_ack`, it comes back by `ack`, `requeue` or `reject`."""
+        """Take this entry. Unless `no_ack`, the queue gets an `ack`, `requeue` or `reject` for it later."""
 
     @abstractmethod
     def cancelled(self) -> None:
-        """The queue is gone: tell the client, forget the consumer."""
+        """The queue was deleted: send basic.cancel to the client, and remove the consumer."""
 
     def ended(self) -> None:
-        """The queue cannot serve it, and goes on without it: tell the client, forget the consumer."""
+        """The queue cannot serve this consumer, but stays: send basic.cancel, and remove the consumer."""
         self.cancelled()
 
     def moved(self, queue: "QueuePort") -> None:
-        """Another takes its queue's place: whatever it does from here on it does there."""
+        """Another queue object replaces its queue: acks and rejects go there from here on."""
         return
 
     def unacked_max(self) -> int:
-        """How many unacked it takes at most, whatever others of its client have; 0 for no limit."""
+        """Its own prefetch limit, without that of its channel; 0 for no limit."""
         return 0
 
     def partition_consumer(
         self, queue: "QueuePort", arguments: Table, keeper: PartitionConsumerListener
     ) -> "ConsumerPort":
-        """One that takes a queue's messages in its name."""
+        """A consumer of one partition, `queue`, that delivers to the same client."""
         raise InvariantBroken("only a client's consumer has parts")
 
 
 @trait
 class PublishWaiter:
-    """Whoever waits for the fate of publishes to a distant queue, one or several, in the order they were sent."""
+    """Waits for the results of publishes that were `AWAITED`, one or several, in the order they were sent."""
 
     @abstractmethod
     def settled(self, count: i64) -> None:
-        """The next `count` of them are decided: held as safely as the queue promises, but for those refused before."""
+        """The next `count` publishes are decided: safe, except those that `refused` reported before."""
 
     @abstractmethod
     def refused(self, place: i64) -> None:
-        """The one it gave this place was refused; `settled` will pass over it."""
+        """The publish with this `place` was refused. A later `settled` counts it, too."""
 
     def doubted(self, place: i64) -> None:
-        """Nobody knows what became of the one it gave this place: to a client that is refused as well."""
+        """The outcome of the publish with this `place` is unknown. A client gets a nack, as for a refused one."""
         self.refused(place)
 
     @abstractmethod
     def lost(self, reason: str) -> None:
-        """Nothing will be known of those that are not settled."""
+        """The outcome of all publishes that are not settled will stay unknown."""
 
 
 class PublishHold:
-    """What comes to a queue while it is not decided whether the queue goes."""
+    """Holds the publishes to a queue while the deletion of the queue is undecided."""
 
     def __init__(self) -> None:
-        # it is decided
+        # the deletion is decided
         self.over: bool = False
 
     @abstractmethod
     def keep(self, message: Message) -> i64:
-        """Take a message on behalf of the queue, as `QueuePort.publish` does."""
+        """Take a message for the queue; the result is that of `QueuePort.publish`."""
 
     @abstractmethod
     def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
-        """Tell the waiter what becomes of what was kept last; `place` is its own number for it."""
+        """Report the outcome of the last message kept; `place` is the waiter's number for it."""
 
     @abstractmethod
     def await_end(self, waiter: "OutputPort") -> bool:
-        """Put the waiter on `Turn.inputs` when it is decided, and every node knows; False if that is so."""
+        """Put the waiter on `Turn.inputs` when every node knows the decision; False if every node knows it already."""
 
     @abstractmethod
     def gone(self) -> None:
-        """The queue went."""
+        """The queue was deleted."""
 
 
 class QueuePort:
-    """One queue, wherever it lives."""
+    """A queue or stream: local, on another node, or mirrored."""
 
     def __init__(
         self, vhost: str, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table, owner_id: int
@@ -159,20 +159,20 @@ class QueuePort:
         self.exclusive: bool = exclusive
         self.auto_delete: bool = auto_delete
         self.arguments: Table = arguments
-        # the connection an exclusive queue belongs to; 0 if it is not exclusive
+        # the connection that owns an exclusive queue; 0 if it is not exclusive
         self.owner_id: int = owner_id
-        # the revision that created it; 0 if nobody recorded one
+        # the metadata revision that created it; 0 if it has none
         self.queue_id: int = 0
         self.deleted: bool = False
-        # where publishes go while it is not decided whether the queue does
+        # holds publishes while the deletion of the queue is undecided
         self.held_publishes: PublishHold | None = None
-        # what sessions counted; `figures` has the rest, too
+        # the counters that sessions keep; `stats` adds those of the queue itself
         self.counted: QueueStats = QueueStats()
-        # messages that came to it by another way than a channel's publish
+        # messages that no channel published: dead letters, firehose traces, messages from other nodes
         self.uncounted: i64 = 0
-        # when something was last taken from it, or acked; 0 for never
+        # the time of the last delivery, get or ack; 0 for never
         self.taken_at_ms: i64 = 0
-        # the policies that count for it, empty for none, and what they say together; shared, so never changed
+        # the names of its policies, empty for none, and the merged definition; the table is shared: do not change it
         self.policy: str = ""
         self.operator_policy: str = ""
         self.effective_policy: Table = {}
@@ -181,20 +181,20 @@ class QueuePort:
 
     @abstractmethod
     def publish(self, message: Message) -> i64:
-        """Take a message; what came of it, in the bits above."""
+        """Take a message; the result is a combination of the bits above."""
 
     def answers_later(self) -> bool:
-        """Whether what was published last was `AWAITED`."""
+        """Whether the result of the last publish was `AWAITED`."""
         return self.held_publishes is not None and not self.held_publishes.over
 
     def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
-        """Tell the waiter what becomes of what was published last; `place` is its own number for it."""
+        """Report the outcome of the last publish, which was `AWAITED`; `place` is the waiter's number for it."""
         assert self.held_publishes is not None, "it said that it answers later"
         self.held_publishes.await_settlement(waiter, place)
 
     @abstractmethod
     def at_hand(self) -> bool:
-        """Whether `get` can answer now; if not, the entry is being read from disk, and `await_entry` tells when."""
+        """Whether `get` can answer now. If not, the entry is being read from disk: use `await_entry`."""
 
     @abstractmethod
     def await_entry(self, waiter: "OutputPort") -> None:
@@ -202,65 +202,65 @@ class QueuePort:
 
     @abstractmethod
     def get(self, no_ack: bool) -> Entry | None:
-        """The first ready entry, or nothing. Unless `no_ack` it counts as unacked from here on."""
+        """The first ready entry, if there is one. Unless `no_ack` it is unacked from here on."""
 
     @abstractmethod
     def ack(self, entry: Entry) -> None:
-        """An unacked entry was dealt with: it is gone."""
+        """Remove an unacked entry."""
 
     @abstractmethod
     def requeue(self, entries: list[Entry]) -> None:
-        """Unacked entries go back to their places, marked redelivered."""
+        """Return unacked entries to their positions, marked redelivered."""
 
     @abstractmethod
     def reject(self, entry: Entry) -> None:
-        """An unacked entry was refused for good: dead-letter or drop it."""
+        """Dead-letter or drop an unacked entry that was rejected without requeue."""
 
     @abstractmethod
     def dead_letter_published(self, entry: Entry) -> None:
-        """An entry that was dead-lettered has reached its exchange's queues: the disk may forget it."""
+        """The queues of the dead-letter exchange hold this entry's message: remove the entry from the log."""
 
     @abstractmethod
     def purge(self) -> int:
-        """Drop every ready message; how many."""
+        """Drop every ready message, and return how many."""
 
     def check_usable(self) -> None:
-        """Raise a `ChannelFault` that says why if the queue was stopped, and can only be deleted."""
+        """Raise a `ChannelFault` if the queue was stopped by an error, so that it can only be deleted."""
         return
 
     # -- consumers
 
     @abstractmethod
     def add_consumer(self, consumer: ConsumerPort) -> None:
-        """Subscribe; a `ChannelFault` if the queue is held exclusively."""
+        """Subscribe; a `ChannelFault` if the queue has an exclusive consumer."""
 
     @abstractmethod
     def remove_consumer(self, consumer: ConsumerPort) -> None:
-        """Unsubscribe; may end an auto-delete queue."""
+        """Unsubscribe; an auto-delete queue is deleted with its last consumer."""
 
     def begins_at(self, consumer: ConsumerPort) -> i64:
-        """The offset with which a reader begins, if this is a stream that knows it by now; -1 otherwise."""
+        """The first offset of this reader, if the queue is a stream that knows it already; else -1."""
         return -1
 
     # -- the turn
 
     @abstractmethod
     def wake(self) -> None:
-        """Something changed that may let a consumer take more: look again before the turn ends."""
+        """A consumer may be able to take more: `drain` the queue before the turn ends."""
 
     @abstractmethod
     def drain(self) -> None:
-        """Hand ready entries to able consumers; called by the broker for every queue that was woken."""
+        """Deliver ready entries to able consumers. The broker calls it for every queue that `wake` marked."""
 
     @abstractmethod
     def touch(self) -> None:
-        """The queue was used: its idle expiry starts anew."""
+        """Restart the idle timer of `x-expires`: the queue was used."""
 
-    # -- figures
+    # -- stats
 
     @property
     def stats(self) -> QueueStats:
-        """What it was given and gave."""
+        """Publish and delivery counters since the queue was created."""
         return self.counted
 
     @abstractmethod
@@ -275,82 +275,82 @@ class QueuePort:
 
 @trait
 class FetchWaiter:
-    """Whoever asked for entries that are on disk."""
+    """A queue that waits for its log."""
 
     @abstractmethod
     def paged_in(self, entries: list[Entry]) -> None:
-        """The first entries of the run that was asked for; fewer than it counts, unless they are all."""
+        """The first entries of the requested range. If they are fewer than its count, fetch the rest again."""
 
     @abstractmethod
     def delivery_allowed(self) -> None:
-        """What `QueueLog.lend` refused may go now."""
+        """Deliveries that `QueueLog.mark_delivered` or `QueueLog.serves` refused are allowed now."""
 
     @abstractmethod
     def stop(self, reason: str) -> None:
-        """What is on disk is damaged: hand out nothing more, take nothing more."""
+        """The files are damaged: deliver no more messages, and take no more."""
 
 
 UNKNOWN_POSITION: Final[i64] = -1
 LOST_POSITION: Final[i64] = -2
-"""Instead of a position: nobody has said one; or files are missing, and what is left is no part of what others hold."""
+"""Instead of a position: not known yet; or files are missing, so the rest does not match the other replicas."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueLog:
-    """What a queue asks of the journal; each queue has its own.
+    """The part of the journal that belongs to one queue.
 
-    `durable`: whether the queue outlives the node, so that its persistent messages do.
+    `durable`: the queue, and so its persistent messages, survive a restart of the node.
     """
 
     def __init__(self, durable: bool) -> None:
         self.durable: bool = durable
-        # others hear of what the queue does: it is told of every entry that goes out, comes back or leaves for good
+        # replicated to mirrors: the log must see every entry that is delivered, returned or removed
         self.mirrored: bool = False
-        # how many messages were ever written
+        # messages written since the queue was created
         self.written_count: i64 = 0
-        # the queue: whom to tell that what could not be lent may go now
+        # the queue, to be told when a delivery that was refused is allowed
         self.asker: FetchWaiter | None = None
-        # the publishing ids of its messages, and how far its readers have come
+        # the publishing ids of its messages, and the stored offsets of its readers
         self.seen: DeduplicationWindow = DeduplicationWindow()
         self.offsets: OffsetTable = OffsetTable()
-        # of a stream that several nodes hold: up to this position it is in this one's files
+        # of a mirrored stream: this replica's archive files hold everything up to this position
         self.archived_to: i64 = UNKNOWN_POSITION
 
     @abstractmethod
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
-        """Write a message; where it is counted. Queues that store one message one after another share its record."""
+        """Write a message, and return the extent that counts it. Consecutive calls with one message share a record."""
 
     @abstractmethod
     def forget(self, entry: Entry) -> None:
-        """An entry with a holding left its queue for good."""
+        """Remove an entry that has an extent."""
 
     @abstractmethod
     def forget_run(self, run: PositionRange) -> None:
-        """All entries of a run left their queue unread."""
+        """Remove all entries of a range without reading them."""
 
     @abstractmethod
     def returned(self, entry: Entry) -> None:
-        """Remember how often an entry came back, for a queue with a delivery limit."""
+        """Write the delivery count of a requeued entry, for a queue with a delivery limit."""
 
     @abstractmethod
     def mark_delivered(self, entry: Entry) -> bool:
-        """Whether an entry with a durable holding may be handed out now; if not, `FetchWaiter.lent` follows.
+        """Whether an entry with a durable extent may be delivered now; if not, `FetchWaiter.delivery_allowed` follows.
 
-        After a crash an entry that may have been handed out must be known, so that is written down first.
+        After a crash such an entry must be marked redelivered, so the log writes the delivery watermark first.
         """
 
     def serves(self) -> bool:
-        """Whether nobody else can be handing out what this one has; if not, `FetchWaiter.lent` follows when that is
-        so.
+        """Whether no other node can be delivering this queue's messages; if not, `FetchWaiter.delivery_allowed`
+        follows.
         """
         return True
 
     def kept(self) -> tuple[int, int]:
-        """How many of its messages are still there after a restart, and the bytes of their bodies."""
+        """How many of its messages survive a restart, and the bytes of their bodies."""
         return 0, 0
 
     def remember(self, name: str, offset: i64) -> None:
-        """Keep an offset for a reader while the queue lives; the last of a name counts, and `NOWHERE` ends it."""
+        """Store the offset of a named reader; `NO_OFFSET` removes the name."""
         self.offsets.keep(name, offset)
 
     def remembered(self) -> dict[str, int]:
@@ -358,46 +358,46 @@ class QueueLog:
 
     @abstractmethod
     def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
-        """Read some of the first entries of a run; `FetchWaiter.paged_in` answers, in this turn or later."""
+        """Read some of the first entries of a range; `FetchWaiter.paged_in` follows, in this turn or later."""
 
     @abstractmethod
     def cancel_fetch(self) -> None:
-        """What was asked for is wanted no more."""
+        """The queue no longer needs the entries that it fetches."""
 
     def all_is_read(self) -> None:
-        """Nothing is left to fetch: what was remembered to find it is of no use."""
+        """The queue has no entries on disk only: drop the index that finds them."""
 
     @abstractmethod
     def close(self) -> None:
-        """The queue is gone, with all it had."""
+        """The queue was deleted: remove all its messages."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueLogs:
-    """The journal, as whoever makes queues sees it."""
+    """The journal, as the code that creates queues sees it."""
 
     @abstractmethod
     def open(self, queue_id: int, durable: bool, max_priority: int) -> QueueLog:
-        """The log of a new queue, or of one that was there before the node started."""
+        """The log of a new queue, or of a queue that was recovered when the node started."""
 
     def forget_past(self, queue_id: int) -> None:
-        """A log was closed whose queue may be opened here again: what it had must not come back with that."""
+        """A closed log's queue may be opened here again: make sure that its old messages do not come back."""
         return
 
     def may_open(self, queue_id: int) -> bool:
-        """Whether that is certain by now."""
+        """Whether the old messages of this queue are certain not to come back."""
         return True
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OutputPort:
-    """A connection with bytes (or confirms) to write before the turn ends."""
+    """A connection, or another object, that has output to write, or waits for input, in a turn."""
 
     @abstractmethod
     def flush(self) -> None: ...
 
     def go_on(self) -> None:
-        """What it waited for on `Turn.inputs` is there; a connection's input is gone on with at the door instead."""
+        """The object was on `Turn.inputs`: what it waits for is there. (The broker resumes connections itself.)"""
         return
 
 
@@ -411,5 +411,5 @@ class DeadLetter:
         # rejected, expired, maxlen or delivery_limit
         self.reason = reason
         self.exchange = exchange
-        # None: the keys it was published with
+        # None: the routing keys of the publish
         self.routing_key = routing_key

@@ -1,10 +1,10 @@
-"""What a queue's arguments say of the queues whose messages it gets copies of.
+"""The arguments that make a queue receive copies of other queues' messages.
 
-`x-copy-from` is the name of a queue, or a list: of names, and of tables with a `src_name` and perhaps a `routing_key`.
-Only what matches that topic pattern is copied. Where a source has none of its own that of `x-copy-routing-key` counts,
-and where there is none either, everything is.
+`x-copy-from` is the name of a queue, or a list of names and of tables with `src_name` and an optional `routing_key`.
+The routing key is a topic pattern: only matching messages are copied. A source without a pattern has that of
+`x-copy-routing-key`; without that, all messages are copied.
 
-Not here: whether all this may be said (`broker.queues.arguments`), copying (`broker.routing.copies`).
+Not here: checking the arguments (`broker.queues.arguments`), copying (`broker.routing.copies`).
 """
 
 from typing import Final, final
@@ -20,7 +20,7 @@ EVERYTHING: Final = "#"
 
 @final
 class CopySource:
-    """A queue that is copied, and the pattern of what is."""
+    """A source queue, and the topic pattern of the messages that are copied."""
 
     def __init__(self, name: str, pattern: str) -> None:
         self.name: str = name
@@ -28,7 +28,7 @@ class CopySource:
 
 
 def copy_sources(arguments: Table) -> list[CopySource]:
-    """Those that are named; whatever cannot be understood names none."""
+    """The sources that the arguments name; invalid values are ignored."""
     if COPY_FROM not in arguments:
         return []
     given = arguments[COPY_FROM]

@@ -1,32 +1,22 @@
-"""Where a reader of a stream goes on when another node is master, or its home is back: behind what it was given last.
+"""The positions of readers: resume points of stream readers, the position header of a delivery, and stored offsets.
 
-It asked for a place once, by a name, a time or a number; asked again it would be somewhere else. So it asks for the
-offset behind the last one that came; or, if nothing came, for the one where it was told that it begins.
+A `ResumePoint` is where a stream reader continues after another node became master, or its node came back: the offset
+after the last one that it received. Its original request (a time, `first`, `next`) would select another offset now. A
+reader with a stored offset, its own or that of its group, continues after the last offset acked: messages that it
+holds unacked may be lost with its connection, so it receives them again. If no offset is known, it starts where it
+started before.
 
-One whose progress is kept goes on behind what it has acked, or its group has: what it holds it may lose with its
-connection, and nobody would be given it again. So it gets that twice. If nothing of that is known, it begins where it
-began.
+A consumer with the argument `x-warren-position: true` gets a header of that name with each delivery: the position of
+the message in its queue. The position is the same in every delivery of the message, and unique in the queue, so a
+consumer that was interrupted before its ack can recognise the message. An entry delivered by another node carries its
+position in `expires_at_ms`, marked by `AT_HOME`, because its own node looks after the deadline.
 
-Not here: readers (`stream.readers`), attaching them (`broker.links.mirrored_queue_proxy`,
-`broker.streams.partitioned`).
+`OffsetTable` has the stored offsets of one queue, by reader name. A queue takes at most `NAMES_MAX` names; the code
+that adds readers refuses more. A stored offset is never dropped: its reader would start elsewhere and miss messages.
 
-Where in its queue a message stands, for a consumer that wants to be told.
-
-A consumer with the argument `x-warren-position: true` gets with each delivery a header of that name. It is the same
-whenever the message is delivered, and no other message of the queue has it: so a consumer that was interrupted between
-doing something and its ack knows the message again.
-
-An entry that another node has lent says where it stands at home in the place of its deadline, which its home looks
-after: marked so that no deadline can be mistaken for it.
-
-Not here: how the place comes over a link (`broker.links.remote_queue`, `broker.links.host_session`).
-
-How far readers have come who want their queue to know it: an offset for each name.
-
-A queue is to know at most `NAMES_MAX` names; whoever takes readers in refuses new ones then. What is told is always
-kept: a reader whose place was forgotten would be somewhere else the next time, and might miss something.
-
-Not here: who tells (`stream`), where it is written down (`broker.journal.queue_state`).
+Not here: stream readers (`broker.streams.reader`), attaching them (`broker.links.mirrored_queue_proxy`,
+`broker.streams.partitioned`), how a position travels between nodes (`broker.links.remote_queue`,
+`broker.links.host_session`), offsets on disk (`broker.journal.queue_state`).
 """
 
 from typing import Final, final
@@ -47,7 +37,7 @@ def wants_position(arguments: Table) -> bool:
 
 
 def with_position(entry: Entry) -> Message:
-    """The message with a header that says where it stands."""
+    """The message with its position in a header."""
     message = entry.message
     at: i64 = entry.expires_at_ms
     position: i64 = at ^ AT_HOME if at >= AT_HOME else entry.position
@@ -73,31 +63,31 @@ def is_stream(arguments: Table) -> bool:
 
 @final
 class ResumePoint:
-    """One reader's place."""
+    """Where one stream reader continues."""
 
     def __init__(self, arguments: Table) -> None:
         self._asked: Table = arguments
         self._chunks: bool = arguments.get(CHUNKS) is True
-        # where it began, and the offset that comes next; -1 while nobody has said
+        # its first offset and its next offset; -1 while unknown
         self._first: i64 = -1
         self._next: i64 = -1
         self._given: bool = False
 
     def began(self, offset: i64) -> None:
-        """A master said where it begins."""
+        """A master reported the first offset."""
         if self._next < 0:
             self._first = self._next = offset
 
     def got(self, entry: Entry) -> None:
-        """It was given this, which another node lent."""
+        """The reader received this entry from another node."""
         if self._chunks:
             self.told(entry.message.headers())
         else:
-            # the position of offset 0 is 1, in whichever epoch
+            # in every epoch, offset 0 has position 1
             self._passed((entry.expires_at_ms ^ AT_HOME) & OFFSETS, 1)
 
     def told(self, headers: Table) -> None:
-        """It was given something with these headers."""
+        """The reader received a message with these headers."""
         first, count = headers.get(OFFSET), headers.get(COUNT, 1)
         if isinstance(first, int) and isinstance(count, int):
             self._passed(first + count, count)
@@ -109,15 +99,15 @@ class ResumePoint:
             self._first = end - count
 
     def offset(self) -> i64:
-        """What comes next; -1 if nobody has said."""
+        """The next offset; -1 if unknown."""
         return self._next
 
     def is_over(self) -> bool:
-        """Whether it was given all that it will get."""
+        """Whether the reader received everything: a probe receives one message."""
         return self._given and self._asked.get(PROBE) is True
 
     def arguments(self) -> Table:
-        """With which it is to go on."""
+        """The consumer arguments with which the reader continues."""
         if self._next < 0:
             return self._asked
         table: Table = dict(self._asked)
@@ -132,12 +122,12 @@ class ResumePoint:
 NAMES_MAX: Final = 1_000
 
 NO_OFFSET: Final = -2
-"""Instead of an offset: the name is to be forgotten. One that has dealt with nothing is at -1."""
+"""Instead of an offset: remove the name. A reader that has acked nothing has the offset -1."""
 
 
 @final
 class OffsetTable:
-    """Those of one queue."""
+    """The stored offsets of one queue."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, int] = {}

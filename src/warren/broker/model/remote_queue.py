@@ -1,17 +1,13 @@
-"""A queue that lives on another node: what is asked of it, and what becomes of what was published to it.
+"""A queue on another node, as sessions use it.
 
-Nothing about such a queue can be known at once. A *question* gets an `Answer` object that is empty at first; when the
-home has said something, or is lost, the answer is done and the asker is put on `Turn.inputs`. A *publish* is numbered
-by the queue in the order in which it was sent, and the home settles them in this order; whoever wants to know has
-itself put down as the waiter of the publish that was sent last. Nobody has to: a publish nobody waits for costs
-nothing more.
+No operation on such a queue completes at once. A *question* returns a `QueueAnswer`, which is empty at first; when the
+queue's node has answered, or is lost, the answer is done and the asker is on `Turn.inputs`. *Publishes* are numbered
+by the queue in the order of sending, and the queue's node settles them in this order. A publisher that needs the
+outcome registers a `PublishWaiter` after each publish; a publish without a waiter costs nothing more.
 
-Not here: how it is done (`broker.links.remote_queue`), who asks (`broker.sessions.remote_queues`) and who waits
-(`broker.sessions.confirms`, `broker.sessions.transactions`, `broker.dead_letters`).
-
-Whether a queue may be deleted by somebody who sets a condition.
-
-Not here: keeping the condition true while others agree (`broker.pending_deletes`), the deletion (`broker.vhost`).
+Not here: the implementation (`broker.links.remote_queue`), the code that asks (`broker.sessions.remote_queues`) and the
+code that waits (`broker.sessions.confirms`, `broker.sessions.transactions`, `broker.dead_letters`); keeping a condition
+of a deletion true while the cluster agrees on it (`broker.pending_deletes`).
 """
 
 from abc import abstractmethod
@@ -25,7 +21,7 @@ from warren.broker.model.turn import Turn
 from warren.errors import PRECONDITION_FAILED, ChannelFault, InvariantBroken
 
 COUNT: Final[i64] = 1
-"""How many messages are ready, and how many consumers there are; the queue counts as used."""
+"""The number of ready messages and of consumers. The question counts as a use of the queue."""
 
 PURGE: Final[i64] = 2
 GET: Final[i64] = 3
@@ -33,7 +29,7 @@ GET_NO_ACK: Final[i64] = 4
 CONSUME: Final[i64] = 5
 CANCEL: Final[i64] = 6
 REMOVE: Final[i64] = 8
-"""Delete it, under the conditions that are added to this; answered when every node knows."""
+"""Delete the queue, with `IF_EMPTY` and `IF_UNUSED` added; answered when every node knows."""
 
 IF_EMPTY: Final[i64] = 1
 IF_UNUSED: Final[i64] = 2
@@ -41,22 +37,22 @@ IF_UNUSED: Final[i64] = 2
 
 @final
 class QueueAnswer:
-    """What a distant queue's home says to one question."""
+    """The answer of a remote queue's node to one question."""
 
     def __init__(self, queue: "RemoteQueuePort", question: i64, asker: OutputPort, turn: Turn) -> None:
         self.queue: RemoteQueuePort = queue
         self.question: i64 = question
         self.done: bool = False
-        # why there is no better one
+        # the reason if the question failed
         self.fault: ChannelFault | None = None
-        # ready messages and consumers; for a purge, how many went
+        # the counts of ready messages and consumers; for a purge, `ready` is the number of messages dropped
         self.ready: i64 = 0
         self.consumers: i64 = 0
-        # what was got
+        # the result of a get
         self.entry: Entry | None = None
-        # who wants to consume, or wants to no more
+        # the consumer that is added or cancelled
         self.consumer: ConsumerPort | None = None
-        # nobody wants to know any more
+        # the asker is gone
         self.abandoned: bool = False
         self._asker: OutputPort = asker
         self._turn: Turn = turn
@@ -74,7 +70,7 @@ class QueueAnswer:
         self._tell()
 
     def failed(self, fault: ChannelFault) -> None:
-        """Also for an answer that was good, and of which nobody has made use yet."""
+        """Record a fault, also in an answer that is done but not used yet."""
         self.fault = fault
         if not self.done:
             self._tell()
@@ -90,57 +86,57 @@ class QueueAnswer:
 
 
 class RemoteQueuePort(QueuePort):
-    """A queue that lives elsewhere: counts are those it told last, and it is asked instead of being looked into."""
+    """A queue on another node. Its counts are the last ones that the node reported."""
 
     @abstractmethod
     def ask(self, question: i64, asker: OutputPort, consumer: ConsumerPort | None) -> QueueAnswer:
-        """Begin to find out; a `ChannelFault` if the home is not there."""
+        """Send a question; a `ChannelFault` if the queue's node is down."""
 
     @abstractmethod
     def abandon(self, answer: QueueAnswer) -> None:
-        """Whoever asked is gone, or has lost interest: what the answer brings goes back."""
+        """The asker is gone: requeue a message that the answer brings."""
 
     @abstractmethod
     def started(self, consumer: ConsumerPort) -> None:
-        """The client knows that it consumes: deliveries may come."""
+        """The client has its consume-ok: deliveries may start."""
 
     @abstractmethod
     def stop(self, consumer: ConsumerPort) -> None:
-        """The consumer is about to leave: it is to be given nothing more."""
+        """The consumer is about to be cancelled: deliver nothing more to it."""
 
     @abstractmethod
     def limit(self, consumer: ConsumerPort) -> None:
-        """The consumer's `unacked_max` may be another."""
+        """The consumer's `unacked_max` may have changed."""
 
     @abstractmethod
     def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
-        """Tell the waiter what becomes of what was sent last; `place` is its own number for it."""
+        """Report the outcome of the last publish; `place` is the waiter's number for it."""
 
     @abstractmethod
     def fence(self) -> bool:
-        """Send something that is settled when all that was done to the queue before is safe; False if it cannot be."""
+        """Send a fence: it is settled when all operations before it are safe. False if the queue's node is down."""
 
     @abstractmethod
     def await_room(self, waiter: OutputPort) -> bool:
-        """Put the waiter on `Turn.inputs` when less is on its way to the home; False if that is little enough."""
+        """Put the waiter on `Turn.inputs` when the link is no longer congested; False if it is not congested."""
 
     @abstractmethod
     def await_home(self, waiter: OutputPort) -> None:
-        """Put the waiter on `Turn.inputs` when the home is there again, or the queue is deleted."""
+        """Put the waiter on `Turn.inputs` when the queue's node is back, or the queue is deleted."""
 
     @abstractmethod
     def reachable(self) -> bool:
-        """Whether the home is there."""
+        """Whether the queue's node is up."""
 
     @abstractmethod
     def down(self) -> ChannelFault:
-        """What whoever uses it is told while the home is not there."""
+        """The fault for operations while the queue's node is down."""
 
     @abstractmethod
     def told(self, question: i64, ready: i64, consumers: i64) -> None:
-        """The home's answer to a question; its counts count until there are others."""
+        """Handle the node's answer to a question; its counts are valid until the next ones arrive."""
 
-    # -- what the home alone can do
+    # -- operations that only the queue's node can do
 
     def add_consumer(self, consumer: ConsumerPort) -> None:
         raise InvariantBroken("a distant queue is asked whether it takes a consumer")
@@ -158,17 +154,17 @@ class RemoteQueuePort(QueuePort):
         raise InvariantBroken("a distant queue is asked to purge itself")
 
     def dead_letter_published(self, entry: Entry) -> None:
-        """What dies there is dead-lettered there."""
+        """The queue's node dead-letters its own messages."""
 
     def touch(self) -> None:
-        """Whatever uses it makes itself known there."""
+        """Every operation touches the queue on its own node."""
 
     def unacked_count(self) -> int:
         return 0
 
 
 def check_removable(queue: QueuePort, if_empty: bool, if_unused: bool) -> None:
-    """Raise the `ChannelFault` RabbitMQ would if the queue has messages, or consumers, and must not."""
+    """Raise RabbitMQ's `ChannelFault` if the queue breaks the conditions of a delete."""
     queue.drain()
     where = f"queue '{queue.name}' in vhost '{queue.vhost}'"
     if if_empty and queue.ready_count():

@@ -1,14 +1,15 @@
-"""The seam between a ring and what its members hold: one queue's contents, as a mirror has them.
+"""The port between a replica set and the contents of its members: one queue's messages, as a mirror has them.
 
-A mirror hands nothing out and judges nothing. It stores what the master stored, under the same positions, and removes
-what the master removed. A position belongs to one message for as long as the queue lives, whoever was master when it
-was given out: each epoch has its own. So what two members have differs exactly where their positions do, and what was
-removed never comes back: nobody, the master neither, removes anything for good before that is settled.
+A mirror delivers nothing and decides nothing. It stores the messages that the master stored, at the same positions, and
+removes those that the master removed. A position belongs to one message for the life of the queue, across masters,
+because each epoch has its own positions. So the contents of two members differ exactly where their positions differ. A
+removed message never comes back: no member, the master included, removes a message for good before its removal is
+committed.
 
-A message travels and is stored as a *payload*: the bytes the journal has of it (`broker.journal.records`), with their
-checksum. A mirror copies them as they are.
+A message is replicated and stored as a *payload*: its bytes in the journal (`broker.journal.records`), with their
+checksum. A mirror copies these bytes unchanged.
 
-Not here: in which order members hear of what (`mirroring`), the journal (`store`).
+Not here: the order of replication (`broker.replication`), the journal (`broker.journal`).
 """
 
 from abc import abstractmethod
@@ -29,7 +30,7 @@ ANY_COUNT: Final[i64] = 1 << 62
 @final
 @mypyc_attr(acyclic=True)
 class PositionSpan:
-    """Positions from the first to the last, without a gap, whatever their levels."""
+    """Positions from the first to the last, without a gap, of any priority level."""
 
     def __init__(self, first: i64, last: i64) -> None:
         self.first: i64 = first
@@ -46,26 +47,26 @@ class PositionSpan:
 
 
 def check_range(level: i64, max_priority: i64, first: i64, last: i64) -> None:
-    """Raise a `PeerFault` if no master would remove that at once."""
+    """Raise a `PeerFault` if this range of positions is invalid."""
     if level < 0 or level > max_priority or first < 1 or last < first or last - first > RANGE_MAX:
         raise PeerFault(f"positions {first} to {last} of level {level} cannot be removed")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplicaContentsWaiter:
-    """Whoever waits for a copy to know what it holds."""
+    """Waits for `ReplicaContents.prepare`."""
 
     @abstractmethod
     def contents_prepared(self) -> None: ...
 
     @abstractmethod
     def contents_damaged(self, reason: str) -> None:
-        """What is on disk cannot be read: it can only be deleted."""
+        """The files cannot be read: the contents can only be deleted."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BackfillReceiver:
-    """Whoever reads what a copy holds."""
+    """Takes the messages that a `BackfillReader` reads."""
 
     @abstractmethod
     def backfill_message(
@@ -78,38 +79,38 @@ class BackfillReceiver:
         payload: bytes,
         payload_crc: i64,
     ) -> None:
-        """A message that is held, and came back to its queue so often."""
+        """One message; `returned` is how often it was requeued."""
 
     @abstractmethod
     def backfill_slice_done(self) -> None:
-        """That was all there is for now: ask for more."""
+        """The requested slice is complete: call `BackfillReader.more`."""
 
     @abstractmethod
     def backfill_done(self) -> None:
-        """There is nothing left."""
+        """All messages were read."""
 
     @abstractmethod
     def backfill_failed(self, reason: str) -> None:
-        """What is on disk cannot be read. Nothing follows."""
+        """The files cannot be read. No further call follows."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BackfillReader:
-    """Reads some of what a copy holds, from one end to the other; what goes meanwhile is left out."""
+    """Reads some of a replica's messages in order; messages that are removed meanwhile are left out."""
 
     @abstractmethod
     def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
-        """Give about as many bytes to the taker, and at most so many messages; then tell it so, in this call or
-        later."""
+        """Pass about `size_bytes`, at most `count` messages, to the receiver, then call `backfill_slice_done`, in this
+        call or later."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Nobody wants it any more."""
+        """The receiver is gone: read no more."""
 
 
 @trait
 class ReplicaIdleWaiter:
-    """Whoever waits for a copy to come to rest."""
+    """Waits for a replica's contents to have no write in progress."""
 
     @abstractmethod
     def contents_idle(self) -> None: ...
@@ -117,22 +118,22 @@ class ReplicaIdleWaiter:
 
 @trait
 class PromotionTarget:
-    """The queue that goes on with what a copy holds. It is told once, before anything else happens to it."""
+    """The queue that takes over a replica's contents. One of the methods is called once, before any other operation."""
 
     @abstractmethod
     def recover(self, runs: list[PositionRange], next_position: i64) -> None:
-        """All of it is on disk."""
+        """All messages are on disk."""
 
     @abstractmethod
     def take_over(self, entries: list[Entry], next_position: i64) -> None:
-        """All of it is in memory, in order."""
+        """All messages are in memory, in order."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MirrorContents:
-    """What one mirror holds of one queue, as far as its master tells it."""
+    """A mirror's contents of one queue, as the master writes them."""
 
-    # the queue's highest level
+    # the queue's highest priority level
     max_priority: i64 = 255
 
     @abstractmethod
@@ -145,129 +146,131 @@ class MirrorContents:
         payload: bytes,
         payload_crc: i64,
     ) -> bool:
-        """Hold a message, unless it was removed before it came; whether it must be on disk before it is safe."""
+        """Store a message, unless its removal came first; whether it is safe only after the next flush."""
 
     @abstractmethod
     def remove(self, level: i64, first: i64, last: i64) -> None:
-        """Hold nothing from the first position to the last, now or later, whatever of it is here."""
+        """Remove the messages of one level from `first` to `last`, and ignore those that arrive later."""
 
     @abstractmethod
     def remove_any(self, first: i64, last: i64) -> None:
-        """The same for what is here, whatever its levels."""
+        """Remove the messages from `first` to `last` that are here, of any level."""
 
     @abstractmethod
     def drop(self, priority: i64, position: i64) -> None:
-        """A message that was stored does not count after all."""
+        """Remove a stored message that was not committed."""
 
     @abstractmethod
     def mark_delivered(self, position: i64) -> bool:
-        """Whatever is held up to here may have been handed out; whether this must be on disk before it is safe."""
+        """Set the delivery watermark: messages up to this position may have been delivered. Whether it is safe only
+        after the next flush.
+        """
 
     @abstractmethod
     def returned(self, position: i64, count: i64) -> None:
-        """A message came back to the queue so often."""
+        """Store how often a message was requeued."""
 
     def drop_publishing_id(self, payload: bytes) -> None:
-        """A message that was stored does not count after all: nor does its publishing id."""
+        """Forget the publishing id of a stored message that was not committed."""
 
     def load_publishing_ids(self, rows: bytes, anew: bool) -> bool:
-        """Know these publishing ids (`broker.model.deduplication`) and, if `anew`, no others; whether that must be on
-        disk first.
+        """Add publishing ids (`broker.model.deduplication`), or replace all ids if `anew`; whether they are safe only
+        after the next flush.
         """
         return False
 
     def remember(self, name: str, offset: i64) -> None:
-        """A reader of this name has come so far; `NOWHERE` ends that."""
+        """Store the offset of a named reader; `NO_OFFSET` removes the name."""
 
     def names(self) -> list[str]:
-        """Of readers who are remembered."""
+        """The names of readers with a stored offset."""
         return []
 
     @abstractmethod
     def spans(self) -> list[PositionSpan]:
-        """Everything that is held, in order; spans do not touch."""
+        """The positions of all messages, in order; no two spans are adjacent."""
 
     def claims(self) -> list[PositionSpan]:
-        """The same, and what else it needs not be sent."""
+        """The positions that a backfill can skip: `spans`, and more for some contents."""
         return self.spans()
 
     @abstractmethod
     def begin_catching_up(self) -> None:
-        """Messages may come whose removal came before them: remember every removal until `caught_up`."""
+        """A backfill starts: messages may arrive after their removal, so remember every removal until `caught_up`."""
 
     @abstractmethod
     def caught_up(self) -> None: ...
 
     def committed(self, position: i64) -> None:
-        """Whatever steps have stored up to this position is settled, or does not count and was dropped."""
+        """The messages of replication batches up to this position are committed, or were dropped."""
 
     def backfill_stored(self, position: i64) -> None:
-        """While it catches up: whatever is held up to this position, where the past has come to, is settled."""
+        """During a backfill: the messages up to this position, which the backfill has reached, are committed."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplicaContents(MirrorContents):
-    """What one member holds of one queue, as its node uses it.
+    """A member's contents of one queue, as its node uses them.
 
-    Before anything else it is prepared: it may have to look at what is on disk.
+    `prepare` comes before all other calls, because the contents may have to be read from disk.
     """
 
     @abstractmethod
     def prepare(self, asker: ReplicaContentsWaiter) -> None:
-        """Find out what is held; the asker is told, in this call or later."""
+        """Find the contents on disk; the waiter is called, in this call or later."""
 
     @abstractmethod
     def count(self) -> int:
-        """How many messages are held."""
+        """The number of messages."""
 
     @abstractmethod
     def body_bytes(self) -> int: ...
 
     @abstractmethod
     def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
-        """`store` an entry of this node's own queue, which has it, too."""
+        """`store` an entry of the master's queue on this node, which also has the entry."""
 
     def archived(self, first: i64, last: i64) -> None:
-        """These are elsewhere in the copy: the journal need not have them."""
+        """These positions are in archive files: remove them from the journal."""
 
     @abstractmethod
     def delivered_up_to(self) -> i64:
-        """Up to where anything may have been handed out."""
+        """The delivery watermark: messages up to here may have been delivered."""
 
     @abstractmethod
     def read(self, spans: list[PositionSpan], taker: BackfillReceiver) -> BackfillReader:
-        """Begin to read what is held of these spans; nearly in the order of positions."""
+        """A reader of the messages in these spans, in nearly the order of positions."""
 
     def lack(self) -> str:
-        """What is missing in the middle, in words; empty if nothing is, as it must be for one that is in sync."""
+        """A description of a gap in the contents; empty if there is none. A replica in sync must not have one."""
         return ""
 
     def disown(self) -> bool:
-        """Nobody counts on it: what it lacks it may lack; whether that is to be on disk before it does anything."""
+        """This replica is not in sync: accept its gap. Whether that must be flushed before anything else."""
         return False
 
     def has_lost(self) -> bool:
-        """Whether it lacks something that it cannot be sent: what it was rid of stays away. It can begin anew."""
+        """Whether it lacks messages that a backfill cannot bring back, so that it must start with empty contents."""
         return False
 
     def rests(self) -> bool:
-        """Whether `hand_over` may be called, which is what is wanted; if not, `await_rest` tells when."""
+        """Whether no write is in progress, so that `hand_over` may be called; if not, use `await_rest`."""
         return True
 
     def await_rest(self, waiter: ReplicaIdleWaiter) -> None:
-        """Tell the waiter when to ask again."""
+        """Call the waiter when `rests` may have become true."""
 
     @abstractmethod
     def hand_over(self, target: PromotionTarget) -> None:
-        """This node is the master from here on: tell its queue what there is.
+        """This node is promoted: pass the contents to the master's queue.
 
-        Whatever may have been handed out comes marked as redelivered. The copy goes on holding it all.
+        Messages up to the delivery watermark are marked redelivered. This object keeps all of them.
         """
 
     @abstractmethod
     def left_alone(self) -> None:
-        """This node is master no longer, and its queue is gone: what the two shared is the copy's alone."""
+        """This node is no longer master, and the master's queue is gone: shared entries belong to this object alone."""
 
     @abstractmethod
     def close(self) -> None:
-        """Hold nothing any more, on disk either: the queue is gone, or is not to be held here."""
+        """Remove everything, also from disk: the queue was deleted, or this node is no longer a member."""

@@ -1,11 +1,11 @@
-"""Who holds a queue, as it was agreed upon: an epoch, a master, members, and which of them are in sync.
+"""The replica set of a queue, as the cluster agreed on it: an epoch, a master, members, and the in-sync set.
 
-A `ReplicaSet` never changes; each method makes another one, to be proposed. Those who are in sync stand in the order in
-which they came to be, the eldest first.
+A `ReplicaSet` never changes; each method returns a new one, to be proposed. The in-sync set is in the order of joining,
+the longest member first.
 
-Invariants: the master is a member and in sync; whoever is in sync is a member; nobody stands twice.
+Invariants: the master is a member and in sync; every replica in sync is a member; no node is listed twice.
 
-Not here: when to propose what (`broker.replication.master`, `broker.replication.promotion`).
+Not here: when to propose a change (`broker.replication.master`, `broker.replication.promotion`).
 """
 
 from typing import Final, final
@@ -13,15 +13,15 @@ from typing import Final, final
 from warren.errors import InvariantBroken
 
 POSITION_BITS: Final = 44
-"""An epoch has so many positions of its own, more than can be given out in a year."""
+"""The positions of an epoch have so many bits: more than a queue can use in a year."""
 
 NodeIncarnation = tuple[str, int]
-"""A node, and one run of its process."""
+"""The name of a node, and the number of one start of its process."""
 
 
 @final
 class ReplicaSet:
-    """One queue's, in one version."""
+    """One version of a queue's replica set."""
 
     def __init__(self, epoch: int, master: str, members: list[str], in_sync: list[NodeIncarnation]) -> None:
         self.epoch: int = epoch
@@ -46,14 +46,14 @@ class ReplicaSet:
 
     @property
     def master_incarnation(self) -> NodeIncarnation:
-        """The run of the master that is in sync."""
+        """The incarnation of the master that is in sync."""
         for run in self.in_sync:
             if run[0] == self.master:
                 return run
         raise InvariantBroken(f"the master {self.master} is not in sync")
 
     def first_position(self) -> int:
-        """The first that the master of this epoch gives out: no two epochs have one in common."""
+        """The first position of this epoch. No two epochs have a position in common."""
         return self.epoch << POSITION_BITS
 
     def synced_names(self) -> list[str]:
@@ -67,23 +67,24 @@ class ReplicaSet:
         return 0
 
     def admitting(self, runs: list[NodeIncarnation]) -> "ReplicaSet":
-        """These have caught up."""
+        """With these incarnations in sync: their backfill is complete."""
         names = {name for name, _incarnation in runs}
         stay = [run for run in self.in_sync if run[0] not in names]
         return ReplicaSet(self.epoch, self.master, self.members, [*stay, *runs])
 
     def dropping(self, names: list[str]) -> "ReplicaSet":
-        """These are not in sync any more; members they remain."""
+        """Without these nodes in the in-sync set; they stay members."""
         return ReplicaSet(self.epoch, self.master, self.members, [run for run in self.in_sync if run[0] not in names])
 
     def with_members(self, members: list[str]) -> "ReplicaSet":
-        """These are to hold the queue; the master is one of them."""
+        """With these members; the master must be one of them."""
         return ReplicaSet(self.epoch, self.master, members, [run for run in self.in_sync if run[0] in members])
 
     def promoting(self, run: NodeIncarnation) -> "ReplicaSet":
-        """Another master; the old one has to catch up, should it come back.
+        """With another master after the loss of the old one, which must be backfilled if it comes back.
 
-        If this very run was in sync the others stay so. If it was not, only it knows what it has.
+        If this incarnation was in sync, the other mirrors stay in sync. If not, their contents may differ from its own,
+        so it is in sync alone.
         """
         name = run[0]
         members = self.members if name in self.members else [*self.members, name]
@@ -91,19 +92,19 @@ class ReplicaSet:
         return ReplicaSet(self.epoch + 1, name, members, [run, *stay])
 
     def handing_over(self, run: NodeIncarnation) -> "ReplicaSet":
-        """Another master, that is in sync; the old one goes on as a mirror, and has all that it had."""
+        """With another master that is in sync; the old master becomes a mirror and stays in sync."""
         others = [one for one in self.in_sync if one[0] not in (run[0], self.master)]
         return ReplicaSet(self.epoch + 1, run[0], self.members, [run, *others, self.master_incarnation])
 
     def renaming(self, old: str, new: str) -> "ReplicaSet":
-        """A node that does not run is called otherwise from now on, and has what it had."""
-        # one that was interrupted while it was renamed may be known by both names
+        """With a new name for a node that is not running; its contents stay."""
+        # after an interrupted rename, the node may be listed with both names
         members = [new if name == old else name for name in self.members if name != new]
         runs = [(new if name == old else name, run) for name, run in self.in_sync if name != new]
         return ReplicaSet(self.epoch, new if self.master == old else self.master, members, runs)
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if this cannot be a ring."""
+        """Raise `InvariantBroken` if an invariant does not hold."""
         synced = self.synced_names()
         if len(set(synced)) != len(synced) or len(set(self.members)) != len(self.members):
             raise InvariantBroken(f"somebody stands twice in {self!r}")

@@ -1,6 +1,6 @@
-"""What an operator may set about one node, as plain values.
+"""The operator's settings of one node, as plain values.
 
-Not here: where the values come from (`node.config`), a queue's own settings (`broker.queues.settings`).
+Not here: where the values come from (`node.config`), the settings of a queue (`broker.queues.settings`).
 """
 
 from typing import Final, final
@@ -11,7 +11,7 @@ REQUEUE_DELIVERY: Final = "requeue"
 DISC: Final = "disc"
 RAM: Final = "ram"
 NODE_KINDS: Final = (DISC, RAM)
-"""Whether a node of a cluster keeps the definitions on its disk, or only in memory."""
+"""Whether a cluster node keeps the definitions on disk, or only in memory."""
 
 
 @final
@@ -49,7 +49,7 @@ class BrokerSettings:
         sync_bytes_per_s: int = 0,
     ) -> None:
         self.node_name = node_name
-        # what a node starts with that has no users yet
+        # created when a node without users starts
         self.default_user = default_user
         self.default_pass = default_pass
         self.default_vhost = default_vhost
@@ -57,9 +57,9 @@ class BrokerSettings:
         self.default_configure = default_configure
         self.default_write = default_write
         self.default_read = default_read
-        # unless what it starts with is brought to it
+        # a new node creates no defaults: an import provides users and virtual hosts
         self.starts_empty = starts_empty
-        # how passwords that come as such are kept
+        # the hash for passwords that are set as plain text
         self.password_hashing_module = password_hashing_module
         # users that may only connect from this machine
         self.loopback_users: list[str] = ["guest"] if loopback_users is None else loopback_users
@@ -68,21 +68,21 @@ class BrokerSettings:
         self.heartbeat_s = heartbeat_s
         self.handshake_timeout_ms = handshake_timeout_ms
         self.max_message_size = max_message_size
-        # how long a delivery may stay unacked; 0 means for ever
+        # how long a delivery may stay unacked; 0 for no limit
         self.consumer_timeout_ms = consumer_timeout_ms
-        # what happens then: the channel is closed, as RabbitMQ does, or only that delivery is requeued
+        # after the timeout: close the channel, as RabbitMQ does, or requeue only that delivery
         self.consumer_timeout_action = consumer_timeout_action
         self.auth_mechanisms: list[str] = ["PLAIN", "AMQPLAIN"] if auth_mechanisms is None else auth_mechanisms
-        # how large a file of the journal grows
+        # the size of a journal segment
         self.segment_bytes = segment_bytes
-        # the share of the memory limit above which what comes goes to disk; above 1, never
+        # the share of the memory limit above which new messages are kept on disk only; above 1, never
         self.paging_ratio = paging_ratio
-        # on which node of a cluster a queue comes to live, unless its arguments or a policy say
+        # the node of a new queue, unless its arguments or a policy decide
         self.queue_master_locator = queue_master_locator
-        # what a node does that is cut off from others: see `broker.network_partitions`
+        # how a node reacts to a network partition: see `broker.network_partitions`
         self.partition_handling = partition_handling
         self.pause_nodes: list[str] = [] if pause_nodes is None else pause_nodes
         self.pause_recovery = pause_recovery
-        # how many messages at most a mirror that catches up is sent at once; how fast all are, 0 for no limit
+        # backfill of a joining mirror: messages in a slice, and bytes per second of all backfills, 0 for no limit
         self.sync_batch_count = sync_batch_count
         self.sync_bytes_per_s = sync_bytes_per_s

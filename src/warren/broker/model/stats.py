@@ -1,14 +1,12 @@
-"""What happened, as numbers that only grow: of a queue, a channel, a virtual host, a node.
+"""Cumulative counters of a queue, a channel, a virtual host and a node.
 
-The names are ours, the meanings RabbitMQ's: *published* is what channels published, dead letters and traces do not
-count; *delivered* is what consumers that ack were given, *delivered_no_ack* the others; *got* is the same for
-basic.get; *redelivered* is counted besides; *acked* is what was acked, not what was refused; *confirmed* is acks to
-publishers, not nacks.
+The meanings are RabbitMQ's: *published* counts publishes by channels, not dead letters or traces; *delivered* counts
+deliveries to consumers that ack, *delivered_no_ack* the others; *got* and *got_no_ack* are the same for basic.get;
+*redelivered* is a part of these; *acked* counts acks, not rejects; *confirmed* counts acks to publishers, not nacks.
 
-Invariant: what is counted for messages is true at the end of every turn; within one, a part of it is still in the
-tallies.
+Invariant: message counters are exact at the end of every turn; during a turn, a part of them is in `TurnCounter`s.
 
-Not here: counting (`broker.sessions.counters`), what there is at this moment, which the objects themselves know.
+Not here: counting (`broker.sessions.counters`); current values such as queue depth, which the objects themselves know.
 """
 
 from typing import final
@@ -17,7 +15,7 @@ from mypy_extensions import i64
 
 
 class DeliveryStats:
-    """What was taken from queues."""
+    """Deliveries and acks."""
 
     def __init__(self) -> None:
         self.delivered: i64 = 0
@@ -30,7 +28,7 @@ class DeliveryStats:
 
     @property
     def taken(self) -> i64:
-        """Everything that left a queue for a client: RabbitMQ's `deliver_get`."""
+        """All deliveries and gets: RabbitMQ's `deliver_get`."""
         return self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
 
     def add(self, more: "DeliveryStats") -> None:
@@ -54,7 +52,7 @@ class DeliveryStats:
 
 @final
 class QueueStats(DeliveryStats):
-    """What one queue was given and gave."""
+    """The counters of one queue."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,24 +60,24 @@ class QueueStats(DeliveryStats):
         # messages written to disk, and read back
         self.disk_writes: i64 = 0
         self.disk_reads: i64 = 0
-        # of what was published, what was not kept because it had been before
+        # publishes that were dropped as duplicates; `published` includes them
         self.deduplicated: i64 = 0
 
 
 class ChannelStats(DeliveryStats):
-    """What channels did."""
+    """The counters of channels."""
 
     def __init__(self) -> None:
         super().__init__()
         self.published: i64 = 0
         self.confirmed: i64 = 0
-        # of what was published, what found no queue: mandatory or not
+        # publishes that matched no queue: mandatory ones, and others; `published` includes them
         self.returned_unroutable: i64 = 0
         self.dropped_unroutable: i64 = 0
 
 
 class VhostStats(ChannelStats):
-    """What the connections of a virtual host did."""
+    """The counters of the connections of a virtual host."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,27 +87,27 @@ class VhostStats(ChannelStats):
 
 @final
 class NodeStats(VhostStats):
-    """What a node did since it started."""
+    """The counters of a node since its start."""
 
     def __init__(self) -> None:
         super().__init__()
-        # what was published, transactions that were rolled back included; of that, with confirms or in a transaction
+        # publishes, including those of rolled back transactions; and the ones with confirms or in a transaction
         self.received: i64 = 0
         self.received_confirm: i64 = 0
         # copies put into queues
         self.routed: i64 = 0
         self.dead_lettered: DeadLetterStats = DeadLetterStats()
-        # of queues that have no dead-letter exchange
+        # messages of queues without a dead-letter exchange
         self.dead_dropped: DeadLetterStats = DeadLetterStats()
-        # clients that said who they are, and of these, who was not believed
+        # login attempts, and the refused ones among them
         self.logins: i64 = 0
         self.logins_refused: i64 = 0
-        # clients that got as far as connection.open-ok; sockets that are gone, whatever they got as far as
+        # connections that reached connection.open-ok; closed sockets, of connections in any state
         self.connections_created: i64 = 0
         self.connections_closed: i64 = 0
         self.channels_created: i64 = 0
         self.channels_closed: i64 = 0
-        # declared: asked for, whether it was there or not
+        # declares, of queues that existed and of new ones
         self.queues_declared: i64 = 0
         self.queues_created: i64 = 0
         self.queues_deleted: i64 = 0
@@ -117,7 +115,7 @@ class NodeStats(VhostStats):
 
 @final
 class DeadLetterStats:
-    """How messages died."""
+    """Dead-lettered messages by reason."""
 
     def __init__(self) -> None:
         self.maxlen: i64 = 0

@@ -1,12 +1,13 @@
-"""Partitioned streams: one logical name, and streams behind it among which a hash of the routing key chooses.
+"""Partitioned streams: one logical name, and one stream for each partition, chosen by a hash of the routing key.
 
-    orders          x-stream-partitions: 3     a name: bindings lead to it, clients consume it, it holds nothing
-    orders-0 .. -2  x-stream-partition-of      streams like any others, each with a home of its own
+    orders          x-stream-partitions: 3     the logical name: bindings and consumers use it, it has no messages
+    orders-0 .. -2  x-stream-partition-of      ordinary streams, each on a node of its own
 
-Messages with one routing key are in one partition, so their order is kept. A partition is told apart from a stream
-that only has such a name by the argument that the broker gives it, and no client may.
+Messages with the same routing key are in the same partition, so their order is kept. The argument
+`x-stream-partition-of` makes a stream a partition; only the broker can set it.
 
-Not here: what stands for the logical name (`stream.partitioning`), who reads which partition (`broker.streams.groups`).
+Not here: the queue object of the logical name (`broker.streams.partitioned`), which reader of a group reads which
+partition (`broker.streams.groups`).
 """
 
 from typing import Final
@@ -25,20 +26,20 @@ NAME_OCTETS_MAX: Final = 255
 
 
 def partitions_refusal(value: object, arguments: Table) -> str:
-    """Why a stream cannot have so many partitions; empty if it can."""
+    """Why this number of partitions is invalid; empty if it is valid."""
     if isinstance(value, bool) or not isinstance(value, int):
         return f'"expected integer, got {type_name(value)}"'
     return "" if 1 <= value <= PARTITIONS_MAX else f'"expected 1 to {PARTITIONS_MAX} partitions, got {value}"'
 
 
 def partition_count(arguments: Table) -> int:
-    """How many partitions the logical name with these arguments has; 0 if it is a queue like any other."""
+    """The number of partitions of a queue with these arguments; 0 if it is not a partitioned stream."""
     count = arguments.get(PARTITIONS)
     return count if isinstance(count, int) and arguments.get("x-queue-type") == "stream" else 0
 
 
 def logical_name(arguments: Table) -> str:
-    """Whose partition the stream with these arguments is; empty if it is none."""
+    """The logical name of a partition with these arguments; empty if the queue is not a partition."""
     name = arguments.get(PARTITION_OF)
     return name if isinstance(name, str) else ""
 
@@ -52,25 +53,25 @@ def partition_names(name: str, arguments: Table) -> list[str]:
 
 
 def partition_index(queue: QueuePort) -> int:
-    """Which one of its logical name's partitions a stream is; -1 if it is none."""
+    """The index of a partition; -1 if the queue is not a partition."""
     logical = logical_name(queue.arguments)
     return int(queue.name[len(logical) + 1 :]) if logical else -1
 
 
 def partition_arguments(name: str, arguments: Table) -> Table:
-    """What each partition of that name is declared with."""
+    """The arguments of each partition of this logical name."""
     own: Table = {key: arguments[key] for key in arguments if key != PARTITIONS}
     own[PARTITION_OF] = name
     return own
 
 
 def index_for(routing_key: str, count: int) -> int:
-    """The partition of everything that is published with this key."""
+    """The index of the partition for this routing key."""
     return crc32(routing_key.encode("utf-8", "surrogateescape")) % count
 
 
 def check_partition_names(name: str, vhost: str, arguments: Table, queues: dict[str, QueuePort]) -> None:
-    """Raise a `ChannelFault` if a partition's name is too long, or is taken by a queue that is none."""
+    """Raise a `ChannelFault` if a partition's name is too long, or another queue has it."""
     names = partition_names(name, arguments)
     where = f"queue '{name}' in vhost '{vhost}'"
     if names and len(names[-1].encode("utf-8", "surrogateescape")) > NAME_OCTETS_MAX:
@@ -84,7 +85,7 @@ def check_partition_names(name: str, vhost: str, arguments: Table, queues: dict[
 
 
 def check_not_a_partition(queue: QueuePort, queues: dict[str, QueuePort]) -> None:
-    """Raise a `ChannelFault` if a queue that is to be deleted is a partition of something that stays."""
+    """Raise a `ChannelFault` if the queue is a partition: it can be deleted only with its logical name."""
     logical = logical_name(queue.arguments)
     if logical and logical in queues and partition_count(queues[logical].arguments):
         text = f"queue '{queue.name}' in vhost '{queue.vhost}' is a partition of '{logical}', and goes only with that"

@@ -1,10 +1,10 @@
-"""The turn: what one call of `Broker.handle` has gathered to do before it returns.
+"""The turn: the work that one call of `Broker.handle` collects and completes before it returns.
 
-Objects that have something left to do at the end of a turn put themselves on its lists; the broker empties them in a
-fixed order (dead letters, drains, confirms, output). That is where all batching comes from: nobody sleeps to batch.
+Objects with work left at the end of a turn put themselves on its lists; the broker empties the lists in a fixed order
+(dead letters, drains, confirms, output). All batching comes from this order, and none from waiting.
 
-Also the clock of the core: `now_ms` is wall time in milliseconds, set once a turn and never running backwards; and
-the timers.
+The turn is also the core's clock and has its timers: `now_ms` is wall time in milliseconds, set once a turn, and never
+runs backwards.
 
 Not here: the order in which the lists are emptied (`broker.broker`).
 """
@@ -24,7 +24,7 @@ CANCELLED_TIMERS_MIN: Final = 1024
 
 @trait
 class TimerTarget:
-    """Something that wants to be woken."""
+    """The owner of a timer."""
 
     @abstractmethod
     def timer_fired(self) -> None: ...
@@ -32,7 +32,7 @@ class TimerTarget:
 
 @trait
 class FlushWaiter:
-    """Something that waits until what it wrote is on disk."""
+    """Waits for the flush of a turn's batch."""
 
     @abstractmethod
     def flushed(self) -> None: ...
@@ -40,16 +40,16 @@ class FlushWaiter:
 
 @trait
 class TurnCounter:
-    """Something that counted in this turn."""
+    """Counters of one turn."""
 
     @abstractmethod
     def fold(self) -> None:
-        """Add what was counted to the figures of everybody concerned."""
+        """Add this turn's counts to the stats of queue, channel, virtual host and node."""
 
 
 @final
 class Timer:
-    """One wish to be woken. A cancelled one forgets whom to wake and stays on the heap as a husk for a while."""
+    """One timer. A cancelled timer has no target and stays on the heap until it is swept."""
 
     def __init__(self, target: TimerTarget) -> None:
         self.target: TimerTarget | None = target
@@ -61,7 +61,7 @@ class Timer:
 
 @final
 class Turn:
-    """The worklists and the clock that every object of one node shares."""
+    """The worklists and the clock that all objects of a node share."""
 
     def __init__(self) -> None:
         self.now_ms: i64 = 0
@@ -69,16 +69,17 @@ class Turn:
         self.drains: list[QueuePort] = []
         self.dead_letters: list[DeadLetter] = []
         self.outputs: list[OutputPort] = []
-        # connections whose input was held back until their output was gone
+        # connections and waiters that can resume
         self.inputs: list[OutputPort] = []
+        # bytes of messages in memory
         self.held_bytes: i64 = 0
-        # memory runs short: what arrives goes to disk alone
+        # memory is short: new messages are kept on disk only
         self.tight: bool = False
-        # others may have agreed on what this node has not heard of: there may be queues where it knows none
+        # this node may lack recent metadata of the cluster: queues that it does not know may exist
         self.may_be_behind: bool = False
-        # who waits for this turn's batch to be on disk
+        # wait for the flush of this turn's batch
         self.flush_waiters: list[FlushWaiter] = []
-        # what was counted in this turn, and what the node counted since it started
+        # the counters of this turn, and the node's stats since its start
         self.counters: list[TurnCounter] = []
         self.stats: NodeStats = NodeStats()
         self._timers: list[tuple[int, int, Timer]] = []
@@ -89,7 +90,7 @@ class Turn:
         self.effects.append(Note(level, name, fields))
 
     def await_flush(self, waiter: FlushWaiter) -> None:
-        """Tell the waiter when everything written up to the end of this turn is on disk."""
+        """Call the waiter when everything written up to the end of this turn is flushed."""
         self.flush_waiters.append(waiter)
 
     def fold_counters(self) -> None:
@@ -107,7 +108,7 @@ class Turn:
         return timer
 
     def cancel_timer(self, timer: Timer) -> None:
-        """Wake nobody. The heap is swept when most of it is husks."""
+        """Cancel a timer. The heap is swept when most of its timers are cancelled."""
         if timer.target is None:
             return
         timer.target = None
@@ -118,7 +119,7 @@ class Turn:
             self._cancelled_count = 0
 
     def fire_timers(self) -> None:
-        """Wake everyone whose time has come, earliest first."""
+        """Fire all timers that are due, earliest first."""
         while self._timers and self._timers[0][0] <= self.now_ms:
             timer = heapq.heappop(self._timers)[2]
             target = timer.target
@@ -129,7 +130,7 @@ class Turn:
                 target.timer_fired()
 
     def next_timer_ms(self) -> int:
-        """When the earliest living timer is due; 0 if there is none."""
+        """When the next timer is due; 0 if there is none."""
         while self._timers and not self._timers[0][2].live:
             heapq.heappop(self._timers)
             self._cancelled_count -= 1
