@@ -349,7 +349,7 @@ class SaveMembers(Effect):
 
 @final
 class PauseService(Effect):
-    """Close the listeners and fail the health checks: this node is cut off from too many others."""
+    """Close the AMQP listeners and stop reporting this node as alive: it is cut off from too many others."""
 
     def facts(self) -> tuple[object, ...]:
         return ()
@@ -357,7 +357,7 @@ class PauseService(Effect):
 
 @final
 class ResumeService(Effect):
-    """Open the listeners and pass the health checks again: this node reaches enough others."""
+    """Open the AMQP listeners and report this node as alive again: it reaches enough others."""
 
     def facts(self) -> tuple[object, ...]:
         return ()

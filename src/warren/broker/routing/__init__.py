@@ -1,4 +1,4 @@
-"""Where a message goes: the exchanges and bindings of a virtual host, and the walk from a routing key to queues.
+"""Exchanges and bindings of a virtual host, and the routes from exchanges to queues.
 
-Not here: publishing to the queues that were found (`sessions`), delayed messages (`warren.broker.delays`).
+Not here: publishing to the queues of a route (`broker.sessions`), delayed messages (`broker.delays`).
 """

@@ -1,6 +1,6 @@
-"""The bindings of one virtual host as they were agreed upon: made, unmade, and kept when a queue's place is taken.
+"""The bindings of one virtual host by their definitions: added, removed, and kept when a queue object is replaced.
 
-Not here: what they do (`broker.routing.topology`), planning them (`broker.routing.topology_transactions`).
+Not here: routing (`broker.routing.topology`), planning metadata transactions (`broker.routing.topology_transactions`).
 """
 
 from typing import final
@@ -13,15 +13,15 @@ from warren.broker.routing.topology import Topology
 
 @final
 class Bindings:
-    """By what their definitions say of them."""
+    """Applies binding definitions to a topology."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology: Topology = topology
-        # by their keys, those that a key alone does not tell everything of
+        # bindings with arguments, by metadata key: the key has only a digest of the arguments
         self._with_arguments: dict[str, Binding] = {}
 
     def make(self, definition: BindingDefinition) -> bool:
-        """Whether both its ends are there; a fault if its source's type cannot take it."""
+        """Add a binding, if its source and destination exist; a fault if the exchange type refuses it."""
         source = self._topology.exchanges.get(definition.source)
         destination = self._destination(definition.destination, definition.destination_is_queue)
         if source is None or destination is None:
@@ -34,7 +34,7 @@ class Bindings:
         return True
 
     def unmake(self, source: str, destination: str, to_queue: bool, routing_key: str) -> None:
-        """Take away one without arguments."""
+        """Remove a binding without arguments."""
         found = self._topology.exchanges.get(source)
         end = self._destination(destination, to_queue)
         if found is not None and end is not None:
@@ -48,7 +48,7 @@ class Bindings:
             self._topology.unbind(binding)
 
     def replace_queue(self, queue: QueuePort, successor: QueuePort) -> None:
-        """Whatever led to a queue leads to the one that takes its place."""
+        """Move all bindings of a queue object to its successor."""
         topology = self._topology
         keys = {binding: key for key, binding in self._with_arguments.items() if binding.destination is queue}
         bindings = topology.bindings_of(queue)

@@ -1,14 +1,16 @@
-"""Queues that get copies of what other queues get.
+"""Queues that receive copies of other queues' messages.
 
-The copies of a queue hang on its name as bindings hang on a topic exchange, whether a queue of that name is there or
-not: so copying begins with the source, ends with it, and goes on with the next one of its name. Whatever leads to a
-queue, all its copies whose patterns match a key of the message come after it, and theirs after them. An exclusive queue
-is its owner's alone, and is not copied. Whoever copies a partitioned stream gets what any of its partitions gets.
+For each source name there is a topic exchange, a *hub*, whether a queue of that name exists or not, and the copying
+queues are bound to it. So copying starts and ends with the source, and continues with the next queue of its name. When
+a route has a queue, the queues that copy it and whose patterns match a routing key of the message follow, and then the
+queues that copy those. An exclusive queue is private to its owner and is never copied. A queue that copies a
+partitioned stream receives the messages of all its partitions.
 
-Invariant: exactly those queues of the topology that name sources hang here, on each of these.
+Invariant: the queues bound to hubs are exactly the queues of the topology with sources, each to the hubs of its
+sources.
 
-Not here: what names them (`broker.model.queue_copies`); who of them is given a message in the end
-(`broker.routing.exchanges`).
+Not here: the arguments that name sources (`broker.model.queue_copies`), which copies receive the message in the end
+(`broker.routing.exchanges.Recipients`).
 """
 
 from typing import final
@@ -25,12 +27,12 @@ class QueueCopies:
     """Which queues copy which, in one virtual host."""
 
     def __init__(self) -> None:
-        # by the names of sources; these exchanges are nowhere else
+        # by source name; these exchanges are in no topology
         self.hubs: dict[str, Exchange] = {}
         self._bindings: dict[QueuePort, list[Binding]] = {}
 
     def add(self, queue: QueuePort) -> None:
-        """A queue is there, which may be a copy."""
+        """Bind a queue to the hubs of its sources, if it has any."""
         for source in copy_sources(queue.arguments):
             hub = self.hubs.get(source.name)
             if hub is None:
@@ -54,12 +56,12 @@ class QueueCopies:
         return len(self.hubs) > 0
 
     def names_of_copies(self, source: QueuePort) -> list[str]:
-        """The queues that copy this one, all of it or some, in the order of their names."""
+        """The names of the queues that copy this one, sorted."""
         hub = None if source.exclusive else self.hubs.get(source.name)
         return [] if hub is None else sorted({binding.destination.name for binding in hub.outgoing})
 
     def copies_of(self, queues: list[QueuePort], subject: RoutedMessage) -> Copies | None:
-        """The copies of these queues, and theirs; nothing if there are none."""
+        """The queues that copy these queues, directly or through other copies; None if there are none."""
         copies: Copies = {}
         row = list(queues)
         known: dict[QueuePort, None] = dict.fromkeys(queues)

@@ -1,49 +1,33 @@
-"""The exchange types by name: which there are, what arguments they take, and the matcher that goes with each.
+"""The exchange types: a matcher for each, and the checks of their arguments.
 
-Not here: the matchers; the equivalence of a redeclared exchange (`session`).
+**direct**: a binding matches if its key equals a routing key. **fanout**: every binding matches.
 
-The direct exchange: a binding is followed when its key equals a routing key.
+**topic**: binding keys are patterns of words, kept in a trie. A key is split at its dots; the empty key has no words,
+and `a.` has two, the second empty. In a pattern `*` matches exactly one word and `#` any number, including none. In a
+routing key both are ordinary words. The walk goes through the trie one word at a time with the set of nodes that match
+so far. A node enters this set once a word, however many paths lead to it, so the cost is at most words × nodes, also
+for patterns with several `#`. A `#` node is entered together with its parent (it matches no word) and stays in the set
+(it matches one more word). Invariant: every node except the root leads to a binding; removing a binding prunes the
+nodes that led only to it.
 
-Not here: the default exchange, which has no bindings and routes by queue name (`topology`).
+**headers**: a binding matches if the message's headers match its arguments. `x-match` says how many must match: `all`
+(the default) or `any`. Other arguments that start with `x-` are not compared, unless `x-match` is `all-with-x` or
+`any-with-x`. An argument without a value requires only that the header exists. A binding with nothing to compare
+matches every message with `all`, and none with `any`.
 
-The fanout exchange: every binding is followed, whatever its key.
+**x-consistent-hash**: each message follows exactly one binding, and the same key always the same one. The binding key
+is a weight, an integer above zero. The hashed value is the routing key, the header named by the exchange's argument
+`hash-header`, or the property named by `hash-property`. Every binding draws a number from a hash of that value and of
+its own destination; the smallest number, divided by weight, wins (weighted rendezvous hashing). A draw depends on
+nothing else, so an added binding takes only the keys it wins, a removed binding gives up only its own keys, and two
+nodes with the same bindings agree, in any order of creation. Two bindings to one destination count as one with the
+larger weight. The hash is CRC-32 and a fixed mixer, the same in every process.
 
-Not here: anything that looks at a message.
+**x-delayed-message**: routes like its inner type, `x-delayed-type`.
 
-The topic exchange: binding keys are patterns of words, kept in a trie.
-
-A key is split at its dots; the empty key has no words, and `a.` has two, the second empty. In a pattern `*` stands
-for exactly one word and `#` for any number, none included. In a routing key both are ordinary words.
-
-A routing key is walked through the trie one word at a time with all nodes it could be at. A node enters that front
-once per word, however many ways lead to it, so the cost is at most words × nodes and several `#` in one pattern are
-harmless. A `#` node is entered together with its parent (it matches no word) and stays in the front (it swallows one
-more).
-
-Invariants: every node but the root leads to a binding, so removing a binding prunes what led only to it.
-
-Not here: what a binding leads to (`topology`).
-
-The headers exchange: a binding is followed when the message's headers are those its arguments ask for.
-
-The argument `x-match` says how many must be there: `all` (also when it is absent) or `any`. Other arguments that
-begin with `x-` are not compared, unless `x-match` is `all-with-x` or `any-with-x`. An argument without a value asks
-only that the header is there. A binding with nothing to compare matches every message under `all` and none under
-`any`.
-
-Not here: when two values are equal (`comparison`).
-
-The consistent-hash exchange: each message follows exactly one binding, and the same key always the same one.
-
-A binding's key is its weight, an integer above zero. What is hashed is the routing key, or the header named by the
-exchange's argument `hash-header`, or the property named by `hash-property`.
-
-Every binding draws a number from the hash of the message's key and of its own destination; the smallest, divided by
-weight, wins (weighted rendezvous hashing). A draw depends on nothing but those two names, so a binding that comes
-takes only the keys it wins, one that goes gives away only its own, and two nodes with the same bindings agree, in
-whatever order they learnt them. Two bindings to one destination count as one with the larger weight.
-
-Not here: anything random; the hash is CRC-32 and a fixed mixer, the same in every process.
+Not here: the default exchange, which has no bindings (`broker.routing.topology`), equality of values
+(`broker.routing.comparison`), the equivalence of a redeclared exchange (`broker.sessions.declares`), keeping delayed
+messages (`broker.delays`).
 """
 
 import math
@@ -62,7 +46,7 @@ from warren.wire.field_tables import Table
 
 @final
 class DirectMatcher(Matcher):
-    """Bindings by their key."""
+    """A dict of bindings by routing key."""
 
     def __init__(self) -> None:
         super().__init__(cacheable=True)
@@ -90,8 +74,6 @@ class DirectMatcher(Matcher):
 
 @final
 class FanoutMatcher(Matcher):
-    """All bindings."""
-
     def __init__(self) -> None:
         super().__init__(cacheable=True)
         self.bindings: dict[Binding, Binding] = {}
@@ -108,17 +90,17 @@ class FanoutMatcher(Matcher):
 
 @final
 class TopicNode:
-    """One position in the trie: the pattern words on the way to it."""
+    """A node of the trie: the pattern words on the path to it."""
 
     def __init__(self, swallows: bool) -> None:
-        # whether the last word on the way here is `#`
+        # whether the last word on the path is `#`
         self.swallows: bool = swallows
-        # made with the first child: most nodes of a long pattern have one child or none
+        # created with the first child: most nodes of a long pattern have one child or none
         self.words: dict[str, TopicNode] | None = None
         self.star: TopicNode | None = None
         self.hash: TopicNode | None = None
         self.bindings: dict[Binding, Binding] | None = None
-        # the step of the walk that entered this node last
+        # the last step of a walk that entered this node
         self.entered_at: i64 = 0
 
     def child(self, word: str) -> "TopicNode | None":
@@ -129,7 +111,7 @@ class TopicNode:
         return None if self.words is None else self.words.get(word)
 
     def grow(self, word: str) -> "TopicNode":
-        """The child for a pattern's word, made if there is none."""
+        """The child for a pattern word, created if there is none."""
         child = self.child(word)
         if child is None:
             child = TopicNode(swallows=word == "#")
@@ -239,7 +221,7 @@ MATCH_KINDS: Final = ("all", "any", "all-with-x", "any-with-x")
 
 @final
 class HeaderPattern:
-    """What one binding asks for."""
+    """The headers that one binding requires."""
 
     def __init__(self, arguments: Table) -> None:
         kind = arguments.get("x-match", "all")
@@ -264,7 +246,7 @@ class HeaderPattern:
 
 @final
 class HeadersMatcher(Matcher):
-    """Bindings and their patterns, tried one by one."""
+    """Bindings and their header patterns, tried one by one."""
 
     def __init__(self) -> None:
         super().__init__(cacheable=False)
@@ -303,7 +285,7 @@ HASH_PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 
 @final
 class WeightedBinding:
-    """One binding's part in every draw."""
+    """A binding with its weight and hash seed."""
 
     def __init__(self, binding: Binding) -> None:
         destination = binding.destination
@@ -313,13 +295,13 @@ class WeightedBinding:
         self.weight: float = float(int(binding.routing_key))
 
     def draw(self, key_hash: i64) -> float:
-        """Exponentially distributed, faster for a heavier binding: each wins in proportion to its weight."""
+        """An exponentially distributed number with the weight as its rate, so that bindings win in proportion to it."""
         return -math.log((float(mix_hash(key_hash ^ self.seed)) + 0.5) / 4294967296.0) / self.weight
 
 
 @final
 class ConsistentHashMatcher(Matcher):
-    """The tickets of all bindings."""
+    """All bindings with their weights; the smallest draw wins."""
 
     def __init__(self, arguments: Table) -> None:
         self.header: str = _text_argument(arguments, "hash-header")
@@ -357,7 +339,7 @@ class ConsistentHashMatcher(Matcher):
             found.append(winner.binding)
 
     def _hashed_octets(self, subject: RoutedMessage) -> bytes:
-        """The octets that decide; none for a message without the header or property."""
+        """The octets to hash; empty for a message without the header or property."""
         value: object = None
         if self.header:
             value = plain(subject.headers().get(self.header))
@@ -381,7 +363,7 @@ class ConsistentHashMatcher(Matcher):
 
 
 def mix_hash(value: i64) -> i64:
-    """Spread 32 bits over 32 bits, one to one; the factors are below 2**31 so that no product leaves 63 bits."""
+    """A bijective mix of 32 bits; the factors are below 2**31, so every product fits in 63 bits."""
     value = ((value ^ (value >> 16)) * 0x7FEB352D) & 0xFFFFFFFF
     value = ((value ^ (value >> 15)) * 0x31848BAB) & 0xFFFFFFFF
     return value ^ (value >> 16)
@@ -406,7 +388,7 @@ def validate_exchange_type(name: str) -> None:
 
 
 def matcher_for(type: str, arguments: Table) -> Matcher:
-    """The matcher of an exchange with these arguments, once they were found to suit its type."""
+    """The matcher of an exchange; a fault if its arguments do not suit its type."""
     if type == DELAYED_TYPE:
         return matcher_for(inner_type(arguments), arguments)
     if type == "direct":
@@ -422,7 +404,7 @@ def matcher_for(type: str, arguments: Table) -> Matcher:
 
 
 def inner_type(arguments: Table) -> str:
-    """How a delaying exchange routes what is due. It cannot delay again: that would never end."""
+    """The type by which a delaying exchange routes due messages; it cannot be a delaying type itself."""
     name = arguments.get("x-delayed-type")
     if not isinstance(name, str) or name == DELAYED_TYPE:
         raise ChannelFault(PRECONDITION_FAILED, "Invalid argument, 'x-delayed-type' must be an existing exchange type")
@@ -431,7 +413,7 @@ def inner_type(arguments: Table) -> str:
 
 
 def alternate_of(vhost: str, name: str, arguments: Table) -> str:
-    """The alternate exchange that an exchange's arguments name; empty if none."""
+    """The alternate exchange in an exchange's arguments; empty if there is none."""
     if "alternate-exchange" not in arguments:
         return ""
     alternate = arguments["alternate-exchange"]

@@ -1,23 +1,16 @@
-"""An exchange, the bindings that hang on it, and the seam behind which each exchange type matches in its own way.
+"""Exchanges, bindings, the `Matcher` port of the exchange types, and routes.
 
-Invariants: a binding stands in the `outgoing` of its source, in its source's matcher, and in the incoming bindings
-of its destination, or in none of them; `Topology` alone adds and removes. Bindings are equal when source,
-destination, routing key and arguments are; that is what makes a second declaration of one a duplicate.
+A queue may have copies (`broker.routing.copies`). A copy receives the messages that its source accepts, and none that
+the source refuses at once. So publishers iterate over `Recipients` and report which queues accepted the message.
 
-Not here: the types themselves (`direct`, `fanout`, `topic`, `headers`, `consistent_hash`), the graph of exchanges
-(`topology`).
+Invariants: a binding is in the `outgoing` of its source, in its source's matcher, and in the incoming bindings of its
+destination, or in none of them; only `Topology` adds and removes bindings. Bindings are equal when source, destination,
+routing key and arguments are: binding again with the same values adds nothing. A `Route` lists each queue once, in an
+order that depends only on the history of the topology. A cacheable route depends only on the exchange and the routing
+keys, and is valid until `Topology.version` changes. A route without queues has no copies.
 
-What is routed, and where it turned out to go.
-
-A queue may have copies (`broker.routing.copies`). They follow from it and not from the exchange: a copy is given what a
-queue takes that it copies, and nothing that this one refuses at once. So whoever publishes goes through `Recipients`,
-and tells which of them took the message.
-
-Invariants: a `Route` names each queue once, in an order that only the history of the topology decides. A cacheable
-one depends on nothing but the exchange and the routing keys, and holds until `Topology.version` moves. Copies alone
-are no route: without queues there are none.
-
-Not here: how a route is found (`broker.routing.topology`), how long one is remembered (`broker.sessions.publishes`).
+Not here: the exchange types (`broker.routing.exchange_types`), finding a route (`broker.routing.topology`), caching
+routes (`broker.sessions.publishes`).
 """
 
 from abc import abstractmethod
@@ -32,24 +25,24 @@ from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
 
 Copies = dict[QueuePort, list[QueuePort]]
-"""Of queues that are copied: by which."""
+"""The copying queues of each source queue."""
 
 
 @final
 class Route:
-    """The queues a message is for, their copies, and the delaying exchanges that keep it until it is due."""
+    """The queues for a message, their copies, and the delaying exchanges that keep it until it is due."""
 
     def __init__(self, queues: list[QueuePort], delayed: "list[Exchange]", cacheable: bool) -> None:
         self.queues: list[QueuePort] = queues
         self.delayed: list[Exchange] = delayed
         self.cacheable: bool = cacheable
-        # None if none of the queues has any
+        # None if none of the queues is copied
         self.copies: Copies | None = None
 
 
 @final
 class Recipients:
-    """The queues that one message is given to, one after the other; `row` grows while it is gone through."""
+    """The queues that receive one message, in order; `row` grows during the iteration."""
 
     def __init__(self, queues: list[QueuePort], copies: Copies | None) -> None:
         self.row: list[QueuePort] = queues if copies is None else list(queues)
@@ -57,7 +50,7 @@ class Recipients:
         self._known: dict[QueuePort, None] | None = None if copies is None else dict.fromkeys(queues)
 
     def taken_by(self, queue: QueuePort) -> None:
-        """It has the message, or will: its copies are next, those that are not in the row already."""
+        """The queue accepted the message: append its copies that are not in the row yet."""
         if self._copies is None or self._known is None:
             return
         for copy in self._copies.get(queue, []):
@@ -68,7 +61,7 @@ class Recipients:
 
 @final
 class RoutedMessage:
-    """What is being routed: its routing keys (the published one first), and its properties, decoded at most once."""
+    """The message to route: its routing keys, the published one first, and its properties, decoded at most once."""
 
     def __init__(self, routing_keys: list[str], message: Message | None) -> None:
         self.routing_keys: list[str] = routing_keys
@@ -76,7 +69,7 @@ class RoutedMessage:
         self._properties: Properties | None = None
 
     def properties(self) -> Properties | None:
-        """The content properties; nothing for a route that is asked without a message."""
+        """The content properties; None for a route without a message."""
         if self._properties is None and self.message is not None:
             self._properties = self.message.properties()
         return self._properties
@@ -89,25 +82,25 @@ class RoutedMessage:
 
 
 class Matcher:
-    """How one exchange type picks among its bindings."""
+    """Selects bindings as one exchange type does."""
 
     def __init__(self, cacheable: bool) -> None:
-        # whether the choice depends on the routing keys alone
+        # whether the selection depends only on the routing keys
         self.cacheable: bool = cacheable
 
     def check(self, routing_key: str, arguments: Table) -> None:
-        """A `ChannelFault` if this type cannot work with such a binding."""
+        """Raise a `ChannelFault` if the exchange type does not allow such a binding."""
 
     @abstractmethod
     def add(self, binding: "Binding") -> None: ...
 
     @abstractmethod
     def remove(self, binding: "Binding") -> None:
-        """Forget a binding that was added, leaving no trace of it."""
+        """Remove a binding that was added, and everything that was created for it."""
 
     @abstractmethod
     def match(self, subject: RoutedMessage, found: "list[Binding]") -> None:
-        """Append the bindings the subject follows; one may appear twice, through two routing keys."""
+        """Append the matching bindings; two routing keys may append the same binding twice."""
 
 
 @final
@@ -130,30 +123,30 @@ class Exchange:
         self.auto_delete: bool = auto_delete
         self.internal: bool = internal
         self.arguments: Table = arguments
-        # where a message goes that no binding here wants; empty: nowhere
+        # the alternate exchange, for messages that match no binding; empty for none
         self.alternate: str = ""
-        # the policy that counts for it, empty for none, and what it says; operators' policies limit queues only
+        # the name of its policy, empty for none, and its definition; operator policies apply to queues only
         self.policy: str = ""
         self.operator_policy: str = ""
         self.effective_policy: Table = {}
         self.matcher: Matcher = matcher
-        # keeps messages that ask for it before routing them
+        # delays messages that have an `x-delay` header
         self.delays: bool = type == "x-delayed-message"
         self.cacheable: bool = matcher.cacheable and not self.delays
-        # bindings with this exchange as their source, and as their destination, in the order of their creation
+        # bindings with this exchange as source, and as destination, in the order of creation
         self.outgoing: dict[Binding, Binding] = {}
         self.incoming: dict[Binding, Binding] = {}
         self.deleted: bool = False
-        # what channels published to it, and into how many queues that went
+        # messages that channels published to it, and copies routed from it into queues
         self.published_in: i64 = 0
         self.published_out: i64 = 0
-        # the revision of the metadata that made it; 0 if it does not outlive the node, or is there in every vhost
+        # the metadata revision that created it; 0 for a transient or a predeclared exchange
         self.exchange_id: int = 0
 
 
 @final
 class Binding:
-    """A road from an exchange to a queue or to another exchange."""
+    """A binding from an exchange to a queue or to another exchange."""
 
     def __init__(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> None:
         self.source: Exchange = source

@@ -1,36 +1,24 @@
-"""The exchanges, bindings and queue names of one virtual host, and the walk that finds where a message goes.
+"""The exchanges, bindings and queue names of one virtual host: routing, changes, and the effects of removals.
 
-A route is walked from the exchange published to. Each exchange is visited once, so cycles end and a queue gets one
-copy whatever the graph. An exchange none of whose bindings match passes the message to its alternate exchange, if
-that exists; one whose bindings lead only to other exchanges has matched. The default exchange has no bindings: it
-routes by queue name. What leads to a partitioned stream leads to the partition of the published key. Queues that copy
-others come last, whatever led to these.
+**Routing** starts at the exchange that was published to. Each exchange is visited once, so cycles end, and a queue
+receives one copy in any graph. An exchange with no matching binding passes the message to its alternate exchange, if
+that exists; an exchange with matching bindings to other exchanges has matched. The default exchange has no bindings: it
+routes by queue name. A partitioned stream in a route is replaced by the partition of the routing key. Queues that copy
+other queues come last. An exchange of type x-delayed-message keeps a message with an `x-delay` header, in milliseconds,
+and routes it by its inner type when it is due.
 
-A change here is that one change: what goes with something that goes has been worked out before, and goes first.
+**Changes** to a `Topology` are single: a removal takes nothing along. `TopologyRemoval` computes beforehand what a
+removal takes along, and in which order. A queue or an exchange takes its bindings along. An auto-delete exchange is
+deleted when its last binding as a source is removed; this removes the bindings that lead to it, which may be the last
+ones of other auto-delete exchanges, and so on. Its result lists every object once, and a binding before its source and
+destination, so the order never leaves a binding with one end. Several removals share one `TopologyRemoval`, so that
+each knows what the ones before it removed.
 
-Invariants: `version` moves with every change that may alter a route. A bound queue is in `queues`. A binding stands
-at both its ends or nowhere (`exchange`), and a matcher holds exactly the outgoing bindings of its exchange.
+Invariants: `version` changes with every change that may alter a route. A bound queue is in `queues`. A binding is at
+both its ends or at none, and a matcher holds exactly the outgoing bindings of its exchange.
 
-Not here: what goes with what (`broker.routing.topology`); who may declare, bind or delete what, and whether two
-declarations agree (`session`); keeping delayed messages (`broker`).
-
-How long a message asks to be delayed: the header `x-delay`, in milliseconds.
-
-An exchange of type x-delayed-message keeps such a message and routes it by its inner type (`x-delayed-type`) once
-due.
-
-Not here: keeping and waking (`broker`); which exchanges delay (`topology`).
-
-What goes when something goes: worked out beforehand, from a topology that stays as it is.
-
-A queue or an exchange takes its bindings along. An auto-delete exchange goes when its last binding as a source is
-removed; that removes the bindings that led to it, which may be the last of other auto-delete exchanges, and so on.
-
-Invariants: everything is named once; a binding before its ends, so that what is taken away in this order never leaves a
-binding with one end. Several things that go together are asked for one after another, and each finds gone what went
-with those before it.
-
-Not here: taking it away (`broker.routing.topology`), writing it down (`broker.routing.topology_transactions`).
+Not here: metadata transactions (`broker.routing.topology_transactions`); permissions and the equivalence of
+declarations (`broker.sessions.declares`); keeping delayed messages (`broker.delays`).
 """
 
 from typing import Final, final
@@ -48,16 +36,16 @@ from warren.errors import InvariantBroken
 from warren.wire.field_tables import Table
 
 DELAY_MS_MAX: Final = 4294967295
-"""A longer delay is no delay, as in RabbitMQ's plugin: the message is routed at once."""
+"""A message with a longer delay is routed at once, as in RabbitMQ's plugin."""
 
 
 def delay_of(message: Message) -> i64:
-    """The milliseconds a message asks to wait; 0 if none."""
+    """The delay of a message in milliseconds; 0 for none."""
     return delay_in(message.headers())
 
 
 def delay_in(headers: Table) -> i64:
-    """The delay in a message's headers, a number or its decimal text; 0 if none, below zero, or beyond the maximum."""
+    """The delay in headers, a number or its decimal text; 0 if it is absent, negative or above the maximum."""
     value = headers.get("x-delay")
     delay_ms = 0
     if isinstance(value, bool):
@@ -80,21 +68,21 @@ PREDECLARED: Final = (
     ("amq.match", "headers", False),
     ("amq.rabbitmq.trace", "topic", True),
 )
-"""Name, type and whether internal, of the exchanges every virtual host starts with; all are durable."""
+"""The exchanges of every virtual host: name, type, and whether internal. All are durable."""
 
 PREDECLARED_NAMES: Final = tuple([name for name, _type, _internal in PREDECLARED])
 
 
 @final
 class Topology:
-    """One virtual host's map."""
+    """The exchanges, bindings and queues of one virtual host."""
 
     def __init__(self, vhost: str = "/") -> None:
         self.vhost: str = vhost
         self.version: i64 = 0
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueuePort] = {}
-        # only of queues that have any: most are reached through the default exchange alone
+        # only for bound queues: most queues are used through the default exchange alone
         self._queue_bindings: dict[QueuePort, dict[Binding, Binding]] = {}
         self.copying: QueueCopies = QueueCopies()
         # the logical names of partitioned streams
@@ -103,7 +91,7 @@ class Topology:
             self.declare_exchange(name, type, True, False, internal, {})
         self.default: Exchange = self.exchanges[""]
 
-    # -- changing the map
+    # -- changes
 
     def add_queue(self, queue: QueuePort) -> None:
         self.queues[queue.name] = queue
@@ -114,7 +102,7 @@ class Topology:
         self.version += 1
 
     def remove_queue(self, queue: QueuePort) -> None:
-        """Forget a queue that has no bindings any more."""
+        """Remove a queue that has no bindings left."""
         if queue in self._queue_bindings:
             raise InvariantBroken(f"queue '{queue.name}' goes before its bindings")
         del self.queues[queue.name]
@@ -125,7 +113,7 @@ class Topology:
     def declare_exchange(
         self, name: str, type: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
     ) -> Exchange:
-        """Create an exchange under a name that is free; a fault if its type and arguments do not agree."""
+        """Create an exchange with a free name; a fault if its arguments do not suit its type."""
         alternate = alternate_of(self.vhost, name, arguments)
         exchange = Exchange(name, type, durable, auto_delete, internal, arguments, matcher_for(type, arguments))
         exchange.alternate = alternate
@@ -134,13 +122,13 @@ class Topology:
         return exchange
 
     def set_alternate(self, exchange: Exchange, name: str) -> None:
-        """From here on, what no binding of the exchange wants goes to the exchange of that name; empty: nowhere."""
+        """Set the alternate exchange, for messages that match no binding; empty for none."""
         if exchange.alternate != name:
             exchange.alternate = name
             self.version += 1
 
     def remove_exchange(self, exchange: Exchange) -> None:
-        """Forget an exchange that has no bindings any more."""
+        """Remove an exchange that has no bindings left."""
         if exchange.outgoing or exchange.incoming:
             raise InvariantBroken(f"exchange '{exchange.name}' goes before its bindings")
         del self.exchanges[exchange.name]
@@ -148,7 +136,7 @@ class Topology:
         self.version += 1
 
     def bind(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
-        """Add a binding, or find that it is there already (false); a fault if the source's type cannot take it."""
+        """Add a binding; False if it exists already. A fault if the exchange type does not allow it."""
         source.matcher.check(routing_key, arguments)
         binding = Binding(source, destination, routing_key, arguments)
         if binding in source.outgoing:
@@ -163,7 +151,7 @@ class Topology:
         return True
 
     def unbind(self, binding: Binding) -> None:
-        """Remove a binding that is there from both its ends."""
+        """Remove an existing binding from both its ends."""
         source = binding.source
         destination = binding.destination
         del source.outgoing[binding]
@@ -177,7 +165,7 @@ class Topology:
                 del self._queue_bindings[destination]
         self.version += 1
 
-    # -- reading it
+    # -- queries
 
     def is_bound(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
         return self.binding(source, destination, routing_key, arguments) is not None
@@ -185,36 +173,36 @@ class Topology:
     def binding(
         self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table
     ) -> Binding | None:
-        """The binding that was made like this, if there is one."""
+        """The binding with these values, if it exists."""
         return source.outgoing.get(Binding(source, destination, routing_key, arguments))
 
     def bindings_of(self, destination: QueuePort | Exchange) -> list[Binding]:
-        """The bindings that lead to a queue or exchange, oldest first; without the default exchange's implicit one."""
+        """The bindings to a queue or exchange, oldest first, without the implicit binding to the default exchange."""
         if isinstance(destination, Exchange):
             return list(destination.incoming)
         bindings = self._queue_bindings.get(destination)
         return [] if bindings is None else list(bindings)
 
     def bindings_from(self, source: Exchange) -> list[Binding]:
-        """The bindings that lead away from an exchange, oldest first."""
+        """The bindings from an exchange, oldest first."""
         return list(source.outgoing)
 
     def bound_queue_count(self) -> int:
-        """How many queues have bindings besides the implicit one."""
+        """How many queues have bindings, without the implicit ones."""
         return len(self._queue_bindings)
 
     def route(self, exchange: Exchange, routing_key: str, message: Message | None) -> Route:
-        """Where a message published to an exchange goes; without a message, where one without properties would."""
+        """The route of a message from an exchange; without a message, that of a message without properties."""
         return self.route_keys(exchange, [routing_key], message)
 
     def route_keys(self, exchange: Exchange, routing_keys: list[str], message: Message | None) -> Route:
-        """The same for a message with further keys (CC, BCC) after the published one: one walk, one copy per queue."""
+        """The route for several routing keys, the published one before those of CC and BCC: one copy for each queue."""
         if exchange is self.default:
             return self._route_by_name(routing_keys)
         return self._walk(exchange, RoutedMessage(routing_keys, message), True)
 
     def route_delayed(self, exchange: Exchange, routing_keys: list[str], message: Message) -> Route:
-        """Where a message goes that an exchange delayed and that is due: no exchange delays it once more."""
+        """The route of a delayed message that is due: no exchange delays it again."""
         return self._walk(exchange, RoutedMessage(routing_keys, message), False)
 
     def _route_by_name(self, routing_keys: list[str]) -> Route:
@@ -251,7 +239,7 @@ class Topology:
         return route
 
     def _placed(self, queues: dict[QueuePort, None], routing_keys: list[str]) -> list[QueuePort]:
-        """These queues, with the partition of the first key in the place of every partitioned stream among them."""
+        """These queues, with each partitioned stream replaced by the partition of the first routing key."""
         if not self._partitioned or not queues:
             return list(queues)
         placed: dict[QueuePort, None] = {}
@@ -265,7 +253,7 @@ class Topology:
         return list(placed)
 
     def _onward(self, exchange: Exchange, subject: RoutedMessage, queues: dict[QueuePort, None]) -> list[Exchange]:
-        """Add the queues an exchange leads to, and return the exchanges."""
+        """Add the queues of the matching bindings, and return the exchanges."""
         found: list[Binding] = []
         exchange.matcher.match(subject, found)
         onward: list[Exchange] = []
@@ -284,15 +272,15 @@ class Topology:
 
 @final
 class TopologyRemoval:
-    """What is asked to go, and all that goes along."""
+    """Computes what the removal of queues, exchanges and bindings takes along."""
 
     def __init__(self, topology: Topology) -> None:
-        # in the order in which it goes
+        # in the order of removal
         self.gone: list[Binding | Exchange | QueuePort] = []
         self._topology: Topology = topology
         self._bindings: dict[Binding, None] = {}
         self._exchanges: dict[Exchange, None] = {}
-        # of exchanges: how many bindings they lost as a source
+        # by exchange: how many outgoing bindings it lost
         self._lost: dict[Exchange, int] = {}
 
     def remove_queue(self, queue: QueuePort) -> None:
@@ -308,7 +296,7 @@ class TopologyRemoval:
         self._auto_delete(self._unbind_all([binding]))
 
     def remove_all(self) -> None:
-        """Everything but the exchanges every virtual host has; these lose their bindings."""
+        """Remove everything but the predeclared exchanges, which lose their bindings."""
         for queue in self._topology.queues.values():
             self.remove_queue(queue)
         for exchange in self._topology.exchanges.values():
@@ -319,7 +307,7 @@ class TopologyRemoval:
                     self.remove_binding(binding)
 
     def _unbind_all(self, bindings: list[Binding]) -> list[Exchange]:
-        """Let those go that have not gone yet; the exchanges they came from."""
+        """Remove the bindings that are not removed yet, and return their sources."""
         sources: list[Exchange] = []
         for binding in bindings:
             if binding not in self._bindings:
@@ -331,7 +319,7 @@ class TopologyRemoval:
         return sources
 
     def _forget(self, exchange: Exchange) -> list[Exchange]:
-        """Let an exchange go; the exchanges that led to it."""
+        """Remove an exchange and its bindings, and return the exchanges that led to it."""
         self._exchanges[exchange] = None
         self._unbind_all(self._topology.bindings_from(exchange))
         sources = self._unbind_all(self._topology.bindings_of(exchange))
@@ -339,7 +327,7 @@ class TopologyRemoval:
         return sources
 
     def _auto_delete(self, sources: list[Exchange]) -> None:
-        """Of exchanges that lost a binding, and then of those that led to them, the idle auto-delete ones go."""
+        """Remove the auto-delete exchanges among these that have no outgoing binding left, and so on recursively."""
         at = 0
         while at < len(sources):
             exchange = sources[at]

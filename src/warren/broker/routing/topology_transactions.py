@@ -1,11 +1,12 @@
-"""Plans for exchanges, queues and bindings: what else goes with them, and what else they rely on.
+"""Metadata transactions for exchanges, queues and bindings: their changes, and the keys that they depend on.
 
-Whatever comes into a virtual host relies on that being there. A binding that comes or goes touches both its ends, so
-that of two plans for the bindings of one queue or exchange, made at the same time, only one comes about: else a queue
-could go and leave a binding behind, or an auto-delete exchange stay without any. The exchanges every virtual host has
-are no definitions and cannot go, so there is nothing to touch.
+Every new object depends on its virtual host. A binding that is added or removed touches its source and its destination,
+so of two concurrent transactions for the bindings of one queue or exchange only one commits. Otherwise a deleted queue
+could leave a binding behind, or an auto-delete exchange could stay without bindings. Predeclared exchanges have no
+definitions and cannot be deleted, so they are not touched.
 
-Not here: what goes with what (`broker.routing.topology`), whether it may (`broker.sessions.declares`, `broker.orders`).
+Not here: which objects a removal takes along (`broker.routing.topology.TopologyRemoval`), whether a client may do it
+(`broker.sessions.declares`, `broker.commands`).
 """
 
 from warren.broker.metadata.access_definitions import vhost_key
@@ -24,19 +25,19 @@ from warren.broker.routing.topology import PREDECLARED_NAMES, Topology, Topology
 
 
 def plan_queue(plan: MetadataTransaction, queue: QueueDefinition) -> None:
-    """There is this queue; there is none of its name."""
+    """Create a queue, if its name is free."""
     plan.rely_on(vhost_key(queue.vhost))
     plan.put(queue)
 
 
 def plan_exchange(plan: MetadataTransaction, exchange: ExchangeDefinition) -> None:
-    """There is this exchange; there is none of its name."""
+    """Create an exchange, if its name is free."""
     plan.rely_on(vhost_key(exchange.vhost))
     plan.put(exchange)
 
 
 def plan_binding(plan: MetadataTransaction, binding: BindingDefinition) -> None:
-    """There is this binding; its ends are there, or will be."""
+    """Create a binding; its source and destination exist, or are created by the same transaction."""
     plan.rely_on(vhost_key(binding.vhost))
     plan.put(binding)
     _touch_ends(plan, binding)
@@ -49,7 +50,7 @@ def plan_unbinding(plan: MetadataTransaction, topology: Topology, binding: Bindi
 
 
 def plan_queue_removal(plan: MetadataTransaction, topology: Topology, queue: QueuePort) -> None:
-    """A partitioned stream takes its partitions along."""
+    """Delete a queue; a partitioned stream with its partitions."""
     removal = TopologyRemoval(topology)
     removal.remove_queue(queue)
     for name in partition_names(queue.name, queue.arguments):
@@ -60,8 +61,7 @@ def plan_queue_removal(plan: MetadataTransaction, topology: Topology, queue: Que
 
 
 def with_partitions(queue: QueueDefinition, queues: dict[str, QueuePort]) -> list[QueueDefinition]:
-    """What there has to be for this queue to be there: before a partitioned stream its partitions, those that are not
-    there already."""
+    """The definitions to create for this queue: for a partitioned stream, its missing partitions come first."""
     arguments = partition_arguments(queue.name, queue.arguments)
     missing = [name for name in partition_names(queue.name, queue.arguments) if name not in queues]
     return [QueueDefinition(queue.vhost, name, True, False, False, arguments) for name in missing] + [queue]
@@ -76,7 +76,7 @@ def plan_exchange_removal(plan: MetadataTransaction, topology: Topology, exchang
 def plan_removal_of(
     plan: MetadataTransaction, topology: Topology, queues: list[QueuePort], exchanges: list[Exchange]
 ) -> None:
-    """Several go together."""
+    """Delete several queues and exchanges."""
     removal = TopologyRemoval(topology)
     for queue in queues:
         removal.remove_queue(queue)
@@ -86,14 +86,14 @@ def plan_removal_of(
 
 
 def plan_all_removal(plan: MetadataTransaction, topology: Topology) -> None:
-    """Everything in a virtual host goes."""
+    """Delete everything in a virtual host."""
     removal = TopologyRemoval(topology)
     removal.remove_all()
     _plan_removal(plan, topology, removal)
 
 
 def binding_definition_of(vhost: str, binding: Binding) -> BindingDefinition:
-    """A binding of that virtual host as it is written down."""
+    """The definition of a binding."""
     source, destination = binding.source, binding.destination
     return BindingDefinition(
         vhost,
