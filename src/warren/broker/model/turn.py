@@ -94,7 +94,6 @@ class Turn:
         self.flush_waiters.append(waiter)
 
     def fold_counters(self) -> None:
-        """What was counted in this turn goes into the figures."""
         if self.counters:
             counters = self.counters
             self.counters = []

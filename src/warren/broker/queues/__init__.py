@@ -1,5 +1,5 @@
-"""One queue: its contents, consumers, limits, expiry and declaration.
+"""One classic queue: its contents, consumers, limits, expiry and arguments.
 
-Not here: streams (`streams`), routing to queues (`routing`), the log on disk (`journal`), publishing of dead letters
-(`warren.broker.dead_letters`).
+Not here: streams (`broker.streams`), routing to queues (`broker.routing`), the log on disk (`broker.journal`),
+publishing dead letters (`broker.dead_letters`).
 """

@@ -1,16 +1,15 @@
-"""Whether a message that comes is let in, and whether into memory or to disk alone.
+"""Admission: whether a queue accepts a message, and whether it keeps the message in memory or on disk only.
 
-A message of a queue that others hold, too, comes in two steps. It is *reserved*: it has its position and its deadline,
-and counts against a limit that would refuse others; nobody sees it. When all who must have it do, it *arrives*, in the
-order in which it was reserved.
+A message of a mirrored queue arrives in two steps. First it is *reserved*: it has its position and its deadline, and
+counts against a limit that refuses publishes, but it is not ready. When it is committed it *arrives*, in the order of
+reservation.
 
-A message with an identity (`broker.model.deduplication`) that the queue has seen is not let in, and is confirmed as the
-first one was: not before that is safe.
+A message with an identity (`broker.model.deduplication`) that the queue has seen is dropped, and confirmed when the
+first one is safe.
 
-Invariant: what is reserved is counted in `Turn.held_bytes`.
+Invariant: the bytes of reserved messages are counted in `Turn.held_bytes`.
 
-Not here: what happens to the others when a limit is exceeded (`broker.queues.limits`), where entries stand
-(`broker.queues.contents`).
+Not here: dropping heads over a limit (`broker.queues.limits`), the order of entries (`broker.queues.contents`).
 """
 
 from typing import final
@@ -29,7 +28,7 @@ from warren.broker.queues.paging import Paging
 
 @final
 class QueueAdmission:
-    """One queue's door."""
+    """Admits messages to one queue."""
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class QueueAdmission:
         self._seen: DeduplicationWindow = seen
         self._turn: Turn = turn
         self._reserved_bytes: i64 = 0
-        # nothing is paged, however short memory is
+        # page no messages, even if memory is short
         self.stays_in_memory: bool = False
 
     def publish(self, paging: Paging | None, message: Message) -> i64:
@@ -61,7 +60,7 @@ class QueueAdmission:
         seen, identity = self._seen, identity_at(message.content, 0)
         if seen.has(identity) and (paging is None or not paging.stopped):
             seen.repeated += 1
-            # what the first one waits for is in this turn's batch, or in one before it
+            # the first one is in this turn's batch or an earlier one
             return SETTLED if paging is None else PENDING
         outcome = self._publish_without_log(message) if paging is None else self._publish_with_log(paging, message)
         if outcome != REJECTED:
@@ -99,7 +98,7 @@ class QueueAdmission:
         return PENDING if safe else SETTLED
 
     def _belongs_on_disk(self, level: i64) -> bool:
-        """Whether a message that comes is paged: not if it is likely to go out at once."""
+        """Whether a new message is kept on disk only: not if it can be delivered at once."""
         contents = self._contents
         if self.stays_in_memory:
             return False
@@ -128,7 +127,7 @@ class QueueAdmission:
         self._limits.refuse(message)
         return True
 
-    # -- in two steps
+    # -- the two steps of a mirrored queue
 
     def reserve(self, message: Message) -> Entry | None:
         limits = self._limits
@@ -152,7 +151,7 @@ class QueueAdmission:
             limits.reserved_bytes -= message.body_bytes
             arrived_bytes += len(message.content) + ENTRY_BYTES
             level = contents.level_of(message)
-            # what is not on disk is in the memory of others' copies, too: to write it would save little
+            # a message that is not on disk is in the memory of all replicas: paging it here would save little
             if entry.extent is not None and self._belongs_on_disk(level):
                 contents.page_entry(entry, level)
             else:
@@ -162,7 +161,7 @@ class QueueAdmission:
         self._hold(-arrived_bytes)
 
     def close(self) -> None:
-        """Nothing that is reserved will arrive."""
+        """Release the reserved messages: none of them will arrive."""
         self._hold(-self._reserved_bytes)
 
     def _hold(self, size_bytes: i64) -> None:

@@ -1,41 +1,21 @@
-"""Whether the arguments of a `queue.declare` can be accepted.
+"""The arguments of `queue.declare`: validation, Warren's aliases, and equivalence with an existing queue.
 
-The checks run in RabbitMQ's order and each refusal is worded as RabbitMQ words it, Erlang terms included, because
-clients match on those texts. Arguments that no queue type knows are accepted and ignored; one that only another
-type knows is refused.
+**Validation** runs in RabbitMQ's order, and each refusal has RabbitMQ's text, Erlang terms included, because clients
+match on those texts. Arguments that no queue type knows are accepted and ignored; an argument of another queue type is
+refused. Differences to RabbitMQ 3.10: `x-delivery-limit` works on every queue and must be a number; an unknown
+`x-queue-master-locator` is refused, and does not crash the declaration; `x-ha-mode` and `x-ha-params` request mirrors,
+as the keys of a policy do, and are refused with the same texts; `x-copy-from` and `x-copy-routing-key` request copies
+of other queues' messages. For streams: an age that is not a number is refused like one without a unit, and does not
+close the connection with an internal error; `x-stream-partitions` and `x-warren-dedup-window` are Warren's own.
 
-Where this differs from RabbitMQ 3.10: `x-delivery-limit` works on every queue and must be a number; an unknown
-`x-queue-master-locator` is refused rather than crashing the declaration; `x-ha-mode` and `x-ha-params` ask for mirrors
-as a policy's keys do, and are refused in the words with which those are; `x-copy-from` and `x-copy-routing-key` ask
-for copies of what other queues get.
+**Aliases**: `mirrored`, `copy_from` and `routing_key` are replaced by `x-` arguments first. Validation, comparison and
+the stored definition know only the `x-` names, so two declarations with different spellings are equivalent.
 
-Not here: what the arguments mean (`broker.queues.settings`), comparing them with those of a queue that exists
-(`broker.queues.arguments`).
+**Equivalence**: `exclusive` is compared first, then `durable` and `auto_delete`, then the arguments that the queue's
+type knows; others are ignored. A redeclaration is only compared, not validated.
 
-Which arguments a stream knows, and whether what they say can be accepted.
-
-Where this differs from RabbitMQ 3.10: an age that is no number is refused as one without a unit is, rather than ending
-the connection with an internal error; `x-stream-partitions` and `x-warren-dedup-window` are Warren's own.
-
-Not here: arguments of other queues (`broker.queues.arguments`), what these mean (`broker.streams.settings`).
-
-Whether what a declaration says of the queues to copy can be accepted.
-
-Not here: the other arguments (`broker.queues.arguments`), what these mean (`broker.model.queue_copies`).
-
-Other names for arguments of a `queue.declare`: `mirrored`, `copy_from` and `routing_key`.
-
-They are replaced at the door. What is validated, compared and written down has the `x-` names alone, so two
-declarations that say the same in different words ask for the same queue.
-
-Not here: whether the values can be accepted (`broker.queues.arguments`).
-
-Whether declaring a queue that exists asks for the queue that exists.
-
-`exclusive` is compared first, then `durable` and `auto_delete`, then the arguments that the queue's type knows;
-what it does not know is ignored.
-
-Not here: whether arguments are acceptable at all (`broker.queues.arguments`); a redeclaration is only compared.
+Not here: the meaning of the arguments (`broker.queues.settings`, `broker.streams.settings`,
+`broker.model.queue_copies`).
 """
 
 from collections.abc import Callable
@@ -83,18 +63,18 @@ def max_age_refusal(value: object, arguments: Table) -> str:
 
 
 def check_segment_size(arguments: Table) -> None:
-    """RabbitMQ has words of its own for segments that are too large."""
+    """Raise RabbitMQ's `ChannelFault` for a segment size above the maximum."""
     size = arguments.get(SEGMENT_SIZE)
     if isinstance(size, int) and size > SEGMENT_BYTES_MAX:
         raise ChannelFault(PRECONDITION_FAILED, f"Exceeded max value for {SEGMENT_SIZE}")
 
 
 OCTETS_MAX: Final = 255
-"""Of a name, and of a routing key: both are short strings."""
+"""The length of a queue name or a routing key, which are short strings."""
 
 
 def copy_from_refusal(value: object, arguments: Table) -> str:
-    """Why the queues to copy cannot be accepted, in Erlang's notation; empty if they can."""
+    """Why `x-copy-from` is invalid, as an Erlang term; empty if it is valid."""
     if not isinstance(value, list):
         return _source_refusal(value)
     if not value:
@@ -107,14 +87,14 @@ def copy_from_refusal(value: object, arguments: Table) -> str:
 
 
 def copy_routing_key_refusal(value: object, arguments: Table) -> str:
-    """The same of the pattern for those of them that have none of their own."""
+    """Why `x-copy-routing-key` is invalid; empty if it is valid."""
     if COPY_FROM not in arguments:
         return "routing_key_but_no_copy_from_defined"
     return _pattern_refusal(value)
 
 
 def own_copy_refusal(queue_name: str, arguments: Table) -> str:
-    """The same of what depends on which queue it is that copies."""
+    """Why this queue cannot have these sources; empty if it can."""
     copies_itself = any(source.name == queue_name for source in copy_sources(arguments))
     return '"a queue cannot copy itself"' if copies_itself else ""
 
@@ -204,7 +184,7 @@ DEAD_LETTER_STRATEGIES: Final = ("at-most-once", "at-least-once")
 
 
 def validate_arguments(queue_name: str, vhost: str, arguments: Table) -> None:
-    """Raise a `ChannelFault` for the first argument that cannot be accepted."""
+    """Raise a `ChannelFault` for the first invalid argument."""
     if not arguments:
         return
     where = f"queue '{queue_name}' in vhost '{vhost}'"
@@ -231,7 +211,7 @@ def validate_arguments(queue_name: str, vhost: str, arguments: Table) -> None:
 def validate_declaration(
     queue_name: str, vhost: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table
 ) -> None:
-    """`validate_arguments`, and that the type they ask for goes with the queue's properties."""
+    """`validate_arguments`, and check that the queue type allows the queue's flags."""
     validate_arguments(queue_name, vhost, arguments)
     if type_of(arguments) != "classic":
         misfit = ""
@@ -248,19 +228,19 @@ def validate_declaration(
 
 
 def known_arguments(queue_type: str) -> tuple[str, ...]:
-    """Those that a queue of this type understands, in the order in which they are compared."""
+    """The arguments of this queue type, in the order of comparison."""
     if queue_type == STREAM:
         return STREAM_ARGUMENTS
     return QUORUM_ARGUMENTS if queue_type == "quorum" else CLASSIC_ARGUMENTS
 
 
 def type_of(arguments: Table) -> str:
-    """The queue type asked for; a classic one unless something else is said."""
+    """The queue type in the arguments; classic by default."""
     asked = arguments.get("x-queue-type")
     return asked if isinstance(asked, str) else "classic"
 
 
-# -- each returns why the value is refused, in Erlang's notation; empty if it is not
+# -- checks of values: each returns the reason of a refusal as an Erlang term, or an empty string
 
 
 def _check(name: str, refusal: Callable[[object, Table], str], arguments: Table, where: str) -> None:
@@ -311,7 +291,7 @@ def _text_refusal(value: object, known: tuple[str, ...], unknown: str) -> str:
 
 
 def _dead_letter_exchange_refusal(value: object, arguments: Table) -> str:
-    # its type was checked before anything else
+    # the type of the value was checked first
     return ""
 
 
@@ -320,7 +300,7 @@ def _dead_letter_routing_key_refusal(value: object, arguments: Table) -> str:
         return f"{{unacceptable_type,{type_name(value)}}}"
     if "x-dead-letter-exchange" not in arguments:
         return "routing_key_but_no_dlx_defined"
-    # it becomes a routing key, which is a short string
+    # a routing key is a short string
     return "" if len(value.encode("utf-8", "surrogateescape")) <= 255 else "longer_than_255_octets"
 
 
@@ -403,7 +383,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[object, Table], str]], ...]] = (
     (MAX_AGE, max_age_refusal),
     (SEGMENT_SIZE, _count_refusal),
     (PARTITIONS, partitions_refusal),
-    # the broker's own: no client's queue knows it
+    # set by the broker only: refused from clients
     (PARTITION_OF, partitions_refusal),
     (WINDOW_ARGUMENT, _count_refusal),
     ("x-initial-cluster-size", _size_refusal),
@@ -415,7 +395,7 @@ CHECKS: Final[tuple[tuple[str, Callable[[object, Table], str]], ...]] = (
     (COPY_FROM, copy_from_refusal),
     (COPY_ROUTING_KEY, copy_routing_key_refusal),
 )
-"""In the order they are made. A queue type that does not know an argument refuses it before its value is looked at."""
+"""In RabbitMQ's order. An argument that the queue type does not know is refused before its value is checked."""
 
 
 MIRRORED: Final = "mirrored"
@@ -424,7 +404,7 @@ ALIASES: Final = ((MIRRORED, HA_MODE), ("copy_from", COPY_FROM), ("routing_key",
 
 
 def without_aliases(queue_name: str, vhost: str, arguments: Table) -> Table:
-    """The same arguments under the names everybody knows; a `ChannelFault` if one is given twice, and differently."""
+    """The arguments without aliases; a `ChannelFault` if an alias and its `x-` argument differ."""
     given = [(alias, name) for alias, name in ALIASES if alias in arguments]
     if not given:
         return arguments
@@ -442,7 +422,7 @@ def without_aliases(queue_name: str, vhost: str, arguments: Table) -> Table:
 
 
 def _mode(value: object, where: str) -> str | None:
-    """The mode that is meant: true is for all nodes, false for no mirrors."""
+    """The `ha-mode` of `mirrored`: true is `all`, false is no mirrors."""
     if isinstance(value, bool):
         return "all" if value else None
     if isinstance(value, str):
@@ -456,7 +436,7 @@ COMPARED_FIRST: Final = "x-queue-type"
 
 
 def check_equivalent(queue: QueuePort, durable: bool, exclusive: bool, auto_delete: bool, arguments: Table) -> None:
-    """Raise the `ChannelFault` RabbitMQ would, for the first thing that differs."""
+    """Raise RabbitMQ's `ChannelFault` for the first difference."""
     where = f"queue '{queue.name}' in vhost '{queue.vhost}'"
     if exclusive != queue.exclusive:
         raise locked_fault(queue)
@@ -472,7 +452,7 @@ def check_equivalent(queue: QueuePort, durable: bool, exclusive: bool, auto_dele
 
 
 def locked_fault(queue: QueuePort) -> ChannelFault:
-    """What a connection is told that touches an exclusive queue of another one, or mistakes one for the other."""
+    """The fault for access to another connection's exclusive queue, or for a different `exclusive` flag."""
     return ChannelFault(
         RESOURCE_LOCKED,
         f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{queue.vhost}'. It could be "

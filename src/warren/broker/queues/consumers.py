@@ -1,31 +1,21 @@
-"""The consumers of a queue, and whose turn it is.
+"""The consumers of a queue, and the delivery of ready entries to them.
 
-Among those able to take, the highest `x-priority` goes first; within a priority they take turns. With a single
-active consumer only the eldest takes anything, whatever the priorities, and the next eldest follows it when it
-goes.
+Of the consumers that are able to take a message, those with the highest `x-priority` go first; consumers of one
+priority take turns. With a single active consumer only the oldest one receives messages, regardless of priorities, and
+the next oldest follows it. `sole` is a short cut: the only consumer that may receive messages, if there is just one.
 
-`sole` is the short road: set whenever one consumer alone may be given messages, so that a drain need not choose.
+In a queue with a log, an entry is delivered only when it is in memory and the log allows it. Until then no entry is
+delivered, because the order of the queue must be kept.
 
-Invariants: `members` is in the order they came; an exclusive member is alone; every level is non-empty and levels
-go from the highest priority down.
+`ConsumerCapacity` is RabbitMQ's consumer capacity. After every drain the queue knows whether entries are left that no
+consumer could take. The share of time in either state is averaged with more weight on recent times, so a change shows
+after a second or two. It costs one comparison in each drain; times are those of turns, in milliseconds.
 
-Not here: what is handed out (`broker.queues.queue`), whether one is able (`broker.model.ports.Consumer`).
+Invariants: `members` is in the order of subscription; an exclusive member is the only one; no priority level is empty,
+and levels are sorted by descending priority.
 
-Handing out: ready entries go to able consumers, whoever's turn it is.
-
-With a log, an entry goes only when it is in memory and the log gives leave; until then nothing goes, for the order
-is that of the queue.
-
-Not here: when to hand out (`broker.queues.queue`), whose turn it is (`broker.queues.consumers`), reading and leave
-(`broker.queues.paging`).
-
-How much of the time a queue's consumers could have taken more: RabbitMQ's consumer capacity.
-
-After every round of handing out it is known whether something is left that no consumer could take. The times in
-between are averaged, the more recent ones with more weight, so that a change shows after a second or two. It costs a
-comparison a round; times are those of turns, in milliseconds.
-
-Not here: handing out (`broker.queues.consumers`).
+Not here: when to drain (`broker.queues.queue`), whether a consumer is able (`broker.model.ports.ConsumerPort`), reading
+from disk (`broker.queues.paging`).
 """
 
 from typing import Final, final
@@ -50,7 +40,7 @@ class PriorityLevel:
         self._next: i64 = 0
 
     def pick(self) -> ConsumerPort | None:
-        """The first able one, beginning with whoever waited longest."""
+        """The first able consumer, starting with the one that waited longest."""
         members = self.members
         size: i64 = len(members)
         index = self._next
@@ -67,7 +57,7 @@ class PriorityLevel:
         return None
 
     def add(self, consumer: ConsumerPort) -> None:
-        """A newcomer is last in the round, right behind whoever was served last."""
+        """Add a consumer at the end of the round: right after the one that was served last."""
         self.members.insert(self._next, consumer)
         self._next += 1
 
@@ -80,17 +70,17 @@ class PriorityLevel:
 
 @final
 class QueueConsumers:
-    """Everyone subscribed to one queue."""
+    """All consumers of one queue."""
 
     def __init__(self, single_active: bool) -> None:
         self.members: list[ConsumerPort] = []
         self.sole: ConsumerPort | None = None
         self._single_active: bool = single_active
-        # made when a second consumer comes
+        # created with the second consumer
         self._levels: list[PriorityLevel] | None = None
 
     def accepts(self, exclusive: bool) -> bool:
-        """Whether one more may come."""
+        """Whether another consumer may subscribe."""
         if exclusive:
             return not self.members and not self._single_active
         return not self.held_exclusively()
@@ -103,7 +93,7 @@ class QueueConsumers:
         self._settle(consumer, True)
 
     def remove(self, consumer: ConsumerPort) -> bool:
-        """Whether it was there."""
+        """Remove a consumer; False if it is not subscribed."""
         if consumer not in self.members:
             return False
         self.members.remove(consumer)
@@ -111,7 +101,7 @@ class QueueConsumers:
         return True
 
     def clear(self) -> list[ConsumerPort]:
-        """Everyone goes; who it was."""
+        """Remove all consumers, and return them."""
         gone = self.members
         self.members = []
         self.sole = None
@@ -119,7 +109,7 @@ class QueueConsumers:
         return gone
 
     def pick(self) -> ConsumerPort | None:
-        """Who takes the next message."""
+        """The consumer that receives the next message; None if none is able."""
         if self.sole is not None:
             return self.sole if self.sole.able() else None
         if self._levels is not None:
@@ -130,13 +120,13 @@ class QueueConsumers:
         return None
 
     def any_able(self) -> bool:
-        """Whether anybody could take a message; changes nobody's turn."""
+        """Whether any consumer is able; does not change the order."""
         if self.sole is not None:
             return self.sole.able()
         return any(member.able() for member in self.members)
 
     def is_active(self, consumer: ConsumerPort) -> bool:
-        """Whether messages may go to it: everyone, unless only one may be active."""
+        """Whether the consumer may receive messages: with a single active consumer, only one may."""
         return not self._single_active or consumer is self.sole
 
     def check(self) -> None:
@@ -186,17 +176,17 @@ MEMORY_MS: Final = 1000.0
 
 @final
 class ConsumerCapacity:
-    """The share of time, between 0 and 1, in which whatever came could go out at once."""
+    """The share of time, between 0 and 1, in which new messages could be delivered at once."""
 
     def __init__(self, turn: Turn) -> None:
-        # something is ready that no consumer can take
+        # a message is ready that no consumer can take
         self.behind: bool = False
         self._turn: Turn = turn
         self._since_ms: i64 = turn.now_ms
         self._share: float = 1.0
 
     def turned(self, behind: bool) -> None:
-        """From here on it is the other way round."""
+        """`behind` changed."""
         self._share = self.share()
         self._since_ms = self._turn.now_ms
         self.behind = behind
@@ -209,7 +199,7 @@ class ConsumerCapacity:
 
 @final
 class QueueDrain:
-    """Gives one queue's entries to its consumers."""
+    """Delivers the entries of one queue to its consumers."""
 
     def __init__(
         self,
@@ -224,11 +214,11 @@ class QueueDrain:
         self._consumers: QueueConsumers = consumers
         self._limits: LimitEnforcer = limits
         self._paging: Paging | None = paging
-        # a delivery may end its consumer, which must not start handing out within handing out
+        # a delivery may cancel its consumer, which must not start a drain within the drain
         self._under_way: bool = False
 
     def hand_out(self) -> None:
-        """Everything that consumers can take goes; then, what is due."""
+        """Deliver all entries that consumers can take, then expire those that are due."""
         contents = self._contents
         if contents.ready_count == 0 or self._under_way:
             return
@@ -248,15 +238,15 @@ class QueueDrain:
             self._limits.expire_due()
 
     def capacity_share(self) -> float:
-        """How much of the time the consumers could have taken more, between 0 and 1; 0 without any."""
+        """The consumer capacity, between 0 and 1; 0 without consumers."""
         return self._capacity.share() if self._consumers.members else 0.0
 
     def _hand_to(self, consumer: ConsumerPort) -> bool:
-        """Whether something is left that the consumer cannot take."""
+        """Deliver to the sole consumer; whether entries are left that it cannot take."""
         contents = self._contents
         consumers = self._consumers
         paging = self._paging
-        # a delivery may end the consumer, or the queue
+        # a delivery may cancel the consumer, or delete the queue
         while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
             if contents.deadlines and self._limits.expired_overdue():
                 continue
@@ -269,10 +259,10 @@ class QueueDrain:
         return contents.ready_count != 0
 
     def _hand_in_turns(self) -> bool:
-        """Whether something is left that none of the consumers can take."""
+        """Deliver to the consumers in turn; whether entries are left that none of them can take."""
         contents = self._contents
         paging = self._paging
-        # nothing is read or lent for consumers that cannot take it
+        # read nothing, and mark nothing as delivered, for consumers that cannot take it
         if paging is not None and not self._consumers.any_able():
             return True
         while contents.ready_count != 0:

@@ -1,45 +1,30 @@
-"""The entries a queue holds: the ready ones, by priority and in order; the unacked ones, as figures.
+"""The entries of a queue: ready entries by priority and in order; unacked entries as counters.
 
-An entry is *admitted*, which makes it ready; *taken*, which makes it unacked or, when nobody will ack it, gone; and
-from there it is *given back* or *gone*. Unacked entries themselves are kept by whoever took them.
+An entry is *admitted*, which makes it ready; *taken*, which makes it unacked or, with no_ack, removes it; an unacked
+entry is then *given back* or *gone*. The channel that took an entry keeps it while it is unacked.
 
-The highest priority level goes first. A level is made when it is first used, and a queue that never sees a priority
-has none but the bottom. Deadlines count at the head of each level only.
+The highest priority level goes first. A level is created when it is first used; a queue without priorities has only the
+bottom level. Entries expire at the head of each level only.
 
-A message may be *paged* instead of admitted: it is ready, but on disk only, behind everything its level has in
-memory. From there it is *paged in*. What goes next may therefore not be in memory: `head` tells.
+A message may be *paged* instead of admitted: it is ready, but on disk only, after all entries of its level in memory.
+Later it is *paged in*. So the next entry may not be in memory: `head` returns None then.
 
-Invariants: `check`. Every entry in memory, ready or unacked, is counted once in `held_bytes` and in
-`Turn.held_bytes`; `ready_count` and `ready_bytes` are the sums over all levels, `paged_count` what of them is on disk
-only; no level above `_top` holds anything; `deadlines` is set while a ready entry has one.
+**One level** (`ReadyList`). New entries are appended to a list with a head index, so taking one moves the index and
+clears a slot. Requeued entries go to a second list, sorted by position; the next entry is the lower position of the two
+heads. `give_back` only appends, and the sort happens at the next look, so a thousand single requeues in one turn cost
+one sort. Entries on disk only follow in `backlog`; `count`, `head` and `pop` are about memory alone.
 
-Not here: the order within a level (`broker.queues.contents`), who takes and when (`broker.queues.queue`), when entries
-are read (`broker.queues.paging`).
+**On disk** (`PagedRanges`). A paged message only extends a range, so a backlog of millions costs a few objects for each
+journal segment. Entries are paged in as prefixes of the first range.
 
-The ready entries of one priority level, in the order they go out.
+Invariants, see `check`: every entry in memory, ready or unacked, is counted once in `held_bytes` and in
+`Turn.held_bytes`; `ready_count` and `ready_bytes` are the sums over all levels, `paged_count` counts those on disk
+only; no level above `_top` has entries; `deadlines` is set while a ready entry has a deadline. In both lists of a level
+positions are ascending; slots before a head are None, those after it are not; `_returned` is None, never empty. A
+backlog starts after every entry in memory, has at least one range, and no empty one; positions ascend from range to
+range, and no range spans two epochs.
 
-Entries that arrive are appended to a list with a head index, so that taking one moves an index and clears a slot.
-Entries that come back go to a second list, kept sorted by position; the first entry is the lower position of the
-two heads. Coming back is lazy: `give_back` only appends, and the sort happens when somebody next looks, so that a
-thousand single requeues in one turn cost one sort.
-
-What is on disk only follows behind all of these, in `backlog`; `count`, `head` and `pop` are about memory alone.
-
-Invariants: in both lists positions grow from head to end; slots before a head are None, those after it are not;
-`_returned` is None rather than empty. A backlog begins behind every entry in memory.
-
-Not here: the levels together (`broker.queues.contents`), what is on disk (`broker.queues.contents`).
-
-What of one priority level is on disk only: its runs, in order.
-
-A message that is paged leaves nothing in memory but a longer run, so a backlog of millions costs a few objects for
-each segment of the journal. Entries come back as prefixes of the first run.
-
-Invariants: there is at least one run, none of them is empty, and positions grow from run to run. A level without
-runs has no backlog. No run reaches from one epoch's positions to another's.
-
-Not here: what is in memory of the level and goes out first (`broker.queues.contents`), when runs are read
-(`broker.queues.paging`).
+Not here: who takes entries and when (`broker.queues.queue`), when ranges are read (`broker.queues.paging`).
 """
 
 from typing import Final, final
@@ -56,13 +41,13 @@ from warren.errors import InvariantBroken
 
 @final
 class PagedRanges:
-    """The runs of one level."""
+    """The entries of one level that are on disk only, as ranges."""
 
     def __init__(self) -> None:
         self.runs: list[PositionRange] = []
 
     def add(self, segment: Segment, level: i64, position: i64, body_bytes: i64, deadline: bool) -> None:
-        """A message that was written to this segment, behind all others."""
+        """Append a message that was written to this segment."""
         run = self.runs[-1] if self.runs else None
         if run is None or run.segment is not segment or (run.first ^ position) >> POSITION_BITS != 0:
             run = PositionRange(segment, level, position)
@@ -72,7 +57,7 @@ class PagedRanges:
             run.deadlines = True
 
     def shorten(self, count: i64, body_bytes: i64, last: i64) -> None:
-        """The first so many entries of the first run, up to this position, are in memory."""
+        """Remove the first `count` entries, up to position `last`, from the first range: they are in memory."""
         run = self.runs[0]
         run.first = last + 1
         run.count -= count
@@ -81,7 +66,7 @@ class PagedRanges:
             self.runs.pop(0)
 
     def check(self, above: i64) -> None:
-        """Raise `InvariantBroken` unless the runs are in order, all of them above that position."""
+        """Raise `InvariantBroken` unless the ranges are in order, all above this position."""
         if not self.runs:
             raise InvariantBroken("a level has a backlog without runs")
         for run in self.runs:
@@ -101,27 +86,27 @@ class ReadyList:
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        # what follows on disk; None rather than empty
+        # the entries on disk only; None, never empty
         self.backlog: PagedRanges | None = None
         self._arrived: list[Entry | None] = []
         self._arrived_head: i64 = 0
-        # sorted by position; None until an entry first comes back
+        # requeued entries, sorted by position; None, never empty
         self._returned: list[Entry | None] | None = None
         self._returned_head: i64 = 0
-        # came back since the last look, in any order
+        # requeued since the last look, in any order
         self._returning: list[Entry] | None = None
 
     def in_use(self) -> bool:
-        """Whether there is anything, in memory or on disk."""
+        """Whether there are entries, in memory or on disk."""
         return self.count > 0 or self.backlog is not None
 
     def append(self, entry: Entry) -> None:
-        """An entry whose position is above all others."""
+        """Append an entry with the highest position."""
         self._arrived.append(entry)
         self.count += 1
 
     def give_back(self, entry: Entry) -> None:
-        """An entry that was taken returns to its place."""
+        """Return an entry that was taken to its position."""
         if self._returning is None:
             self._returning = [entry]
         else:
@@ -129,7 +114,7 @@ class ReadyList:
         self.count += 1
 
     def head(self) -> Entry | None:
-        """The entry that goes next; it stays."""
+        """The next entry in memory, which stays; None if there is none."""
         if self.count == 0:
             return None
         if self._returned_first():
@@ -139,14 +124,14 @@ class ReadyList:
         return self._arrived[self._arrived_head]
 
     def pop(self) -> Entry:
-        """Take the entry that goes next; there must be one."""
+        """Take the next entry in memory; there must be one."""
         if (self._returned is not None or self._returning is not None) and self._returned_first():
             return self._pop_returned()
         arrived = self._arrived
         head = self._arrived_head
         entry = arrived[head]
         assert entry is not None
-        # a dead slot must not keep the message alive
+        # a cleared slot does not keep the message alive
         arrived[head] = None
         head += 1
         self.count -= 1
@@ -161,10 +146,10 @@ class ReadyList:
         return entry
 
     def entries(self) -> list[Entry]:
-        """Everything in memory, the next one first."""
+        """All entries in memory, the next one first."""
         found: list[Entry] = [entry for entry in self._arrived if entry is not None]
         if self._returned is None and self._returning is None:
-            # there may be millions, which came in order
+            # maybe millions, and in order already
             return found
         if self._returned is not None:
             found += [entry for entry in self._returned if entry is not None]
@@ -195,7 +180,7 @@ class ReadyList:
             self.backlog.check(found[-1].position if found else 0)
 
     def _returned_first(self) -> bool:
-        """Whether the next entry is one that came back; sorts in what has come back since the last look."""
+        """Whether the next entry is a requeued one; merges the entries requeued since the last look."""
         if self._returning is not None:
             self._sort_in()
         returned = self._returned
@@ -238,7 +223,7 @@ class ReadyList:
         merged: list[Entry] = returning
         if returned is not None:
             merged = [entry for entry in returned if entry is not None]
-            # both parts are nearly always in order, which the sort recognises
+            # both parts are usually in order already, which makes the sort fast
             merged += returning
         merged.sort(key=position_of)
         slots: list[Entry | None] = []
@@ -278,38 +263,38 @@ def _check_slots(slots: list[Entry | None], head: i64) -> None:
 
 
 ENTRY_BYTES: Final[i64] = 256
-"""What an entry costs besides its content: objects, list slots, the unacked ledger."""
+"""The memory of an entry besides its content: objects, list slots, the channel's unacked list."""
 
 
 @final
 class QueueContents:
-    """What one queue holds. Sizes are those of bodies, but for what memory is held."""
+    """The entries of one queue. Sizes are those of bodies, except `held_bytes`."""
 
     def __init__(self, turn: Turn, max_priority: i64) -> None:
         self.ready_count: i64 = 0
         self.ready_bytes: i64 = 0
-        # what is ready and on disk only
+        # ready, and on disk only
         self.paged_count: i64 = 0
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
         self.held_bytes: i64 = 0
         self.deadlines: bool = False
-        # what was ever read back from disk
+        # entries read from disk since the queue was created
         self.read_count: i64 = 0
-        # when a message last came in
+        # the time of the last publish
         self.arrived_at_ms: i64 = turn.now_ms
         self._turn: Turn = turn
         self._first_position: i64 = 1
         self._next_position: i64 = 1
         self._max_priority: i64 = max_priority
         self._bottom: ReadyList = ReadyList()
-        # by priority, `_bottom` at 0; None until a message with a priority comes
+        # by priority, `_bottom` at 0; None until the first message with a priority
         self._levels: list[ReadyList | None] | None = None
-        # no level above this one holds anything
+        # no level above this one has entries
         self._top: i64 = 0
 
     def admit(self, message: Message, expires_at_ms: i64) -> Entry:
-        """A message comes in, behind all others of its priority."""
+        """Append a message to its priority level."""
         position = self._next_position
         self._next_position = position + 1
         entry = Entry(message, position, expires_at_ms)
@@ -329,19 +314,19 @@ class QueueContents:
         return entry
 
     def next_position(self) -> i64:
-        """Give out a position, for a message that comes in later."""
+        """Reserve a position for a message that arrives later."""
         position = self._next_position
         self._next_position = position + 1
         return position
 
     def begin_epoch(self, first_position: i64) -> None:
-        """Positions go on from this one."""
+        """Continue with the positions of a new epoch, from this one."""
         if first_position > self._next_position:
             self._first_position += first_position - self._next_position
             self._next_position = first_position
 
     def admit_entry(self, entry: Entry) -> None:
-        """A message comes in that has its position, behind all others of its priority."""
+        """Append an entry that has its position already."""
         message = entry.message
         self._sequence(self.level_of(message)).append(entry)
         if entry.expires_at_ms != NEVER:
@@ -354,11 +339,11 @@ class QueueContents:
         self.arrived_at_ms = self._turn.now_ms
 
     def arrived_count(self) -> i64:
-        """How many messages came in, other than from disk."""
+        """How many messages arrived, without those recovered from disk."""
         return self._next_position - self._first_position
 
     def take(self, no_ack: bool) -> Entry:
-        """The next entry goes out; it must be in memory."""
+        """Take the next entry, which must be in memory."""
         entry = self._bottom.pop() if self._top == 0 else self._first_level().pop()
         size = entry.message.body_bytes
         self.ready_count -= 1
@@ -371,13 +356,13 @@ class QueueContents:
         return entry
 
     def gone(self, entry: Entry) -> None:
-        """An unacked entry is held no more."""
+        """Remove an unacked entry."""
         self.unacked_count -= 1
         self.unacked_bytes -= entry.message.body_bytes
         self._release(entry)
 
     def give_back(self, entry: Entry) -> None:
-        """An unacked entry becomes ready again, in its old place."""
+        """Make an unacked entry ready again, at its position."""
         message = entry.message
         self.unacked_count -= 1
         self.unacked_bytes -= message.body_bytes
@@ -391,7 +376,7 @@ class QueueContents:
             self._level(message.priority).give_back(entry)
 
     def take_expired(self, until_ms: i64, returned_only: bool = False) -> list[Entry]:
-        """Take out heads whose deadline is `until_ms` or earlier, until no level begins with one."""
+        """Take all heads with a deadline up to `until_ms`."""
         expired: list[Entry] = []
         if not self.deadlines:
             return expired
@@ -410,16 +395,16 @@ class QueueContents:
         return expired
 
     def head(self) -> Entry | None:
-        """The entry that goes next, or None if it is on disk only."""
+        """The next entry; None if it is on disk only."""
         return self._bottom.head() if self._top == 0 else self._first_level().head()
 
     def next_expires_by(self, until_ms: i64) -> bool:
-        """Whether the entry that would go out next is in memory with its deadline at `until_ms` or earlier."""
+        """Whether the next entry is in memory and has a deadline up to `until_ms`."""
         head = self.head()
         return head is not None and head.expires_at_ms != NEVER and head.expires_at_ms <= until_ms
 
     def earliest_deadline_ms(self) -> i64:
-        """The earliest deadline among the heads, or `NEVER`."""
+        """The earliest deadline of the heads in memory, or `NEVER`."""
         earliest: i64 = NEVER
         for level in self._levels_in_use():
             head = level.head()
@@ -438,17 +423,17 @@ class QueueContents:
         return min(priority, self._max_priority)
 
     def has_backlog(self, level: i64) -> bool:
-        """Whether some of that level is on disk only, so that whatever comes belongs behind it."""
+        """Whether the level has entries on disk only, so that new messages must follow them."""
         return self.paged_count != 0 and self._sequence(level).backlog is not None
 
     def page(self, message: Message, expires_at_ms: i64, level: i64, log: QueueLog) -> None:
-        """A message comes in and goes to disk, behind all others of its level."""
+        """Write a message to disk only, at the end of its level."""
         position = self.next_position()
         extent = log.store(message, position, expires_at_ms, level)
         self._page(extent.segment, level, position, message.body_bytes, expires_at_ms)
 
     def page_entry(self, entry: Entry, level: i64) -> None:
-        """A message comes in that is on disk, and stays there alone, behind all others of its level."""
+        """Append an entry that is on disk already, and drop it from memory."""
         extent = entry.extent
         assert extent is not None
         self._page(extent.segment, level, entry.position, entry.message.body_bytes, entry.expires_at_ms)
@@ -468,7 +453,7 @@ class QueueContents:
         self.ready_bytes += body_bytes
 
     def page_in(self, run: PositionRange, entries: list[Entry]) -> None:
-        """The first entries of a level's first run are in memory."""
+        """Take in the first entries of a level's first range."""
         sequence = self._sequence(run.level)
         backlog = sequence.backlog
         assert backlog is not None
@@ -484,19 +469,19 @@ class QueueContents:
         self.read_count += len(entries)
         backlog.shorten(len(entries), body_bytes, entries[-1].position)
         if run.count == 0:
-            # a journal may know the bytes of a run only about; those that were read are certain
+            # the journal may only estimate the bytes of a range: correct the rest of the estimate
             self.ready_bytes -= run.body_bytes
         if not backlog.runs:
             sequence.backlog = None
 
     def run_to_read(self, mark: i64) -> PositionRange | None:
-        """The first run of the level that goes next, if that has no more than so many entries in memory."""
+        """The first range of the next level, if the level has at most `mark` entries in memory."""
         sequence = self._bottom if self._top == 0 else self._first_level()
         backlog = sequence.backlog
         return backlog.runs[0] if backlog is not None and sequence.count <= mark else None
 
     def run_to_expire(self) -> PositionRange | None:
-        """A run at the head of its level that may have deadlines, which cannot be told until it is read."""
+        """A range at the head of its level that may have deadlines, which are known only after it is read."""
         if self.paged_count == 0 or not self.deadlines:
             return None
         for level in self._levels_in_use():
@@ -514,7 +499,7 @@ class QueueContents:
         return found
 
     def recover(self, runs: list[PositionRange], next_position: i64) -> None:
-        """What a queue has after a restart, before anything else happens to it: all of it is on disk."""
+        """Set the contents after a restart, all on disk. It must be the first call."""
         self._first_position = next_position
         self._next_position = next_position
         for run in sorted(runs, key=first_of):
@@ -528,13 +513,13 @@ class QueueContents:
             self.ready_count += run.count
             self.ready_bytes += run.body_bytes
 
-    # -- all of it
+    # -- the whole contents
 
     def ready(self) -> list[Entry]:
-        """Everything ready and in memory, the next one first."""
+        """All ready entries in memory, the next one first."""
         levels = self._levels_in_use()
         if len(levels) == 1:
-            # there may be millions: no second list of them
+            # maybe millions: avoid a second list
             return levels[0].entries()
         found: list[Entry] = []
         for level in levels:
@@ -547,7 +532,7 @@ class QueueContents:
         self._clear_ready()
 
     def drop_all(self) -> None:
-        """Hold nothing any more; what is unacked is forgotten, too."""
+        """Drop all entries, ready and unacked."""
         self._clear_ready()
         self.unacked_count = 0
         self.unacked_bytes = 0
@@ -555,7 +540,7 @@ class QueueContents:
         self.held_bytes = 0
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if the figures contradict what is held."""
+        """Raise `InvariantBroken` if an invariant does not hold."""
         ready = self.ready()
         for level in self._levels_in_use():
             level.check()
@@ -597,7 +582,7 @@ class QueueContents:
         self._top = 0
 
     def _levels_in_use(self) -> list[ReadyList]:
-        """The levels that hold something, the highest first."""
+        """The levels that have entries, the highest first."""
         if self.ready_count == 0:
             return []
         levels = self._levels
@@ -609,7 +594,7 @@ class QueueContents:
         return self._bottom if level == 0 else self._level(level)
 
     def _level(self, priority: i64) -> ReadyList:
-        """The level of a message priority above 0, made if it is not there; the top rises to it."""
+        """The level of a priority above 0, created if needed; raises `_top`."""
         if priority > self._max_priority:
             priority = self._max_priority
         levels = self._levels
@@ -627,7 +612,7 @@ class QueueContents:
         return level
 
     def _first_level(self) -> ReadyList:
-        """The highest level that holds something; the top sinks to it."""
+        """The highest level that has entries; lowers `_top`."""
         levels = self._levels
         assert levels is not None
         top = self._top

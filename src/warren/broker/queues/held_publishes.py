@@ -1,14 +1,14 @@
-"""What is published to a queue while nobody knows whether the queue will go.
+"""Publishes to a queue while its deletion is undecided.
 
-A queue is found to be empty, or unused, or idle for too long, and is to be deleted for that; others have yet to agree.
-What was confirmed before then was looked at; what comes after waits here, unconfirmed, in order. If the queue stays,
-all of it is published to it as if it came at that moment. If the queue goes it is refused, because it came in time to
-prevent that; or, where nothing could have prevented it, it goes with the queue as what is in it does.
+A queue that was found empty, unused or idle is to be deleted, and the cluster has to agree. Messages that were
+confirmed before were considered in the decision. Publishes after it are held here in order, without a confirm. If the
+queue stays, they are published to it. If the queue is deleted, they are refused, because they would have prevented the
+deletion; or, for a deletion that no publish prevents, they are dropped with the contents of the queue.
 
-Whoever wants to consume waits until that is decided, and every node knows, and looks again.
+A client that wants to consume waits until the deletion is decided and every node knows, and tries again.
 
-Invariant: a waiter hears of its publishes in the order they came, also over two such times: answers wait for the flush
-of their turn, and flushes come in order.
+Invariant: a waiter gets the outcomes of its publishes in order, also across two such deletions: outcomes are reported
+after the flush of their turn, and flushes are in order.
 
 Not here: deciding (`broker.pending_deletes`).
 """
@@ -22,12 +22,12 @@ from warren.broker.model.ports import AWAITED, REJECTED, SETTLED, OutputPort, Pu
 from warren.broker.model.turn import FlushWaiter, Turn
 
 HELD_PUBLISH_BYTES: Final[i64] = 200
-"""What a publish that waits holds besides its content."""
+"""The memory of a held publish besides its content."""
 
 
 @final
 class HeldPublish:
-    """A message, and who waits to hear of it."""
+    """A message, and the waiter for its outcome."""
 
     def __init__(self, message: Message) -> None:
         self.message: Message = message
@@ -37,10 +37,10 @@ class HeldPublish:
 
 @final
 class HeldPublishes(PublishHold, FlushWaiter):
-    """What comes to one queue between the wish to delete it and the end of that."""
+    """The publishes to one queue while its deletion is undecided."""
 
     def __init__(self, queue: QueuePort, turn: Turn, refuses: bool) -> None:
-        """`refuses`: what came meanwhile would have kept the queue from going."""
+        """`refuses`: a publish prevents the deletion, so held publishes are refused if the queue is deleted."""
         super().__init__()
         self._queue: QueuePort = queue
         self._turn: Turn = turn
@@ -48,9 +48,9 @@ class HeldPublishes(PublishHold, FlushWaiter):
         self._known: bool = False
         self._kept: list[HeldPublish] = []
         self._waiting: list[OutputPort] = []
-        # who takes what is published when this is over, if the queue does not take it itself
+        # takes the publishes after this hold; None: the queue itself
         self.next: PublishHold | None = None
-        # who is told once this turn's batch is on disk
+        # to be told after the flush of this turn
         self._answered: list[PublishWaiter] = []
 
     def keep(self, message: Message) -> i64:
@@ -71,7 +71,7 @@ class HeldPublishes(PublishHold, FlushWaiter):
         return not self._known
 
     def release(self) -> None:
-        """The queue stays, unless it is gone already."""
+        """The deletion was given up: publish the held messages, unless the queue is deleted already."""
         if not self.over:
             self._queue.held_publishes = self.next
             for kept in self._end():
@@ -80,7 +80,7 @@ class HeldPublishes(PublishHold, FlushWaiter):
         self.known()
 
     def known(self) -> None:
-        """Every node knows what became of the queue."""
+        """Every node knows the decision."""
         self._known = True
         self._turn.inputs.extend(self._waiting)
         self._waiting = []
@@ -99,7 +99,7 @@ class HeldPublishes(PublishHold, FlushWaiter):
             waiter.settled(1)
 
     def _fate(self) -> i64:
-        """Of what comes to a queue that is gone."""
+        """The result of a publish to a deleted queue."""
         return REJECTED if self._refuses else SETTLED
 
     def _end(self) -> list[HeldPublish]:

@@ -1,22 +1,20 @@
-"""What leaves a queue without being delivered: expired, beyond a limit, refused too often.
+"""Messages that leave a queue without an ack: expired, over a length limit, or over the delivery limit.
 
-It becomes a dead letter if the queue has an exchange for those, and is dropped otherwise. On disk what is dropped is
-forgotten at once; a dead letter only when it was published, because a crash must not lose it in between.
+Such a message becomes a dead letter if the queue has a dead-letter exchange, and is dropped otherwise. A dropped
+message is removed from the log at once; a dead letter only after it was published, so that a crash in between does not
+lose it.
 
-Heads must be in memory to be judged. One that is on disk only is read first, and judged when the queue, woken by its
-arrival, comes here again; the limit is exceeded for so long.
+Only heads in memory can expire or be dropped. A head on disk is read first; its arrival wakes the queue, which then
+expires or drops it. Until then the queue is over its limit.
 
-A message that lives 0 ms may still go to a consumer that is able in the turn it came in: overdue is what was due
-before this turn began.
+A message with a TTL of 0 ms can still be delivered in the turn in which it arrives: a message is overdue if its
+deadline was before this turn.
 
-Not here: when to look (`broker.queues.queue`), the way of a dead letter (`broker.dead_letters`).
+`DeadlineTimer` fires at the earliest deadline of the queue's heads. It is only ever moved to an earlier time, so it may
+fire early, and never late.
 
-The timer that stands for the earliest deadline among a queue's heads.
-
-It is set anew only for an earlier one; a deadline that went away leaves it to fire for nothing. So it may fire early,
-never late.
-
-Not here: which deadlines there are (`broker.queues.contents`), what happens at one (`broker.queues.queue`).
+Not here: when limits are enforced (`broker.queues.queue`), publishing dead letters (`broker.dead_letters`), which
+deadlines exist (`broker.queues.contents`).
 """
 
 from typing import final
@@ -33,7 +31,7 @@ from warren.broker.queues.settings import REJECT_PUBLISH_DLX, QueueSettings
 
 @final
 class DeadlineTimer:
-    """One queue's timer."""
+    """The expiry timer of one queue."""
 
     def __init__(self, turn: Turn, target: TimerTarget) -> None:
         self._turn: Turn = turn
@@ -42,7 +40,7 @@ class DeadlineTimer:
         self._at_ms: i64 = 0
 
     def set(self, earliest_ms: i64) -> None:
-        """Fire then or earlier; `NEVER` asks for nothing."""
+        """Fire at this time or earlier; `NEVER` changes nothing."""
         if earliest_ms == NEVER:
             return
         timer = self._timer
@@ -60,16 +58,16 @@ class DeadlineTimer:
 
 @final
 class LimitEnforcer(TimerTarget):
-    """Takes from one queue's contents what dies there."""
+    """Expires, drops and dead-letters the messages of one queue."""
 
     def __init__(
         self, queue: QueuePort, settings: QueueSettings, contents: QueueContents, paging: Paging | None, turn: Turn
     ) -> None:
         self.settings: QueueSettings = settings
         self.timer: DeadlineTimer = DeadlineTimer(turn, self)
-        # messages that got no further than the door
+        # messages that a limit refused
         self.refused_count: i64 = 0
-        # messages that are taken, and have not come in yet
+        # messages that are reserved, and have not arrived yet
         self.reserved_count: i64 = 0
         self.reserved_bytes: i64 = 0
         self._queue: QueuePort = queue
@@ -78,7 +76,7 @@ class LimitEnforcer(TimerTarget):
         self._turn: Turn = turn
 
     def dead_letter(self, entry: Entry, reason: str) -> None:
-        """An entry that is in the queue no more becomes a dead letter, or nothing."""
+        """Dead-letter or drop an entry that has left the queue."""
         exchange = self.settings.dead_letter_exchange
         if exchange is not None:
             self._turn.stats.dead_lettered.count(reason)
@@ -101,7 +99,7 @@ class LimitEnforcer(TimerTarget):
         return self.settings.exceeded_by(count, body_bytes)
 
     def drop_heads(self) -> None:
-        """Heads go until the queue is within its limit."""
+        """Drop heads until the queue is within its limit."""
         paging = self._paging
         while self.overflows():
             if paging is not None and not paging.at_hand():
@@ -109,7 +107,7 @@ class LimitEnforcer(TimerTarget):
             self.dead_letter(self._contents.take(True), "maxlen")
 
     def refuse(self, message: Message) -> None:
-        """A message goes no further than the door."""
+        """Count a refused message, and dead-letter it with `reject-publish-dlx`."""
         self.refused_count += 1
         if self.settings.overflow == REJECT_PUBLISH_DLX:
             self.dead_letter(Entry(message, 0, NEVER), "maxlen")
@@ -120,19 +118,19 @@ class LimitEnforcer(TimerTarget):
         self.expire_due()
 
     def expire_due(self) -> None:
-        """Heads whose time has come go, and the timer is set for the next one; in a stopped queue they stay."""
+        """Expire the heads that are due, and set the timer for the next one. A stopped queue keeps them."""
         if self._paging is not None and self._paging.stopped:
             return
         self._expire(self._turn.now_ms)
         self.timer.set(self._contents.earliest_deadline_ms())
 
     def expire_returned(self) -> None:
-        """Heads that are due and were out once go; what came in this turn still has its chance."""
+        """Expire the heads that are due and were delivered before; others may still be delivered in this turn."""
         for entry in self._contents.take_expired(self._turn.now_ms, returned_only=True):
             self.dead_letter(entry, "expired")
 
     def expired_overdue(self) -> bool:
-        """Whether the next entry was overdue when this turn began, and so went instead of being handed out."""
+        """Expire overdue heads; whether the next entry was one of them."""
         before_ms: i64 = self._turn.now_ms - 1
         if not self._contents.next_expires_by(before_ms):
             return False

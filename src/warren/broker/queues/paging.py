@@ -1,17 +1,17 @@
-"""What one queue asks of its log and has not been told yet: entries to read, and leave to hand one out.
+"""The pending requests of a queue to its log: entries to read, and permission to deliver.
 
-Somebody who wants the next entry (an able consumer, a get, a limit that drops heads) asks `at_hand`. When little of
-the level that goes next is left in memory, that begins to read on, so that whoever takes entries steadily finds the
-next ones there; nobody asks, nothing is read. A deadline at the head of a run on disk is a wish of the same kind.
+A user of the next entry (an able consumer, a get, a limit that drops heads) asks `at_hand`. When few entries of the
+next level are left in memory, this starts a read ahead, so a steady consumer finds the next entries in memory; without
+a user, nothing is read. A deadline at the head of a range on disk starts a read, too.
 
-One fetch is under way at a time, whatever level it is for. The mark below which to read on is half of what the last
-fetch brought, so at most a batch and a half is in memory for having been fetched.
+There is one fetch at a time, for any level. The next read ahead starts when half of the last batch is left, so at most
+one and a half batches of fetched entries are in memory.
 
-A stored entry of a durable queue, and any entry of a mirrored one, goes out only with the log's leave
-(`QueueLog.lend`). Once that is refused nothing
-goes out until it is given, not even an entry that would not need it: order comes first.
+A stored entry of a durable queue, and any entry of a mirrored queue, is delivered only with the log's permission
+(`QueueLog.mark_delivered`). After a refusal no entry is delivered until permission is given, not even one that needs no
+permission: order comes first.
 
-Not here: the entries and runs themselves (`broker.queues.contents`), what is done with them (`broker.queues.queue`).
+Not here: the entries and ranges (`broker.queues.contents`), delivery (`broker.queues.consumers`).
 """
 
 from typing import Final, final
@@ -26,22 +26,22 @@ from warren.broker.queues.contents import QueueContents
 
 FETCH_MAX: Final[i64] = 2048
 FETCH_FEW: Final[i64] = 32
-"""As many as are read to see which are due: nobody else may want them for a long time."""
+"""How many entries are read for their deadlines: no consumer may need them for a long time."""
 
 FIRST_MARK: Final[i64] = 64
-"""How few entries in memory are few, before it is known how many a fetch brings."""
+"""Read ahead below this number of entries in memory, before the first fetch."""
 
 
 @final
 class Paging:
-    """One queue's dealings with its log."""
+    """The requests of one queue to its log."""
 
     def __init__(self, log: QueueLog, contents: QueueContents, asker: FetchWaiter, turn: Turn) -> None:
         self.log: QueueLog = log
         log.asker = asker
-        # what is in memory may go as it is: none of it is on disk for good, and nobody else has it
+        # entries in memory need no permission: the queue is neither durable nor mirrored
         self.passing: bool = not log.durable and not log.mirrored
-        # nothing is handed out any more
+        # no entry is delivered any more: the log is damaged
         self.stopped: bool = False
         self._contents: QueueContents = contents
         self._asker: FetchWaiter = asker
@@ -51,24 +51,24 @@ class Paging:
         self._refused: bool = False
         self._waiters: list[OutputPort] = []
         self._mirrored: bool = log.mirrored
-        # positions of what is dealt with, though it is ready
+        # positions of ready entries that were acked after an earlier master delivered them
         self._late: set[int] = set()
 
     def mirror(self, log: QueueLog) -> None:
-        """Others hold the queue, too, from here on: its dealings are with this log, which has the one before."""
+        """The queue becomes mirrored: use this log, which contains the one before."""
         self.log = log
         log.asker = self._asker
         self.passing = False
         self._mirrored = True
 
-    # -- what is wanted
+    # -- requests
 
     def at_hand(self) -> bool:
-        """Whether the entry that goes next is in memory; there must be one."""
+        """Whether the next entry is in memory; the queue must have one."""
         return self._head() is not None
 
     def may_go(self) -> bool:
-        """Whether the entry that goes next is in memory and may be handed out; there must be one."""
+        """Whether the next entry is in memory and may be delivered; the queue must have one."""
         if self._refused:
             return False
         self.pass_over()
@@ -83,7 +83,7 @@ class Paging:
         return True
 
     def fetch(self, run: PositionRange | None, entries_max: i64 = FETCH_MAX) -> bool:
-        """Ask for the first entries of a run, unless something is being fetched; whether they came at once."""
+        """Fetch the first entries of a range, unless a fetch is pending; whether they came at once."""
         if run is None or not self._idle():
             return False
         self._fetching = run
@@ -93,26 +93,26 @@ class Paging:
     def await_entry(self, waiter: OutputPort) -> None:
         self._waiters.append(waiter)
 
-    # -- what leaves
+    # -- removals
 
     def take(self, no_ack: bool) -> Entry:
-        """The next entry goes out; it must be in memory."""
+        """Take the next entry, which must be in memory."""
         entry = self._contents.take(no_ack)
         if no_ack:
             self.forget(entry)
         return entry
 
     def forget(self, entry: Entry) -> None:
-        """An entry left for good, which the disk may have."""
+        """Remove an entry from the log, if it is there."""
         if entry.extent is not None or self._mirrored:
             self.log.forget(entry)
 
     def acked_late(self, positions: list[int]) -> None:
-        """What stands there goes when its turn comes."""
+        """Remove these entries when they reach the head of the queue."""
         self._late.update(positions)
 
     def pass_over(self) -> None:
-        """Heads go that are dealt with."""
+        """Remove heads that were acked late."""
         contents = self._contents
         while self._late and contents.ready_count != 0:
             head = self._head()
@@ -122,7 +122,7 @@ class Paging:
             self.forget(contents.take(True))
 
     def forget_ready(self) -> None:
-        """Everything ready is about to go, in memory and on disk."""
+        """Remove all ready entries, in memory and on disk, from the log."""
         self.cancel()
         for entry in self._contents.ready():
             self.forget(entry)
@@ -130,15 +130,15 @@ class Paging:
             self.log.forget_run(run)
 
     def write_return(self, entry: Entry) -> None:
-        """An entry of a queue with a delivery limit came back."""
+        """Log the delivery count of a requeued entry."""
         extent = entry.extent
         if self._mirrored or (extent is not None and extent.durable):
             self.log.returned(entry)
 
-    # -- what is told
+    # -- answers
 
     def take_in(self, entries: list[Entry]) -> str:
-        """The answer to a fetch; why it cannot be true, or nothing."""
+        """Take the fetched entries; the reason if they cannot be right, else empty."""
         run = self._fetching
         self._fetching = None
         if run is None:
@@ -156,12 +156,12 @@ class Paging:
         self._refused = False
 
     def wake_waiters(self) -> None:
-        """Whoever waits for an entry looks again."""
+        """Let the waiters for an entry try again."""
         self._turn.inputs.extend(self._waiters)
         self._waiters.clear()
 
     def _head(self) -> Entry | None:
-        """The entry that goes next, if it is in memory; reads on if little is left there."""
+        """The next entry, if it is in memory; starts a read ahead if few entries are left."""
         contents = self._contents
         if contents.paged_count != 0 and self._fetching is None:
             self.fetch(contents.run_to_read(self._mark))
@@ -170,10 +170,10 @@ class Paging:
     def _idle(self) -> bool:
         return self._fetching is None and not self.stopped
 
-    # -- what is wanted no more
+    # -- the end
 
     def cancel(self) -> None:
-        """Nothing that was asked for is wanted; whoever waits looks again."""
+        """Cancel all requests, and let the waiters try again."""
         self._refused = False
         if self._fetching is not None:
             self._fetching = None
@@ -181,7 +181,7 @@ class Paging:
         self.wake_waiters()
 
     def close(self) -> None:
-        """The queue is deleted, and all its log has with it."""
+        """The queue was deleted: remove its log."""
         self._fetching = None
         self.wake_waiters()
         self.log.close()

@@ -1,44 +1,31 @@
-"""One queue: messages in, in order; entries out to whoever is able to take them.
+"""One classic queue: messages in, in order; entries out to able consumers.
 
-Theory. Nothing is handed out when a message arrives: the queue puts itself on the turn's list of drains, once, and
-gives everything out in one go at the end of the turn. Whoever must decide earlier (a full queue, a get, a purge)
-hands out first, so that the decision is the same as if each message had been delivered on arrival.
+Theory. A queue delivers nothing when a message arrives: it puts itself on the turn's list of drains, once, and delivers
+everything at the end of the turn. An operation that must decide earlier (a publish to a full queue, a get, a purge)
+drains first, so its result is the same as if each message had been delivered on arrival.
 
-A queue with a log has its persistent messages on disk, if it is durable, and when memory is short others, too. What
-goes next may then be on disk only, and whatever wants it waits: consumers, a get, a limit, a deadline. An answer from
-disk never works on its own; it wakes the queue, whose drain then does what was waiting. What leaves for good is
-forgotten on disk at once, but for a dead letter: that is forgotten when it has arrived (`buried`).
+A queue with a log has its persistent messages on disk, if it is durable, and others, too, when memory is short. The
+next entry may then be on disk only, and its users wait: consumers, a get, a limit, a deadline. An answer from disk does
+no work itself: it wakes the queue, and the drain does the waiting work. A removed entry is removed from the log at
+once, except a dead letter, which is removed after it was published (`dead_letter_published`).
 
-A queue whose `close` was called is over: it ignores everything, and what was lent out may come back without effect.
-One that was *stopped* because its part of the disk is damaged keeps what it has for whoever mends it: it hands out
-and takes in nothing, and says why. It can only be deleted.
+A closed queue is deleted: it ignores every call, and acks of its unacked entries have no effect. A queue that was
+*stopped*, because its files are damaged, keeps its contents for a repair: it delivers and accepts nothing, and reports
+the reason. It can only be deleted.
 
-Not here: what is let in (`broker.queues.admission`), what is held (`broker.queues.contents`), what is read from disk
-(`broker.queues.paging`), whose turn it is (`broker.queues.consumers`), what dies (`broker.queues.limits`), deletion
-(`broker.queues.queue`).
+A queue never deletes itself, because bindings, names and exclusive owners are not its business. It calls its
+`QueueOwner`, which calls `Queue.close` at once or later; until then the queue works on.
 
-Who a queue tells when its own life should end.
+`IdleExpiry` implements `x-expires`. A use of the queue only stores the time; the timer compares, and sets itself again
+for the rest. A queue with consumers is in use: its timer lapses, and the removal of the last consumer, which is a use,
+sets it again. Invariant: while the queue has no consumers a timer is set, no later than the expiry.
 
-A queue never deletes itself: bindings, names and exclusive owners are its keeper's business. The keeper answers by
-calling `Queue.close`, at once or later; until then the queue goes on working.
+`report_queue` counts entries exactly, in memory and on disk; only the bytes of a range that was cut short without being
+read are an estimate of the journal.
 
-Not here: the deletion itself (`broker`), what `close` does (`broker.queues.queue`).
-
-The clock of a queue that goes away when nobody uses it (`x-expires`).
-
-Use only writes down a time; the timer that fires compares, and sets itself again for the rest. A queue with
-consumers is in use: the timer then lapses, and the going of the last consumer, being a use, sets it again.
-
-Invariant: while the queue has no consumers a timer is set, no later than the queue's end.
-
-Not here: what counts as use (`broker.queues.queue`, and whoever calls `touch`), the deletion (`broker.queues.queue`).
-
-What there is to know of a queue at one moment, for whoever lists queues.
-
-What is in memory is counted exactly; so is what is on disk, but for the bytes of a run that was cut short without being
-read, which the journal knows only about.
-
-Not here: what happened to the queue since it was made (`broker.model.stats`), its arguments and settings.
+Not here: admission (`broker.queues.admission`), the entries (`broker.queues.contents`), reading from disk
+(`broker.queues.paging`), the choice of consumers (`broker.queues.consumers`), limits and expiry
+(`broker.queues.limits`), deletion (`broker.vhost`).
 """
 
 from abc import abstractmethod
@@ -65,20 +52,20 @@ from warren.wire.field_tables import Table
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueOwner:
-    """Deletes queues that have outlived their use."""
+    """Deletes expired and unused queues."""
 
     @abstractmethod
     def queue_expired(self, queue: QueuePort) -> None:
-        """The queue went unused for as long as its `x-expires` allows."""
+        """The queue was unused for its `x-expires`."""
 
     @abstractmethod
     def queue_unused(self, queue: QueuePort) -> None:
-        """The last consumer of an auto-delete queue is gone."""
+        """An auto-delete queue lost its last consumer."""
 
 
 @final
 class IdleExpiry(TimerTarget):
-    """Tells the keeper when one queue went unused for long enough."""
+    """The `x-expires` timer of one queue."""
 
     def __init__(self, queue: QueuePort, expires_ms: i64, turn: Turn, keeper: QueueOwner) -> None:
         self._queue: QueuePort = queue
@@ -137,7 +124,7 @@ def report_queue(contents: QueueContents, paging: Paging | None, capacity: float
 
 @final
 class Queue(LocalQueue):
-    """A queue held by this node, in memory and, if it has a log, on disk."""
+    """A classic queue on this node, in memory and, if it has a log, on disk."""
 
     def __init__(
         self,
@@ -161,11 +148,11 @@ class Queue(LocalQueue):
         self._consumers: QueueConsumers = QueueConsumers(settings.single_active_consumer)
         # on the turn's list of drains
         self._woken: bool = False
-        # None for a queue in memory alone
+        # None for a queue without a log
         self._paging: Paging | None = None if log is None else Paging(log, self._contents, self, turn)
         self._limits: LimitEnforcer = LimitEnforcer(self, settings, self._contents, self._paging, turn)
         self._drain: QueueDrain = QueueDrain(self._contents, self._consumers, self._limits, self._paging, turn)
-        # which publishing ids its messages had
+        # the publishing ids that it has seen
         self.seen: DeduplicationWindow = DeduplicationWindow() if log is None else log.seen
         self.seen.bound(settings.dedup_window)
         self.uncounted = self.seen.repeated
@@ -189,7 +176,7 @@ class Queue(LocalQueue):
         return outcome
 
     def mirror(self, log: QueueLog) -> None:
-        """Others hold it, too, from here on."""
+        """The queue becomes mirrored: use this log."""
         assert self._paging is not None, "it has a log already"
         self._paging.mirror(log)
 
@@ -197,24 +184,22 @@ class Queue(LocalQueue):
         return None if self._paging is None else self._paging.log
 
     def in_memory(self) -> list[Entry]:
-        """What is ready and can be seen without reading."""
+        """The ready entries in memory."""
         return self._contents.ready()
 
     def stay_in_memory(self) -> None:
-        """Page nothing from here on: a copy of it is to be made of what is in memory."""
+        """Page no more messages: a replica is to be made from the entries in memory."""
         self._admission.stays_in_memory = True
 
     def on_disk_alone(self) -> int:
         return int(self._contents.paged_count)
 
     def reserve(self, message: Message) -> Entry | None:
-        """Take a message that comes in later, by `arrive`; None if a limit refuses it."""
         if self.deleted or self._stopped_because:
             return None
         return self._admission.reserve(message)
 
     def arrive(self, entries: list[Entry]) -> None:
-        """These come in, in the order in which they were reserved. One that is on disk may stay there alone."""
         if self.deleted or self._stopped_because:
             return
         self._admission.arrive(entries)
@@ -257,7 +242,6 @@ class Queue(LocalQueue):
             self.wake()
 
     def acked_late(self, positions: list[int]) -> None:
-        """Of what another had handed out who held this queue before, this is dealt with."""
         if self._paging is not None and not self.deleted:
             self._paging.acked_late(positions)
             self._drain.hand_out()
@@ -285,7 +269,7 @@ class Queue(LocalQueue):
                     self._paging.write_return(entry)
         if self._stopped_because:
             return
-        # what comes back meets the limit before any consumer, unlike what is published
+        # unlike a published message, a requeued one meets the limit before it meets a consumer
         if self.settings.limited and not self.settings.rejects:
             self._limits.drop_heads()
         self._limits.expire_returned()
@@ -310,7 +294,7 @@ class Queue(LocalQueue):
         self.check_usable()
         if not self._consumers.accepts(consumer.exclusive):
             raise ChannelFault(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.vhost}' in exclusive use")
-        # what came before this consumer goes to those who were there
+        # messages that are ready already go to the consumers that were there before
         self._drain.hand_out()
         self._consumers.add(consumer)
         self.wake()
@@ -320,7 +304,7 @@ class Queue(LocalQueue):
         if not self._consumers.remove(consumer):
             return
         if self._consumers.members:
-            # with a single active consumer, another may be the active one from here on
+            # with a single active consumer, another one may have become active
             self.wake()
             return
         self.touch()
@@ -328,7 +312,6 @@ class Queue(LocalQueue):
             self._keeper.queue_unused(self)
 
     def dismiss(self) -> list[ConsumerPort]:
-        """Nobody consumes any more; who did, to be told by whoever asks."""
         return self._consumers.clear()
 
     # -- the turn
@@ -343,29 +326,26 @@ class Queue(LocalQueue):
         self._woken = False
         self._drain.hand_out()
         if self._paging is not None and self.settings.limited and not self.settings.rejects:
-            # heads beyond the limit that were on disk
+            # heads over the limit may have been on disk
             self._limits.drop_heads()
 
     def touch(self) -> None:
         if self._idle is not None:
             self._idle.touch()
 
-    # -- what the disk tells
+    # -- recovery and answers from disk
 
     def recover(self, runs: list[PositionRange], next_position: i64) -> None:
-        """What the disk has of this queue after a restart; told before anything else."""
         self._contents.recover(runs, next_position)
         self.wake()
 
     def take_over(self, entries: list[Entry], next_position: i64) -> None:
-        """What another has held of this queue in memory, in order; told before anything else."""
         self._contents.recover([], next_position)
         for entry in entries:
             self._contents.admit_entry(entry)
         self.wake()
 
     def begin_epoch(self, first_position: i64) -> None:
-        """Positions go on from this one."""
         self._contents.begin_epoch(first_position)
 
     def paged_in(self, entries: list[Entry]) -> None:
@@ -377,7 +357,7 @@ class Queue(LocalQueue):
             self.stop(damage)
             return
         paging.wake_waiters()
-        # not only for consumers: a limit or a deadline may have waited
+        # even without consumers: a limit or a deadline may wait for these entries
         if not self._woken:
             self._woken = True
             self._turn.drains.append(self)
@@ -406,7 +386,7 @@ class Queue(LocalQueue):
     # -- life
 
     def apply(self, settings: QueueSettings) -> None:
-        """Work by other settings from here on. Priorities and the single active consumer are for life."""
+        """Replace the settings. `max_priority` and `single_active_consumer` cannot change."""
         if self.deleted or self._stopped_because:
             return
         self.settings = settings
@@ -419,7 +399,7 @@ class Queue(LocalQueue):
             self._admission.drop_over_limit()
 
     def close(self) -> None:
-        """The queue was deleted: consumers are told, contents dropped without dead-lettering."""
+        """The queue was deleted: cancel its consumers, and drop its messages without dead-lettering."""
         if self.deleted:
             return
         self.deleted = True
@@ -430,16 +410,16 @@ class Queue(LocalQueue):
         self._end_service()
 
     def _end_service(self) -> None:
-        """No more timers, no more consumers."""
+        """Cancel all timers and consumers."""
         if self._idle is not None:
             self._idle.stop()
             self._idle = None
         self._limits.timer.cancel()
-        # RabbitMQ tells a channel of its consumers in the order of their tags
+        # RabbitMQ cancels the consumers of a channel in the order of their tags
         for consumer in sorted(self._consumers.clear(), key=lambda consumer: consumer.tag):
             consumer.cancelled()
 
-    # -- figures
+    # -- stats
 
     @property
     def stats(self) -> QueueStats:
@@ -451,7 +431,6 @@ class Queue(LocalQueue):
         return stats
 
     def report(self) -> QueueReport:
-        """What there is to know of it at this moment."""
         return report_queue(self._contents, self._paging, self._drain.capacity_share(), self.taken_at_ms)
 
     def ready_count(self) -> int:
@@ -473,11 +452,9 @@ class Queue(LocalQueue):
         return self._consumers.held_exclusively()
 
     def consumers(self) -> list[tuple[ConsumerPort, bool]]:
-        """Each consumer in the order they came, and whether messages may go to it."""
         return [(consumer, self._consumers.is_active(consumer)) for consumer in self._consumers.members]
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if this queue contradicts itself."""
         self._contents.check()
         self._consumers.check()
 

@@ -1,9 +1,10 @@
-"""What a queue was told about itself: its `x-` arguments, and what policies say of it, as plain numbers.
+"""The settings of a queue: its `x-` arguments combined with its policies, as plain values.
 
-A `QueueSettings` never changes; a queue is given another one (`Queue.apply`). Queues without any share `PLAIN`.
+A `QueueSettings` never changes; `Queue.apply` replaces it. Queues without arguments and policies share
+`DEFAULT_SETTINGS`.
 
-Not here: whether arguments and policies are acceptable (`broker.queues.arguments`, `broker.policies.keys`), what they
-do (`broker.queues.queue`).
+Not here: whether arguments and policies are valid (`broker.queues.arguments`, `broker.policies.keys`), enforcing them
+(`broker.queues.limits`, `broker.queues.queue`).
 """
 
 from typing import Final, final
@@ -27,7 +28,7 @@ REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
 
 @final
 class QueueSettings:
-    """One queue's settings; -1 means none, and so does a priority of 0."""
+    """The settings of one queue; -1 means no limit, and a `max_priority` of 0 no priorities."""
 
     def __init__(
         self,
@@ -54,16 +55,16 @@ class QueueSettings:
         self.max_priority: i64 = max_priority
         self.single_active_consumer: bool = single_active_consumer
         self.delivery_limit: i64 = delivery_limit
-        # ready messages are kept on disk only, memory or no memory
+        # ready messages are kept on disk only, even if memory is free
         self.lazy: bool = lazy
-        # how many publishing ids of each publisher are remembered
+        # how many publishing ids the queue remembers of each publisher
         self.dedup_window: i64 = dedup_window
-        # asked for every publish, so answered once
+        # precomputed: needed for every publish
         self.limited: bool = max_length >= 0 or max_length_bytes >= 0
         self.rejects: bool = overflow != DROP_HEAD
 
     def deadline_ms(self, expiration_ms: i64, now_ms: i64) -> i64:
-        """When a message that comes now dies: after its own lifetime or the queue's, the shorter one."""
+        """The deadline of a message that arrives now: the lower of its own TTL and the queue's counts."""
         queue_ttl_ms = self.message_ttl_ms
         if expiration_ms < 0 and queue_ttl_ms < 0:
             return NEVER
@@ -72,20 +73,20 @@ class QueueSettings:
         return now_ms + expiration_ms
 
     def exceeded_by(self, ready_count: i64, ready_bytes: i64) -> bool:
-        """Whether a queue with so much ready is beyond its length or size."""
+        """Whether this many ready messages or bytes exceed the limits."""
         if self.max_length >= 0 and ready_count > self.max_length:
             return True
         return self.max_length_bytes >= 0 and ready_bytes > self.max_length_bytes
 
 
 DEFAULT_SETTINGS: Final = QueueSettings()
-"""The settings of a queue that asks for nothing."""
+"""The settings of a queue without arguments and policies."""
 
 
 def queue_settings(arguments: Table, definition: Table | None = None) -> QueueSettings:
-    """What arguments, and a policy's definition if there is one, ask for; both must have been found acceptable.
+    """The settings from valid arguments and the valid definition of a policy.
 
-    Where both give a number the lower one counts; where both give a text, the argument's.
+    If both give a number, the lower one counts; if both give a text, the argument counts.
     """
     policy: Table = {} if definition is None else definition
     if not arguments and not policy:
@@ -107,7 +108,7 @@ def queue_settings(arguments: Table, definition: Table | None = None) -> QueueSe
 
 
 def _lower(arguments: Table, policy: Table, key: str, most: int) -> int:
-    """The lower of the numbers that are given, -1 if none is. Beyond `most`, a policy's number means `most`."""
+    """The lower of argument and policy, -1 if both are absent. A policy's number is at most `most`."""
     given = _number(arguments, "x-" + key, -1)
     said = min(_number(policy, key, -1), most)
     return max(given, said) if given < 0 or said < 0 else min(given, said)
