@@ -39,11 +39,11 @@ class MethodStream:
         while reader.next():
             kind = reader.frame_type
             if kind == METHOD:
-                heard = ReceivedMethod(int(reader.channel), decode_method(reader.data, reader.start, reader.end))
-                if isinstance(heard.method, BasicDeliver | BasicGetOk | BasicReturn):
-                    self._partial[heard.channel] = IncompleteMethod(heard)
+                received = ReceivedMethod(int(reader.channel), decode_method(reader.data, reader.start, reader.end))
+                if isinstance(received.method, BasicDeliver | BasicGetOk | BasicReturn):
+                    self._partial[received.channel] = IncompleteMethod(received)
                 else:
-                    complete.append(heard)
+                    complete.append(received)
             elif kind in (HEADER, BODY):
                 self._content(int(reader.channel), kind == HEADER, reader.payload(), complete)
         return complete
@@ -51,22 +51,22 @@ class MethodStream:
     def _content(self, channel: int, is_header: bool, payload: bytes, complete: list[ReceivedMethod]) -> None:
         partial = self._partial[channel]
         if is_header:
-            partial.heard.header = payload
+            partial.received.header = payload
             partial.missing_bytes = int.from_bytes(payload[4:12], "big")
         else:
             partial.pieces.append(payload)
             partial.missing_bytes -= len(payload)
         if partial.missing_bytes == 0:
             del self._partial[channel]
-            partial.heard.body = b"".join(partial.pieces)
-            complete.append(partial.heard)
+            partial.received.body = b"".join(partial.pieces)
+            complete.append(partial.received)
 
 
 @final
 class IncompleteMethod:
     """A method with incomplete content."""
 
-    def __init__(self, heard: ReceivedMethod) -> None:
-        self.heard: ReceivedMethod = heard
+    def __init__(self, received: ReceivedMethod) -> None:
+        self.received: ReceivedMethod = received
         self.pieces: list[bytes] = []
         self.missing_bytes: int = -1

@@ -31,15 +31,15 @@ class Archive:
     """One stream's files: numbered *segments*, which are appended to or deleted, and never rewritten."""
 
     @abstractmethod
-    def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter) -> None:
+    def write(self, segment: i64, at: i64, data: bytes, waiter: ArchiveWriteWaiter) -> None:
         """Write to a segment, and truncate it after the data; at offset 0 a new segment begins."""
 
     @abstractmethod
-    def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
+    def read(self, segment: i64, at: i64, length: i64, waiter: ArchiveReadWaiter) -> None:
         """Read a piece; the waiter is called in this turn or later, even if the segment is dropped meanwhile."""
 
     @abstractmethod
-    def withdraw(self, asker: ArchiveReadWaiter) -> None:
+    def withdraw(self, waiter: ArchiveReadWaiter) -> None:
         """Cancel the reads of this waiter."""
 
     @abstractmethod

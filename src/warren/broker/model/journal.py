@@ -126,4 +126,4 @@ class MetadataChange:
         return hash((self.revision, self.key))
 
     def __repr__(self) -> str:
-        return f"Change({self.revision}, {self.key!r}, {self.value!r})"
+        return f"MetadataChange({self.revision}, {self.key!r}, {self.value!r})"

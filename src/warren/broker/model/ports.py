@@ -96,7 +96,7 @@ class ConsumerPort:
         return 0
 
     def partition_consumer(
-        self, queue: "QueuePort", arguments: Table, keeper: PartitionConsumerListener
+        self, queue: "QueuePort", arguments: Table, listener: PartitionConsumerListener
     ) -> "ConsumerPort":
         """A consumer of one partition, `queue`, that delivers to the same client."""
         raise InvariantBroken("only a client's consumer has parts")
@@ -325,7 +325,7 @@ class QueueLog:
         """Remove an entry that has an extent."""
 
     @abstractmethod
-    def forget_run(self, run: PositionRange) -> None:
+    def forget_run(self, positions: PositionRange) -> None:
         """Remove all entries of a range without reading them."""
 
     @abstractmethod
@@ -357,7 +357,7 @@ class QueueLog:
         return self.offsets.by_name
 
     @abstractmethod
-    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
+    def fetch(self, positions: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
         """Read some of the first entries of a range; `FetchWaiter.paged_in` follows, in this turn or later."""
 
     @abstractmethod

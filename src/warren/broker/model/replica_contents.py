@@ -43,7 +43,7 @@ class PositionSpan:
         return hash((self.first, self.last))
 
     def __repr__(self) -> str:
-        return f"Span({self.first}, {self.last})"
+        return f"PositionSpan({self.first}, {self.last})"
 
 
 def check_range(level: i64, max_priority: i64, first: i64, last: i64) -> None:
@@ -121,7 +121,7 @@ class PromotionTarget:
     """The queue that takes over a replica's contents. One of the methods is called once, before any other operation."""
 
     @abstractmethod
-    def recover(self, runs: list[PositionRange], next_position: i64) -> None:
+    def recover(self, ranges: list[PositionRange], next_position: i64) -> None:
         """All messages are on disk."""
 
     @abstractmethod
@@ -216,7 +216,7 @@ class ReplicaContents(MirrorContents):
     """
 
     @abstractmethod
-    def prepare(self, asker: ReplicaContentsWaiter) -> None:
+    def prepare(self, waiter: ReplicaContentsWaiter) -> None:
         """Find the contents on disk; the waiter is called, in this call or later."""
 
     @abstractmethod
@@ -238,7 +238,7 @@ class ReplicaContents(MirrorContents):
         """The delivery watermark: messages up to here may have been delivered."""
 
     @abstractmethod
-    def read(self, spans: list[PositionSpan], taker: BackfillReceiver) -> BackfillReader:
+    def read(self, spans: list[PositionSpan], receiver: BackfillReceiver) -> BackfillReader:
         """A reader of the messages in these spans, in nearly the order of positions."""
 
     def lack(self) -> str:

@@ -42,14 +42,14 @@ class ReplicaSet:
         return hash((self.epoch, self.master))
 
     def __repr__(self) -> str:
-        return f"Ring({self.epoch}, {self.master!r}, {self.members!r}, {self.in_sync!r})"
+        return f"ReplicaSet({self.epoch}, {self.master!r}, {self.members!r}, {self.in_sync!r})"
 
     @property
     def master_incarnation(self) -> NodeIncarnation:
         """The incarnation of the master that is in sync."""
-        for run in self.in_sync:
-            if run[0] == self.master:
-                return run
+        for replica in self.in_sync:
+            if replica[0] == self.master:
+                return replica
         raise InvariantBroken(f"the master {self.master} is not in sync")
 
     def first_position(self) -> int:
@@ -66,47 +66,51 @@ class ReplicaSet:
                 return incarnation
         return 0
 
-    def admitting(self, runs: list[NodeIncarnation]) -> "ReplicaSet":
+    def admitting(self, replicas: list[NodeIncarnation]) -> "ReplicaSet":
         """With these incarnations in sync: their backfill is complete."""
-        names = {name for name, _incarnation in runs}
-        stay = [run for run in self.in_sync if run[0] not in names]
-        return ReplicaSet(self.epoch, self.master, self.members, [*stay, *runs])
+        names = {name for name, _incarnation in replicas}
+        stay = [replica for replica in self.in_sync if replica[0] not in names]
+        return ReplicaSet(self.epoch, self.master, self.members, [*stay, *replicas])
 
     def dropping(self, names: list[str]) -> "ReplicaSet":
         """Without these nodes in the in-sync set; they stay members."""
-        return ReplicaSet(self.epoch, self.master, self.members, [run for run in self.in_sync if run[0] not in names])
+        return ReplicaSet(
+            self.epoch, self.master, self.members, [replica for replica in self.in_sync if replica[0] not in names]
+        )
 
     def with_members(self, members: list[str]) -> "ReplicaSet":
         """With these members; the master must be one of them."""
-        return ReplicaSet(self.epoch, self.master, members, [run for run in self.in_sync if run[0] in members])
+        return ReplicaSet(
+            self.epoch, self.master, members, [replica for replica in self.in_sync if replica[0] in members]
+        )
 
-    def promoting(self, run: NodeIncarnation) -> "ReplicaSet":
+    def promoting(self, replica: NodeIncarnation) -> "ReplicaSet":
         """With another master after the loss of the old one, which must be backfilled if it comes back.
 
         If this incarnation was in sync, the other mirrors stay in sync. If not, their contents may differ from its own,
         so it is in sync alone.
         """
-        name = run[0]
+        name = replica[0]
         members = self.members if name in self.members else [*self.members, name]
-        stay = [one for one in self.in_sync if one[0] not in (name, self.master)] if run in self.in_sync else []
-        return ReplicaSet(self.epoch + 1, name, members, [run, *stay])
+        stay = [one for one in self.in_sync if one[0] not in (name, self.master)] if replica in self.in_sync else []
+        return ReplicaSet(self.epoch + 1, name, members, [replica, *stay])
 
-    def handing_over(self, run: NodeIncarnation) -> "ReplicaSet":
+    def handing_over(self, replica: NodeIncarnation) -> "ReplicaSet":
         """With another master that is in sync; the old master becomes a mirror and stays in sync."""
-        others = [one for one in self.in_sync if one[0] not in (run[0], self.master)]
-        return ReplicaSet(self.epoch + 1, run[0], self.members, [run, *others, self.master_incarnation])
+        others = [one for one in self.in_sync if one[0] not in (replica[0], self.master)]
+        return ReplicaSet(self.epoch + 1, replica[0], self.members, [replica, *others, self.master_incarnation])
 
     def renaming(self, old: str, new: str) -> "ReplicaSet":
         """With a new name for a node that is not running; its contents stay."""
         # after an interrupted rename, the node may be listed with both names
         members = [new if name == old else name for name in self.members if name != new]
-        runs = [(new if name == old else name, run) for name, run in self.in_sync if name != new]
-        return ReplicaSet(self.epoch, new if self.master == old else self.master, members, runs)
+        replicas = [(new if name == old else name, incarnation) for name, incarnation in self.in_sync if name != new]
+        return ReplicaSet(self.epoch, new if self.master == old else self.master, members, replicas)
 
     def check(self) -> None:
         """Raise `InvariantBroken` if an invariant does not hold."""
         synced = self.synced_names()
         if len(set(synced)) != len(synced) or len(set(self.members)) != len(self.members):
-            raise InvariantBroken(f"somebody stands twice in {self!r}")
+            raise InvariantBroken(f"a node is listed twice in {self!r}")
         if self.master not in synced or not set(synced) <= set(self.members):
-            raise InvariantBroken(f"in sync is who is no member, or the master is not, in {self!r}")
+            raise InvariantBroken(f"a replica in sync is not a member, or the master is not in sync, in {self!r}")

@@ -34,14 +34,14 @@ class QueueAdmission:
         self,
         contents: QueueContents,
         consumers: QueueConsumers,
-        handing: QueueDrain,
+        drain: QueueDrain,
         limits: LimitEnforcer,
         seen: DeduplicationWindow,
         turn: Turn,
     ) -> None:
         self._contents: QueueContents = contents
         self._consumers: QueueConsumers = consumers
-        self._drain: QueueDrain = handing
+        self._drain: QueueDrain = drain
         self._limits: LimitEnforcer = limits
         self._seen: DeduplicationWindow = seen
         self._turn: Turn = turn
@@ -108,20 +108,20 @@ class QueueAdmission:
             return False
         if not self._consumers.members:
             return True
-        self._drain.hand_out()
+        self._drain.deliver_ready()
         return contents.ready_count != 0
 
     # -- limits
 
     def drop_over_limit(self) -> None:
         if self._limits.overflows():
-            self._drain.hand_out()
+            self._drain.deliver_ready()
             self._limits.drop_heads()
 
     def refuses(self, message: Message) -> bool:
         if not self._limits.overflows_with(message):
             return False
-        self._drain.hand_out()
+        self._drain.deliver_ready()
         if not self._limits.overflows_with(message):
             return False
         self._limits.refuse(message)

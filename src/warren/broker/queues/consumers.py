@@ -185,7 +185,7 @@ class ConsumerCapacity:
         self._since_ms: i64 = turn.now_ms
         self._share: float = 1.0
 
-    def turned(self, behind: bool) -> None:
+    def changed(self, behind: bool) -> None:
         """`behind` changed."""
         self._share = self.share()
         self._since_ms = self._turn.now_ms
@@ -215,25 +215,25 @@ class QueueDrain:
         self._limits: LimitEnforcer = limits
         self._paging: Paging | None = paging
         # a delivery may cancel its consumer, which must not start a drain within the drain
-        self._under_way: bool = False
+        self._draining: bool = False
 
-    def hand_out(self) -> None:
+    def deliver_ready(self) -> None:
         """Deliver all entries that consumers can take, then expire those that are due."""
         contents = self._contents
-        if contents.ready_count == 0 or self._under_way:
+        if contents.ready_count == 0 or self._draining:
             return
-        self._under_way = True
+        self._draining = True
         if self._paging is not None:
-            self._paging.pass_over()
+            self._paging.remove_acked_heads()
         sole = self._consumers.sole
         behind = False
         if sole is not None:
-            behind = self._hand_to(sole)
+            behind = self._deliver_to_sole(sole)
         elif self._consumers.members:
-            behind = self._hand_in_turns()
+            behind = self._deliver_in_turns()
         if behind != self._capacity.behind:
-            self._capacity.turned(behind)
-        self._under_way = False
+            self._capacity.changed(behind)
+        self._draining = False
         if contents.deadlines:
             self._limits.expire_due()
 
@@ -241,7 +241,7 @@ class QueueDrain:
         """The consumer capacity, between 0 and 1; 0 without consumers."""
         return self._capacity.share() if self._consumers.members else 0.0
 
-    def _hand_to(self, consumer: ConsumerPort) -> bool:
+    def _deliver_to_sole(self, consumer: ConsumerPort) -> bool:
         """Deliver to the sole consumer; whether entries are left that it cannot take."""
         contents = self._contents
         consumers = self._consumers
@@ -250,15 +250,15 @@ class QueueDrain:
         while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
             if contents.deadlines and self._limits.expired_overdue():
                 continue
-            if paging is None or (paging.passing and contents.paged_count == 0):
+            if paging is None or (paging.needs_no_permission and contents.paged_count == 0):
                 consumer.deliver(contents.take(consumer.no_ack))
-            elif paging.may_go():
+            elif paging.may_deliver():
                 consumer.deliver(paging.take(consumer.no_ack))
             else:
                 return False
         return contents.ready_count != 0
 
-    def _hand_in_turns(self) -> bool:
+    def _deliver_in_turns(self) -> bool:
         """Deliver to the consumers in turn; whether entries are left that none of them can take."""
         contents = self._contents
         paging = self._paging
@@ -268,7 +268,7 @@ class QueueDrain:
         while contents.ready_count != 0:
             if contents.deadlines and self._limits.expired_overdue():
                 continue
-            if paging is not None and not paging.may_go():
+            if paging is not None and not paging.may_deliver():
                 return False
             consumer = self._consumers.pick()
             if consumer is None:

@@ -44,37 +44,37 @@ class PagedRanges:
     """The entries of one level that are on disk only, as ranges."""
 
     def __init__(self) -> None:
-        self.runs: list[PositionRange] = []
+        self.ranges: list[PositionRange] = []
 
     def add(self, segment: Segment, level: i64, position: i64, body_bytes: i64, deadline: bool) -> None:
         """Append a message that was written to this segment."""
-        run = self.runs[-1] if self.runs else None
-        if run is None or run.segment is not segment or (run.first ^ position) >> POSITION_BITS != 0:
-            run = PositionRange(segment, level, position)
-            self.runs.append(run)
-        run.add(position, body_bytes)
+        paged = self.ranges[-1] if self.ranges else None
+        if paged is None or paged.segment is not segment or (paged.first ^ position) >> POSITION_BITS != 0:
+            paged = PositionRange(segment, level, position)
+            self.ranges.append(paged)
+        paged.add(position, body_bytes)
         if deadline:
-            run.deadlines = True
+            paged.deadlines = True
 
     def shorten(self, count: i64, body_bytes: i64, last: i64) -> None:
         """Remove the first `count` entries, up to position `last`, from the first range: they are in memory."""
-        run = self.runs[0]
-        run.first = last + 1
-        run.count -= count
-        run.body_bytes -= body_bytes
-        if run.count == 0:
-            self.runs.pop(0)
+        paged = self.ranges[0]
+        paged.first = last + 1
+        paged.count -= count
+        paged.body_bytes -= body_bytes
+        if paged.count == 0:
+            self.ranges.pop(0)
 
     def check(self, above: i64) -> None:
         """Raise `InvariantBroken` unless the ranges are in order, all above this position."""
-        if not self.runs:
-            raise InvariantBroken("a level has a backlog without runs")
-        for run in self.runs:
-            if run.first <= above:
-                raise InvariantBroken(f"a run begins with position {run.first} behind position {above}")
-            if run.count <= 0 or run.count > run.last - run.first + 1:
-                raise InvariantBroken(f"a run counts {run.count} entries from {run.first} to {run.last}")
-            above = run.last
+        if not self.ranges:
+            raise InvariantBroken("a level has a backlog without ranges")
+        for paged in self.ranges:
+            if paged.first <= above:
+                raise InvariantBroken(f"a range begins with position {paged.first} behind position {above}")
+            if paged.count <= 0 or paged.count > paged.last - paged.first + 1:
+                raise InvariantBroken(f"a range counts {paged.count} entries from {paged.first} to {paged.last}")
+            above = paged.last
 
 
 COMPACT_FROM: Final[i64] = 64
@@ -452,9 +452,9 @@ class QueueContents:
         self.ready_count += 1
         self.ready_bytes += body_bytes
 
-    def page_in(self, run: PositionRange, entries: list[Entry]) -> None:
+    def page_in(self, paged: PositionRange, entries: list[Entry]) -> None:
         """Take in the first entries of a level's first range."""
-        sequence = self._sequence(run.level)
+        sequence = self._sequence(paged.level)
         backlog = sequence.backlog
         assert backlog is not None
         body_bytes: i64 = 0
@@ -468,50 +468,50 @@ class QueueContents:
         self.paged_count -= len(entries)
         self.read_count += len(entries)
         backlog.shorten(len(entries), body_bytes, entries[-1].position)
-        if run.count == 0:
+        if paged.count == 0:
             # the journal may only estimate the bytes of a range: correct the rest of the estimate
-            self.ready_bytes -= run.body_bytes
-        if not backlog.runs:
+            self.ready_bytes -= paged.body_bytes
+        if not backlog.ranges:
             sequence.backlog = None
 
-    def run_to_read(self, mark: i64) -> PositionRange | None:
+    def range_to_read(self, mark: i64) -> PositionRange | None:
         """The first range of the next level, if the level has at most `mark` entries in memory."""
         sequence = self._bottom if self._top == 0 else self._first_level()
         backlog = sequence.backlog
-        return backlog.runs[0] if backlog is not None and sequence.count <= mark else None
+        return backlog.ranges[0] if backlog is not None and sequence.count <= mark else None
 
-    def run_to_expire(self) -> PositionRange | None:
+    def range_to_expire(self) -> PositionRange | None:
         """A range at the head of its level that may have deadlines, which are known only after it is read."""
         if self.paged_count == 0 or not self.deadlines:
             return None
         for level in self._levels_in_use():
             backlog = level.backlog
-            if level.count == 0 and backlog is not None and backlog.runs[0].deadlines:
-                return backlog.runs[0]
+            if level.count == 0 and backlog is not None and backlog.ranges[0].deadlines:
+                return backlog.ranges[0]
         return None
 
-    def runs(self) -> list[PositionRange]:
+    def ranges(self) -> list[PositionRange]:
         found: list[PositionRange] = []
         if self.paged_count != 0:
             for level in self._levels_in_use():
                 if level.backlog is not None:
-                    found += level.backlog.runs
+                    found += level.backlog.ranges
         return found
 
-    def recover(self, runs: list[PositionRange], next_position: i64) -> None:
+    def recover(self, ranges: list[PositionRange], next_position: i64) -> None:
         """Set the contents after a restart, all on disk. It must be the first call."""
         self._first_position = next_position
         self._next_position = next_position
-        for run in sorted(runs, key=first_of):
-            sequence = self._sequence(run.level)
+        for paged in sorted(ranges, key=first_of):
+            sequence = self._sequence(paged.level)
             if sequence.backlog is None:
                 sequence.backlog = PagedRanges()
-            sequence.backlog.runs.append(run)
-            if run.deadlines:
+            sequence.backlog.ranges.append(paged)
+            if paged.deadlines:
                 self.deadlines = True
-            self.paged_count += run.count
-            self.ready_count += run.count
-            self.ready_bytes += run.body_bytes
+            self.paged_count += paged.count
+            self.ready_count += paged.count
+            self.ready_bytes += paged.body_bytes
 
     # -- the whole contents
 
@@ -544,15 +544,15 @@ class QueueContents:
         ready = self.ready()
         for level in self._levels_in_use():
             level.check()
-        runs = self.runs()
-        if sum([run.count for run in runs]) != self.paged_count:
-            raise InvariantBroken(f"{self.paged_count} entries are counted on disk but the runs have others")
+        ranges = self.ranges()
+        if sum([paged.count for paged in ranges]) != self.paged_count:
+            raise InvariantBroken(f"{self.paged_count} entries are counted on disk but the ranges have others")
         if len(ready) + self.paged_count != self.ready_count:
             raise InvariantBroken(f"{self.ready_count} entries are counted ready but {len(ready)} are held")
-        body_bytes = sum([entry.message.body_bytes for entry in ready]) + sum([run.body_bytes for run in runs])
+        body_bytes = sum([entry.message.body_bytes for entry in ready]) + sum([paged.body_bytes for paged in ranges])
         if body_bytes != self.ready_bytes:
             raise InvariantBroken(f"{self.ready_bytes} bytes are counted ready but {body_bytes} are held")
-        deadlines = any(entry.expires_at_ms != NEVER for entry in ready) or any(run.deadlines for run in runs)
+        deadlines = any(entry.expires_at_ms != NEVER for entry in ready) or any(paged.deadlines for paged in ranges)
         if deadlines and not self.deadlines:
             raise InvariantBroken("an entry with a deadline is ready unnoticed")
         for priority, level_above in enumerate(self._levels or []):
@@ -561,11 +561,11 @@ class QueueContents:
         self._check_held(sum([len(entry.message.content) + int(ENTRY_BYTES) for entry in ready]))
 
     def _check_held(self, held_ready_bytes: int) -> None:
-        lent_bytes = self.held_bytes - held_ready_bytes
-        if self.unacked_count < 0 or lent_bytes < self.unacked_count * ENTRY_BYTES + self.unacked_bytes:
-            raise InvariantBroken(f"{self.unacked_count} unacked entries hold {lent_bytes} bytes")
-        if self.unacked_count == 0 and (lent_bytes != 0 or self.unacked_bytes != 0):
-            raise InvariantBroken(f"{lent_bytes} bytes are held for nothing")
+        unacked_held_bytes = self.held_bytes - held_ready_bytes
+        if self.unacked_count < 0 or unacked_held_bytes < self.unacked_count * ENTRY_BYTES + self.unacked_bytes:
+            raise InvariantBroken(f"{self.unacked_count} unacked entries hold {unacked_held_bytes} bytes")
+        if self.unacked_count == 0 and (unacked_held_bytes != 0 or self.unacked_bytes != 0):
+            raise InvariantBroken(f"{unacked_held_bytes} bytes are held for nothing")
 
     def _release(self, entry: Entry) -> None:
         cost: i64 = len(entry.message.content) + ENTRY_BYTES
@@ -626,5 +626,5 @@ class QueueContents:
         return self._bottom
 
 
-def first_of(run: PositionRange) -> int:
-    return run.first
+def first_of(paged: PositionRange) -> int:
+    return paged.first

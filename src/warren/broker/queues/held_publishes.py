@@ -55,7 +55,7 @@ class HeldPublishes(PublishHold, FlushWaiter):
 
     def keep(self, message: Message) -> i64:
         if self.over:
-            return self._fate()
+            return self._result_when_deleted()
         self._turn.held_bytes += len(message.content) + HELD_PUBLISH_BYTES
         self._kept.append(HeldPublish(message))
         return AWAITED
@@ -89,7 +89,7 @@ class HeldPublishes(PublishHold, FlushWaiter):
         if self.over:
             return
         for kept in self._end():
-            self._decide(kept, self._fate())
+            self._decide(kept, self._result_when_deleted())
         self._answer()
 
     def flushed(self) -> None:
@@ -98,7 +98,7 @@ class HeldPublishes(PublishHold, FlushWaiter):
         for waiter in answered:
             waiter.settled(1)
 
-    def _fate(self) -> i64:
+    def _result_when_deleted(self) -> i64:
         """The result of a publish to a deleted queue."""
         return REJECTED if self._refuses else SETTLED
 

@@ -144,4 +144,4 @@ class LimitEnforcer(TimerTarget):
         while more:
             for entry in contents.take_expired(until_ms):
                 self.dead_letter(entry, "expired")
-            more = paging is not None and paging.fetch(contents.run_to_expire(), FETCH_FEW)
+            more = paging is not None and paging.fetch(contents.range_to_expire(), FETCH_FEW)

@@ -40,7 +40,7 @@ class Paging:
         self.log: QueueLog = log
         log.asker = asker
         # entries in memory need no permission: the queue is neither durable nor mirrored
-        self.passing: bool = not log.durable and not log.mirrored
+        self.needs_no_permission: bool = not log.durable and not log.mirrored
         # no entry is delivered any more: the log is damaged
         self.stopped: bool = False
         self._contents: QueueContents = contents
@@ -52,13 +52,13 @@ class Paging:
         self._waiters: list[OutputPort] = []
         self._mirrored: bool = log.mirrored
         # positions of ready entries that were acked after an earlier master delivered them
-        self._late: set[int] = set()
+        self._acked_late: set[int] = set()
 
     def mirror(self, log: QueueLog) -> None:
         """The queue becomes mirrored: use this log, which contains the one before."""
         self.log = log
         log.asker = self._asker
-        self.passing = False
+        self.needs_no_permission = False
         self._mirrored = True
 
     # -- requests
@@ -67,11 +67,11 @@ class Paging:
         """Whether the next entry is in memory; the queue must have one."""
         return self._head() is not None
 
-    def may_go(self) -> bool:
+    def may_deliver(self) -> bool:
         """Whether the next entry is in memory and may be delivered; the queue must have one."""
         if self._refused:
             return False
-        self.pass_over()
+        self.remove_acked_heads()
         head = self._head()
         if head is None:
             return False
@@ -82,12 +82,12 @@ class Paging:
             return False
         return True
 
-    def fetch(self, run: PositionRange | None, entries_max: i64 = FETCH_MAX) -> bool:
+    def fetch(self, paged: PositionRange | None, entries_max: i64 = FETCH_MAX) -> bool:
         """Fetch the first entries of a range, unless a fetch is pending; whether they came at once."""
-        if run is None or not self._idle():
+        if paged is None or not self._idle():
             return False
-        self._fetching = run
-        self.log.fetch(run, self._asker, entries_max)
+        self._fetching = paged
+        self.log.fetch(paged, self._asker, entries_max)
         return self._idle()
 
     def await_entry(self, waiter: OutputPort) -> None:
@@ -109,16 +109,16 @@ class Paging:
 
     def acked_late(self, positions: list[int]) -> None:
         """Remove these entries when they reach the head of the queue."""
-        self._late.update(positions)
+        self._acked_late.update(positions)
 
-    def pass_over(self) -> None:
+    def remove_acked_heads(self) -> None:
         """Remove heads that were acked late."""
         contents = self._contents
-        while self._late and contents.ready_count != 0:
+        while self._acked_late and contents.ready_count != 0:
             head = self._head()
-            if head is None or int(head.position) not in self._late:
+            if head is None or int(head.position) not in self._acked_late:
                 return
-            self._late.discard(int(head.position))
+            self._acked_late.discard(int(head.position))
             self.forget(contents.take(True))
 
     def forget_ready(self) -> None:
@@ -126,8 +126,8 @@ class Paging:
         self.cancel()
         for entry in self._contents.ready():
             self.forget(entry)
-        for run in self._contents.runs():
-            self.log.forget_run(run)
+        for paged in self._contents.ranges():
+            self.log.forget_run(paged)
 
     def write_return(self, entry: Entry) -> None:
         """Log the delivery count of a requeued entry."""
@@ -139,14 +139,14 @@ class Paging:
 
     def take_in(self, entries: list[Entry]) -> str:
         """Take the fetched entries; the reason if they cannot be right, else empty."""
-        run = self._fetching
+        paged = self._fetching
         self._fetching = None
-        if run is None:
+        if paged is None:
             return "entries were read that nobody asked for"
-        if not entries or len(entries) > run.count:
-            there = f"{run.count} entries from {run.first} to {run.last}"
-            return f"segment {run.segment.number} should have {there} but {len(entries)} were read"
-        self._contents.page_in(run, entries)
+        if not entries or len(entries) > paged.count:
+            there = f"{paged.count} entries from {paged.first} to {paged.last}"
+            return f"segment {paged.segment.number} should have {there} but {len(entries)} were read"
+        self._contents.page_in(paged, entries)
         self._mark = (i64(len(entries)) + 1) // 2
         if self._contents.paged_count == 0:
             self.log.all_is_read()
@@ -164,7 +164,7 @@ class Paging:
         """The next entry, if it is in memory; starts a read ahead if few entries are left."""
         contents = self._contents
         if contents.paged_count != 0 and self._fetching is None:
-            self.fetch(contents.run_to_read(self._mark))
+            self.fetch(contents.range_to_read(self._mark))
         return None if self.stopped else contents.head()
 
     def _idle(self) -> bool:

@@ -67,11 +67,11 @@ class QueueOwner:
 class IdleExpiry(TimerTarget):
     """The `x-expires` timer of one queue."""
 
-    def __init__(self, queue: QueuePort, expires_ms: i64, turn: Turn, keeper: QueueOwner) -> None:
+    def __init__(self, queue: QueuePort, expires_ms: i64, turn: Turn, owner: QueueOwner) -> None:
         self._queue: QueuePort = queue
         self._expires_ms: i64 = expires_ms
         self._turn: Turn = turn
-        self._keeper: QueueOwner = keeper
+        self._owner: QueueOwner = owner
         self._last_used_ms: i64 = turn.now_ms
         self._timer: Timer | None = None
 
@@ -93,23 +93,23 @@ class IdleExpiry(TimerTarget):
         if self._turn.now_ms < deadline_ms:
             self._timer = self._turn.set_timer(deadline_ms, self)
         else:
-            self._keeper.queue_expired(self._queue)
+            self._owner.queue_expired(self._queue)
 
 
-RUN_BYTES: Final[i64] = 128
+RANGE_BYTES: Final[i64] = 128
 
 
 def report_queue(contents: QueueContents, paging: Paging | None, capacity: float, taken_at_ms: i64) -> QueueReport:
-    runs = contents.runs()
+    ranges = contents.ranges()
     report = QueueReport()
-    for run in runs:
-        report.paged_bytes += run.body_bytes
+    for paged in ranges:
+        report.paged_bytes += paged.body_bytes
     report.ready = contents.ready_count
     report.ready_bytes = contents.ready_bytes
     report.unacked = contents.unacked_count
     report.unacked_bytes = contents.unacked_bytes
     report.paged = contents.paged_count
-    report.memory_bytes = QUEUE_BYTES + contents.held_bytes + RUN_BYTES * len(runs)
+    report.memory_bytes = QUEUE_BYTES + contents.held_bytes + RANGE_BYTES * len(ranges)
     report.capacity = capacity
     report.used_at_ms = max(contents.arrived_at_ms, taken_at_ms)
     if paging is not None:
@@ -137,13 +137,13 @@ class Queue(LocalQueue):
         owner_id: int,
         settings: QueueSettings,
         turn: Turn,
-        keeper: QueueOwner,
+        owner: QueueOwner,
         log: QueueLog | None = None,
     ) -> None:
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id)
         self.settings: QueueSettings = settings
         self._turn: Turn = turn
-        self._keeper: QueueOwner = keeper
+        self._owner: QueueOwner = owner
         self._contents: QueueContents = QueueContents(turn, settings.max_priority)
         self._consumers: QueueConsumers = QueueConsumers(settings.single_active_consumer)
         # on the turn's list of drains
@@ -210,8 +210,8 @@ class Queue(LocalQueue):
         if self.deleted or paging is None:
             return True
         self.check_usable()
-        self._drain.hand_out()
-        return paging.may_go() or self._contents.ready_count == 0
+        self._drain.deliver_ready()
+        return paging.may_deliver() or self._contents.ready_count == 0
 
     def await_entry(self, waiter: OutputPort) -> None:
         if self._paging is not None:
@@ -222,7 +222,7 @@ class Queue(LocalQueue):
             return None
         self.check_usable()
         self.touch()
-        self._drain.hand_out()
+        self._drain.deliver_ready()
         if self._contents.ready_count == 0:
             return None
         entry = self._contents.take(no_ack)
@@ -244,7 +244,7 @@ class Queue(LocalQueue):
     def acked_late(self, positions: list[int]) -> None:
         if self._paging is not None and not self.deleted:
             self._paging.acked_late(positions)
-            self._drain.hand_out()
+            self._drain.deliver_ready()
 
     def reject(self, entry: Entry) -> None:
         if self.deleted:
@@ -281,7 +281,7 @@ class Queue(LocalQueue):
 
     def purge(self) -> int:
         self.check_usable()
-        self._drain.hand_out()
+        self._drain.deliver_ready()
         purged = self._contents.ready_count
         if self._paging is not None:
             self._paging.forget_ready()
@@ -295,12 +295,12 @@ class Queue(LocalQueue):
         if not self._consumers.accepts(consumer.exclusive):
             raise ChannelFault(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.vhost}' in exclusive use")
         # messages that are ready already go to the consumers that were there before
-        self._drain.hand_out()
+        self._drain.deliver_ready()
         self._consumers.add(consumer)
         self.wake()
 
     def remove_consumer(self, consumer: ConsumerPort) -> None:
-        self._drain.hand_out()
+        self._drain.deliver_ready()
         if not self._consumers.remove(consumer):
             return
         if self._consumers.members:
@@ -309,7 +309,7 @@ class Queue(LocalQueue):
             return
         self.touch()
         if self.auto_delete:
-            self._keeper.queue_unused(self)
+            self._owner.queue_unused(self)
 
     def dismiss(self) -> list[ConsumerPort]:
         return self._consumers.clear()
@@ -324,7 +324,7 @@ class Queue(LocalQueue):
 
     def drain(self) -> None:
         self._woken = False
-        self._drain.hand_out()
+        self._drain.deliver_ready()
         if self._paging is not None and self.settings.limited and not self.settings.rejects:
             # heads over the limit may have been on disk
             self._limits.drop_heads()
@@ -335,8 +335,8 @@ class Queue(LocalQueue):
 
     # -- recovery and answers from disk
 
-    def recover(self, runs: list[PositionRange], next_position: i64) -> None:
-        self._contents.recover(runs, next_position)
+    def recover(self, ranges: list[PositionRange], next_position: i64) -> None:
+        self._contents.recover(ranges, next_position)
         self.wake()
 
     def take_over(self, entries: list[Entry], next_position: i64) -> None:
@@ -461,5 +461,5 @@ class Queue(LocalQueue):
     def _start_idle_clock(self) -> None:
         self._idle = None
         if self.settings.expires_ms >= 0:
-            self._idle = IdleExpiry(self, self.settings.expires_ms, self._turn, self._keeper)
+            self._idle = IdleExpiry(self, self.settings.expires_ms, self._turn, self._owner)
             self._idle.touch()

@@ -92,9 +92,9 @@ class FanoutMatcher(Matcher):
 class TopicNode:
     """A node of the trie: the pattern words on the path to it."""
 
-    def __init__(self, swallows: bool) -> None:
+    def __init__(self, is_hash: bool) -> None:
         # whether the last word on the path is `#`
-        self.swallows: bool = swallows
+        self.is_hash: bool = is_hash
         # created with the first child: most nodes of a long pattern have one child or none
         self.words: dict[str, TopicNode] | None = None
         self.star: TopicNode | None = None
@@ -114,7 +114,7 @@ class TopicNode:
         """The child for a pattern word, created if there is none."""
         child = self.child(word)
         if child is None:
-            child = TopicNode(swallows=word == "#")
+            child = TopicNode(is_hash=word == "#")
             if word == "*":
                 self.star = child
             elif word == "#":
@@ -144,7 +144,7 @@ class TopicMatcher(Matcher):
 
     def __init__(self) -> None:
         super().__init__(cacheable=True)
-        self.root: TopicNode = TopicNode(swallows=False)
+        self.root: TopicNode = TopicNode(is_hash=False)
         self._step: i64 = 0
 
     def add(self, binding: Binding) -> None:
@@ -201,7 +201,7 @@ class TopicMatcher(Matcher):
                 self._enter(following, front)
         if node.star is not None:
             self._enter(node.star, front)
-        if node.swallows:
+        if node.is_hash:
             self._enter(node, front)
 
     def _enter(self, node: TopicNode, front: list[TopicNode]) -> None:
@@ -311,7 +311,7 @@ class ConsistentHashMatcher(Matcher):
             raise ChannelFault(PRECONDITION_FAILED, "hash-header and hash-property are mutually exclusive")
         if self.property and self.property not in HASH_PROPERTIES:
             raise ChannelFault(PRECONDITION_FAILED, f"Unsupported property: {self.property}")
-        self.tickets: dict[Binding, WeightedBinding] = {}
+        self.weighted: dict[Binding, WeightedBinding] = {}
 
     def check(self, routing_key: str, arguments: Table) -> None:
         digits = routing_key[1:] if routing_key[:1] in ("+", "-") else routing_key
@@ -321,20 +321,20 @@ class ConsistentHashMatcher(Matcher):
             raise ChannelFault(PRECONDITION_FAILED, "The binding key must be greater than 0")
 
     def add(self, binding: Binding) -> None:
-        self.tickets[binding] = WeightedBinding(binding)
+        self.weighted[binding] = WeightedBinding(binding)
 
     def remove(self, binding: Binding) -> None:
-        del self.tickets[binding]
+        del self.weighted[binding]
 
     def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
         key_hash: i64 = crc32(self._hashed_octets(subject))
         winner: WeightedBinding | None = None
         smallest = math.inf
-        for ticket in self.tickets.values():
-            drawn = ticket.draw(key_hash)
+        for candidate in self.weighted.values():
+            drawn = candidate.draw(key_hash)
             if drawn < smallest:
                 smallest = drawn
-                winner = ticket
+                winner = candidate
         if winner is not None:
             found.append(winner.binding)
 

@@ -229,7 +229,7 @@ class Topology:
             if may_delay and visited.delays and delay_in(subject.headers()) > 0:
                 route.delayed.append(visited)
                 continue
-            for following in self._onward(visited, subject, queues):
+            for following in self._follow_bindings(visited, subject, queues):
                 if following not in seen:
                     seen[following] = None
                     exchanges.append(following)
@@ -252,22 +252,24 @@ class Topology:
                 placed[chosen] = None
         return list(placed)
 
-    def _onward(self, exchange: Exchange, subject: RoutedMessage, queues: dict[QueuePort, None]) -> list[Exchange]:
+    def _follow_bindings(
+        self, exchange: Exchange, subject: RoutedMessage, queues: dict[QueuePort, None]
+    ) -> list[Exchange]:
         """Add the queues of the matching bindings, and return the exchanges."""
         found: list[Binding] = []
         exchange.matcher.match(subject, found)
-        onward: list[Exchange] = []
+        exchanges: list[Exchange] = []
         for binding in found:
             destination = binding.destination
             if isinstance(destination, Exchange):
-                onward.append(destination)
+                exchanges.append(destination)
             else:
                 queues[destination] = None
         if not found and exchange.alternate:
             alternate = self.exchanges.get(exchange.alternate)
             if alternate is not None:
-                onward.append(alternate)
-        return onward
+                exchanges.append(alternate)
+        return exchanges
 
 
 @final

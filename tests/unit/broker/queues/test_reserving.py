@@ -135,7 +135,7 @@ def test_no_run_reaches_over_an_epoch() -> None:
     world.queue.begin_epoch(1 << POSITION_BITS)
     world.queue.arrive(hold(log, reserve(world, "b", "c")))
     world.queue.check()
-    runs = world.queue._contents.runs()
+    runs = world.queue._contents.ranges()
     assert [(int(run.first) >> POSITION_BITS, int(run.count)) for run in runs] == [(0, 1), (1, 2)]
     assert world.queue.purge() == 3
     assert log.positions() == []

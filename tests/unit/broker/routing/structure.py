@@ -47,7 +47,7 @@ def _matcher(matcher: Matcher) -> object:
     if isinstance(matcher, HeadersMatcher):
         return _listed(list(matcher.patterns))
     assert isinstance(matcher, ConsistentHashMatcher)
-    return _listed(list(matcher.tickets))
+    return _listed(list(matcher.weighted))
 
 
 def _node(node: TopicNode | None) -> object:
@@ -55,4 +55,4 @@ def _node(node: TopicNode | None) -> object:
         return None
     words = {word: _node(child) for word, child in (node.words or {}).items()}
     bindings = None if node.bindings is None else _listed(node.bindings)
-    return node.swallows, words, _node(node.star), _node(node.hash), bindings
+    return node.is_hash, words, _node(node.star), _node(node.hash), bindings
