@@ -124,7 +124,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         lives = [ttl for ttl in (expiration_ms, self.model.settings.message_ttl_ms) if ttl >= 0]
         dies_at_ms = self.model.now_ms + min(lives) if lives else -1
         if self.model.settings.overflow != "drop-head" and self.model.over(1, len(body)):
-            self.model_hand_out()
+            self.model_deliver()
             if self.model.over(1, len(body)):
                 if self.model.settings.overflow == "reject-publish-dlx":
                     self.model.dead.append((body, "maxlen"))
@@ -134,7 +134,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         self.model.ready.append(Item(self.published, body, level, dies_at_ms))
         self.model.sort()
         if self.model.settings.overflow == "drop-head" and self.model.over():
-            self.model_hand_out()
+            self.model_deliver()
             self.model.trim()
 
     @rule(count=st.integers(1, 6), no_ack=st.sampled_from([False, False, True]))
@@ -144,7 +144,7 @@ class QueueAgainstList(RuleBasedStateMachine):
 
     def get_one(self, no_ack: bool) -> None:
         entry = self.queue.get(no_ack)
-        self.model_hand_out()
+        self.model_deliver()
         if not self.model.ready:
             assert entry is None
             return
@@ -158,7 +158,7 @@ class QueueAgainstList(RuleBasedStateMachine):
             consumer.credit = credit
         self.queue.wake()
         self.world.end_turn()
-        self.model_hand_out()
+        self.model_deliver()
         assert not self.model.ready or not any(consumer.able() for consumer in self.consumers)
 
     @rule(data=st.data())
@@ -195,21 +195,21 @@ class QueueAgainstList(RuleBasedStateMachine):
         if not meant:
             return
         purged = self.queue.purge()
-        self.model_hand_out()
+        self.model_deliver()
         assert purged == len(self.model.ready)
         self.model.ready.clear()
 
     @rule(milliseconds=st.integers(1, 40))
     def pass_time(self, milliseconds: int) -> None:
         self.world.end_turn()
-        self.model_hand_out()
+        self.model_deliver()
         self.world.pass_ms(milliseconds)
         until_ms = self.model.now_ms + milliseconds
         while self.model.now_ms < until_ms:
             self.model.now_ms += 1
             self.model.expire(self.model.now_ms)
 
-    def model_hand_out(self) -> None:
+    def model_deliver(self) -> None:
         """The model's side of handing out: overdue heads die, consumers take, then what is due dies."""
         taken = sorted(
             (entry for consumer in self.consumers for entry in consumer.entries), key=lambda entry: self.rank(entry)

@@ -1,6 +1,6 @@
 """A queue with a log against a list: whatever is in memory, on disk or on its way, nothing shows but the time it takes.
 
-The disk answers when the machine says so, and lends when it says so. The model is a sorted list that follows what the
+The disk answers, and allows deliveries, when the machine says so. The model is a sorted list that follows what the
 queue does, event by event, and insists that each is allowed: what goes out is the next one, what expires is due and
 at the head of its level, what a limit drops is the next one of a queue that is too long. What must happen in the end
 is asked for when the disk has answered everything. A restart at the end finds what was promised to outlive one.
@@ -150,7 +150,7 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         self.queue.wake()
         self.drain()
 
-    @rule(what=st.sampled_from(["answer", "answer", "prompt", "late", "lend", "refuse"]))
+    @rule(what=st.sampled_from(["answer", "answer", "prompt", "late", "allow", "refuse"]))
     def disk(self, what: str) -> None:
         if what == "answer" and self.log.fetching is not None:
             self.log.answer()
@@ -158,8 +158,8 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
             self.log.prompt = self.log.fetching is None
         elif what == "late":
             self.log.prompt = False
-        elif what in ("lend", "refuse"):
-            self.log.let_go(None if what == "lend" else self.position // 2)
+        elif what in ("allow", "refuse"):
+            self.log.allow_delivery(None if what == "allow" else self.position // 2)
         self.drain()
 
     @rule(count=st.integers(1, 8), no_ack=st.sampled_from([False, False, True]))
@@ -247,7 +247,7 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
     @rule()
     def settle(self) -> None:
         """The disk answers everything: what had to wait for it has happened."""
-        self.log.let_go(None)
+        self.log.allow_delivery(None)
         self.queue.wake()
         self.drain()
         for _ in range(ROUNDS_MAX):

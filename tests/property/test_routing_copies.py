@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.broker.routing.makers import a_copy
+from tests.unit.broker.routing.factories import a_copy
 from tests.unit.broker.routing.structure import structure
 from warren.broker.routing.exchanges import Recipients
 from warren.broker.routing.topology import Topology

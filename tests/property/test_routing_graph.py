@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.unit.broker.routing.makers import a_message, a_queue, take_away, unbind
+from tests.unit.broker.routing.factories import a_message, a_queue, take_away, unbind
 from tests.unit.broker.routing.structure import structure
 from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.routing.topology import Topology, TopologyRemoval

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.broker.routing.makers import a_message, queues_in, reached
+from tests.unit.broker.routing.factories import a_message, queues_in, reached
 from warren.broker.routing.topology import Topology
 from warren.wire.field_tables import Table
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.broker.routing.makers import queues_in, reached, unbind
+from tests.unit.broker.routing.factories import queues_in, reached, unbind
 from warren.broker.routing.exchange_types import TopicMatcher
 from warren.broker.routing.topology import Topology
 

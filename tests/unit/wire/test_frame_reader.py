@@ -1,6 +1,6 @@
 """Stepping through frames, and back.
 
-Not here: frames that are wrong (`tests/wire/test_frame_faults.py`).
+Not here: invalid frames (`tests/wire/test_frame_faults.py`).
 """
 
 import pytest
@@ -25,7 +25,7 @@ def payloads_of(reader: FrameReader) -> list[bytes]:
     return found
 
 
-def test_a_step_back_leads_to_the_same_frame_again() -> None:
+def test_step_back_returns_the_same_frame_again() -> None:
     reader = FrameReader(FRAME_MAX)
     reader.feed(frames(b"first", b"second", b"third"))
     assert reader.next()
@@ -35,7 +35,7 @@ def test_a_step_back_leads_to_the_same_frame_again() -> None:
 
 
 @pytest.mark.parametrize("cut", range(len(frames(b"third")) + 1))
-def test_what_is_fed_after_a_step_back_comes_after_that_frame(cut: int) -> None:
+def test_bytes_fed_after_a_step_back_follow_that_frame(cut: int) -> None:
     data = frames(b"first", b"second")
     late = frames(b"third")
     reader = FrameReader(FRAME_MAX)

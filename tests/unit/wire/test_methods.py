@@ -1,4 +1,4 @@
-"""Methods against a second codec that shares no line with the first, and the faults of what cannot be decoded."""
+"""Methods against a second, independent codec; and the faults of methods that cannot be decoded."""
 
 import inspect
 
@@ -95,7 +95,7 @@ def test_arguments_cut_short_or_too_long_are_a_frame_error(name: str) -> None:
         assert fault.text == f"cannot decode <<{','.join(str(octet) for octet in wrong[4:])}>>"
 
 
-def test_the_tables_know_every_method_and_no_other() -> None:
+def test_the_tables_have_every_method_and_no_other() -> None:
     assert {key: method_name(*ids) for ids in NAMES for key in [ids[0] << 16 | ids[1]]} == REGISTERED_NAMES
     assert READERS.keys() == REGISTERED_NAMES.keys()
 

@@ -82,7 +82,7 @@ def test_a_property_that_does_not_fit_is_refused_on_writing(properties: Properti
         encode_header_payload(properties, 0)
 
 
-def test_a_scan_finds_what_the_broker_acts_on() -> None:
+def test_a_scan_finds_the_properties_that_the_broker_uses() -> None:
     payload = payload_of(EVERYTHING, 1234)
     data = b"before" + payload + b"after"
     scan = PropertyScan()
@@ -114,7 +114,7 @@ def test_a_failed_scan_leaves_nothing_of_the_header_before() -> None:
     assert (scan.class_id, scan.body_bytes, scan.priority, scan.headers_end) == (0, 0, -1, 0)
 
 
-def test_a_body_size_of_64_bits_is_as_large_as_can_be() -> None:
+def test_a_body_size_of_64_bits_counts_as_the_maximum() -> None:
     assert scanned(payload_of({}, 2**64 - 1)).body_bytes == 2**63 - 1
 
 
@@ -153,7 +153,7 @@ def test_a_header_too_short_for_its_size_is_an_unknown_frame() -> None:
     assert (fault.value.code, fault.value.text) == (FRAME_ERROR, "type 2, all octets = <<0,60>>: unknown_frame")
 
 
-def test_a_header_with_a_weight_is_no_header() -> None:
+def test_a_header_with_a_weight_is_not_a_header() -> None:
     with pytest.raises(ConnectionFault) as fault:
         scanned(b"\x00\x3c\x00\x01" + bytes(10))
     assert fault.value.code == UNEXPECTED_FRAME

@@ -1,4 +1,4 @@
-"""Arguments, field tables and the refusal to write what does not fit."""
+"""Arguments and field tables; values that do not fit are refused on writing."""
 
 import tracemalloc
 from decimal import Decimal
@@ -28,7 +28,7 @@ def field(value: bytes) -> bytes:
 
 
 def nested(depth: int) -> bytes:
-    """The content of a table with so many tables in one another."""
+    """The content of a table with this many nested tables."""
     content = b""
     for _ in range(depth - 1):
         content = field(b"F" + len(content).to_bytes(4, "big") + content)
@@ -128,8 +128,8 @@ def test_a_malformed_table_is_a_syntax_error_decoded_or_skipped(content: bytes) 
 
 
 @pytest.mark.parametrize("letter", [b"S", b"x", b"A", b"F"])
-def test_a_size_that_reads_as_negative_leads_nowhere_back(letter: bytes) -> None:
-    # taken for a signed number it would lead back to the start of its own field, for ever
+def test_a_size_that_reads_as_negative_is_refused(letter: bytes) -> None:
+    # as a signed number it would lead back to the start of its own field, and never end
     content = field(letter + (2**32 - 7).to_bytes(4, "big"))
     for read in (decoded, skipped):
         with pytest.raises(ConnectionFault, match="a field of 4294967289 octets overruns its table"):
@@ -253,7 +253,7 @@ def test_arguments_are_read_in_order_within_their_range() -> None:
 
 
 @pytest.mark.parametrize("read", ["octet", "bits", "short", "long", "longlong", "shortstr", "text", "longstr", "table"])
-def test_reading_beyond_the_arguments_quotes_them_as_rabbitmq_does(read: str) -> None:
+def test_reading_past_the_end_quotes_the_arguments_as_rabbitmq_does(read: str) -> None:
     octets = b"zz\x05zz"
     reader = ArgumentReader(octets, 2, 2 if read in ("octet", "bits") else 3)
     with pytest.raises(ConnectionFault) as fault:

@@ -33,7 +33,7 @@ def every_kind() -> list[Effect]:
     ]
 
 
-def test_effects_that_say_the_same_are_equal() -> None:
+def test_effects_with_equal_facts_are_equal() -> None:
     assert every_kind() == every_kind()
     assert [hash(effect) for effect in every_kind()] == [hash(effect) for effect in every_kind()]
 

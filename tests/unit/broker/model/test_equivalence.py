@@ -1,4 +1,4 @@
-"""What a redeclare is refused for, in RabbitMQ's words. Values and types are printed as clients know them."""
+"""The refusals of a redeclare, in RabbitMQ's words."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""JSON values as RabbitMQ 3.10.8 prints them in its refusals, from which each of these was recorded."""
+"""JSON values in refusals, recorded from RabbitMQ 3.10.8."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_a_long_map_within_a_pair_is_indented() -> None:
     )
 
 
-def test_the_column_it_starts_at_counts() -> None:
+def test_the_start_column_counts() -> None:
     fault = ([ord(character) for character in "\\ at end of pattern"], 1)
     assert json_term(fault, 52) == '{"\\\\ at end of pattern",1}'
     assert json_term(fault, 53) == '{"\\\\ at end of pattern",\n' + " " * 54 + "1}"

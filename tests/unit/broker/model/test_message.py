@@ -1,4 +1,4 @@
-"""A message is a slice of wire bytes; what can be read out of it is what was put in."""
+"""A message is a slice of wire bytes, from which properties, headers and body can be read."""
 
 from warren.broker.model.message import Envelope, Message
 from warren.wire.frames import content_frames

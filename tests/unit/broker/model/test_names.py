@@ -1,4 +1,4 @@
-"""The names a node invents: the same for the same seed, never the same twice."""
+"""Generated names: the same for the same seed, and never repeated."""
 
 import string
 
@@ -11,16 +11,16 @@ from warren.wire.methods import BasicConsume, BasicConsumeOk, QueueDeclare, Queu
 PLAIN = set(string.ascii_letters + string.digits + "-_")
 
 
-def test_the_same_seed_invents_the_same_names() -> None:
+def test_the_same_seed_generates_the_same_names() -> None:
     one, other = NameGenerator(b"seed"), NameGenerator(b"seed")
     assert [one.fresh("a.") for _ in range(10)] == [other.fresh("a.") for _ in range(10)]
 
 
-def test_another_seed_invents_other_names() -> None:
+def test_another_seed_generates_other_names() -> None:
     assert NameGenerator(b"one").fresh("") != NameGenerator(b"two").fresh("")
 
 
-def test_no_name_comes_twice_whatever_its_prefix() -> None:
+def test_no_name_repeats_with_any_prefix() -> None:
     names = NameGenerator(b"seed")
     invented = [names.fresh("") for _ in range(10_000)]
     assert len(set(invented)) == 10_000
@@ -33,7 +33,7 @@ def test_a_name_is_its_prefix_and_twenty_two_plain_characters() -> None:
     assert set(name[8:]) <= PLAIN
 
 
-def test_a_seed_of_any_length_will_do() -> None:
+def test_a_seed_may_have_any_length() -> None:
     names = {NameGenerator(seed).fresh("") for seed in (b"", b"x", bytes(64), b"y" * 1000)}
     assert len(names) == 4
 

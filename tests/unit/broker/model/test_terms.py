@@ -1,4 +1,4 @@
-"""Values as RabbitMQ prints them in reply texts."""
+"""Field values in reply texts, as RabbitMQ prints them."""
 
 from decimal import Decimal
 

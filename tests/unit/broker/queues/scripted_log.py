@@ -1,7 +1,7 @@
-"""A little journal in memory for one queue: it stores, forgets, lends and reads back, and answers when told to.
+"""A journal in memory for one queue: it stores, removes and reads entries, and answers when the test says so.
 
-It insists on what a journal relies on: nothing is forgotten twice or by somebody it was not given to, one fetch is
-under way at a time, and what is lent was not refused a moment ago.
+It asserts what a journal relies on: no entry is removed twice or through a wrong extent, and there is one fetch at a
+time.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SEGMENT_ENTRIES = 4
 
 @dataclass
 class Stored:
-    """One message on the pretended disk."""
+    """One message on the simulated disk."""
 
     message: Message
     position: int
@@ -35,13 +35,13 @@ class ScriptedLog(QueueLog):
         super().__init__(durable)
         # answer every fetch within the call
         self.prompt = prompt
-        # positions up to this one may be lent; None for all of them
-        self.lendable_to: int | None = None
+        # positions up to this one may be delivered; None for all
+        self.deliverable_to: int | None = None
         self.batch_entries = 3
         self.stored: dict[int, Stored] = {}
         self.fetches = 0
         self.cancelled = 0
-        self.lends: list[int] = []
+        self.delivery_marks: list[int] = []
         self.returns: list[tuple[int, int]] = []
         self.closed = False
         self.fetching: PositionRange | None = None
@@ -49,9 +49,9 @@ class ScriptedLog(QueueLog):
         self.entries_max = 0
         self._segment = Segment(1)
         self._segment_entries = 0
-        self._holdings: dict[tuple[int, int, bool], SegmentExtent] = {}
+        self._extents: dict[tuple[int, int, bool], SegmentExtent] = {}
 
-    # -- what the queue asks
+    # -- as the queue's log
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
         assert position not in self.stored
@@ -61,7 +61,7 @@ class ScriptedLog(QueueLog):
         self._segment_entries += 1
         durable = self.durable and message.persistent
         key = (int(self._segment.number), int(level), durable)
-        extent = self._holdings.setdefault(key, SegmentExtent(QUEUE_ID, self._segment, level, durable, position))
+        extent = self._extents.setdefault(key, SegmentExtent(QUEUE_ID, self._segment, level, durable, position))
         extent.add(position, message.body_bytes, len(message.content))
         if expires_at_ms != NEVER:
             extent.deadlines = True
@@ -88,8 +88,8 @@ class ScriptedLog(QueueLog):
     def mark_delivered(self, entry: Entry) -> bool:
         assert entry.extent is not None
         assert entry.extent.durable
-        self.lends.append(int(entry.position))
-        return self.lendable_to is None or entry.position <= self.lendable_to
+        self.delivery_marks.append(int(entry.position))
+        return self.deliverable_to is None or entry.position <= self.deliverable_to
 
     def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: int) -> None:
         assert self.fetching is None
@@ -110,10 +110,10 @@ class ScriptedLog(QueueLog):
         self.closed = True
         self.fetching = None
 
-    # -- what a test does
+    # -- for the test
 
     def answer(self) -> list[int]:
-        """Bring what was asked for, a batch at most; the positions."""
+        """Answer the fetch with a batch at most, and return the positions."""
         run, asker = self.fetching, self._fetcher
         assert run is not None
         assert asker is not None
@@ -128,14 +128,14 @@ class ScriptedLog(QueueLog):
         self.fetching = None
         asker.paged_in([])
 
-    def let_go(self, position: int | None = None) -> None:
-        """What was handed out is on disk, up to this position."""
-        self.lendable_to = position
+    def allow_delivery(self, position: int | None = None) -> None:
+        """Allow deliveries up to this position; None for all."""
+        self.deliverable_to = position
         assert self.asker is not None
         self.asker.delivery_allowed()
 
     def runs(self) -> list[PositionRange]:
-        """What is durable, as a queue finds it after a restart."""
+        """The durable entries, as a queue finds them after a restart."""
         runs: dict[int, PositionRange] = {}
         for stored in self.stored.values():
             if stored.extent.durable:
@@ -146,7 +146,7 @@ class ScriptedLog(QueueLog):
         return list(runs.values())
 
     def restart(self) -> "ScriptedLog":
-        """The same disk, found by another life of the node."""
+        """The log of the same disk after a restart of the node."""
         found = ScriptedLog(self.durable, self.prompt)
         for stored in self.stored.values():
             if stored.extent.durable:
@@ -159,8 +159,8 @@ class ScriptedLog(QueueLog):
         return sorted(self.stored)
 
     def live_count(self) -> int:
-        """What the segments count alive."""
-        segments = {id(extent.segment): extent.segment for extent in self._holdings.values()}
+        """The live entries that the segments count."""
+        segments = {id(extent.segment): extent.segment for extent in self._extents.values()}
         return sum(int(segment.live_count) for segment in segments.values())
 
     def _of(self, run: PositionRange) -> list[Stored]:
@@ -179,7 +179,7 @@ class ScriptedLog(QueueLog):
         if stored.extent.durable:
             entry.extent = stored.extent
         else:
-            # what was paged for want of memory alone is in memory again
+            # a message that was paged only for lack of memory leaves the disk
             del self.stored[stored.position]
             self._remove(stored)
         return entry

@@ -1,4 +1,4 @@
-"""Queues that are given other settings while they are in use; what is on disk included."""
+"""Queues that get other settings while they are in use, also with messages on disk."""
 
 from tests.unit.broker.queues.scripted_log import ScriptedLog
 from tests.unit.broker.queues.world import World
@@ -6,7 +6,7 @@ from warren.broker.model.ports import REJECTED, SETTLED
 from warren.broker.queues.settings import REJECT_PUBLISH, QueueSettings
 
 
-def test_heads_on_disk_go_when_they_were_read() -> None:
+def test_heads_on_disk_are_dropped_after_they_are_read() -> None:
     log = ScriptedLog()
     world = World({"x-queue-mode": "lazy"}, log=log)
     world.publish("1", "2", "3", "4", "5")
@@ -19,7 +19,7 @@ def test_heads_on_disk_go_when_they_were_read() -> None:
     assert world.queue.ready_count() == 1
 
 
-def test_a_limit_that_is_gone_before_the_disk_answers_drops_nothing() -> None:
+def test_a_limit_removed_before_the_read_completes_drops_nothing() -> None:
     log = ScriptedLog()
     world = World({"x-queue-mode": "lazy"}, log=log)
     world.publish("1", "2", "3")
@@ -30,7 +30,7 @@ def test_a_limit_that_is_gone_before_the_disk_answers_drops_nothing() -> None:
     assert world.take_all() == ["1", "2", "3"]
 
 
-def test_what_comes_to_a_queue_made_lazy_is_on_disk_only_behind_what_was_there() -> None:
+def test_messages_for_a_queue_that_became_lazy_are_on_disk_only_and_last() -> None:
     log = ScriptedLog(prompt=True)
     world = World(log=log)
     world.publish("1")
@@ -41,7 +41,7 @@ def test_what_comes_to_a_queue_made_lazy_is_on_disk_only_behind_what_was_there()
     assert world.take_all() == ["1", "2", "3"]
 
 
-def test_a_queue_that_is_to_refuse_drops_nothing_and_takes_nothing() -> None:
+def test_a_queue_with_reject_publish_drops_nothing_and_accepts_nothing() -> None:
     world = World()
     world.publish("1", "2", "3")
     world.queue.apply(QueueSettings(max_length=2, overflow=REJECT_PUBLISH))
@@ -60,7 +60,7 @@ def test_a_consumer_is_served_before_a_new_limit_counts() -> None:
     assert world.dead() == [("3", "maxlen")]
 
 
-def test_a_lifetime_counts_from_here_on() -> None:
+def test_a_new_ttl_applies_to_later_messages() -> None:
     world = World()
     world.publish("old")
     world.queue.apply(QueueSettings(message_ttl_ms=10))
@@ -70,7 +70,7 @@ def test_a_lifetime_counts_from_here_on() -> None:
     assert world.queue.ready_count() == 0
 
 
-def test_a_stopped_queue_keeps_what_it_has() -> None:
+def test_a_stopped_queue_keeps_its_messages() -> None:
     log = ScriptedLog()
     world = World({"x-queue-mode": "lazy"}, log=log)
     world.publish("1", "2", "3")
@@ -81,9 +81,9 @@ def test_a_stopped_queue_keeps_what_it_has() -> None:
     assert log.positions() == [1, 2, 3]
 
 
-def test_a_deleted_queue_is_past_caring() -> None:
+def test_a_deleted_queue_ignores_new_settings() -> None:
     world = World()
     world.queue.close()
     world.queue.apply(QueueSettings(expires_ms=1))
     world.pass_ms(10)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []

@@ -1,4 +1,4 @@
-"""Other names for arguments mean the same as the names everybody knows."""
+"""Aliases of queue arguments are replaced by the `x-` arguments."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_an_alias_is_replaced(given: Table, meant: Table | None) -> None:
         ({"mirrored": None}, "mirrored", "{unacceptable_type,void}"),
     ],
 )
-def test_two_names_that_say_different_things_are_refused(given: Table, name: str, reason: str) -> None:
+def test_an_alias_that_differs_from_its_argument_is_refused(given: Table, name: str, reason: str) -> None:
     with pytest.raises(ChannelFault) as fault:
         without_aliases("q", "/", given)
     assert (fault.value.code, fault.value.text) == (

@@ -1,4 +1,4 @@
-"""Which arguments a queue may be declared with; the texts are those RabbitMQ 3.10.8 gave."""
+"""Validation of queue arguments; the texts were recorded from RabbitMQ 3.10.8."""
 
 from decimal import Decimal
 
@@ -153,7 +153,7 @@ def test_a_queue_version_is_one_or_two() -> None:
         ),
     ],
 )
-def test_mirrors_are_asked_for_as_a_policy_does(arguments: Table, name: str, reason: str) -> None:
+def test_mirroring_arguments_are_checked_like_policy_keys(arguments: Table, name: str, reason: str) -> None:
     assert refusal(arguments) == invalid(name, reason)
 
 
@@ -183,7 +183,7 @@ def test_the_age_of_a_streams_messages(value: object, reason: str) -> None:
 
 
 @pytest.mark.parametrize("name", STREAM_ARGUMENTS[2:6])
-def test_other_queues_know_nothing_of_what_streams_are_told(name: str) -> None:
+def test_other_queue_types_refuse_stream_arguments(name: str) -> None:
     text = f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
     assert refusal({name: 1}) == text
 
@@ -191,12 +191,12 @@ def test_other_queues_know_nothing_of_what_streams_are_told(name: str) -> None:
 @pytest.mark.parametrize(
     "name", sorted({*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS}.difference(STREAM_ARGUMENTS, ["x-dead-letter-exchange"]))
 )
-def test_streams_know_nothing_of_what_other_queues_are_told(name: str) -> None:
+def test_streams_refuse_arguments_of_other_queue_types(name: str) -> None:
     text = f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_stream_queue"
     assert refusal({"x-queue-type": "stream", name: 1}) == text
 
 
-def test_a_type_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_queue_type_is_refused() -> None:
     assert refusal({"x-queue-type": "log"}) == invalid("x-queue-type", "\"unsupported queue type 'log'\"")
 
 
@@ -219,14 +219,14 @@ def test_a_dead_letter_exchange_must_be_a_string() -> None:
         "x-queue-leader-locator",
     ],
 )
-def test_a_classic_queue_refuses_what_only_others_know(name: str) -> None:
+def test_a_classic_queue_refuses_arguments_of_other_types(name: str) -> None:
     assert (
         refusal({name: "abc"}) == f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
     )
 
 
 @pytest.mark.parametrize("name", ["x-max-priority", "x-queue-mode", "x-queue-version", "x-queue-master-locator"])
-def test_a_quorum_queue_refuses_what_only_others_know(name: str) -> None:
+def test_a_quorum_queue_refuses_arguments_of_other_types(name: str) -> None:
     assert refusal({"x-queue-type": "quorum", name: -1}) == (
         f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_quorum_queue"
     )
@@ -236,7 +236,7 @@ def test_a_quorum_queue_refuses_what_only_others_know(name: str) -> None:
     ("name", "reason"),
     [("x-dead-letter-strategy", "invalid_dlx_strategy"), ("x-queue-leader-locator", "invalid_queue_locator_arg")],
 )
-def test_a_quorum_queue_knows_its_own_words(name: str, reason: str) -> None:
+def test_a_quorum_queue_accepts_its_own_arguments(name: str, reason: str) -> None:
     assert refusal({"x-queue-type": "quorum", name: "abc"}) == invalid(name, reason)
 
 
@@ -255,7 +255,7 @@ def test_the_first_bad_argument_in_the_order_of_checks_is_named() -> None:
         (True, True, True, "auto-delete"),
     ],
 )
-def test_a_quorum_queue_is_durable_shared_and_lasting(
+def test_a_quorum_queue_must_be_durable_not_exclusive_and_not_auto_delete(
     durable: bool, exclusive: bool, auto_delete: bool, property_name: str
 ) -> None:
     with pytest.raises(ChannelFault) as fault:
@@ -295,7 +295,7 @@ def test_settings_are_what_the_arguments_say() -> None:
     assert (settings.max_priority, settings.single_active_consumer, settings.delivery_limit) == (5, True, 6)
 
 
-def test_queues_that_ask_for_nothing_share_their_settings() -> None:
+def test_queues_without_arguments_share_their_settings() -> None:
     assert queue_settings({}) is DEFAULT_SETTINGS
     assert (
         DEFAULT_SETTINGS.message_ttl_ms,

@@ -1,18 +1,18 @@
-"""The end of a queue."""
+"""A deleted queue."""
 
 from tests.unit.broker.queues.world import World
 from warren.broker.model.ports import SETTLED
 
 
 def closed_world() -> World:
-    """A queue with something of everything, and then deleted."""
+    """A queue with ready, unacked and dead-lettered messages, a consumer and timers, then deleted."""
     world = World({"x-message-ttl": 1000, "x-expires": 500, "x-dead-letter-exchange": "dlx"}, auto_delete=True)
     world.publish("1", "2", "3")
     world.end_turn()
     return world
 
 
-def test_consumers_are_told() -> None:
+def test_consumers_are_cancelled() -> None:
     world = closed_world()
     first, second = world.consumer("1"), world.consumer("2")
     world.queue.close()
@@ -30,14 +30,14 @@ def test_contents_are_dropped_and_not_dead_lettered() -> None:
     world.queue.check()
 
 
-def test_timers_are_off() -> None:
+def test_timers_are_cancelled() -> None:
     world = closed_world()
     world.queue.close()
     assert world.turn.next_timer_ms() == 0
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
 
 
-def test_what_was_lent_out_comes_back_without_effect() -> None:
+def test_acks_and_requeues_of_unacked_entries_have_no_effect() -> None:
     world = closed_world()
     acked, requeued, rejected = [world.queue.get(False) for _ in range(3)]
     assert acked is not None
@@ -51,7 +51,7 @@ def test_what_was_lent_out_comes_back_without_effect() -> None:
     assert world.dead() == []
 
 
-def test_nothing_comes_in_or_out_any_more() -> None:
+def test_publishes_and_gets_have_no_effect() -> None:
     world = closed_world()
     consumer = world.consumer()
     world.queue.close()
@@ -61,11 +61,11 @@ def test_nothing_comes_in_or_out_any_more() -> None:
     world.queue.remove_consumer(consumer)
     world.queue.touch()
     world.end_turn()
-    assert (consumer.entries, world.keeper.unused, world.turn.held_bytes) == ([], [], 0)
+    assert (consumer.entries, world.owner.unused, world.turn.held_bytes) == ([], [], 0)
     assert world.turn.next_timer_ms() == 0
 
 
-def test_a_drain_that_was_asked_for_finds_nothing() -> None:
+def test_a_pending_drain_delivers_nothing() -> None:
     world = closed_world()
     consumer = world.consumer()
     assert world.turn.drains == [world.queue]
@@ -74,7 +74,7 @@ def test_a_drain_that_was_asked_for_finds_nothing() -> None:
     assert consumer.entries == []
 
 
-def test_closing_twice_is_closing_once() -> None:
+def test_closing_twice_has_no_effect() -> None:
     world = closed_world()
     world.queue.close()
     world.queue.close()

@@ -1,4 +1,4 @@
-"""Who takes the next message, and who may subscribe."""
+"""Which consumer gets the next message, and which consumer may subscribe."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from warren.errors import ACCESS_REFUSED, ChannelFault
 IN_EXCLUSIVE_USE = "queue 'q' in vhost '/' in exclusive use"
 
 
-def test_a_queue_is_drained_once_a_turn_however_many_messages_come() -> None:
+def test_a_queue_is_drained_once_a_turn_for_any_number_of_messages() -> None:
     world = World()
     consumer = world.consumer()
     world.publish("1", "2", "3")
@@ -18,7 +18,7 @@ def test_a_queue_is_drained_once_a_turn_however_many_messages_come() -> None:
     assert consumer.bodies() == ["1", "2", "3"]
 
 
-def test_a_queue_with_nothing_to_do_asks_for_no_drain() -> None:
+def test_a_queue_without_work_requests_no_drain() -> None:
     world = World()
     world.publish("1")
     assert world.turn.drains == []
@@ -85,7 +85,7 @@ def test_higher_priorities_are_served_first_while_they_are_able() -> None:
     assert [high.bodies(), high_too.bodies(), plain.bodies(), low.bodies()] == [["a", "c"], ["b"], ["d"], ["e"]]
 
 
-def test_turns_go_on_where_they_were_when_a_consumer_leaves() -> None:
+def test_the_round_robin_continues_when_a_consumer_is_removed() -> None:
     world = World()
     first, second, third = world.consumer("1"), world.consumer("2"), world.consumer("3")
     world.publish("a", "b")
@@ -96,7 +96,7 @@ def test_turns_go_on_where_they_were_when_a_consumer_leaves() -> None:
     assert [second.bodies(), third.bodies()] == [["b", "d"], ["c"]]
 
 
-def test_the_last_one_of_a_priority_takes_its_level_with_it() -> None:
+def test_the_last_consumer_of_a_priority_removes_its_level() -> None:
     world = World()
     high, low = world.consumer("high", priority=1), world.consumer("low")
     lower = world.consumer("lower", priority=-1)
@@ -107,7 +107,7 @@ def test_the_last_one_of_a_priority_takes_its_level_with_it() -> None:
     assert [low.bodies(), lower.bodies()] == [["a"], []]
 
 
-def test_a_delivery_that_ends_its_consumer_is_its_last() -> None:
+def test_a_delivery_that_cancels_its_consumer_is_its_last() -> None:
     world = World()
 
     class Quitter(ScriptedConsumer):
@@ -148,7 +148,7 @@ def test_a_get_needs_no_subscription_even_where_one_is_exclusive() -> None:
     assert world.take_all() == ["1"]
 
 
-def test_only_the_first_of_single_active_consumers_is_served_whatever_the_priorities() -> None:
+def test_only_the_first_of_single_active_consumers_is_served_regardless_of_priorities() -> None:
     world = World({"x-single-active-consumer": True})
     first, second = world.consumer("1", credit=1), world.consumer("2", priority=10)
     world.publish("a", "b")
@@ -189,18 +189,18 @@ def test_an_auto_delete_queue_is_unused_when_its_last_consumer_leaves() -> None:
     world = World(auto_delete=True)
     first, second = world.consumer("1"), world.consumer("2")
     world.queue.remove_consumer(first)
-    assert world.keeper.unused == []
+    assert world.owner.unused == []
     world.queue.remove_consumer(second)
-    assert world.keeper.unused == [world.queue]
+    assert world.owner.unused == [world.queue]
 
 
 def test_a_consumer_that_is_not_there_cannot_leave() -> None:
     world = World(auto_delete=True)
     world.queue.remove_consumer(ScriptedConsumer())
-    assert world.keeper.unused == []
+    assert world.owner.unused == []
 
 
 def test_other_queues_outlive_their_consumers() -> None:
     world = World()
     world.queue.remove_consumer(world.consumer())
-    assert world.keeper.unused == []
+    assert world.owner.unused == []

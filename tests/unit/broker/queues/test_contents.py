@@ -1,4 +1,4 @@
-"""Messages in, entries out: order, figures, acks, requeues, priorities."""
+"""Messages in, entries out: order, counters, acks, requeues, priorities."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_an_empty_queue_answers_a_get_with_nothing() -> None:
     assert World().queue.get(False) is None
 
 
-def test_figures_follow_a_message_from_ready_to_unacked_to_gone() -> None:
+def test_counters_follow_a_message_from_ready_to_unacked_to_removed() -> None:
     world = World()
     queue = world.queue
     world.publish("abc")
@@ -28,7 +28,7 @@ def test_figures_follow_a_message_from_ready_to_unacked_to_gone() -> None:
     assert (queue.ready_count(), queue.ready_bytes(), queue.unacked_count(), queue.unacked_bytes()) == (0, 0, 0, 0)
 
 
-def test_memory_is_held_until_an_entry_leaves_for_good() -> None:
+def test_memory_is_counted_until_an_entry_is_removed() -> None:
     world = World()
     world.publish("abc", "defg", "x")
     assert world.turn.held_bytes == 8 + 3 * 256
@@ -43,7 +43,7 @@ def test_memory_is_held_until_an_entry_leaves_for_good() -> None:
     assert world.turn.held_bytes == 0
 
 
-def test_a_requeued_entry_returns_to_its_place_and_says_so() -> None:
+def test_a_requeued_entry_returns_to_its_position_marked_redelivered() -> None:
     world = World()
     world.publish("1", "2", "3")
     first = world.queue.get(False)
@@ -68,7 +68,7 @@ def test_entries_requeued_in_any_grouping_come_out_in_their_first_order() -> Non
     head = world.queue.get(True)
     assert head is not None
     assert body_of(head) == "0"
-    # single ones, sorted in among those that came back before: behind them, between them, before them
+    # single requeues are merged with earlier ones: after them, between them, before them
     world.queue.requeue([entries["3"]])
     world.queue.check()
     one = world.queue.get(True)
@@ -90,7 +90,7 @@ def test_a_purge_takes_what_is_ready_and_leaves_what_is_unacked() -> None:
     assert world.take_all() == ["1"]
 
 
-def test_a_purge_leaves_alone_what_a_waiting_consumer_has_a_claim_to() -> None:
+def test_a_purge_spares_messages_that_a_waiting_consumer_can_take() -> None:
     world = World()
     consumer = world.consumer()
     world.publish("1")
@@ -128,7 +128,7 @@ def test_many_returned_entries_stay_in_order_while_they_are_compacted() -> None:
 
 
 @pytest.mark.parametrize(("priority", "level"), [(0, 0), (1, 1), (5, 5), (9, 5), (255, 5)])
-def test_a_priority_above_the_queues_is_the_queues(priority: int, level: int) -> None:
+def test_a_priority_above_the_maximum_is_the_maximum(priority: int, level: int) -> None:
     world = World({"x-max-priority": 5})
     world.publish("known", priority=level)
     world.publish("asked", priority=priority)
@@ -157,7 +157,7 @@ def test_priorities_mean_nothing_to_a_queue_without_them() -> None:
     assert world.take_all() == ["1", "2"]
 
 
-def test_a_delivery_limit_counts_returns_and_then_gives_up() -> None:
+def test_a_delivery_limit_counts_requeues_and_then_dead_letters() -> None:
     world = World({"x-delivery-limit": 2, "x-dead-letter-exchange": "dlx"})
     world.publish("1")
     for _ in range(3):
@@ -169,7 +169,7 @@ def test_a_delivery_limit_counts_returns_and_then_gives_up() -> None:
     assert (world.queue.ready_count(), world.queue.unacked_count(), world.turn.held_bytes) == (0, 0, 0)
 
 
-def test_a_delivery_limit_of_nothing_allows_one_delivery() -> None:
+def test_a_delivery_limit_of_zero_allows_one_delivery() -> None:
     world = World({"x-delivery-limit": 0})
     world.publish("1")
     entry = world.queue.get(False)
@@ -200,7 +200,7 @@ def test_a_dead_letter_exchange_may_be_the_default_one_and_the_key_the_messages_
     assert (letter.exchange, letter.routing_key) == ("", None)
 
 
-def test_a_rejected_entry_of_a_queue_without_dead_letter_exchange_is_gone() -> None:
+def test_a_rejected_entry_of_a_queue_without_dead_letter_exchange_is_dropped() -> None:
     world = World()
     world.publish("1")
     entry = world.queue.get(False)

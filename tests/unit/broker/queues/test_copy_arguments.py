@@ -1,4 +1,4 @@
-"""Which queues a declaration may say that it copies."""
+"""Validation of `x-copy-from` and `x-copy-routing-key`."""
 
 import pytest
 
@@ -51,7 +51,9 @@ def test_queues_are_named_alone_or_in_a_list(arguments: Table) -> None:
         ({"x-copy-from": "a", "x-copy-routing-key": LONGEST + "b"}, "x-copy-routing-key", "longer_than_255_octets"),
     ],
 )
-def test_what_names_no_queue_or_no_pattern_is_refused(arguments: Table, name: str, reason: str) -> None:
+def test_a_source_without_a_name_or_with_an_invalid_pattern_is_refused(
+    arguments: Table, name: str, reason: str
+) -> None:
     with pytest.raises(ChannelFault) as fault:
         validate_arguments("q", "/", arguments)
     assert (fault.value.code, fault.value.text) == (

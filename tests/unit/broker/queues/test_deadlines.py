@@ -1,4 +1,4 @@
-"""Messages that live for a time only, and queues that do."""
+"""Expiry of messages and of idle queues."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from warren.wire.field_tables import Table
 DLX: Table = {"x-dead-letter-exchange": "dlx"}
 
 
-def test_a_message_is_dead_when_its_time_is_up() -> None:
+def test_a_message_expires_at_its_deadline() -> None:
     world = World({"x-message-ttl": 100, **DLX})
     world.publish("1", "2")
     world.end_turn()
@@ -21,7 +21,7 @@ def test_a_message_is_dead_when_its_time_is_up() -> None:
 
 
 @pytest.mark.parametrize(("ttl_ms", "expiration_ms"), [(100, 50), (50, 100), (50, -1), (-1, 50)])
-def test_the_shorter_of_two_lifetimes_counts(ttl_ms: int, expiration_ms: int) -> None:
+def test_the_shorter_of_two_ttls_counts(ttl_ms: int, expiration_ms: int) -> None:
     world = World(settings=QueueSettings(message_ttl_ms=ttl_ms, dead_letter_exchange="dlx"))
     world.publish("1", expiration_ms=expiration_ms)
     world.end_turn()
@@ -31,7 +31,7 @@ def test_the_shorter_of_two_lifetimes_counts(ttl_ms: int, expiration_ms: int) ->
     assert world.dead() == [("1", "expired")]
 
 
-def test_a_message_is_dead_only_when_it_reaches_the_head() -> None:
+def test_a_message_expires_only_at_the_head() -> None:
     world = World(DLX)
     world.publish("long", expiration_ms=100)
     world.publish("short", expiration_ms=10)
@@ -58,7 +58,7 @@ def test_each_priority_level_has_a_head_of_its_own() -> None:
     assert world.take_all() == ["high"]
 
 
-def test_a_message_that_lives_no_time_goes_to_a_waiting_consumer() -> None:
+def test_a_message_with_a_ttl_of_zero_goes_to_a_waiting_consumer() -> None:
     world = World({"x-message-ttl": 0, **DLX})
     consumer = world.consumer(credit=1)
     world.publish("1", "2")
@@ -67,25 +67,25 @@ def test_a_message_that_lives_no_time_goes_to_a_waiting_consumer() -> None:
     assert world.dead() == [("2", "expired")]
 
 
-def test_a_message_that_lives_no_time_dies_where_nobody_waits() -> None:
+def test_a_message_with_a_ttl_of_zero_expires_without_a_waiting_consumer() -> None:
     world = World()
     world.publish("1", expiration_ms=0)
     world.end_turn()
     assert (world.queue.ready_count(), world.turn.held_bytes) == (0, 0)
 
 
-def test_a_get_never_sees_a_message_whose_time_is_up() -> None:
+def test_a_get_never_returns_an_expired_message() -> None:
     world = World(DLX)
     world.publish("1", expiration_ms=10)
     world.publish("2")
     world.end_turn()
-    # the get comes in the turn in which the timer is due, before the timer
+    # the get comes in the turn in which the timer is due, and before it fires
     world.turn.now_ms += 10
     assert world.take_all() == ["2"]
     assert world.dead() == [("1", "expired")]
 
 
-def test_a_consumer_never_gets_a_message_whose_time_was_up_before_this_millisecond() -> None:
+def test_a_consumer_never_gets_a_message_that_expired_before_this_millisecond() -> None:
     world = World(DLX)
     world.publish("1", expiration_ms=10)
     world.publish("2")
@@ -96,7 +96,7 @@ def test_a_consumer_never_gets_a_message_whose_time_was_up_before_this_milliseco
     assert consumer.bodies() == ["2"]
 
 
-def test_an_unacked_message_does_not_die_but_its_time_runs_on() -> None:
+def test_an_unacked_message_does_not_expire_but_keeps_its_deadline() -> None:
     world = World(DLX)
     world.publish("1", expiration_ms=10)
     entry = world.queue.get(False)
@@ -125,7 +125,7 @@ def test_a_requeued_head_with_an_earlier_deadline_is_not_forgotten() -> None:
     assert world.dead() == [("1", "expired"), ("2", "expired")]
 
 
-def test_a_thousand_messages_that_die_together_take_one_timer() -> None:
+def test_a_thousand_messages_that_expire_together_take_one_timer() -> None:
     world = World({"x-message-ttl": 1000})
     for _ in range(1000):
         world.publish("1")
@@ -144,23 +144,23 @@ def test_messages_that_are_consumed_in_time_set_no_timer_each() -> None:
     assert world.turn.next_timer_ms() == 0
 
 
-def test_a_queue_that_nobody_uses_expires() -> None:
+def test_an_unused_queue_expires() -> None:
     world = World({"x-expires": 100})
     world.pass_ms(99)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
     world.pass_ms(1)
-    assert world.keeper.expired == [world.queue]
+    assert world.owner.expired == [world.queue]
 
 
-def test_a_touched_queue_lives_longer_and_sets_no_timer_each_time() -> None:
+def test_a_touched_queue_expires_later_and_sets_no_timer_each_time() -> None:
     world = World({"x-expires": 100})
     for _ in range(10):
         world.pass_ms(60)
         world.queue.touch()
     world.pass_ms(99)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
     world.pass_ms(1)
-    assert world.keeper.expired == [world.queue]
+    assert world.owner.expired == [world.queue]
 
 
 def test_a_get_is_a_use_and_a_publish_is_not() -> None:
@@ -170,46 +170,46 @@ def test_a_get_is_a_use_and_a_publish_is_not() -> None:
     world.pass_ms(60)
     world.publish("1")
     world.end_turn()
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
     world.pass_ms(40)
-    assert world.keeper.expired == [world.queue]
+    assert world.owner.expired == [world.queue]
 
 
-def test_a_queue_with_a_consumer_does_not_expire_until_it_left_long_ago() -> None:
+def test_a_queue_expires_only_after_its_last_consumer_is_removed() -> None:
     world = World({"x-expires": 100})
     consumer = world.consumer()
     world.pass_ms(1000)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
     world.queue.remove_consumer(consumer)
     world.pass_ms(99)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
     world.pass_ms(1)
-    assert world.keeper.expired == [world.queue]
+    assert world.owner.expired == [world.queue]
 
 
-def test_a_consumer_that_left_before_the_timer_leaves_a_whole_term() -> None:
+def test_removing_the_last_consumer_restarts_the_expiry() -> None:
     world = World({"x-expires": 100})
     consumer = world.consumer()
     world.pass_ms(50)
     world.queue.remove_consumer(consumer)
     world.pass_ms(99)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
     world.pass_ms(1)
-    assert world.keeper.expired == [world.queue]
+    assert world.owner.expired == [world.queue]
 
 
-def test_an_expiry_given_later_begins_then() -> None:
+def test_an_expiry_set_later_starts_then() -> None:
     world = World({"x-expires": 10})
     world.pass_ms(5)
     world.queue.apply(QueueSettings(expires_ms=100))
     world.pass_ms(99)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []
     world.pass_ms(1)
-    assert world.keeper.expired == [world.queue]
+    assert world.owner.expired == [world.queue]
 
 
-def test_an_expiry_taken_away_does_not_strike() -> None:
+def test_a_removed_expiry_does_not_fire() -> None:
     world = World({"x-expires": 10})
     world.queue.apply(QueueSettings())
     world.pass_ms(1000)
-    assert world.keeper.expired == []
+    assert world.owner.expired == []

@@ -1,8 +1,8 @@
-"""Declaring a queue again; the texts are those RabbitMQ 3.10.8 gave."""
+"""Redeclaring a queue; the texts were recorded from RabbitMQ 3.10.8."""
 
 import pytest
 
-from tests.unit.broker.queues.world import RecordingKeeper
+from tests.unit.broker.queues.world import RecordingOwner
 from warren.broker.model.turn import Turn
 from warren.broker.queues.arguments import check_equivalent
 from warren.broker.queues.queue import Queue
@@ -15,7 +15,7 @@ DLX: Table = {"x-dead-letter-exchange": "e"}
 
 def queue_of(arguments: Table, durable: bool = False, exclusive: bool = False, auto_delete: bool = False) -> Queue:
     settings = queue_settings(arguments)
-    return Queue("/", "q", durable, exclusive, auto_delete, arguments, 0, settings, Turn(), RecordingKeeper())
+    return Queue("/", "q", durable, exclusive, auto_delete, arguments, 0, settings, Turn(), RecordingOwner())
 
 
 def refusal(current: Table, received: Table) -> str:

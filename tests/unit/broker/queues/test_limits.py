@@ -1,4 +1,4 @@
-"""Queues with a length or a size: what is dropped, what is refused."""
+"""Queues with a length limit: which messages are dropped, and which are refused."""
 
 import pytest
 
@@ -124,7 +124,7 @@ def test_a_queue_that_refuses_takes_back_more_than_its_length() -> None:
     assert world.take_all() == ["1", "2"]
 
 
-def test_messages_whose_time_is_up_make_room_for_others() -> None:
+def test_expired_messages_make_room_for_others() -> None:
     world = World({"x-max-length": 1, "x-overflow": "reject-publish", "x-message-ttl": 5})
     world.publish("1")
     # the queue is asked in the same turn in which its timer is due, before the timer
@@ -132,7 +132,7 @@ def test_messages_whose_time_is_up_make_room_for_others() -> None:
     assert world.publish("2") == [SETTLED]
 
 
-def test_a_limit_given_later_works_at_once() -> None:
+def test_a_limit_set_later_applies_at_once() -> None:
     world = World()
     world.publish("1", "2", "3")
     world.queue.apply(QueueSettings(max_length=1, dead_letter_exchange="dlx"))

@@ -1,4 +1,4 @@
-"""Messages that are on disk only: which ones, and how they come back in order."""
+"""Messages that are on disk only: which ones, and how they return to memory in order."""
 
 import pytest
 
@@ -24,16 +24,16 @@ def tight_world(arguments: Table | None = None, prompt: bool = False) -> tuple[W
     return world, log
 
 
-# -- what is paged
+# -- which messages are paged
 
 
-def test_with_memory_to_spare_nothing_is_paged() -> None:
+def test_nothing_is_paged_while_memory_is_free() -> None:
     world, log = world_of()
     world.publish("1", "2")
     assert (log.positions(), world.turn.held_bytes) == ([], 2 * COST_BYTES)
 
 
-def test_what_arrives_when_memory_is_short_is_on_disk_only() -> None:
+def test_messages_that_arrive_when_memory_is_short_are_on_disk_only() -> None:
     world, log = tight_world()
     assert world.publish("1", "23") == [SETTLED, SETTLED]
     assert world.publish("4", persistent=True) == [PENDING]
@@ -41,7 +41,7 @@ def test_what_arrives_when_memory_is_short_is_on_disk_only() -> None:
     assert (world.queue.ready_count(), world.queue.ready_bytes(), world.turn.held_bytes) == (3, 4, 0)
 
 
-def test_a_lazy_queue_pages_with_memory_to_spare() -> None:
+def test_a_lazy_queue_pages_while_memory_is_free() -> None:
     world, log = world_of(LAZY)
     world.publish("1")
     assert (log.positions(), world.turn.held_bytes) == ([1], 0)
@@ -53,7 +53,7 @@ def test_the_default_mode_is_not_lazy() -> None:
     assert log.positions() == []
 
 
-def test_a_queue_in_memory_alone_is_lazy_in_name_only() -> None:
+def test_a_queue_without_a_log_ignores_lazy_mode() -> None:
     world = World(LAZY)
     world.turn.tight = True
     world.publish("1", "2")
@@ -61,7 +61,7 @@ def test_a_queue_in_memory_alone_is_lazy_in_name_only() -> None:
     assert world.take_all() == ["1", "2"]
 
 
-def test_what_follows_a_paged_message_is_paged_until_the_disk_is_read() -> None:
+def test_messages_after_a_paged_one_are_paged_until_the_disk_is_read() -> None:
     world, log = tight_world()
     world.publish("1")
     world.turn.tight = False
@@ -84,7 +84,7 @@ def test_only_the_level_with_a_backlog_pages() -> None:
     assert log.positions() == [1, 3]
 
 
-def test_a_hungry_consumer_gets_its_messages_without_the_disk() -> None:
+def test_an_able_consumer_gets_its_messages_without_the_disk() -> None:
     world, log = tight_world(LAZY)
     consumer = world.consumer()
     world.publish("1", "2", "3")
@@ -92,20 +92,20 @@ def test_a_hungry_consumer_gets_its_messages_without_the_disk() -> None:
     assert (consumer.bodies(), log.positions()) == (["1", "2", "3"], [])
 
 
-def test_what_a_consumer_cannot_take_is_paged() -> None:
+def test_messages_that_no_consumer_can_take_are_paged() -> None:
     world, log = tight_world()
     consumer = world.consumer(credit=2)
     world.publish("1", "2", "3", "4", "5")
     world.end_turn()
     assert consumer.bodies() == ["1", "2"]
-    # one that is alone is kept, on the chance that it goes at once
+    # a single message stays in memory, because it may be delivered at once
     assert log.positions() == [4, 5]
 
 
-# -- how it comes back
+# -- paging in
 
 
-def test_an_answer_counts_as_memory_held() -> None:
+def test_paged_in_entries_count_as_memory() -> None:
     world, log = tight_world()
     world.publish("1", "2", "3", "4")
     assert not world.queue.at_hand()
@@ -127,7 +127,7 @@ def test_a_consumer_gets_everything_in_order_across_segments() -> None:
     assert world.queue.ready_count() == 0
 
 
-def test_answers_within_the_call_are_taken_at_once() -> None:
+def test_entries_that_are_read_within_the_call_are_delivered_at_once() -> None:
     world, log = tight_world(prompt=True)
     world.publish(*"123456789")
     consumer = world.consumer(no_ack=True)
@@ -148,7 +148,7 @@ def test_entries_in_memory_go_before_those_on_disk() -> None:
     assert world.take_all() == ["1", "2", "3", "4"]
 
 
-def test_one_fetch_is_under_way_at_a_time() -> None:
+def test_there_is_one_fetch_at_a_time() -> None:
     world, log = tight_world()
     world.publish(*"123456")
     consumer = world.consumer()
@@ -162,7 +162,7 @@ def test_one_fetch_is_under_way_at_a_time() -> None:
     assert (log.fetches, consumer.bodies()) == (2, ["1", "2", "3"])
 
 
-def test_nothing_is_read_for_nobody() -> None:
+def test_nothing_is_read_without_a_consumer() -> None:
     world, log = tight_world()
     world.publish("1")
     idle = [world.consumer(tag, credit=0) for tag in "12"]
@@ -175,7 +175,7 @@ def test_nothing_is_read_for_nobody() -> None:
     assert log.fetches == 1
 
 
-def test_more_is_read_before_what_was_read_is_used_up() -> None:
+def test_the_queue_reads_ahead() -> None:
     world, log = tight_world()
     log.batch_entries = 4
     world.publish(*(f"{number:02}" for number in range(5 * SEGMENT_ENTRIES)))
@@ -227,7 +227,7 @@ def test_a_get_waits_for_its_entry() -> None:
     assert world.queue.at_hand()
 
 
-def test_a_waiter_is_told_once() -> None:
+def test_a_waiter_is_woken_once() -> None:
     world, log = tight_world()
     log.batch_entries = 1
     world.publish("1", "2")
@@ -240,7 +240,7 @@ def test_a_waiter_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("end", ["purge", "close", "stop"])
-def test_a_waiter_is_told_when_there_is_nothing_to_wait_for(end: str) -> None:
+def test_a_waiter_is_woken_when_the_queue_becomes_empty(end: str) -> None:
     world, _ = tight_world()
     world.publish("1")
     assert not world.queue.at_hand()
@@ -258,7 +258,7 @@ def test_a_waiter_is_told_when_there_is_nothing_to_wait_for(end: str) -> None:
 # -- purging
 
 
-def test_a_purge_forgets_memory_and_disk_and_what_is_being_read() -> None:
+def test_a_purge_removes_entries_in_memory_on_disk_and_in_a_fetch() -> None:
     world, log = world_of()
     world.publish("1", persistent=True)
     world.turn.tight = True
@@ -275,7 +275,7 @@ def test_a_purge_forgets_memory_and_disk_and_what_is_being_read() -> None:
     assert world.take_all() == ["9"]
 
 
-def test_a_deleted_queue_takes_no_answer() -> None:
+def test_a_deleted_queue_ignores_fetched_entries() -> None:
     world, log = tight_world()
     world.publish("1")
     world.consumer()
@@ -290,7 +290,7 @@ def test_a_deleted_queue_takes_no_answer() -> None:
 # -- priorities
 
 
-def test_the_highest_level_goes_next_though_it_is_on_disk() -> None:
+def test_the_highest_level_goes_next_even_if_it_is_on_disk() -> None:
     world, log = world_of({"x-max-priority": 5})
     world.publish("low")
     world.turn.tight = True
@@ -303,7 +303,7 @@ def test_the_highest_level_goes_next_though_it_is_on_disk() -> None:
     assert consumer.bodies() == ["high", "low"]
 
 
-def test_levels_come_back_one_after_another() -> None:
+def test_levels_are_paged_in_one_after_another() -> None:
     world, log = tight_world({"x-max-priority": 2})
     for number in range(9):
         world.publish(f"{number}", priority=number % 3)
@@ -317,7 +317,7 @@ def test_levels_come_back_one_after_another() -> None:
 # -- limits and deadlines
 
 
-def test_a_head_on_disk_is_dropped_when_it_arrives() -> None:
+def test_a_head_on_disk_is_dropped_after_it_is_read() -> None:
     world, log = tight_world({"x-max-length": 2, **DLX})
     world.publish("1", "2", "3", "4")
     assert (world.queue.ready_count(), world.dead()) == (4, [])
@@ -334,7 +334,7 @@ def test_a_limit_may_take_several_reads() -> None:
     while log.fetching is not None:
         log.answer()
         world.end_turn()
-    # one more is at hand, for the next that is dropped
+    # one more is in memory, as the next one to drop
     assert (world.queue.ready_count(), log.positions()) == (1, [])
 
 
@@ -375,7 +375,7 @@ def test_every_level_that_may_have_a_deadline_is_read() -> None:
     assert world.dead() == [("2", "expired"), ("1", "expired"), ("0", "expired")]
 
 
-def test_a_run_without_deadlines_is_not_read_for_them() -> None:
+def test_a_range_without_deadlines_is_not_read_for_them() -> None:
     world, log = tight_world()
     for _ in range(SEGMENT_ENTRIES):
         world.publish("1")
@@ -385,7 +385,7 @@ def test_a_run_without_deadlines_is_not_read_for_them() -> None:
     assert log.fetches == 0
 
 
-def test_a_get_does_not_see_what_expired_on_disk() -> None:
+def test_a_get_does_not_return_an_entry_that_expired_on_disk() -> None:
     world, log = tight_world(DLX)
     log.batch_entries = 1
     world.publish("1", "2", expiration_ms=5)

@@ -1,4 +1,4 @@
-"""A queue after a restart, when all it has is on disk; and what notices that disk and figures disagree."""
+"""A queue after a restart, with all messages on disk; and the checks that compare counters with the disk."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_after_a_restart_everything_is_on_disk() -> None:
     assert after.take_all() == list("2589147036")
 
 
-def test_deadlines_count_after_a_restart() -> None:
+def test_deadlines_survive_a_restart() -> None:
     world, log = world_of()
     world.publish("1", expiration_ms=5, persistent=True)
     found = log.restart()
@@ -42,7 +42,7 @@ def test_deadlines_count_after_a_restart() -> None:
     assert after.dead() == [("1", "expired")]
 
 
-def test_returns_count_after_a_restart() -> None:
+def test_delivery_counts_survive_a_restart() -> None:
     limited: Table = {"x-delivery-limit": 1, **DLX}
     world, log = world_of(limited)
     world.publish("1", persistent=True)
@@ -60,7 +60,7 @@ def test_returns_count_after_a_restart() -> None:
     assert after.dead() == [("1", "delivery_limit")]
 
 
-def test_bytes_that_were_only_about_known_come_right_when_all_is_read() -> None:
+def test_estimated_bytes_are_corrected_when_all_is_read() -> None:
     world, log = world_of()
     world.publish("123", "4", persistent=True)
     found = log.restart()
@@ -78,7 +78,7 @@ def test_bytes_that_were_only_about_known_come_right_when_all_is_read() -> None:
 # -- the checks
 
 
-def test_figures_that_contradict_the_disk_are_noticed() -> None:
+def test_counters_that_contradict_the_disk_fail_the_check() -> None:
     world, log = world_of()
     world.publish("1", "2", persistent=True)
     found = log.restart()
@@ -90,7 +90,7 @@ def test_figures_that_contradict_the_disk_are_noticed() -> None:
         after.queue.check()
 
 
-def test_runs_out_of_order_are_noticed() -> None:
+def test_ranges_out_of_order_fail_the_check() -> None:
     world, log = world_of()
     world.publish(*"12345", persistent=True)
     found = log.restart()

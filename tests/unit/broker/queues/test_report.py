@@ -1,4 +1,4 @@
-"""What a queue says of itself at one moment."""
+"""The report of a queue's state."""
 
 from tests.unit.broker.queues.scripted_log import ScriptedLog
 from tests.unit.broker.queues.world import START_MS, World
@@ -14,14 +14,14 @@ def paged_world() -> tuple[World, ScriptedLog]:
     return world, log
 
 
-def test_an_empty_queue_has_nothing() -> None:
+def test_an_empty_queue_reports_zeros() -> None:
     report = World().queue.report()
     assert (report.ready, report.unacked, report.paged, report.persistent, report.in_memory) == (0, 0, 0, 0, 0)
     assert (report.state, report.memory_bytes, report.capacity) == ("running", QUEUE_BYTES, 0.0)
     assert report.head_timestamp() is None
 
 
-def test_what_is_ready_and_what_is_unacked_are_counted_apart() -> None:
+def test_ready_and_unacked_are_counted_separately() -> None:
     world = World()
     world.publish("12", "345")
     world.consumer(credit=1)
@@ -32,7 +32,7 @@ def test_what_is_ready_and_what_is_unacked_are_counted_apart() -> None:
     assert report.memory_bytes > QUEUE_BYTES + 5
 
 
-def test_what_is_on_disk_only_takes_hardly_any_memory() -> None:
+def test_entries_on_disk_only_take_hardly_any_memory() -> None:
     world, _ = paged_world()
     world.publish(*["m" * 1000] * 100)
     report = world.queue.report()
@@ -41,7 +41,7 @@ def test_what_is_on_disk_only_takes_hardly_any_memory() -> None:
     assert report.memory_bytes < QUEUE_BYTES + 10_000
 
 
-def test_what_is_read_back_is_in_memory_again_and_counted() -> None:
+def test_entries_read_from_disk_are_in_memory_and_counted() -> None:
     world, log = paged_world()
     world.publish("1", "2", "3")
     world.consumer(credit=1)
@@ -53,13 +53,13 @@ def test_what_is_read_back_is_in_memory_again_and_counted() -> None:
     assert world.queue.stats.disk_reads == 3
 
 
-def test_a_queue_whose_disk_is_damaged_is_stopped() -> None:
+def test_a_queue_with_damaged_files_is_stopped() -> None:
     world, _ = paged_world()
     world.queue.stop("damaged")
     assert world.queue.report().state == "stopped"
 
 
-def test_the_timestamp_is_that_of_the_message_that_goes_next() -> None:
+def test_the_timestamp_is_that_of_the_next_message() -> None:
     world = World()
     for properties in (Properties(timestamp=1_600_000_000), Properties()):
         content = content_frames(encode_header_payload(properties, 1), b"m", 1, 4096)
@@ -69,7 +69,7 @@ def test_the_timestamp_is_that_of_the_message_that_goes_next() -> None:
     assert world.queue.report().head_timestamp() is None
 
 
-def test_refused_messages_were_published_and_those_from_elsewhere_were_not() -> None:
+def test_refused_messages_count_as_published_and_uncounted_ones_do_not() -> None:
     world = World({"x-max-length": 1, "x-overflow": "reject-publish"})
     world.publish("1", "2", "3")
     assert world.queue.stats.published == 3
@@ -77,7 +77,7 @@ def test_refused_messages_were_published_and_those_from_elsewhere_were_not() -> 
     assert world.queue.stats.published == 2
 
 
-# -- consumers that could take more
+# -- consumer capacity
 
 
 def test_a_queue_whose_consumers_take_everything_at_once_has_full_capacity() -> None:
@@ -108,7 +108,7 @@ def test_capacity_falls_while_consumers_are_behind_and_rises_when_they_caught_up
     assert world.queue.report().capacity > 0.9
 
 
-def test_a_wait_for_the_disk_is_not_the_consumers_fault() -> None:
+def test_waiting_for_the_disk_does_not_lower_the_capacity() -> None:
     world, _ = paged_world()
     world.publish("1")
     world.consumer()
@@ -117,14 +117,14 @@ def test_a_wait_for_the_disk_is_not_the_consumers_fault() -> None:
     assert world.queue.report().capacity == 1.0
 
 
-def test_without_consumers_there_is_no_capacity() -> None:
+def test_without_consumers_the_capacity_is_zero() -> None:
     world = World()
     world.publish("1")
     world.end_turn()
     assert world.queue.report().capacity == 0.0
 
 
-def test_a_queue_knows_when_a_message_last_came() -> None:
+def test_a_queue_reports_when_the_last_message_arrived() -> None:
     world = World()
     world.pass_ms(500)
     world.publish("1")

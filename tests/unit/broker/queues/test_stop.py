@@ -1,4 +1,4 @@
-"""A queue whose part of the disk is damaged."""
+"""A queue that was stopped because its files are damaged."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ DLX: Table = {"x-dead-letter-exchange": "dlx"}
 
 
 def stopped_world(arguments: Table | None = None) -> tuple[World, ScriptedLog]:
-    """A queue with something in memory, unacked and on disk, that was then stopped."""
+    """A queue with messages in memory, unacked and on disk, that was then stopped."""
     log = ScriptedLog()
     world = World(arguments, log=log, auto_delete=True)
     world.publish("1", "2", persistent=True)
@@ -27,7 +27,7 @@ def stopped_world(arguments: Table | None = None) -> tuple[World, ScriptedLog]:
     return world, log
 
 
-def test_the_operator_is_told_once() -> None:
+def test_the_stop_is_logged_once() -> None:
     world, _ = stopped_world()
     world.queue.stop("another reason")
     assert world.turn.effects == [
@@ -35,14 +35,14 @@ def test_the_operator_is_told_once() -> None:
     ]
 
 
-def test_consumers_are_told_and_an_auto_delete_queue_stays() -> None:
+def test_consumers_are_cancelled_and_an_auto_delete_queue_stays() -> None:
     world = World(log=ScriptedLog(), auto_delete=True)
     consumers = [world.consumer(tag) for tag in "ba"]
     world.queue.stop(REASON)
     assert [consumer.was_cancelled for consumer in consumers] == [True, True]
     for consumer in consumers:
         world.queue.remove_consumer(consumer)
-    assert (world.queue.consumer_count(), world.keeper.unused) == (0, [])
+    assert (world.queue.consumer_count(), world.owner.unused) == (0, [])
 
 
 def test_publishes_are_refused() -> None:
@@ -62,18 +62,18 @@ def test_publishes_are_refused() -> None:
         lambda world: world.queue.check_usable(),
     ],
 )
-def test_whoever_uses_it_is_told_why_not(use: Callable[[World], object]) -> None:
+def test_operations_on_a_stopped_queue_get_the_reason(use: Callable[[World], object]) -> None:
     world, _ = stopped_world()
     with pytest.raises(ChannelFault) as caught:
         use(world)
     assert (caught.value.code, caught.value.text) == (NOT_FOUND, f"queue 'q' in vhost '/' is stopped: {REASON}")
 
 
-def test_a_queue_that_works_is_usable() -> None:
+def test_a_running_queue_is_usable() -> None:
     World(log=ScriptedLog()).queue.check_usable()
 
 
-def test_nothing_is_read_or_dies_any_more() -> None:
+def test_a_stopped_queue_reads_and_expires_nothing() -> None:
     log = ScriptedLog()
     world = World({"x-message-ttl": 5, "x-expires": 50, "x-max-length": 1, **DLX}, log=log)
     world.turn.tight = True
@@ -83,11 +83,11 @@ def test_nothing_is_read_or_dies_any_more() -> None:
     world.queue.wake()
     world.end_turn()
     world.pass_ms(100)
-    assert (log.fetches, world.dead(), world.keeper.expired) == (1, [], [])
+    assert (log.fetches, world.dead(), world.owner.expired) == (1, [], [])
     assert (log.positions(), world.turn.next_timer_ms()) == ([1, 2], 0)
 
 
-def test_what_is_in_memory_does_not_expire_either() -> None:
+def test_entries_in_memory_of_a_stopped_queue_do_not_expire() -> None:
     world = World({"x-message-ttl": 5, **DLX}, log=ScriptedLog())
     world.publish("1", "2")
     world.queue.stop(REASON)
@@ -98,7 +98,7 @@ def test_what_is_in_memory_does_not_expire_either() -> None:
 
 
 @pytest.mark.parametrize("consumers", [1, 2])
-def test_damage_found_while_something_expires_ends_it_there(consumers: int) -> None:
+def test_damage_found_during_expiry_stops_the_queue(consumers: int) -> None:
     log = ScriptedLog(prompt=True)
     world = World(DLX, log=log)
     world.publish("1", expiration_ms=5)
@@ -116,7 +116,7 @@ def test_damage_found_while_something_expires_ends_it_there(consumers: int) -> N
     assert world.queue.ready_count() == 1
 
 
-def test_what_was_lent_can_still_be_settled() -> None:
+def test_unacked_entries_of_a_stopped_queue_can_still_be_acked() -> None:
     log = ScriptedLog()
     world = World({"x-message-ttl": 5, "x-max-length": 3, **DLX}, log=log)
     world.publish("1", "2", "3", persistent=True)
@@ -135,7 +135,7 @@ def test_what_was_lent_can_still_be_settled() -> None:
     assert (world.queue.ready_count(), world.queue.unacked_count()) == (1, 0)
 
 
-def test_it_can_be_deleted() -> None:
+def test_a_stopped_queue_can_be_deleted() -> None:
     world, log = stopped_world()
     world.end_turn()
     world.queue.close()
@@ -143,7 +143,7 @@ def test_it_can_be_deleted() -> None:
     world.queue.check()
 
 
-def test_an_answer_without_entries_stops_it() -> None:
+def test_a_fetch_without_entries_stops_the_queue() -> None:
     log = ScriptedLog()
     world = World(log=log)
     world.turn.tight = True
@@ -156,7 +156,7 @@ def test_an_answer_without_entries_stops_it() -> None:
         world.queue.check_usable()
 
 
-def test_damage_found_while_handing_out_ends_it_there() -> None:
+def test_damage_found_during_delivery_stops_the_queue() -> None:
     log = ScriptedLog(prompt=True)
     world = World(log=log)
     world.publish("1")

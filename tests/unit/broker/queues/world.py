@@ -1,4 +1,4 @@
-"""A queue with everything round it that a broker would provide: a turn, a keeper, obedient consumers."""
+"""A queue with the objects that a broker provides: a turn, an owner, scripted consumers."""
 
 from mypy_extensions import i64
 
@@ -42,8 +42,8 @@ class ScriptedConsumer(ConsumerPort):
         return [body_of(entry) for entry in self.entries]
 
 
-class RecordingKeeper(QueueOwner):
-    """Remembers whose end was asked for."""
+class RecordingOwner(QueueOwner):
+    """Records the queues that are to be deleted."""
 
     def __init__(self) -> None:
         self.expired: list[QueuePort] = []
@@ -75,7 +75,7 @@ class World:
     ) -> None:
         self.turn = Turn()
         self.turn.now_ms = START_MS
-        self.keeper = RecordingKeeper()
+        self.owner = RecordingOwner()
         table: Table = arguments or {}
         durable = log is not None and log.durable
         self.queue = Queue(
@@ -88,7 +88,7 @@ class World:
             0,
             settings or queue_settings(table),
             self.turn,
-            self.keeper,
+            self.owner,
             log,
         )
 
@@ -110,7 +110,7 @@ class World:
         return consumer
 
     def end_turn(self) -> None:
-        """What a broker does when all events of a turn were handled."""
+        """Drain the queues, as a broker does at the end of a turn."""
         while self.turn.drains:
             drains, self.turn.drains = self.turn.drains, []
             for queue in drains:
@@ -118,7 +118,7 @@ class World:
         self.queue.check()
 
     def pass_ms(self, milliseconds: int) -> None:
-        """Time passes, stopping wherever a timer is due."""
+        """Advance the clock, and fire each timer at its time."""
         until_ms = self.turn.now_ms + milliseconds
         while 0 < self.turn.next_timer_ms() <= until_ms:
             self.turn.now_ms = max(self.turn.next_timer_ms(), self.turn.now_ms)
@@ -127,7 +127,7 @@ class World:
         self.turn.now_ms = until_ms
 
     def take_all(self) -> list[str]:
-        """Everything ready and at hand, taken by `basic.get`."""
+        """The bodies of all ready entries in memory, taken by `basic.get`."""
         bodies = []
         while self.queue.at_hand() and (entry := self.queue.get(True)) is not None:
             bodies.append(body_of(entry))
@@ -139,7 +139,7 @@ class World:
 
 
 def message_of(body: str, priority: int = 0, expiration_ms: int = NO_EXPIRATION, persistent: bool = False) -> Message:
-    # only its length matters to a queue, so the content is the body and not its frames
+    # a queue uses only the length of the content, so the content is the body without frames
     content = body.encode()
     return Message(Envelope("", "q"), content, 1, len(content), 4096, persistent, priority, expiration_ms)
 

@@ -1,4 +1,4 @@
-"""A topology laid bare as plain values, so that two can be compared down to their innermost tables."""
+"""A topology as plain values, so that two can be compared down to their innermost tables."""
 
 from warren.broker.routing.exchange_types import (
     ConsistentHashMatcher,
@@ -13,7 +13,7 @@ from warren.broker.routing.topology import Topology
 
 
 def structure(topology: Topology) -> object:
-    """Everything a topology holds but its version."""
+    """Everything in a topology except its version."""
     exchanges = {
         name: (
             exchange.type,

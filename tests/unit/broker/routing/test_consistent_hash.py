@@ -1,11 +1,11 @@
-"""The consistent-hash exchange: one destination each, in proportion, and few moves."""
+"""The consistent-hash exchange: one destination for each key, in proportion to weights, and few moves."""
 
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from tests.unit.broker.routing.makers import a_message, an_exchange, queues_in, reached, unbind
+from tests.unit.broker.routing.factories import a_message, an_exchange, queues_in, reached, unbind
 from warren.broker.model.message import Message
 from warren.broker.routing.exchange_types import mix_hash
 from warren.broker.routing.exchanges import Exchange
@@ -24,7 +24,7 @@ def hashing(weights: dict[str, str], **arguments: object) -> tuple[Topology, Exc
 
 
 def placed(topology: Topology, exchange: Exchange) -> dict[str, str]:
-    """Which queue each key goes to; exactly one."""
+    """The queue of each key, exactly one."""
     placements = {}
     for key in KEYS:
         (placements[key],) = reached(topology, exchange, key)
@@ -37,7 +37,7 @@ def test_keys_spread_in_proportion_to_the_weights() -> None:
     assert shares == pytest.approx({"one": 1 / 8, "two": 2 / 8, "five": 5 / 8}, abs=0.03)
 
 
-def test_a_binding_that_comes_takes_only_what_it_gets_and_gives_it_back_when_it_goes() -> None:
+def test_an_added_binding_takes_only_its_own_keys_and_a_removed_one_returns_them() -> None:
     topology, exchange = hashing({"one": "10", "two": "10", "three": "10"})
     before = placed(topology, exchange)
     (fourth,) = queues_in(topology, "four")
@@ -61,7 +61,7 @@ def test_the_mixer_gives_every_process_the_same_numbers() -> None:
     assert [mix_hash(value) for value in (0, 1, 0xFFFFFFFF)] == [0, 774041739, 3246642785]
 
 
-def test_an_exchange_without_bindings_leads_nowhere() -> None:
+def test_an_exchange_without_bindings_matches_nothing() -> None:
     topology, exchange = hashing({})
     assert reached(topology, exchange, "key") == []
 
@@ -76,7 +76,7 @@ def test_an_exchange_without_bindings_leads_nowhere() -> None:
         ({"hash_property": "timestamp"}, lambda key: a_message(timestamp=int(key[4:]))),
     ],
 )
-def test_a_header_or_property_decides_in_place_of_the_routing_key(
+def test_a_header_or_property_is_hashed_in_place_of_the_routing_key(
     arguments: dict[str, object], message_of: Callable[[str], Message]
 ) -> None:
     topology, exchange = hashing({"one": "1", "two": "1"}, **arguments)
@@ -89,7 +89,7 @@ def test_a_header_or_property_decides_in_place_of_the_routing_key(
     assert not topology.route(exchange, "key", None).cacheable
 
 
-def test_a_route_by_the_routing_key_may_be_remembered() -> None:
+def test_a_route_by_the_routing_key_is_cacheable() -> None:
     topology, exchange = hashing({"one": "1"})
     assert topology.route(exchange, "key", None).cacheable
 
@@ -105,7 +105,7 @@ def test_a_route_by_the_routing_key_may_be_remembered() -> None:
         ({"hash_header": 5}, "hash-header must be a string"),
     ],
 )
-def test_arguments_that_do_not_say_what_to_hash_are_refused(arguments: dict[str, object], text: str) -> None:
+def test_invalid_hash_arguments_are_refused(arguments: dict[str, object], text: str) -> None:
     with pytest.raises(ChannelFault) as refused:
         hashing({}, **arguments)
     assert (refused.value.code, refused.value.text) == (PRECONDITION_FAILED, text)
@@ -123,7 +123,7 @@ def test_arguments_that_do_not_say_what_to_hash_are_refused(arguments: dict[str,
         ("-3", "The binding key must be greater than 0"),
     ],
 )
-def test_a_weight_that_is_no_number_above_zero_is_refused(key: str, text: str) -> None:
+def test_a_weight_must_be_an_integer_above_zero(key: str, text: str) -> None:
     topology, exchange = hashing({})
     (queue,) = queues_in(topology, "queue")
     with pytest.raises(ChannelFault) as refused:

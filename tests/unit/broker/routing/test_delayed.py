@@ -1,8 +1,8 @@
-"""The delaying exchange: what it keeps, and where that goes once due."""
+"""The delaying exchange: which messages it delays, and their routes when they are due."""
 
 import pytest
 
-from tests.unit.broker.routing.makers import a_message, an_exchange, queues_in, reached
+from tests.unit.broker.routing.factories import a_message, an_exchange, queues_in, reached
 from warren.broker.routing.topology import Topology, delay_of
 from warren.errors import COMMAND_INVALID, PRECONDITION_FAILED, ChannelFault, ConnectionFault
 
@@ -56,7 +56,7 @@ def test_a_due_message_follows_the_bindings_and_is_not_delayed_again() -> None:
     assert (due.queues, due.delayed) == ([queue], [])
 
 
-def test_a_delaying_exchange_down_the_road_keeps_its_share_alone() -> None:
+def test_a_delaying_exchange_behind_another_delays_only_its_own_routes() -> None:
     topology = Topology()
     now, later = queues_in(topology, "now", "later")
     fanout = topology.exchanges["amq.fanout"]
@@ -88,7 +88,7 @@ def test_the_inner_type_checks_the_bindings() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x_delayed_type": 5}, {"x_delayed_type": "x-delayed-message"}])
-def test_a_delaying_exchange_needs_another_type_inside(arguments: dict[str, object]) -> None:
+def test_a_delaying_exchange_needs_an_inner_type(arguments: dict[str, object]) -> None:
     with pytest.raises(ChannelFault) as refused:
         an_exchange(Topology(), "later", "x-delayed-message", **arguments)
     assert (refused.value.code, refused.value.text) == (
@@ -97,7 +97,7 @@ def test_a_delaying_exchange_needs_another_type_inside(arguments: dict[str, obje
     )
 
 
-def test_an_unknown_type_inside_closes_the_connection() -> None:
+def test_an_unknown_inner_type_closes_the_connection() -> None:
     with pytest.raises(ConnectionFault) as refused:
         an_exchange(Topology(), "later", "x-delayed-message", x_delayed_type="tropic")
     assert (refused.value.code, refused.value.text) == (COMMAND_INVALID, "unknown exchange type 'tropic'")

@@ -1,6 +1,6 @@
 """Direct and fanout exchanges, and the default one."""
 
-from tests.unit.broker.routing.makers import an_exchange, queues_in, reached
+from tests.unit.broker.routing.factories import an_exchange, queues_in, reached
 from warren.broker.routing.topology import Topology
 
 
@@ -63,7 +63,7 @@ def test_further_routing_keys_join_in_one_route() -> None:
     assert [queue.name for queue in neither.queues] == ["spare"]
 
 
-def test_routes_by_key_and_by_name_may_be_remembered() -> None:
+def test_routes_by_key_and_by_name_are_cacheable() -> None:
     topology = Topology()
     for name in ("", "amq.direct", "amq.fanout", "amq.topic"):
         assert topology.route(topology.exchanges[name], "key", None).cacheable

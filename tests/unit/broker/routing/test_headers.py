@@ -1,10 +1,10 @@
-"""Headers bindings: how many must match, which are looked at, and what is equal."""
+"""Headers bindings: how many headers must match, which are compared, and which values are equal."""
 
 from decimal import Decimal
 
 import pytest
 
-from tests.unit.broker.routing.makers import a_message, queues_in, reached
+from tests.unit.broker.routing.factories import a_message, queues_in, reached
 from warren.broker.routing.topology import Topology
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.wire.field_tables import Table, Timestamp
@@ -115,7 +115,7 @@ def test_an_invalid_x_match_is_refused_and_binds_nothing(kind: object, text: str
     assert topology.bindings_from(exchange) == []
 
 
-def test_a_route_by_headers_is_not_remembered() -> None:
+def test_a_route_by_headers_is_not_cacheable() -> None:
     topology = Topology()
     headers = topology.exchanges["amq.headers"]
     topology.bind(topology.exchanges["amq.fanout"], headers, "", {})

@@ -1,6 +1,6 @@
-"""What is routed to a partitioned stream: which partition of it gets what."""
+"""Routes to a partitioned stream: which partition gets which message."""
 
-from tests.unit.broker.routing.makers import a_copy, an_exchange, reached
+from tests.unit.broker.routing.factories import a_copy, an_exchange, reached
 from warren.broker.model.stream_partitions import index_for
 from warren.broker.routing.topology import Topology
 from warren.wire.field_tables import Table
@@ -9,7 +9,7 @@ LOGICAL: Table = {"x-queue-type": "stream", "x-stream-partitions": 3}
 
 
 def partitioned(*others: str) -> Topology:
-    """One with the partitioned stream `orders`, and others like it."""
+    """A topology with the partitioned stream `orders`, and others."""
     topology = Topology()
     for name in ("orders", *others):
         topology.add_queue(a_copy(name, dict(LOGICAL)))
@@ -29,7 +29,7 @@ def test_a_key_has_one_partition_and_keys_have_all_of_them() -> None:
 
 
 def test_the_hash_is_the_one_that_is_documented() -> None:
-    """Others work it out for themselves: crc32 of the key's octets."""
+    """Clients compute it themselves: crc32 of the key's octets."""
     assert [index_for(key, 1000) for key in ("", "a", "orders", "grün")] == [0, 907, 662, 429]
 
 
@@ -48,7 +48,7 @@ def test_further_keys_do_not_move_a_message() -> None:
     assert [queue.name for queue in route.queues] == [f"orders-{index_for('a', 3)}"]
 
 
-def test_two_roads_to_one_partition_bring_one_message() -> None:
+def test_two_paths_to_one_partition_deliver_one_message() -> None:
     topology = partitioned()
     exchange = an_exchange(topology, "x", "fanout")
     topology.bind(exchange, topology.queues["orders"], "", {})
@@ -64,7 +64,7 @@ def test_a_partition_that_is_missing_is_no_route() -> None:
     assert reached(topology, topology.default, "orders") == []
 
 
-def test_who_copies_the_name_gets_what_any_partition_gets() -> None:
+def test_a_copy_of_the_logical_name_receives_the_messages_of_all_partitions() -> None:
     topology = partitioned()
     topology.add_queue(a_copy("audit", {"x-copy-from": "orders"}))
     for key in ("orders", "orders-0", "orders-1"):
@@ -73,7 +73,7 @@ def test_who_copies_the_name_gets_what_any_partition_gets() -> None:
         assert [[copy.name for copy in copies] for copies in route.copies.values()] == [["audit"]]
 
 
-def test_a_name_that_went_is_a_queue_like_any_other_when_it_comes_again() -> None:
+def test_a_deleted_logical_name_can_be_an_ordinary_queue() -> None:
     topology = partitioned()
     for name in ("orders", "orders-0", "orders-1", "orders-2"):
         topology.remove_queue(topology.queues[name])
@@ -81,7 +81,7 @@ def test_a_name_that_went_is_a_queue_like_any_other_when_it_comes_again() -> Non
     assert reached(topology, topology.default, "orders") == ["orders"]
 
 
-def test_a_message_without_keys_goes_nowhere() -> None:
-    """A direct reply has none left when it was delivered."""
+def test_a_message_without_keys_has_no_route() -> None:
+    """A direct reply has no keys left after its delivery."""
     topology = partitioned()
     assert topology.route_keys(topology.default, [], None).queues == []

@@ -1,8 +1,8 @@
-"""What goes with what goes, in which order; and that working it out changes nothing."""
+"""What a removal takes along, in which order; and that computing it changes nothing."""
 
 import pytest
 
-from tests.unit.broker.routing.makers import an_exchange, queues_in, take_away
+from tests.unit.broker.routing.factories import an_exchange, queues_in, take_away
 from tests.unit.broker.routing.structure import structure
 from warren.broker.model.ports import QueuePort
 from warren.broker.routing.exchanges import Binding, Exchange
@@ -31,7 +31,7 @@ def test_a_queue_takes_its_bindings_along_oldest_first(topology: Topology) -> No
     assert removal.gone == [first, second, queue]
 
 
-def test_working_it_out_changes_nothing(topology: Topology) -> None:
+def test_computing_a_removal_changes_nothing(topology: Topology) -> None:
     (queue,) = queues_in(topology, "queue")
     source = an_exchange(topology, "source", "topic", auto_delete=True)
     bound(topology, source, queue, "#")
@@ -40,7 +40,7 @@ def test_working_it_out_changes_nothing(topology: Topology) -> None:
     assert (structure(topology), topology.version, source.deleted) == (before, version, False)
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding_as_a_source(topology: Topology) -> None:
+def test_an_auto_delete_exchange_is_removed_with_its_last_binding_as_a_source(topology: Topology) -> None:
     first, second = queues_in(topology, "first", "second")
     source = an_exchange(topology, "source", "fanout", auto_delete=True)
     leading = bound(topology, topology.exchanges["amq.fanout"], source)
@@ -54,7 +54,7 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding_as_a_source(topology
     assert last.gone == [to_second, second, leading, source]
 
 
-def test_an_auto_delete_exchange_bound_twice_to_a_queue_goes_once(topology: Topology) -> None:
+def test_an_auto_delete_exchange_bound_twice_to_a_queue_is_removed_once(topology: Topology) -> None:
     (queue,) = queues_in(topology, "queue")
     source = an_exchange(topology, "source", "direct", auto_delete=True)
     red, blue = bound(topology, source, queue, "red"), bound(topology, source, queue, "blue")
@@ -102,7 +102,7 @@ def test_an_exchange_takes_its_bindings_both_ways_along(topology: Topology) -> N
     assert topology.bindings_of(queue) == []
 
 
-def test_things_that_go_together_are_named_once(topology: Topology) -> None:
+def test_objects_removed_together_are_listed_once(topology: Topology) -> None:
     first, second = queues_in(topology, "first", "second")
     source = an_exchange(topology, "source", "fanout", auto_delete=True)
     to_first, to_second = bound(topology, source, first), bound(topology, source, second)

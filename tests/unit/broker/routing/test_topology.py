@@ -1,8 +1,8 @@
-"""The graph: bindings and their bookkeeping, alternates, cycles, and the version."""
+"""The graph of exchanges: bindings, alternate exchanges, cycles, and the version."""
 
 import pytest
 
-from tests.unit.broker.routing.makers import a_queue, an_exchange, queues_in, reached, unbind
+from tests.unit.broker.routing.factories import a_queue, an_exchange, queues_in, reached, unbind
 from warren.broker.routing.exchange_types import EXCHANGE_TYPES, validate_exchange_type
 from warren.broker.routing.topology import Topology
 from warren.errors import COMMAND_INVALID, PRECONDITION_FAILED, ChannelFault, ConnectionFault, InvariantBroken
@@ -107,7 +107,7 @@ def test_a_cycle_of_exchanges_ends() -> None:
     assert reached(topology, one, "key") == ["queue"]
 
 
-def test_what_no_binding_wants_goes_to_the_alternate_exchange() -> None:
+def test_a_message_that_matches_no_binding_goes_to_the_alternate_exchange() -> None:
     topology = Topology()
     wanted, spare = queues_in(topology, "wanted", "spare")
     main = an_exchange(topology, "main", "direct", alternate_exchange="amq.fanout")
@@ -126,7 +126,7 @@ def test_an_exchange_that_leads_to_another_does_not_use_its_alternate() -> None:
     assert reached(topology, main, "key") == []
 
 
-def test_a_missing_alternate_is_nowhere_until_it_is_declared() -> None:
+def test_a_missing_alternate_exchange_is_ignored_until_it_is_declared() -> None:
     topology = Topology()
     (spare,) = queues_in(topology, "spare")
     main = an_exchange(topology, "main", "direct", alternate_exchange="later")
@@ -144,7 +144,7 @@ def test_a_cycle_of_alternates_ends() -> None:
     assert reached(topology, one, "key") == []
 
 
-def test_an_alternate_that_is_no_name_is_refused() -> None:
+def test_an_alternate_exchange_must_be_a_string() -> None:
     topology = Topology("/")
     with pytest.raises(ChannelFault) as refused:
         an_exchange(topology, "main", "direct", alternate_exchange=5)
@@ -156,7 +156,7 @@ def test_an_alternate_that_is_no_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize("as_source", [True, False])
-def test_an_exchange_cannot_go_before_its_bindings(as_source: bool) -> None:
+def test_an_exchange_cannot_be_removed_before_its_bindings(as_source: bool) -> None:
     topology = Topology()
     exchange, fanout = an_exchange(topology, "exchange", "fanout"), topology.exchanges["amq.fanout"]
     topology.bind(exchange if as_source else fanout, fanout if as_source else exchange, "", {})
@@ -164,7 +164,7 @@ def test_an_exchange_cannot_go_before_its_bindings(as_source: bool) -> None:
         topology.remove_exchange(exchange)
 
 
-def test_a_queue_cannot_go_before_its_bindings() -> None:
+def test_a_queue_cannot_be_removed_before_its_bindings() -> None:
     topology = Topology()
     (queue,) = queues_in(topology, "queue")
     topology.bind(topology.exchanges["amq.fanout"], queue, "", {})
@@ -172,7 +172,7 @@ def test_a_queue_cannot_go_before_its_bindings() -> None:
         topology.remove_queue(queue)
 
 
-def test_the_version_moves_by_one_with_every_change() -> None:
+def test_the_version_grows_by_one_with_every_change() -> None:
     topology = Topology()
     queue = a_queue("queue")
     versions = [topology.version]

@@ -1,4 +1,4 @@
-"""What a queue writes to its log, and when it lets the log forget it."""
+"""What a queue writes to its log, and when it removes entries from the log."""
 
 import pytest
 
@@ -36,14 +36,14 @@ def test_a_persistent_message_in_a_durable_queue_is_stored_and_pending() -> None
 
 
 @pytest.mark.parametrize(("durable", "persistent"), [(True, False), (False, True), (False, False)])
-def test_everything_else_stays_in_memory_and_is_settled(durable: bool, persistent: bool) -> None:
+def test_other_messages_stay_in_memory_and_are_settled_at_once(durable: bool, persistent: bool) -> None:
     world, log = world_of(durable=durable)
     assert world.publish("1", persistent=persistent) == [SETTLED]
     assert log.positions() == []
     assert taken(world).extent is None
 
 
-def test_what_is_stored_and_what_is_not_share_the_positions_of_their_queue() -> None:
+def test_stored_and_other_messages_share_the_positions_of_their_queue() -> None:
     world, log = world_of()
     world.publish("1", persistent=True)
     world.publish("2")
@@ -67,10 +67,10 @@ def test_a_refused_message_is_not_stored() -> None:
     assert log.positions() == [1]
 
 
-# -- forgetting
+# -- removing
 
 
-def test_an_acked_entry_is_forgotten() -> None:
+def test_an_acked_entry_is_removed_from_the_log() -> None:
     world, log = world_of()
     world.publish("1", "2", persistent=True)
     entry = taken(world)
@@ -79,7 +79,7 @@ def test_an_acked_entry_is_forgotten() -> None:
     assert (log.positions(), log.live_count()) == ([2], 1)
 
 
-def test_an_entry_nobody_will_ack_is_forgotten_when_it_goes_out() -> None:
+def test_an_entry_delivered_without_ack_is_removed_from_the_log_at_once() -> None:
     world, log = world_of()
     world.publish("1", "2", persistent=True)
     taken(world, no_ack=True)
@@ -97,7 +97,7 @@ def test_a_consumer_that_acks_leaves_its_deliveries_on_disk() -> None:
     assert (consumer.bodies(), log.positions()) == (["1"], [1])
 
 
-def test_purged_entries_are_forgotten_and_unacked_ones_are_not() -> None:
+def test_a_purge_removes_ready_entries_from_the_log_and_not_unacked_ones() -> None:
     world, log = world_of()
     world.publish("1", "2", "3", persistent=True)
     entry = taken(world)
@@ -108,7 +108,7 @@ def test_purged_entries_are_forgotten_and_unacked_ones_are_not() -> None:
     assert log.positions() == []
 
 
-def test_what_dies_without_an_exchange_is_forgotten_at_once() -> None:
+def test_a_dropped_message_is_removed_from_the_log_at_once() -> None:
     world, log = world_of({"x-max-length": 2, "x-message-ttl": 10, "x-delivery-limit": 0})
     world.publish("1", "2", "3", persistent=True)
     assert log.positions() == [2, 3]
@@ -122,7 +122,7 @@ def test_what_dies_without_an_exchange_is_forgotten_at_once() -> None:
     assert (log.positions(), world.queue.ready_count()) == ([], 0)
 
 
-def test_a_dead_letter_leaves_the_figures_at_once_and_the_disk_when_it_is_buried() -> None:
+def test_a_dead_letter_leaves_the_queue_at_once_and_the_log_when_it_is_published() -> None:
     world, log = world_of({"x-max-length": 3, "x-message-ttl": 10, "x-delivery-limit": 0, **DLX})
     world.publish("1", "2", "3", "4", persistent=True)
     world.queue.reject(taken(world))
@@ -138,7 +138,7 @@ def test_a_dead_letter_leaves_the_figures_at_once_and_the_disk_when_it_is_buried
     assert log.positions() == []
 
 
-def test_a_refused_message_that_becomes_a_dead_letter_has_nothing_to_forget() -> None:
+def test_a_refused_message_that_is_dead_lettered_was_never_in_the_log() -> None:
     world, log = world_of({"x-max-length": 0, "x-overflow": "reject-publish-dlx", **DLX})
     assert world.publish("1", persistent=True) == [REJECTED]
     (letter,) = world.turn.dead_letters
@@ -157,7 +157,7 @@ def test_a_deleted_queue_only_closes_its_log() -> None:
     assert (log.closed, log.positions()) == (True, [1, 2, 3])
 
 
-def test_returns_are_written_down_for_a_queue_with_a_delivery_limit() -> None:
+def test_delivery_counts_are_logged_for_a_queue_with_a_delivery_limit() -> None:
     world, log = world_of({"x-delivery-limit": 2})
     world.publish("1", persistent=True)
     world.publish("2")
@@ -166,87 +166,87 @@ def test_returns_are_written_down_for_a_queue_with_a_delivery_limit() -> None:
     assert log.returns == [(1, 1), (1, 2)]
 
 
-def test_returns_are_not_written_down_without_a_limit() -> None:
+def test_delivery_counts_are_not_logged_without_a_limit() -> None:
     world, log = world_of()
     world.publish("1", persistent=True)
     world.queue.requeue([taken(world)])
     assert log.returns == []
 
 
-# -- lending
+# -- permission to deliver
 
 
-def test_nothing_is_handed_out_without_leave() -> None:
+def test_nothing_is_delivered_without_the_logs_permission() -> None:
     world, log = world_of()
-    log.lendable_to = 1
+    log.deliverable_to = 1
     consumer = world.consumer()
     world.publish("1", "2", "3", persistent=True)
     world.end_turn()
-    assert (consumer.bodies(), log.lends) == (["1"], [1, 2])
-    # refused once, it is not asked for again until leave is given
+    assert (consumer.bodies(), log.delivery_marks) == (["1"], [1, 2])
+    # after a refusal, permission is not requested again until it is given
     world.publish("4")
     world.end_turn()
-    assert (consumer.bodies(), log.lends) == (["1"], [1, 2])
-    log.let_go()
+    assert (consumer.bodies(), log.delivery_marks) == (["1"], [1, 2])
+    log.allow_delivery()
     world.end_turn()
     assert consumer.bodies() == ["1", "2", "3", "4"]
 
 
-def test_consumers_that_take_turns_wait_for_leave_too() -> None:
+def test_consumers_that_take_turns_wait_for_permission() -> None:
     world, log = world_of()
-    log.lendable_to = 0
+    log.deliverable_to = 0
     first, second = world.consumer("1"), world.consumer("2")
     world.publish("1", "2", persistent=True)
     world.end_turn()
     assert first.bodies() + second.bodies() == []
-    log.let_go()
+    log.allow_delivery()
     world.end_turn()
     assert (first.bodies(), second.bodies()) == (["1"], ["2"])
 
 
-def test_leave_is_not_asked_for_when_nobody_can_take() -> None:
+def test_permission_is_not_requested_without_an_able_consumer() -> None:
     world, log = world_of()
     consumers = [world.consumer(tag, credit=0) for tag in "12"]
     world.publish("1", persistent=True)
     world.end_turn()
-    assert log.lends == []
+    assert log.delivery_marks == []
     consumers[0].credit = 1
     world.queue.wake()
     world.end_turn()
-    assert log.lends == [1]
+    assert log.delivery_marks == [1]
 
 
-def test_leave_is_asked_for_durable_entries_only() -> None:
+def test_permission_is_requested_for_durable_entries_only() -> None:
     world, log = world_of(durable=False)
     world.turn.tight = True
     world.publish("1", "2", persistent=True)
     log.prompt = True
     assert world.take_all() == ["1", "2"]
-    assert log.lends == []
+    assert log.delivery_marks == []
 
 
-def test_a_get_waits_for_leave() -> None:
+def test_a_get_waits_for_permission() -> None:
     world, log = world_of()
-    log.lendable_to = 0
+    log.deliverable_to = 0
     world.publish("1", persistent=True)
     assert not world.queue.at_hand()
     waiter = Waiter()
     world.queue.await_entry(waiter)
     assert world.turn.inputs == []
-    log.let_go()
+    log.allow_delivery()
     assert world.turn.inputs == [waiter]
     assert world.take_all() == ["1"]
 
 
-def test_a_purge_ends_the_wait_for_leave() -> None:
+def test_a_purge_ends_the_wait_for_permission() -> None:
     world, log = world_of()
-    log.lendable_to = 0
+    log.deliverable_to = 0
     world.publish("1", persistent=True)
     assert not world.queue.at_hand()
     waiter = Waiter()
     world.queue.await_entry(waiter)
     world.queue.purge()
     assert world.turn.inputs == [waiter]
-    log.lendable_to = None
+    log.deliverable_to = None
     world.publish("2", persistent=True)
     assert world.take_all() == ["2"]

@@ -1,4 +1,4 @@
-"""A window knows the last ids of each publisher, forgets in order, and comes back from its bytes as it was."""
+"""A deduplication window remembers the last ids of each publisher, evicts in order, and survives its binary form."""
 
 import pytest
 
@@ -19,13 +19,13 @@ def filled(publisher: bytes, count: int, limit: int = 1_000) -> DeduplicationWin
     return window
 
 
-def test_the_last_ids_of_a_publisher_are_known() -> None:
+def test_the_last_ids_of_a_publisher_are_remembered() -> None:
     window = filled(b"p", 10, limit=3)
     assert ids(window, b"p", 10) == [7, 8, 9]
     assert not window.has((b"q", b"9"))
 
 
-def test_an_id_that_is_known_keeps_its_place() -> None:
+def test_a_repeated_id_keeps_its_order() -> None:
     window = filled(b"p", 3, limit=3)
     window.add((b"p", b"0"), True)
     window.add((b"p", b"3"), True)
@@ -33,7 +33,7 @@ def test_an_id_that_is_known_keeps_its_place() -> None:
     window.check()
 
 
-def test_a_window_of_nothing_knows_nobody() -> None:
+def test_a_window_of_size_zero_remembers_nothing() -> None:
     window = filled(b"p", 5)
     window.bound(0)
     window.add((b"p", b"1"), True)
@@ -41,14 +41,14 @@ def test_a_window_of_nothing_knows_nobody() -> None:
     window.check()
 
 
-def test_a_lower_bound_forgets_the_oldest() -> None:
+def test_a_lower_limit_evicts_the_oldest_ids() -> None:
     window = filled(b"p", 10)
     window.bound(2)
     assert ids(window, b"p", 10) == [8, 9]
     window.check()
 
 
-def test_beyond_so_many_publishers_the_one_goes_that_was_idle_for_longest() -> None:
+def test_too_many_publishers_evict_the_one_that_was_idle_longest() -> None:
     window = DeduplicationWindow()
     names = [b"%d" % number for number in range(PUBLISHERS_MAX)]
     last: dict[bytes, bytes] = {}
@@ -59,7 +59,7 @@ def test_beyond_so_many_publishers_the_one_goes_that_was_idle_for_longest() -> N
     assert [name for name in [*names, b"last"] if not window.has((name, last[name]))] == [names[1]]
 
 
-def test_beyond_so_many_ids_the_oldest_goes_of_the_one_that_was_idle_for_longest() -> None:
+def test_too_many_ids_evict_the_oldest_of_the_publisher_that_was_idle_longest() -> None:
     window = DeduplicationWindow()
     each = int(IDS_MAX) // 4
     window.bound(each)
@@ -72,7 +72,7 @@ def test_beyond_so_many_ids_the_oldest_goes_of_the_one_that_was_idle_for_longest
     assert window.count == IDS_MAX
 
 
-def test_publishers_that_take_turns_have_the_room_in_equal_parts() -> None:
+def test_active_publishers_share_the_window_equally() -> None:
     window = DeduplicationWindow()
     rounds = int(IDS_MAX) // 11 + 1_000
     for number in range(rounds):
@@ -86,7 +86,7 @@ def test_publishers_that_take_turns_have_the_room_in_equal_parts() -> None:
         assert oldest - 1 <= known[0] <= oldest
 
 
-def test_what_does_not_count_after_all_is_taken_off() -> None:
+def test_a_discarded_identity_is_forgotten() -> None:
     window = filled(b"p", 4)
     for number in (3, 1):
         window.discard((b"p", b"%d" % number))
@@ -101,7 +101,7 @@ def test_what_does_not_count_after_all_is_taken_off() -> None:
     assert window.count == 1
 
 
-def test_rows_come_back_in_order_with_what_lasts_alone_or_all() -> None:
+def test_rows_are_loaded_in_order_with_lasting_ids_only_or_all() -> None:
     window = filled(b"p", 5_000)
     window.bound(5_000)
     window.add((b"q", b"x" * 16), False)
@@ -118,7 +118,7 @@ def test_rows_come_back_in_order_with_what_lasts_alone_or_all() -> None:
     lasting.check()
 
 
-def test_a_passing_id_that_comes_to_last_does() -> None:
+def test_an_id_becomes_lasting_when_it_is_added_as_lasting() -> None:
     window = DeduplicationWindow()
     window.add((b"p", b"1"), False)
     assert window.rows(True) == []
@@ -127,13 +127,13 @@ def test_a_passing_id_that_comes_to_last_does() -> None:
     window.check()
 
 
-def test_rows_take_off_what_they_say() -> None:
+def test_unloading_rows_discards_their_identities() -> None:
     window = filled(b"p", 3)
     window.unload(window_row((b"p", b"1"), True) + window_row((b"p", b"2"), False))
     assert ids(window, b"p", 3) == [0]
 
 
-def test_rows_that_are_cut_anywhere_are_refused() -> None:
+def test_truncated_rows_are_refused() -> None:
     rows = window_row((b"publisher", b"12"), True)
     for size in range(1, len(rows)):
         with pytest.raises(StoreError):
@@ -150,7 +150,7 @@ def test_rows_that_are_cut_anywhere_are_refused() -> None:
         ({}, {"dedup-window": 10**30}, 1_000_000),
     ],
 )
-def test_the_lower_number_counts_where_argument_and_policy_say_one(
+def test_the_lower_of_argument_and_policy_counts(
     arguments: dict[str, object], policy: dict[str, object], limit: int
 ) -> None:
     assert window_limit(arguments, policy) == limit

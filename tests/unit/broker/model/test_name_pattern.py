@@ -1,4 +1,4 @@
-"""Patterns over names, in PCRE's language and with its complaints, which were recorded from RabbitMQ 3.10.8."""
+"""Patterns over names, in PCRE's dialect and with PCRE's error texts, recorded from RabbitMQ 3.10.8."""
 
 import pytest
 
@@ -62,12 +62,12 @@ def test_a_pattern_is_searched_in_a_names_octets(pattern: str, name: str, matche
         ("(?#x", "missing ) after comment", 4),
     ],
 )
-def test_a_faulty_pattern_is_told_as_pcre_tells_it(pattern: str, fault: str, at: int) -> None:
+def test_an_invalid_pattern_has_pcres_error_text(pattern: str, fault: str, at: int) -> None:
     compiled = NamePattern(pattern)
     assert (compiled.fault, compiled.fault_at) == (fault, at)
     assert not compiled.matches(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["a{99999999999999999999}", "(" * 20_000, "\\p{L}", "a(?i)b"])
-def test_what_cannot_be_compiled_is_a_fault_and_nothing_worse(pattern: str) -> None:
+def test_a_pattern_that_python_cannot_compile_is_a_fault(pattern: str) -> None:
     assert NamePattern(pattern).fault

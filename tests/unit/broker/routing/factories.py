@@ -1,6 +1,6 @@
-"""Queues, messages and exchanges to route with, made in one line each."""
+"""Queues, messages and exchanges for routing tests, made in one line each."""
 
-from tests.unit.broker.queues.world import RecordingKeeper
+from tests.unit.broker.queues.world import RecordingOwner
 from warren.broker.model.message import Envelope, Message
 from warren.broker.model.ports import QueuePort
 from warren.broker.model.turn import Turn
@@ -13,7 +13,7 @@ from warren.wire.properties import Properties, encode_header_payload
 
 
 def take_away(topology: Topology, removal: TopologyRemoval) -> None:
-    """Carry out what was worked out, in its order."""
+    """Apply a removal, in its order."""
     for thing in removal.gone:
         if isinstance(thing, Binding):
             topology.unbind(thing)
@@ -24,20 +24,20 @@ def take_away(topology: Topology, removal: TopologyRemoval) -> None:
 
 
 def unbind(topology: Topology, source: Exchange, destination: QueuePort | Exchange, key: str, arguments: Table) -> None:
-    """Remove a binding that must be there, and nothing else."""
+    """Remove an existing binding, and nothing else."""
     binding = topology.binding(source, destination, key, arguments)
     assert binding is not None
     topology.unbind(binding)
 
 
 def a_queue(name: str) -> QueuePort:
-    return Queue("/", name, False, False, False, {}, 0, DEFAULT_SETTINGS, Turn(), RecordingKeeper())
+    return Queue("/", name, False, False, False, {}, 0, DEFAULT_SETTINGS, Turn(), RecordingOwner())
 
 
 def a_copy(name: str, arguments: Table, exclusive: bool = False) -> QueuePort:
-    """A queue that says of itself which others it copies."""
+    """A queue with an `x-copy-from` argument."""
     return Queue(
-        "/", name, False, exclusive, False, arguments, int(exclusive), DEFAULT_SETTINGS, Turn(), RecordingKeeper()
+        "/", name, False, exclusive, False, arguments, int(exclusive), DEFAULT_SETTINGS, Turn(), RecordingOwner()
     )
 
 
@@ -58,11 +58,11 @@ def a_message(headers: Table | None = None, **properties: object) -> Message:
 
 
 def an_exchange(topology: Topology, name: str, type: str, auto_delete: bool = False, **arguments: object) -> Exchange:
-    """An exchange whose arguments are given with underscores for dashes."""
+    """An exchange; its arguments are given with underscores for dashes."""
     table: Table = {key.replace("_", "-"): value for key, value in arguments.items()}
     return topology.declare_exchange(name, type, False, auto_delete, False, table)
 
 
 def reached(topology: Topology, exchange: Exchange, key: str, message: Message | None = None) -> list[str]:
-    """The names of the queues a message is for."""
+    """The names of the queues in the route of a message."""
     return [queue.name for queue in topology.route(exchange, key, message).queues]

@@ -1,6 +1,6 @@
-"""Queues that copy others: which come after which, for which keys, and who is given a message once."""
+"""Queues that copy others: their order, their patterns, and one delivery of each message."""
 
-from tests.unit.broker.routing.makers import a_copy, queues_in
+from tests.unit.broker.routing.factories import a_copy, queues_in
 from tests.unit.broker.routing.structure import structure
 from warren.broker.model.ports import QueuePort
 from warren.broker.routing.exchanges import Recipients, Route
@@ -9,14 +9,14 @@ from warren.wire.field_tables import Table
 
 
 def copies_in(topology: Topology, **copies: object) -> None:
-    """A copy under each name, of what is said there: a queue, or arguments."""
+    """A copy for each name; its value is the source queue, or the arguments."""
     for name, said in copies.items():
         arguments: Table = said if isinstance(said, dict) else {"x-copy-from": said}
         topology.add_queue(a_copy(name, arguments))
 
 
 def given(route: Route, *refusing: str) -> list[str]:
-    """Who is given a message that these refuse."""
+    """The queues that receive a message, if these queues refuse it."""
     recipients = Recipients(route.queues, route.copies)
     for queue in recipients.row:
         if queue.name not in refusing:
@@ -28,7 +28,7 @@ def given_for(topology: Topology, key: str) -> list[str]:
     return given(topology.route(topology.default, key, None))
 
 
-def test_a_copy_is_given_what_its_source_is_given() -> None:
+def test_a_copy_receives_the_messages_of_its_source() -> None:
     topology = Topology()
     queues_in(topology, "orders", "other")
     copies_in(topology, audit="orders")
@@ -45,14 +45,14 @@ def test_a_topology_without_copies_has_no_table_of_them() -> None:
     assert topology.route(topology.default, "other", None).copies is None
 
 
-def test_a_copy_is_no_route() -> None:
+def test_copies_alone_are_not_a_route() -> None:
     topology = Topology()
     copies_in(topology, audit="orders")
     route = topology.route(topology.default, "orders", None)
     assert (route.queues, route.copies) == ([], None)
 
 
-def test_a_source_may_come_later_go_and_come_again() -> None:
+def test_a_source_may_be_created_later_deleted_and_created_again() -> None:
     topology = Topology()
     copies_in(topology, audit="orders")
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_a_source_may_come_later_go_and_come_again() -> None:
         assert given_for(topology, "orders") == []
 
 
-def test_a_copy_that_goes_leaves_nothing_behind() -> None:
+def test_a_deleted_copy_leaves_nothing_behind() -> None:
     topology = Topology()
     queues_in(topology, "orders")
     before = structure(topology)
@@ -82,7 +82,7 @@ def test_a_source_knows_its_copies() -> None:
     assert topology.copying.names_of_copies(returns) == []
 
 
-def test_the_version_moves_with_copies() -> None:
+def test_the_version_changes_with_copies() -> None:
     topology = Topology()
     queues_in(topology, "orders")
     versions = [topology.version]
@@ -93,7 +93,7 @@ def test_the_version_moves_with_copies() -> None:
     assert versions == sorted(set(versions))
 
 
-def test_only_what_matches_the_pattern_is_copied_by_whatever_exchange_it_came() -> None:
+def test_only_messages_that_match_the_pattern_are_copied_from_any_exchange() -> None:
     topology = Topology()
     (orders,) = queues_in(topology, "orders")
     copies_in(topology, europe={"x-copy-from": "orders", "x-copy-routing-key": "eu.#"})
@@ -119,7 +119,7 @@ def test_each_source_of_a_list_has_its_own_pattern_or_the_usual_one() -> None:
     assert given(topology.route(topic, "c", None)) == ["one", "two"]
 
 
-def test_copies_of_copies_follow_and_circles_end() -> None:
+def test_copies_of_copies_follow_and_cycles_end() -> None:
     topology = Topology()
     queues_in(topology, "orders")
     copies_in(topology, first="orders", second="first", third=["second", "orders", "third-party"])
@@ -129,7 +129,7 @@ def test_copies_of_copies_follow_and_circles_end() -> None:
     assert given_for(topology, "last") == ["last", "orders-again"]
 
 
-def test_a_queue_that_a_message_is_routed_to_is_given_it_once() -> None:
+def test_a_queue_receives_a_message_once() -> None:
     topology = Topology()
     (orders,) = queues_in(topology, "orders")
     copies_in(topology, audit="orders")
@@ -138,7 +138,7 @@ def test_a_queue_that_a_message_is_routed_to_is_given_it_once() -> None:
     assert given(topology.route(topology.exchanges["amq.fanout"], "", None)) == ["audit", "orders"]
 
 
-def test_what_a_source_refuses_is_not_copied_unless_another_takes_it() -> None:
+def test_a_message_that_a_source_refuses_is_not_copied_unless_another_source_accepts_it() -> None:
     topology = Topology()
     sources = queues_in(topology, "one", "two")
     copies_in(topology, first="one", both=["first", "two"], beyond="both")
@@ -159,7 +159,7 @@ def test_an_exclusive_queue_may_copy_and_is_not_copied() -> None:
     assert given_for(topology, "orders") == ["orders", "mine"]
 
 
-def test_a_queue_whose_place_is_taken_is_copied_no_more() -> None:
+def test_a_replaced_queue_object_is_no_longer_copied() -> None:
     topology = Topology()
     queues_in(topology, "orders")
     copies_in(topology, audit="orders")

@@ -1,4 +1,4 @@
-"""A message's identity is read from its headers, wherever they stand among its properties."""
+"""The publishing identity of a message is read from its headers, at any place among its properties."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_both_headers_are_needed() -> None:
     assert identity_at(content(None), 0) == NO_IDENTITY
 
 
-def test_what_is_long_is_known_by_a_digest() -> None:
+def test_a_long_name_or_id_is_replaced_by_a_digest() -> None:
     names = ["p" * 65, "q" * 65]
     found = {
         identity_at(content({"x-warren-publisher": name, "x-warren-publishing-id": text}), 0)
@@ -54,7 +54,7 @@ def test_what_is_long_is_known_by_a_digest() -> None:
     assert all(len(name) == 16 and len(text) == 16 for name, text in found)
 
 
-def test_content_that_makes_no_sense_has_none() -> None:
+def test_malformed_content_has_no_identity() -> None:
     whole = content({"x-warren-publisher": "p", "x-warren-publishing-id": "1"})
     for size in range(len(whole) - 12):
         assert identity_at(whole[:size], 0) in (NO_IDENTITY, (b"p", b"1"))

@@ -1,4 +1,4 @@
-"""What plans for exchanges, queues and bindings change, rely on and touch."""
+"""What transactions for exchanges, queues and bindings change, depend on and touch."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def plan() -> MetadataTransaction:
 
 @pytest.fixture
 def vhost() -> Vhost:
-    """With an auto-delete exchange that leads to a queue, both durable."""
+    """A virtual host with an auto-delete exchange bound to a queue, both durable."""
     vhost = lone_vhost(Turn())
     vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
     vhost.declare_exchange("e", "fanout", True, True, False, {})
@@ -46,7 +46,7 @@ def kept(plan: MetadataTransaction) -> dict[str, bool]:
     return {key: change.kept for key, change in plan.changes.items()}
 
 
-def test_what_comes_relies_on_its_virtual_host(plan: MetadataTransaction) -> None:
+def test_a_new_object_depends_on_its_virtual_host(plan: MetadataTransaction) -> None:
     plan_queue(plan, QueueDefinition("/", "q", True, False, False, {}))
     plan_exchange(plan, ExchangeDefinition("/", "e", "fanout", False, False, False, {}))
     assert kept(plan) == {QUEUE: True, EXCHANGE: False}
@@ -60,25 +60,27 @@ def test_a_binding_touches_both_its_ends(plan: MetadataTransaction) -> None:
     assert set(plan.relied_on) >= set(plan.touched)
 
 
-def test_exchanges_that_are_always_there_are_not_touched(plan: MetadataTransaction) -> None:
+def test_predeclared_exchanges_are_not_touched(plan: MetadataTransaction) -> None:
     plan_binding(plan, BindingDefinition("/", "amq.fanout", "amq.direct", False, "", {}, True))
     assert plan.touched == {}
 
 
-def test_an_end_that_comes_with_the_binding_is_not_touched(plan: MetadataTransaction) -> None:
+def test_an_object_created_with_its_binding_is_not_touched(plan: MetadataTransaction) -> None:
     plan_queue(plan, QueueDefinition("/", "q", True, False, False, {}))
     plan_binding(plan, BindingDefinition("/", "e", "q", True, "", {}, True))
     assert set(plan.touched) == {EXCHANGE}
 
 
-def test_an_exchange_that_stays_is_touched_by_the_going_of_a_queue(plan: MetadataTransaction, vhost: Vhost) -> None:
+def test_an_exchange_is_touched_by_the_removal_of_a_bound_queue(plan: MetadataTransaction, vhost: Vhost) -> None:
     vhost.declare_queues([QueueDefinition(vhost.name, "other", True, False, False, {})])
     vhost.bind(vhost.topology.exchanges["e"], vhost.topology.queues["other"], "", {})
     plan_queue_removal(plan, vhost.topology, vhost.topology.queues["q"])
     assert (list(plan.changes), set(plan.touched)) == ([BINDING, QUEUE], {EXCHANGE})
 
 
-def test_whatever_goes_along_is_in_the_plan_and_nothing_has_changed(plan: MetadataTransaction, vhost: Vhost) -> None:
+def test_a_transaction_has_everything_a_removal_takes_along_and_changes_nothing(
+    plan: MetadataTransaction, vhost: Vhost
+) -> None:
     version = vhost.topology.version
     plan_queue_removal(plan, vhost.topology, vhost.topology.queues["q"])
     assert kept(plan) == {BINDING: True, QUEUE: True, EXCHANGE: True}
@@ -96,14 +98,14 @@ def test_an_exchange_takes_its_bindings_along(plan: MetadataTransaction, vhost: 
     assert (list(plan.changes), set(plan.touched)) == ([BINDING, EXCHANGE], {QUEUE})
 
 
-def test_what_does_not_outlive_the_node_is_not_kept(plan: MetadataTransaction, vhost: Vhost) -> None:
+def test_transient_objects_are_not_durable(plan: MetadataTransaction, vhost: Vhost) -> None:
     vhost.declare_queues([QueueDefinition(vhost.name, "passing", False, False, False, {})])
     vhost.bind(vhost.topology.exchanges["amq.fanout"], vhost.topology.queues["passing"], "", {})
     plan_queue_removal(plan, vhost.topology, vhost.topology.queues["passing"])
     assert kept(plan) == {"bindings/%2F/amq.fanout/q/passing//-": False, "queues/%2F/passing": False}
 
 
-def test_all_that_is_in_a_virtual_host_goes_but_what_is_always_there(plan: MetadataTransaction, vhost: Vhost) -> None:
+def test_a_virtual_host_loses_everything_but_its_predeclared_exchanges(plan: MetadataTransaction, vhost: Vhost) -> None:
     topology = vhost.topology
     vhost.bind(topology.exchanges["amq.fanout"], topology.exchanges["amq.direct"], "", {})
     plan_all_removal(plan, topology)

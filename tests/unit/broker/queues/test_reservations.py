@@ -1,4 +1,4 @@
-"""Messages that come in two steps: reserved, then arrived; and a log that hears of everything."""
+"""Messages of a mirrored queue arrive in two steps: reserved, then arrived. A mirrored log sees every operation."""
 
 from tests.unit.broker.queues.scripted_log import ScriptedLog
 from tests.unit.broker.queues.world import World, body_of, message_of
@@ -16,7 +16,7 @@ def reserve(world: World, *bodies: str, priority: int = 0, expiration_ms: int = 
     return entries
 
 
-def test_nobody_sees_what_is_reserved_until_it_arrives() -> None:
+def test_a_reserved_message_is_not_ready_until_it_arrives() -> None:
     world = World()
     consumer = world.consumer()
     entries = reserve(world, "a", "b")
@@ -31,7 +31,7 @@ def test_nobody_sees_what_is_reserved_until_it_arrives() -> None:
     assert [int(entry.position) for entry in entries] == [1, 2]
 
 
-def test_what_is_reserved_is_held() -> None:
+def test_reserved_messages_count_as_memory() -> None:
     world = World()
     (entry,) = reserve(world, "abc")
     held = world.turn.held_bytes
@@ -44,7 +44,7 @@ def test_what_is_reserved_is_held() -> None:
     assert world.turn.held_bytes == 0
 
 
-def test_what_arrives_when_the_queue_is_gone_is_dropped() -> None:
+def test_a_message_that_arrives_after_the_deletion_is_dropped() -> None:
     world = World()
     entries = reserve(world, "a")
     world.queue.close()
@@ -53,7 +53,7 @@ def test_what_arrives_when_the_queue_is_gone_is_dropped() -> None:
     assert world.queue.reserve(message_of("b")) is None
 
 
-def test_a_limit_that_refuses_counts_what_is_reserved() -> None:
+def test_a_limit_that_refuses_counts_reserved_messages() -> None:
     world = World({"x-max-length": 2, "x-overflow": "reject-publish"})
     entries = reserve(world, "a", "b")
     assert world.queue.reserve(message_of("c")) is None
@@ -63,7 +63,7 @@ def test_a_limit_that_refuses_counts_what_is_reserved() -> None:
     reserve(world, "c")
 
 
-def test_a_limit_that_drops_heads_acts_on_arrival() -> None:
+def test_a_limit_that_drops_heads_applies_on_arrival() -> None:
     world = World({"x-max-length": 2, "x-dead-letter-exchange": "dlx"})
     entries = reserve(world, "a", "b", "c")
     assert world.dead() == []
@@ -91,7 +91,7 @@ def test_priorities_go_first() -> None:
     assert world.take_all() == ["high", "higher", "low"]
 
 
-def test_positions_begin_anew_with_an_epoch_and_are_not_counted() -> None:
+def test_a_new_epoch_starts_new_positions_which_do_not_count_as_arrivals() -> None:
     world = World()
     world.publish("a")
     world.queue.begin_epoch(3 << POSITION_BITS)
@@ -110,7 +110,7 @@ def hold(log: ScriptedLog, entries: list[Entry]) -> list[Entry]:
     return entries
 
 
-def test_what_arrives_in_a_lazy_queue_stays_on_disk_alone() -> None:
+def test_messages_that_arrive_in_a_lazy_queue_stay_on_disk_only() -> None:
     log = ScriptedLog()
     world = World({"x-queue-mode": "lazy"}, log=log)
     world.queue.arrive(hold(log, reserve(world, "a", "b")))
@@ -120,7 +120,7 @@ def test_what_arrives_in_a_lazy_queue_stays_on_disk_alone() -> None:
     assert world.take_all() == ["a", "b"]
 
 
-def test_what_is_not_on_disk_stays_in_memory() -> None:
+def test_messages_that_are_not_on_disk_stay_in_memory() -> None:
     world = World({"x-queue-mode": "lazy"}, log=ScriptedLog(durable=False))
     world.turn.tight = True
     world.queue.arrive(reserve(world, "a", "b"))
@@ -128,7 +128,7 @@ def test_what_is_not_on_disk_stays_in_memory() -> None:
     assert world.take_all() == ["a", "b"]
 
 
-def test_no_run_reaches_over_an_epoch() -> None:
+def test_no_range_spans_two_epochs() -> None:
     log = ScriptedLog()
     world = World({"x-queue-mode": "lazy"}, log=log)
     world.publish("a")
@@ -141,7 +141,7 @@ def test_no_run_reaches_over_an_epoch() -> None:
     assert log.positions() == []
 
 
-def test_entries_that_were_held_elsewhere_are_taken_over_in_order() -> None:
+def test_take_over_keeps_the_order_of_entries() -> None:
     world = World({"x-max-priority": 1, "x-dead-letter-exchange": "dlx"})
     entries = [Entry(message_of(f"{number}", number % 2), number * 10, 0) for number in range(1, 5)]
     entries[3].expires_at_ms = world.turn.now_ms + 5
@@ -158,11 +158,11 @@ def test_entries_that_were_held_elsewhere_are_taken_over_in_order() -> None:
     assert world.dead() == [("4", "expired")]
 
 
-# -- a log that hears of everything
+# -- a mirrored log
 
 
-class HearingLog(ScriptedLog):
-    """Told of entries whether it has them or not."""
+class RecordingLog(ScriptedLog):
+    """Records operations on all entries, also on those that are not stored."""
 
     def __init__(self) -> None:
         super().__init__(durable=False)
@@ -177,18 +177,18 @@ class HearingLog(ScriptedLog):
         self.returns.append((int(entry.position), int(entry.delivery_count)))
 
     def mark_delivered(self, entry: Entry) -> bool:
-        self.lends.append(int(entry.position))
+        self.delivery_marks.append(int(entry.position))
         return self.may_lend
 
 
-def heard(arguments: Table | None = None) -> tuple[World, HearingLog]:
-    log = HearingLog()
+def heard(arguments: Table | None = None) -> tuple[World, RecordingLog]:
+    log = RecordingLog()
     world = World(arguments, log=log)
     world.queue.arrive(reserve(world, "a", "b", "c"))
     return world, log
 
 
-def test_it_is_asked_before_anything_goes_out() -> None:
+def test_a_mirrored_log_is_asked_before_every_delivery() -> None:
     world, log = heard()
     log.may_lend = False
     consumer = world.consumer()
@@ -197,10 +197,10 @@ def test_it_is_asked_before_anything_goes_out() -> None:
     log.may_lend = True
     world.queue.delivery_allowed()
     world.end_turn()
-    assert (consumer.bodies(), log.lends) == (["a", "b", "c"], [1, 1, 2, 3])
+    assert (consumer.bodies(), log.delivery_marks) == (["a", "b", "c"], [1, 1, 2, 3])
 
 
-def test_it_hears_of_all_that_leaves() -> None:
+def test_a_mirrored_log_sees_every_removal() -> None:
     world, log = heard()
     consumer = world.consumer(credit=1)
     world.end_turn()
@@ -213,14 +213,14 @@ def test_it_hears_of_all_that_leaves() -> None:
     assert log.forgotten == ["a", "b", "c"]
 
 
-def test_it_hears_of_what_is_delivered_for_good() -> None:
+def test_a_mirrored_log_sees_deliveries_without_ack_as_removals() -> None:
     world, log = heard()
     world.consumer(no_ack=True)
     world.end_turn()
     assert log.forgotten == ["a", "b", "c"]
 
 
-def test_it_hears_of_what_comes_back() -> None:
+def test_a_mirrored_log_sees_every_requeue() -> None:
     world, log = heard({"x-delivery-limit": 3})
     consumer = world.consumer(credit=1)
     world.end_turn()
