@@ -102,7 +102,7 @@ class LimitEnforcer(TimerTarget):
         """Drop heads until the queue is within its limit."""
         paging = self._paging
         while self.overflows():
-            if paging is not None and not paging.at_hand():
+            if paging is not None and not paging.head_in_memory():
                 return
             self.dead_letter(self._contents.take(True), "maxlen")
 

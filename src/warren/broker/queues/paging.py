@@ -1,8 +1,8 @@
 """The pending requests of a queue to its log: entries to read, and permission to deliver.
 
-A user of the next entry (an able consumer, a get, a limit that drops heads) asks `at_hand`. When few entries of the
-next level are left in memory, this starts a read ahead, so a steady consumer finds the next entries in memory; without
-a user, nothing is read. A deadline at the head of a range on disk starts a read, too.
+A user of the next entry (an able consumer, a get, a limit that drops heads) asks `may_deliver` or `head_in_memory`.
+When few entries of the next level are left in memory, this starts a read ahead, so a steady consumer finds the next
+entries in memory; without a user, nothing is read. A deadline at the head of a range on disk starts a read, too.
 
 There is one fetch at a time, for any level. The next read ahead starts when half of the last batch is left, so at most
 one and a half batches of fetched entries are in memory.
@@ -63,7 +63,7 @@ class Paging:
 
     # -- requests
 
-    def at_hand(self) -> bool:
+    def head_in_memory(self) -> bool:
         """Whether the next entry is in memory; the queue must have one."""
         return self._head() is not None
 
