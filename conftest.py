@@ -79,7 +79,7 @@ _LENGTHY = (
     "test_many_confirms.py",
     "test_scrape.py",
     "test_timer_orders.py",
-    "test_window.py",
+    "test_deduplication_window.py",
     "unit/**/peers/test_*.py",
     "unit/**/test_doorstep.py",
     "unit/**/test_partitions.py",
