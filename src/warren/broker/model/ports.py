@@ -99,7 +99,7 @@ class ConsumerPort:
         self, queue: "QueuePort", arguments: Table, listener: PartitionConsumerListener
     ) -> "ConsumerPort":
         """A consumer of one partition, `queue`, that delivers to the same client."""
-        raise InvariantBroken("only a client's consumer has parts")
+        raise InvariantBroken("only a client's consumer can consume from partitions")
 
 
 @trait
@@ -189,7 +189,7 @@ class QueuePort:
 
     def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
         """Report the outcome of the last publish, which was `AWAITED`; `place` is the waiter's number for it."""
-        assert self.held_publishes is not None, "it said that it answers later"
+        assert self.held_publishes is not None, "answers_later() was true"
         self.held_publishes.await_settlement(waiter, place)
 
     @abstractmethod

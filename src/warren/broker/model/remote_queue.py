@@ -139,19 +139,19 @@ class RemoteQueuePort(QueuePort):
     # -- operations that only the queue's node can do
 
     def add_consumer(self, consumer: ConsumerPort) -> None:
-        raise InvariantBroken("a distant queue is asked whether it takes a consumer")
+        raise InvariantBroken("add_consumer on a remote queue: ask CONSUME")
 
     def at_hand(self) -> bool:
         return False
 
     def await_entry(self, waiter: OutputPort) -> None:
-        raise InvariantBroken("a distant queue is asked for an entry")
+        raise InvariantBroken("get on a remote queue: ask GET")
 
     def get(self, no_ack: bool) -> Entry | None:
-        raise InvariantBroken("a distant queue is asked for an entry")
+        raise InvariantBroken("get on a remote queue: ask GET")
 
     def purge(self) -> int:
-        raise InvariantBroken("a distant queue is asked to purge itself")
+        raise InvariantBroken("purge on a remote queue: ask PURGE")
 
     def dead_letter_published(self, entry: Entry) -> None:
         """The queue's node dead-letters its own messages."""

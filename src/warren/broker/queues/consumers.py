@@ -131,7 +131,7 @@ class QueueConsumers:
 
     def check(self) -> None:
         if self.sole is not None and self.sole is not self.members[0]:
-            raise InvariantBroken("the sole consumer is not the eldest")
+            raise InvariantBroken("the sole consumer is not the oldest")
         if self.sole is None and len(self.members) == 1:
             raise InvariantBroken("a consumer that is alone is not the sole one")
         if len(self.members) > 1 and any(member.exclusive for member in self.members):

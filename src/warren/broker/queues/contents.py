@@ -565,7 +565,7 @@ class QueueContents:
         if self.unacked_count < 0 or unacked_held_bytes < self.unacked_count * ENTRY_BYTES + self.unacked_bytes:
             raise InvariantBroken(f"{self.unacked_count} unacked entries hold {unacked_held_bytes} bytes")
         if self.unacked_count == 0 and (unacked_held_bytes != 0 or self.unacked_bytes != 0):
-            raise InvariantBroken(f"{unacked_held_bytes} bytes are held for nothing")
+            raise InvariantBroken(f"{unacked_held_bytes} bytes are held without an unacked entry")
 
     def _release(self, entry: Entry) -> None:
         cost: i64 = len(entry.message.content) + ENTRY_BYTES

@@ -142,7 +142,7 @@ class Paging:
         paged = self._fetching
         self._fetching = None
         if paged is None:
-            return "entries were read that nobody asked for"
+            return "entries were read without a fetch"
         if not entries or len(entries) > paged.count:
             there = f"{paged.count} entries from {paged.first} to {paged.last}"
             return f"segment {paged.segment.number} should have {there} but {len(entries)} were read"

@@ -104,7 +104,7 @@ class Topology:
     def remove_queue(self, queue: QueuePort) -> None:
         """Remove a queue that has no bindings left."""
         if queue in self._queue_bindings:
-            raise InvariantBroken(f"queue '{queue.name}' goes before its bindings")
+            raise InvariantBroken(f"queue '{queue.name}' is removed before its bindings")
         del self.queues[queue.name]
         self.copying.remove(queue)
         self._partitioned.pop(queue, None)
@@ -130,7 +130,7 @@ class Topology:
     def remove_exchange(self, exchange: Exchange) -> None:
         """Remove an exchange that has no bindings left."""
         if exchange.outgoing or exchange.incoming:
-            raise InvariantBroken(f"exchange '{exchange.name}' goes before its bindings")
+            raise InvariantBroken(f"exchange '{exchange.name}' is removed before its bindings")
         del self.exchanges[exchange.name]
         exchange.deleted = True
         self.version += 1

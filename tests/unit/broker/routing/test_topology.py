@@ -160,7 +160,7 @@ def test_an_exchange_cannot_be_removed_before_its_bindings(as_source: bool) -> N
     topology = Topology()
     exchange, fanout = an_exchange(topology, "exchange", "fanout"), topology.exchanges["amq.fanout"]
     topology.bind(exchange if as_source else fanout, fanout if as_source else exchange, "", {})
-    with pytest.raises(InvariantBroken, match="exchange 'exchange' goes before its bindings"):
+    with pytest.raises(InvariantBroken, match="exchange 'exchange' is removed before its bindings"):
         topology.remove_exchange(exchange)
 
 
@@ -168,7 +168,7 @@ def test_a_queue_cannot_be_removed_before_its_bindings() -> None:
     topology = Topology()
     (queue,) = queues_in(topology, "queue")
     topology.bind(topology.exchanges["amq.fanout"], queue, "", {})
-    with pytest.raises(InvariantBroken, match="queue 'queue' goes before its bindings"):
+    with pytest.raises(InvariantBroken, match="queue 'queue' is removed before its bindings"):
         topology.remove_queue(queue)
 
 
