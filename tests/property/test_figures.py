@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.support.core_driver import Client, Core, published
 from warren.broker.model.stats import DeliveryStats
 from warren.broker.queues.queue import Queue
-from warren.broker.sessions.channel import Channel
+from warren.broker.sessions.connection import Channel
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,

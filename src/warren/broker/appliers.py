@@ -21,9 +21,9 @@ from typing import final
 
 from mypy_extensions import trait
 
+from warren.broker.access.logins import Logins
 from warren.broker.access.users import AccessCatalog, Permission, TopicPermission, User
 from warren.broker.connections import ConnectionLimits
-from warren.broker.logins import Logins
 from warren.broker.metadata.access_definitions import (
     PERMISSIONS,
     TOPIC_PERMISSIONS,

@@ -15,6 +15,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from warren.broker.access.logins import LoginAttempt, Logins, LoginWaiter
 from warren.broker.access.rights import Rights
 from warren.broker.access.users import AccessCatalog
 from warren.broker.alarms import Alarms
@@ -31,7 +32,6 @@ from warren.broker.connections import ClientConnections, ConnectionLimits
 from warren.broker.consumer_timeouts import ConsumerTimeouts
 from warren.broker.dead_letters import DeadLetterQueue
 from warren.broker.journal.recovery import StartupState
-from warren.broker.logins import Logins
 from warren.broker.metadata.backend import CurrentMetadataBackend, LocalMetadataBackend, MetadataAppliers
 from warren.broker.metadata.policy_definitions import GlobalParameterDefinition
 from warren.broker.metadata.store import Definition
@@ -53,7 +53,7 @@ from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.policies.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.broker.sessions import input as session_input
 from warren.broker.sessions.connection import Connection
-from warren.broker.sessions.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
+from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
 from warren.broker.startup import plan_first_access
 from warren.broker.storage import Storage
 from warren.broker.vhost import Vhost
@@ -204,7 +204,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         self._logins.log_in(attempt, waiter)
 
-    def enter(self, connection: Connection, vhost: str) -> VhostPort:
+    def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
         found = self.vhosts.get(vhost)
         if found is None:
             raise ConnectionFault(NOT_ALLOWED, f"vhost {vhost} not found")
@@ -217,7 +217,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     def rights(self, user: str, vhost: str) -> Rights:
         return Rights(self.access, user, vhost)
 
-    def check_channel_room(self, connection: Connection) -> None:
+    def check_channel_room(self, connection: SessionPort) -> None:
         self._connection_limits.check_channel_room(connection)
 
     def cluster_name(self) -> str:
@@ -242,7 +242,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     def metadata_pending(self) -> bool:
         return self._storage is not None and self._storage.journal.metadata_pending()
 
-    def connection_ended(self, connection: Connection) -> None:
+    def connection_ended(self, connection: SessionPort) -> None:
         if connection.vhost is not None:
             name = connection.vhost.name
             self._connection_limits.remove_connection(connection, name)

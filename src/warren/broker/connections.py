@@ -33,7 +33,7 @@ from warren.broker.model.events import (
 )
 from warren.broker.sessions import input as session_input
 from warren.broker.sessions.connection import RUNNING, Connection
-from warren.broker.sessions.ports import NodePort, VhostPort
+from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
 from warren.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionFault
 
 
@@ -120,13 +120,13 @@ class ConnectionLimits:
         self.stirred_vhosts = dict.fromkeys(self._by_vhost)
         self.stirred_users = dict.fromkeys(self._by_user)
 
-    def add_connection(self, connection: Connection, vhost: str) -> None:
+    def add_connection(self, connection: SessionPort, vhost: str) -> None:
         _enter(self._by_vhost, vhost, connection)
         _enter(self._by_user, connection.user, connection)
         self.vhost_changed(vhost)
         self.user_changed(connection.user)
 
-    def remove_connection(self, connection: Connection, vhost: str) -> None:
+    def remove_connection(self, connection: SessionPort, vhost: str) -> None:
         _leave(self._by_vhost, vhost, connection)
         _leave(self._by_user, connection.user, connection)
         self.vhost_changed(vhost)
@@ -147,7 +147,7 @@ class ConnectionLimits:
 
     # -- room
 
-    def check_room(self, connection: Connection, vhost: VhostPort) -> None:
+    def check_room(self, connection: SessionPort, vhost: VhostPort) -> None:
         """Raise a fault if its virtual host or its user has as many connections as it may have."""
         if connection.opened.internal:
             return
@@ -161,7 +161,7 @@ class ConnectionLimits:
             refused = f"connection refused for user '{name}'"
             raise ConnectionFault(NOT_ALLOWED, f"{refused}: user connection limit ({limit}) is reached")
 
-    def check_channel_room(self, connection: Connection) -> None:
+    def check_channel_room(self, connection: SessionPort) -> None:
         """Raise a fault if its user has as many channels as it may have."""
         limit = self._limit_of_user(connection, MAX_CHANNELS)
         if limit != UNLIMITED and self._everywhere((CHANNELS_OF, connection.user)) >= limit:
@@ -169,7 +169,7 @@ class ConnectionLimits:
             text = f"{opened} has reached the maximum allowed user limit of ({limit})"
             raise ConnectionFault(NOT_ALLOWED, text, blames_method=False)
 
-    def _limit_of_user(self, connection: Connection, name: str) -> int:
+    def _limit_of_user(self, connection: SessionPort, name: str) -> int:
         user: User | None = self.catalog.users.get(connection.user)
         if user is None or not user.limits or connection.opened.internal:
             return UNLIMITED
@@ -200,16 +200,16 @@ class ConnectionGroup:
     """The connections of one virtual host or user."""
 
     def __init__(self) -> None:
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, SessionPort] = {}
         # those that count
         self.clients: i64 = 0
 
     def channels(self) -> int:
         found = self.connections.values()
-        return sum([0 if connection.opened.internal else len(connection.channels) for connection in found])
+        return sum([0 if connection.opened.internal else connection.channel_count() for connection in found])
 
 
-def _enter(groups: dict[str, ConnectionGroup], name: str, connection: Connection) -> None:
+def _enter(groups: dict[str, ConnectionGroup], name: str, connection: SessionPort) -> None:
     group = groups.get(name)
     if group is None:
         group = groups[name] = ConnectionGroup()
@@ -218,7 +218,7 @@ def _enter(groups: dict[str, ConnectionGroup], name: str, connection: Connection
         group.clients += 1
 
 
-def _leave(groups: dict[str, ConnectionGroup], name: str, connection: Connection) -> None:
+def _leave(groups: dict[str, ConnectionGroup], name: str, connection: SessionPort) -> None:
     group = groups.get(name)
     if group is None or group.connections.pop(connection.connection_id, None) is None:
         return

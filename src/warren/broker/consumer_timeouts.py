@@ -12,9 +12,8 @@ from mypy_extensions import i64
 
 from warren.broker.model.settings import REQUEUE_DELIVERY, BrokerSettings
 from warren.broker.model.turn import TimerTarget, Turn
-from warren.broker.sessions import unacked
-from warren.broker.sessions.channel import Channel
-from warren.broker.sessions.connection import Connection
+from warren.broker.sessions import acks
+from warren.broker.sessions.connection import Channel, Connection
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 
 CHECK_EVERY_MS: Final[i64] = 60_000
@@ -53,7 +52,7 @@ class ConsumerTimeouts(TimerTarget):
                 "warning", "delivery.timed_out", {"channel": int(channel.number), "count": len(deliveries)}
             )
             channel.forgive(deliveries)
-            unacked.settle_rejected(channel, deliveries, True)
+            acks.settle_rejected(channel, deliveries, True)
             return
         text = (
             f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {self._limit_ms} ms. "

@@ -23,8 +23,7 @@ from warren.broker.model.ports import QueuePort
 from warren.broker.model.remote_queue import RemoteQueuePort
 from warren.broker.model.stats import ChannelStats, DeliveryStats
 from warren.broker.routing.exchanges import Exchange
-from warren.broker.sessions.channel import Channel
-from warren.broker.sessions.connection import CLOSED, RUNNING, Connection
+from warren.broker.sessions.connection import CLOSED, RUNNING, Channel, Connection
 from warren.broker.vhost import Vhost
 
 UNCHANGED: Final = 0
@@ -143,14 +142,14 @@ class ConnectionSnapshot(Snapshot):
         connection = self._connection
         if connection.state == CLOSED:
             return GONE
-        counted: i64 = connection.received_bytes + connection.sent_bytes
+        counted: i64 = connection.counters.received_bytes + connection.counters.sent_bytes
         if counted == self._counted:
             return UNCHANGED
         self._counted = counted
         return CHANGED
 
     def stats(self) -> list[int]:
-        return [int(self._connection.received_bytes), int(self._connection.sent_bytes)]
+        return [int(self._connection.counters.received_bytes), int(self._connection.counters.sent_bytes)]
 
 
 def delivery_stats(stats: DeliveryStats) -> list[int]:
@@ -265,8 +264,8 @@ class NodeSessionTotals:
         for connection in connections:
             if is_client(connection):
                 self.connections += 1
-                self.received_reads += connection.received_reads
-                self.sends += connection.sends
+                self.received_reads += connection.counters.received_reads
+                self.sends += connection.counters.sends
                 for channel in connection.channels.values():
                     self._add(channel)
 

@@ -313,8 +313,8 @@ class Vhost(VhostPort):
             for channel in connection.channels.values():
                 found += [entry for entry, taker in channel.unacked_deliveries.outstanding() if taker.queue is queue]
                 if channel.transaction is not None:
-                    lifted = channel.transaction.lifted()
-                    found += [delivery.entry for delivery in lifted if delivery.taker.queue is queue]
+                    acked = channel.transaction.taken_out()
+                    found += [delivery.entry for delivery in acked if delivery.taker.queue is queue]
         return found
 
     def unmake_queue(self, name: str) -> None:

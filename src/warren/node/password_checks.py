@@ -1,6 +1,6 @@
 """Computes slow password hashes beside the event loop.
 
-The core asks for few at a time (`broker.logins`), so what waits here is bounded by that. A computation that is
+The core asks for few at a time (`broker.access.logins`), so what waits here is bounded by that. A computation that is
 under way when the node ends is not waited for.
 
 Not here: the hashes (`broker.access.passwords`), which logins need them.

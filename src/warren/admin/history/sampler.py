@@ -46,7 +46,7 @@ from warren.admin.ports import LinkFacts, NodeFacts
 from warren.broker.broker import Broker
 from warren.broker.model.ports import QueuePort
 from warren.broker.routing.exchanges import Exchange
-from warren.broker.sessions.channel import Channel
+from warren.broker.sessions.connection import Channel
 from warren.broker.snapshots import (
     GONE,
     ChannelSnapshot,

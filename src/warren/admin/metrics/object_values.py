@@ -67,12 +67,12 @@ def queues_published(source: ScrapeSource) -> Iterator[Row]:
 def connections_coarse(source: ScrapeSource) -> Iterator[Row]:
     for connection in source.connections():
         name = connection_row_name(connection)
-        yield labels(channel=name), (connection.received_bytes, connection.sent_bytes)
+        yield labels(channel=name), (connection.counters.received_bytes, connection.counters.sent_bytes)
 
 
 def connections(source: ScrapeSource) -> Iterator[Row]:
     for connection in source.connections():
-        packets = (connection.received_reads, connection.sends, 0)
+        packets = (connection.counters.received_reads, connection.counters.sends, 0)
         yield labels(channel=connection_row_name(connection)), (*packets, len(connection.channels))
 
 
@@ -94,7 +94,7 @@ def channels(source: ScrapeSource) -> Iterator[Row]:
 def channels_exchanges(source: ScrapeSource) -> Iterator[Row]:
     for channel in source.channels():
         name, vhost = channel_name(channel), channel.vhost.name
-        for counter in channel.counters.publishes():
+        for counter in channel.publish_counters():
             values = (counter.published, counter.confirmed, counter.returned_unroutable, counter.dropped_unroutable)
             yield labels(channel=name, vhost=vhost, exchange=counter.exchange.name), values
 

@@ -11,8 +11,7 @@ from warren.admin.metrics.text import labels
 from warren.admin.ports import NodeFacts
 from warren.broker.broker import Broker
 from warren.broker.model.local_queue import LocalQueue
-from warren.broker.sessions.channel import Channel
-from warren.broker.sessions.connection import Connection
+from warren.broker.sessions.connection import Channel, Connection
 from warren.broker.snapshots import NodeQueueTotals, NodeSessionTotals, is_client
 
 

@@ -20,7 +20,7 @@ Makes hashes of passwords that operators set.
 
 That takes longer than the event loop may wait, so it is done in a thread, one at a time for each who asks.
 
-Not here: the hashes (`broker.access.passwords`), checking a password (`broker.logins`).
+Not here: the hashes (`broker.access.passwords`), checking a password (`broker.access.logins`).
 """
 
 import asyncio

@@ -24,8 +24,7 @@ from warren.broker.broker import Broker
 from warren.broker.model.ports import ConsumerPort, QueuePort
 from warren.broker.queues.queue import Queue
 from warren.broker.routing.exchanges import Exchange
-from warren.broker.sessions.channel import Channel
-from warren.broker.sessions.connection import RUNNING, Connection
+from warren.broker.sessions.connection import RUNNING, Channel, Connection
 from warren.broker.sessions.consumers import ChannelConsumer
 from warren.broker.sessions.firehose import connection_name
 from warren.broker.snapshots import is_client
@@ -86,10 +85,10 @@ class ConnectionRows:
             "peer_port": opened.peer_port,
             "port": opened.local_port,
             "protocol": "Direct 0-9-1" if opened.direct else "AMQP 0-9-1",
-            "recv_cnt": int(connection.received_reads),
+            "recv_cnt": int(connection.counters.received_reads),
             "reductions": 0,
             "reductions_details": NO_RATE,
-            "send_cnt": int(connection.sends),
+            "send_cnt": int(connection.counters.sends),
             "send_pend": int(connection.unread_bytes),
             "ssl": opened.tls,
             "ssl_cipher": cipher,
@@ -104,7 +103,7 @@ class ConnectionRows:
         name = connection.client_properties.get("connection_name")
         if isinstance(name, str):
             row["user_provided_name"] = name
-        octets = {"recv_oct": int(connection.received_bytes), "send_oct": int(connection.sent_bytes)}
+        octets = {"recv_oct": int(connection.counters.received_bytes), "send_oct": int(connection.counters.sent_bytes)}
         return row | self._history.rated("connection", connection.connection_id, octets, self._spans.bytes)
 
     def detailed(self, connection: Connection) -> dict[str, Any]:
@@ -168,7 +167,7 @@ class ChannelRows:
             "user_who_performed_action": connection.user,
             "vhost": channel.vhost.name,
         }
-        message_stats.add_idle_since(row, int(channel.active_at_ms), self._now_ms)
+        message_stats.add_idle_since(row, int(channel.counters.active_at_ms), self._now_ms)
         key = (connection.connection_id, int(channel.number))
         counted = message_stats.channel_counters(channel.stats)
         message_stats.add_message_stats(row, self._history, "channel", key, counted, self._spans.messages)

@@ -35,8 +35,7 @@ from warren.broker.links.remote_queue import RemoteQueue
 from warren.broker.model.events import CommandBatch
 from warren.broker.model.ports import QueuePort
 from warren.broker.queues.arguments import STREAM, type_of
-from warren.broker.sessions.channel import Channel
-from warren.broker.sessions.connection import Connection
+from warren.broker.sessions.connection import Channel, Connection
 from warren.broker.sessions.consumers import ChannelConsumer
 
 

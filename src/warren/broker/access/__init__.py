@@ -1,4 +1,4 @@
-"""Users, passwords, permissions and limits.
-Not here: logins (`broker.logins`), commands that change them (`broker.commands.requests.access`), counts of connections
-(`broker.connections`).
+"""Users, passwords, permissions, limits and logins.
+
+Not here: commands that change them (`broker.commands.access`), counts of connections (`broker.connections`).
 """

@@ -21,6 +21,7 @@ Not here: whether a change is allowed (`broker.commands.access`, `broker.command
 from typing import Final, final
 
 from warren.broker.access.limits import checked_user_limits, checked_vhost_limits, limits_without
+from warren.broker.access.logins import LoginAttempt, Logins, LoginWaiter
 from warren.broker.access.users import AccessCatalog, CachedPattern, Permission, TopicPermission
 from warren.broker.commands.control import CommandHandler, DeferringHandler, PlannedNames
 from warren.broker.commands.policies import plan_policies_removal
@@ -39,7 +40,6 @@ from warren.broker.commands.requests import (
     SetUserLimits,
     SetVhostLimits,
 )
-from warren.broker.logins import Logins
 from warren.broker.metadata.access_definitions import (
     PERMISSIONS,
     TOPIC_PERMISSIONS,
@@ -61,7 +61,6 @@ from warren.broker.model.events import Command
 from warren.broker.model.turn import Turn
 from warren.broker.policies.policies import Policies
 from warren.broker.routing.topology_transactions import plan_all_removal
-from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
 from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, Refused
 

@@ -18,29 +18,39 @@ half heartbeat, to keep our side alive and to give up on a client that was silen
 Not here: what is done when patience is over (`broker.sessions.connection`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.access.rights import Rights
+from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.effects import CloseConnection, PauseReading, ResumeReading, SendBytes
 from warren.broker.model.events import ConnectionOpened
-from warren.broker.model.ports import OutputPort, QueuePort
+from warren.broker.model.ports import QueuePort
+from warren.broker.model.remote_queue import QueueAnswer, RemoteQueuePort
+from warren.broker.model.stats import ChannelStats, DeliveryStats
 from warren.broker.model.turn import FlushWaiter, Timer, TimerTarget, Turn
 from warren.broker.queues.arguments import locked_fault
-from warren.broker.sessions import counters
+from warren.broker.sessions.confirms import Confirms, ConfirmSender
+from warren.broker.sessions.counters import ChannelCounters, ConnectionCounters, PublishCounter
+from warren.broker.sessions.incoming_publishes import CachedPublish, IncomingContent
 from warren.broker.sessions.output import ConnectionLog, OutputBuffer, OutputGate
-from warren.broker.sessions.ports import NodePort, VhostPort
-from warren.errors import ConnectionFault
+from warren.broker.sessions.ports import NodePort, ReplyInboxPort, SessionPort, VhostPort
+from warren.broker.sessions.transactions import ChannelTransaction, PendingTxCommit
+from warren.broker.sessions.unacked import AckingConsumer, UnackedDeliveries, UnackedDelivery, requeue_all, tag_of
+from warren.errors import NOT_FOUND, ChannelFault, ConnectionFault
 from warren.wire.field_tables import Table
 from warren.wire.frames import FRAME_MIN, HEARTBEAT_FRAME, FrameReader
-from warren.wire.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method, write_method
+from warren.wire.methods import (
+    ChannelClose,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+    write_method,
+)
 from warren.wire.property_scan import PropertyScan
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-    from warren.broker.sessions.publishes import CachedPublish
 
 
 @final
@@ -111,24 +121,21 @@ CLOSE_OK_WAIT_MS: Final[i64] = 30_000
 
 
 @final
-class Connection(OutputPort, FlushWaiter):
+class Connection(SessionPort, FlushWaiter):
     """One client."""
 
     def __init__(self, opened: ConnectionOpened, node: NodePort) -> None:
-        self.connection_id: int = opened.connection_id
-        self.opened: ConnectionOpened = opened
+        super().__init__(opened)
         self.node: NodePort = node
         self.turn: Turn = node.turn
         self.state: i64 = AWAIT_HEADER
         # octets of the protocol header that came in pieces
         self.early: bytes = b""
         self.reader: FrameReader = FrameReader(FRAME_MIN)
-        self.user: str = ""
-        # the SASL mechanism by which it proved that
+        # the SASL mechanism of its login
         self.mechanism: str = ""
         self.client_properties: Table = {}
-        self.vhost: VhostPort | None = None
-        # what its user may do there
+        # what its user may do in its virtual host
         self.rights: Rights | None = None
         self.channels: dict[int, Channel] = {}
         # channels the client closed this turn: what it sent them before it could know is ignored
@@ -140,11 +147,7 @@ class Connection(OutputPort, FlushWaiter):
         self.channel_max: i64 = 0
         self.frame_max: i64 = FRAME_MIN
         self.message_bytes_max: i64 = node.settings.max_message_size
-        # sizes and numbers of socket reads and writes
-        self.received_bytes: i64 = 0
-        self.received_reads: i64 = 0
-        self.sent_bytes: i64 = 0
-        self.sends: i64 = 0
+        self.counters: ConnectionCounters = ConnectionCounters(node.turn, opened.internal)
         self.connected_at_ms: i64 = node.turn.now_ms
         # an alarm is on and this client published since: its socket is not read
         self.blocked: bool = False
@@ -255,7 +258,8 @@ class Connection(OutputPort, FlushWaiter):
         self.turn.effects.append(SendBytes(self.connection_id, data))
         if self._writes_paused:
             self.unread_bytes += len(data)
-        counters.count_sent(self, len(data))
+        self.timer.sent_at_ms = self.turn.now_ms
+        self.counters.count_sent(len(data))
 
     def tell_confirms(self) -> None:
         """Write the confirms that are due on every channel."""
@@ -313,9 +317,10 @@ class Connection(OutputPort, FlushWaiter):
 
     def entered(self, vhost: VhostPort) -> None:
         self.vhost = vhost
+        self.counters.vhost_stats = vhost.stats
         self.state = RUNNING
         self.timer.beat()
-        counters.count_connection_opened(self)
+        self.counters.count_connection_opened()
         self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
 
     def forget_publishings(self) -> None:
@@ -328,6 +333,9 @@ class Connection(OutputPort, FlushWaiter):
         return isinstance(capabilities, dict) and capabilities.get(name) is True
 
     # -- queues
+
+    def channel_count(self) -> int:
+        return len(self.channels)
 
     def check_owner(self, queue: QueuePort) -> None:
         """An exclusive queue is open to the connection that declared it alone."""
@@ -405,7 +413,7 @@ class Connection(OutputPort, FlushWaiter):
         self.end_channels()
         self.state = CLOSED
         self.timer.end()
-        counters.count_connection_lost(self)
+        self.counters.count_connection_lost()
         self._gone = True
         self._gate.drop()
 
@@ -413,7 +421,7 @@ class Connection(OutputPort, FlushWaiter):
         """Give back what the channels hold and the exclusive queues."""
         channels = list(self.channels.values())
         self.channels = {}
-        counters.count_channels_closed(self, len(channels))
+        self.counters.count_channels_closed(len(channels))
         # none of them takes what another gives back
         for channel in channels:
             channel.stop_consumers()
@@ -423,6 +431,7 @@ class Connection(OutputPort, FlushWaiter):
         if self.vhost is not None:
             self.node.connection_ended(self)
             self.vhost = None
+            self.counters.vhost_stats = None
 
     # -- time
 
@@ -444,3 +453,206 @@ class Connection(OutputPort, FlushWaiter):
         self._notes.add(level, name, fields)
         # the end of the turn counts those that were too many
         self.output()
+
+
+TOLERATED_TAGS_MAX: Final = 65_536
+
+
+@final
+class Channel(FlushWaiter, ConfirmSender):
+    """One of a connection's conversations."""
+
+    def __init__(self, connection: Connection, number: i64, vhost: VhostPort) -> None:
+        self.connection: Connection = connection
+        self.node: NodePort = connection.node
+        self.number: i64 = number
+        self.vhost: VhostPort = vhost
+        assert connection.rights is not None, "it is in a virtual host"
+        self.rights: Rights = connection.rights
+        self.closing: bool = False
+        self.closed: bool = False
+        self.unacked_deliveries: UnackedDeliveries = UnackedDeliveries()
+        self.confirms: Confirms = Confirms()
+        self.transaction: ChannelTransaction | None = None
+        self.stats: ChannelStats = ChannelStats()
+        self.counters: ChannelCounters = ChannelCounters(connection.turn, self.stats, vhost.stats)
+        self.opened_at_ms: i64 = connection.turn.now_ms
+        self.content: IncomingContent | None = None
+        self.consumers: dict[str, AckingConsumer] = {}
+        self.tolerated_tags: dict[int, None] = {}
+        self.inbox: ReplyInboxPort | None = None
+        # basic.qos: for the channel as a whole, and for consumers started from here on; 0 means no limit
+        self.prefetch: i64 = 0
+        self.consumer_prefetch: i64 = 0
+        # a consumer was held back by `prefetch`: an ack on any queue may free another
+        self.starved: bool = False
+        self._woken_first: int = 0
+        self.last_queue: str = ""
+        # what its last method wants, if that waits to be agreed upon
+        self.pending: TransactionWaiter | None = None
+        # what its last method asked another node, and the commit that others have to settle
+        self.asked: QueueAnswer | None = None
+        self.commit: PendingTxCommit | None = None
+        self.awaits_telling: bool = False
+        # a confirm is pending on this turn's batch
+        self.awaits_batch: bool = False
+
+    def send(self, method: Method) -> None:
+        write_method(self.connection.output(), int(self.number), method)
+
+    def await_telling(self) -> None:
+        """Confirms are due at the end of the turn."""
+        if not self.awaits_telling:
+            self.awaits_telling = True
+            self.connection.confirming.append(self)
+            self.connection.output()
+
+    def await_batch(self) -> None:
+        """Confirms are due when this turn's batch is on disk."""
+        if not self.awaits_batch:
+            self.awaits_batch = True
+            self.confirms.begin_batch()
+            self.node.turn.await_flush(self)
+            # the end of the turn ends the batch
+            self.await_telling()
+
+    def flushed(self) -> None:
+        if not self.closed:
+            self.confirms.flushed()
+            self.await_telling()
+
+    def confirms_decided(self) -> None:
+        if not self.closed:
+            self.await_telling()
+
+    def turn_ended(self) -> None:
+        self.awaits_telling = False
+        self.awaits_batch = False
+        self.tell_confirms()
+
+    def tell_confirms(self) -> None:
+        """Write the confirms that are due."""
+        confirms = self.confirms
+        if confirms.on and not self.closed:
+            confirms.tell(self.connection.output(), self.number)
+            more: i64 = confirms.acked - self.stats.confirmed
+            self.stats.confirmed = confirms.acked
+            self.vhost.stats.confirmed += more
+            self.node.turn.stats.confirmed += more
+
+    def publish_counters(self) -> list[PublishCounter]:
+        """The counters of publishes, one for each exchange, with what is confirmed brought up to date."""
+        if self.confirms.on:
+            self.counters.count_confirmed(self.confirms.unconfirmed())
+        return list(self.counters.published_to.values())
+
+    def published_to(self) -> dict[str, int]:
+        """How much was published here, by exchange."""
+        return {exchange.name: int(counter.published) for exchange, counter in self.counters.published_to.items()}
+
+    def taken_from(self) -> dict[str, DeliveryStats]:
+        """What was taken here, by queue."""
+        return {queue.name: counter.total for queue, counter in self.counters.taken_from.items()}
+
+    def forgive(self, deliveries: list[UnackedDelivery]) -> None:
+        """These were requeued because they were late: their acks, should they still come, are no fault."""
+        for delivery in deliveries:
+            self.tolerated_tags[delivery.tag] = None
+        while len(self.tolerated_tags) > TOLERATED_TAGS_MAX:
+            del self.tolerated_tags[next(iter(self.tolerated_tags))]
+
+    def wake_consumers(self) -> None:
+        """Something that held consumers back is gone: their queues look again."""
+        self.starved = False
+        consumers = list(self.consumers.values())
+        # whoever is woken first is served first, so each time another begins
+        self._woken_first = (self._woken_first + 1) % max(len(consumers), 1)
+        for consumer in consumers[self._woken_first :] + consumers[: self._woken_first]:
+            consumer.queue.wake()
+
+    def queue_name(self, given: str) -> str:
+        """The queue a method means: an empty name is the last one declared on this channel."""
+        if given:
+            return given
+        if not self.last_queue:
+            raise ChannelFault(NOT_FOUND, "no previously declared queue")
+        return self.last_queue
+
+    def queue(self, given: str) -> QueuePort:
+        """The queue a method means; it must exist and be open to this connection."""
+        name = self.queue_name(given)
+        queue = self.vhost.queue(name)
+        if queue is None:
+            raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{self.vhost.name}'")
+        self.connection.check_owner(queue)
+        return queue
+
+    def fail(self, fault: ChannelFault, class_id: int, method_id: int) -> None:
+        """Close this channel because of a fault, laid to a method (0, 0 for none)."""
+        facts: dict[str, object] = {"channel": int(self.number), "code": fault.code, "text": fault.text}
+        self.connection.note("error", "channel.failed", facts)
+        self.tell_confirms()
+        self.close()
+        self.closing = True
+        self.send(
+            ChannelClose(
+                reply_code=fault.code,
+                reply_text=fault.reply_text(),
+                blamed_class_id=class_id,
+                blamed_method_id=method_id,
+            )
+        )
+
+    def drop_question(self) -> None:
+        """Abandon the question that the frame at hand asked another node, if it asked one."""
+        answer = self.asked
+        if answer is None:
+            return
+        self.asked = None
+        waited = not answer.done
+        answer.queue.abandon(answer)
+        if waited:
+            # what follows on the connection has nothing to wait for
+            self.node.turn.inputs.append(self.connection)
+
+    def close_inbox(self) -> None:
+        if self.inbox is not None:
+            del self.node.reply_inboxes[self.inbox.name]
+            self.inbox = None
+
+    def stop_consumers(self) -> None:
+        """They take nothing more, though their queues may still know them."""
+        for consumer in self.consumers.values():
+            if not consumer.stopped:
+                consumer.stopped = True
+                if isinstance(consumer.queue, RemoteQueuePort):
+                    consumer.queue.stop(consumer)
+
+    def close(self) -> None:
+        """Give back everything: consumers, deliveries, the inbox, an open transaction."""
+        self.closed = True
+        self.drop_question()
+        if self.commit is not None:
+            self.commit.abandon()
+            self.commit = None
+        if self.content is not None:
+            self.content.release()
+            self.content = None
+        self.close_inbox()
+        self.stop_consumers()
+        consumers = list(self.consumers.values())
+        self.consumers.clear()
+        deliveries = self.unacked_deliveries.take_out_to(0)
+        if self.transaction is not None:
+            self.transaction.drop_publishes()
+            deliveries = sorted(deliveries + self.transaction.taken_out(), key=tag_of)
+            self.transaction = None
+        # deliveries first: an auto-delete queue may go with its last consumer, and a requeue must not wake a consumer
+        # that is leaving
+        requeue_all(deliveries)
+        for consumer in consumers:
+            consumer.queue.remove_consumer(consumer)
+        if self.counters.published_to:
+            # what its frames mean is remembered by its number, which another channel may get
+            self.connection.forget_publishings()
+        self.counters.drop()

@@ -12,7 +12,7 @@ What a session may ask of a stream, and in which words RabbitMQ refuses the rest
 Not here: where a reader begins, and what else its arguments say (`stream`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -24,7 +24,7 @@ from warren.broker.model.reader_positions import POSITION, wants_position, with_
 from warren.broker.model.remote_queue import CONSUME, GET, GET_NO_ACK, RemoteQueuePort
 from warren.broker.queues.arguments import STREAM, type_of
 from warren.broker.sessions import direct_reply, firehose, remote_queues
-from warren.broker.sessions.counters import DeliveryCounter
+from warren.broker.sessions.connection import Channel
 from warren.broker.sessions.output import (
     EPOCH,
     SEPARATE_CHUNK_BYTES,
@@ -34,6 +34,7 @@ from warren.broker.sessions.output import (
     write_message,
 )
 from warren.broker.sessions.ports import NodePort
+from warren.broker.sessions.unacked import AckingConsumer
 from warren.broker.streams.groups import GROUP, MEMBER
 from warren.broker.streams.offsets import OFFSET_ARGUMENT
 from warren.broker.streams.reader import (
@@ -58,10 +59,6 @@ from warren.wire.methods import (
     BasicQosOk,
     Method,
 )
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-
 
 BOOLEANS: Final = (CHUNKS_ARGUMENT, BODIES_ARGUMENT, PROBE_ARGUMENT, UNFILTERED_ARGUMENT)
 STRINGS: Final = (GROUP, MEMBER, NAME_ARGUMENT)
@@ -130,12 +127,12 @@ NOWHERE: Final[i64] = -1
 
 
 @final
-class ChannelConsumer(ConsumerPort):
+class ChannelConsumer(AckingConsumer):
     """Takes a queue's messages for one channel."""
 
     def __init__(
         self,
-        channel: "Channel",
+        channel: Channel,
         queue: QueuePort,
         tag: str,
         no_ack: bool,
@@ -144,14 +141,11 @@ class ChannelConsumer(ConsumerPort):
         prefetch: i64,
         arguments: Table,
     ) -> None:
-        super().__init__(tag, no_ack, exclusive, priority, arguments)
+        counter = channel.counters.of_queue(queue)
+        super().__init__(tag, no_ack, exclusive, priority, arguments, queue, counter, channel.unacked_deliveries)
         self.channel: Channel = channel
-        self.queue: QueuePort = queue
         # 0 means no limit
         self.prefetch: i64 = prefetch
-        self.unacked: i64 = 0
-        # what basic.get took is nobody's prefetch
-        self._subscribed: bool = tag != ""
         # if it is a consumer's part at one of several queues: whoever has the others
         self.keeper: PartitionConsumerListener | None = None
         # its virtual host is traced, and what it is given are messages
@@ -159,7 +153,6 @@ class ChannelConsumer(ConsumerPort):
         self.trace(channel.vhost.tracing)
         self._tells_epoch: bool = arguments.get(EPOCH) is True
         self._tells_position: bool = wants_position(arguments)
-        self.counter: DeliveryCounter = channel.counters.of_queue(queue)
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
 
     def trace(self, on: bool) -> None:
@@ -169,7 +162,7 @@ class ChannelConsumer(ConsumerPort):
         if self.stopped:
             return False
         channel = self.channel
-        if channel.prefetch != 0 and channel.unacked >= channel.prefetch:
+        if channel.prefetch != 0 and self.ledger.consumers_unacked >= channel.prefetch:
             channel.starved = True
             return False
         if self.prefetch != 0 and self.unacked >= self.prefetch and not self.no_ack:
@@ -186,16 +179,17 @@ class ChannelConsumer(ConsumerPort):
         channel = self.channel
         connection = channel.connection
         counter = self.counter
+        ledger = self.ledger
         if not counter.due:
             counter.begin()
         if self.no_ack:
             counter.delivered_no_ack += 1
-            tag = channel.unacked_deliveries.skip()
+            tag = ledger.skip()
         else:
             counter.delivered += 1
-            tag = channel.unacked_deliveries.record(entry, self, connection.turn.now_ms)
+            tag = ledger.record(entry, self, connection.turn.now_ms)
             self.unacked += 1
-            channel.unacked += 1
+            ledger.consumers_unacked += 1
         if entry.redelivered:
             counter.redelivered += 1
         message = with_position(entry) if self._tells_position else entry.message
@@ -211,24 +205,9 @@ class ChannelConsumer(ConsumerPort):
         if self.traced:
             firehose.trace_delivered(channel, self.queue, entry)
 
-    def acked(self, entry: Entry) -> None:
-        """One of its deliveries was dealt with."""
-        counter = self.counter
-        if not counter.due:
-            counter.begin()
-        counter.acked += 1
-        self.settled()
-        self.queue.ack(entry)
-
-    def settled(self) -> None:
-        """One of its deliveries is outstanding no more, whatever became of it."""
-        self.unacked -= 1
-        if self._subscribed:
-            self.channel.unacked -= 1
-
     def moved(self, queue: QueuePort) -> None:
         """Deliveries of the queue before can be acked or not: it makes no difference."""
-        for entry, taker in self.channel.unacked_deliveries.outstanding():
+        for entry, taker in self.ledger.outstanding():
             if taker is self:
                 entry.position = NOWHERE
         self.queue = queue
@@ -254,7 +233,7 @@ class ChannelConsumer(ConsumerPort):
 TAG_PREFIX: Final = "amq.ctag-"
 
 
-def basic_qos(channel: "Channel", method: Method) -> None:
+def basic_qos(channel: Channel, method: Method) -> None:
     assert isinstance(method, BasicQos)
     if method.prefetch_size:
         raise ConnectionFault(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
@@ -272,7 +251,7 @@ def basic_qos(channel: "Channel", method: Method) -> None:
     channel.send(BasicQosOk())
 
 
-def basic_consume(channel: "Channel", method: Method) -> None:
+def basic_consume(channel: Channel, method: Method) -> None:
     assert isinstance(method, BasicConsume)
     # an empty name is filled in, or refused, before anything else is looked at
     queue_name = channel.queue_name(method.queue)
@@ -292,7 +271,7 @@ def basic_consume(channel: "Channel", method: Method) -> None:
         channel.send(BasicConsumeOk(consumer_tag=tag))
 
 
-def _subscribed(channel: "Channel", method: BasicConsume, tag: str) -> ChannelConsumer | None:
+def _subscribed(channel: Channel, method: BasicConsume, tag: str) -> ChannelConsumer | None:
     """The consumer; none if the frame at hand waits for the queue to take it."""
     queue = channel.queue(method.queue)
     if isinstance(queue, RemoteQueuePort):
@@ -306,7 +285,7 @@ def _subscribed(channel: "Channel", method: BasicConsume, tag: str) -> ChannelCo
 
 
 def _subscribed_remotely(
-    channel: "Channel", queue: RemoteQueuePort, method: BasicConsume, tag: str
+    channel: Channel, queue: RemoteQueuePort, method: BasicConsume, tag: str
 ) -> ChannelConsumer | None:
     known = remote_queues.answer_to(channel, queue, CONSUME)
     consumer = _consumer(channel, queue, method, tag) if known is None else known.consumer
@@ -318,7 +297,7 @@ def _subscribed_remotely(
     return consumer
 
 
-def _consumer(channel: "Channel", queue: QueuePort, method: BasicConsume, tag: str) -> ChannelConsumer:
+def _consumer(channel: Channel, queue: QueuePort, method: BasicConsume, tag: str) -> ChannelConsumer:
     arguments = method.arguments
     if type_of(queue.arguments) == STREAM:
         priority = checked_stream_reader(queue, method.no_ack, channel.consumer_prefetch, arguments)
@@ -355,7 +334,7 @@ def _checked_arguments(queue: QueuePort, arguments: Table) -> i64:
     return priority
 
 
-def basic_cancel(channel: "Channel", method: Method) -> None:
+def basic_cancel(channel: Channel, method: Method) -> None:
     assert isinstance(method, BasicCancel)
     consumer = channel.consumers.get(method.consumer_tag)
     if consumer is not None:
@@ -363,12 +342,12 @@ def basic_cancel(channel: "Channel", method: Method) -> None:
             return
         channel.consumers.pop(method.consumer_tag, None)
     elif channel.inbox is not None and channel.inbox.consumer_tag == method.consumer_tag:
-        direct_reply.close_inbox(channel)
+        channel.close_inbox()
     if not method.nowait:
         channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
 
 
-def basic_get(channel: "Channel", method: Method) -> None:
+def basic_get(channel: Channel, method: Method) -> None:
     assert isinstance(method, BasicGet)
     name = channel.queue_name(method.queue)
     channel.rights.to_read(QUEUE, name)
@@ -387,7 +366,7 @@ def basic_get(channel: "Channel", method: Method) -> None:
     _answer_get(channel, queue, queue.get(method.no_ack), method.no_ack)
 
 
-def _answer_get(channel: "Channel", queue: QueuePort, entry: Entry | None, no_ack: bool) -> None:
+def _answer_get(channel: Channel, queue: QueuePort, entry: Entry | None, no_ack: bool) -> None:
     if entry is None:
         channel.counters.of_queue(queue).count_empty_get()
         channel.send(BasicGetEmpty())
@@ -395,7 +374,7 @@ def _answer_get(channel: "Channel", queue: QueuePort, entry: Entry | None, no_ac
         _send_get_ok(channel, queue, entry, no_ack)
 
 
-def _send_get_ok(channel: "Channel", queue: QueuePort, entry: Entry, no_ack: bool) -> None:
+def _send_get_ok(channel: Channel, queue: QueuePort, entry: Entry, no_ack: bool) -> None:
     channel.counters.of_queue(queue).count_get(no_ack, entry.redelivered)
     if no_ack:
         tag = channel.unacked_deliveries.skip()

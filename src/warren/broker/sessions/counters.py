@@ -19,19 +19,14 @@ A link within the process is nobody's client, and does not count.
 Not here: messages (`broker.sessions.counters`), the figures (`broker.model.stats`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from warren.broker.model.ports import QueuePort
-from warren.broker.model.stats import ChannelStats, DeliveryStats, VhostStats
+from warren.broker.model.stats import ChannelStats, DeliveryStats, NodeStats, VhostStats
 from warren.broker.model.turn import Turn, TurnCounter
 from warren.broker.routing.exchanges import Exchange
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-    from warren.broker.sessions.connection import Connection
-
 
 SWEEP_FROM: Final = 16
 
@@ -40,12 +35,12 @@ SWEEP_FROM: Final = 16
 class PublishCounter(TurnCounter):
     """What one channel published to one exchange."""
 
-    def __init__(self, channel: "Channel", exchange: Exchange) -> None:
+    def __init__(self, channel: "ChannelCounters", exchange: Exchange) -> None:
         self.exchange: Exchange = exchange
-        self.channel: Channel = channel
-        self._turn: Turn = channel.node.turn
-        self._channel_figures: ChannelStats = channel.stats
-        self._vhost_figures: VhostStats = channel.vhost.stats
+        self._channel: ChannelCounters = channel
+        self._turn: Turn = channel.turn
+        self._channel_stats: ChannelStats = channel.stats
+        self._vhost_stats: VhostStats = channel.vhost_stats
         # in this turn: how many, and into how many queues
         self.fresh: i64 = 0
         self.fresh_routed: i64 = 0
@@ -66,13 +61,13 @@ class PublishCounter(TurnCounter):
         """A publish found no queue."""
         if mandatory:
             self.returned_unroutable += 1
-            self._channel_figures.returned_unroutable += 1
-            self._vhost_figures.returned_unroutable += 1
+            self._channel_stats.returned_unroutable += 1
+            self._vhost_stats.returned_unroutable += 1
             self._turn.stats.returned_unroutable += 1
         else:
             self.dropped_unroutable += 1
-            self._channel_figures.dropped_unroutable += 1
-            self._vhost_figures.dropped_unroutable += 1
+            self._channel_stats.dropped_unroutable += 1
+            self._vhost_stats.dropped_unroutable += 1
             self._turn.stats.dropped_unroutable += 1
 
     def fold(self) -> None:
@@ -80,19 +75,19 @@ class PublishCounter(TurnCounter):
         routed: i64 = self.fresh_routed
         self.fresh = 0
         self.fresh_routed = 0
-        channel = self.channel
+        channel = self._channel
         exchange = self.exchange
         self.published += count
         exchange.published_in += count
         exchange.published_out += routed
-        self._channel_figures.published += count
-        self._vhost_figures.published += count
+        self._channel_stats.published += count
+        self._vhost_stats.published += count
         channel.active_at_ms = self._turn.now_ms
         node = self._turn.stats
         node.published += count
         node.received += count
         node.routed += routed
-        if channel.confirms.on or channel.transaction is not None:
+        if channel.confirmed_mode:
             node.received_confirm += count
 
 
@@ -100,18 +95,18 @@ class PublishCounter(TurnCounter):
 class DeliveryCounter(DeliveryStats, TurnCounter):
     """What one channel took from one queue; its own figures are those of this turn."""
 
-    def __init__(self, channel: "Channel", queue: QueuePort) -> None:
+    def __init__(self, channel: "ChannelCounters", queue: QueuePort) -> None:
         super().__init__()
         self.queue: QueuePort = queue
         # in all, up to the end of the last turn
         self.total: DeliveryStats = DeliveryStats()
         # on the turn's list
         self.due: bool = False
-        self._channel: Channel = channel
-        self._turn: Turn = channel.node.turn
-        self._queue_figures: DeliveryStats = queue.counted
-        self._channel_figures: DeliveryStats = channel.stats
-        self._vhost_figures: DeliveryStats = channel.vhost.stats
+        self._channel: ChannelCounters = channel
+        self._turn: Turn = channel.turn
+        self._queue_stats: DeliveryStats = queue.counted
+        self._channel_stats: DeliveryStats = channel.stats
+        self._vhost_stats: DeliveryStats = channel.vhost_stats
 
     def begin(self) -> None:
         """Something is about to be counted for the first time in this turn."""
@@ -143,52 +138,58 @@ class DeliveryCounter(DeliveryStats, TurnCounter):
         if acked != 0:
             self.acked = 0
             self.total.acked += acked
-            self._queue_figures.acked += acked
-            self._channel_figures.acked += acked
-            self._vhost_figures.acked += acked
+            self._queue_stats.acked += acked
+            self._channel_stats.acked += acked
+            self._vhost_stats.acked += acked
             turn.stats.acked += acked
         if self.got != 0 or self.got_no_ack != 0 or self.got_empty != 0 or self.redelivered != 0:
             self.total.add(self)
-            self._queue_figures.add(self)
-            self._channel_figures.add(self)
-            self._vhost_figures.add(self)
+            self._queue_stats.add(self)
+            self._channel_stats.add(self)
+            self._vhost_stats.add(self)
             turn.stats.add(self)
             self.clear()
 
-    def _fold_deliveries(self, node_figures: DeliveryStats) -> None:
+    def _fold_deliveries(self, node_stats: DeliveryStats) -> None:
         delivered = self.delivered
         if delivered != 0:
             self.delivered = 0
             self.total.delivered += delivered
-            self._queue_figures.delivered += delivered
-            self._channel_figures.delivered += delivered
-            self._vhost_figures.delivered += delivered
-            node_figures.delivered += delivered
+            self._queue_stats.delivered += delivered
+            self._channel_stats.delivered += delivered
+            self._vhost_stats.delivered += delivered
+            node_stats.delivered += delivered
         delivered = self.delivered_no_ack
         if delivered != 0:
             self.delivered_no_ack = 0
             self.total.delivered_no_ack += delivered
-            self._queue_figures.delivered_no_ack += delivered
-            self._channel_figures.delivered_no_ack += delivered
-            self._vhost_figures.delivered_no_ack += delivered
-            node_figures.delivered_no_ack += delivered
+            self._queue_stats.delivered_no_ack += delivered
+            self._channel_stats.delivered_no_ack += delivered
+            self._vhost_stats.delivered_no_ack += delivered
+            node_stats.delivered_no_ack += delivered
 
 
 @final
 class ChannelCounters:
     """The tallies of one channel."""
 
-    def __init__(self, channel: "Channel") -> None:
+    def __init__(self, turn: Turn, stats: ChannelStats, vhost_stats: VhostStats) -> None:
+        self.turn: Turn = turn
+        self.stats: ChannelStats = stats
+        self.vhost_stats: VhostStats = vhost_stats
         self.published_to: dict[Exchange, PublishCounter] = {}
         self.taken_from: dict[QueuePort, DeliveryCounter] = {}
-        self._channel: Channel = channel
+        # when something was last published or taken
+        self.active_at_ms: i64 = turn.now_ms
+        # publishes are confirmed, or part of a transaction
+        self.confirmed_mode: bool = False
         self._sweep_at: int = SWEEP_FROM
 
     def of_exchange(self, exchange: Exchange) -> PublishCounter:
         found = self.published_to.get(exchange)
         if found is None:
             self._sweep()
-            found = PublishCounter(self._channel, exchange)
+            found = PublishCounter(self, exchange)
             self.published_to[exchange] = found
         return found
 
@@ -196,7 +197,7 @@ class ChannelCounters:
         found = self.taken_from.get(queue)
         if found is None:
             self._sweep()
-            found = DeliveryCounter(self._channel, queue)
+            found = DeliveryCounter(self, queue)
             self.taken_from[queue] = found
         return found
 
@@ -205,18 +206,14 @@ class ChannelCounters:
         for counter in self.published_to.values():
             counter.unnumbered = counter.published + counter.fresh
 
-    def publishes(self) -> list[PublishCounter]:
-        """The tallies of publishes, with what is confirmed brought up to date.
+    def count_confirmed(self, unconfirmed: i64) -> None:
+        """Bring `confirmed` of each exchange up to date, if so many publishes of the channel are not confirmed.
 
         Which exchanges the unconfirmed were for is not known: with several, each counts all of them as its own.
         """
-        confirms = self._channel.confirms
-        if confirms.on:
-            open_count: i64 = confirms.unconfirmed()
-            for counter in self.published_to.values():
-                confirmed: i64 = counter.published - counter.unnumbered - counter.refused - open_count
-                counter.confirmed = max(counter.confirmed, confirmed)
-        return list(self.published_to.values())
+        for counter in self.published_to.values():
+            confirmed: i64 = counter.published - counter.unnumbered - counter.refused - unconfirmed
+            counter.confirmed = max(counter.confirmed, confirmed)
 
     def drop(self) -> None:
         """The channel is over."""
@@ -234,50 +231,60 @@ class ChannelCounters:
         self._sweep_at = SWEEP_FROM + 2 * (len(self.published_to) + len(self.taken_from))
 
 
-def count_received(connection: "Connection", size_bytes: i64) -> None:
-    """One read of the client's socket."""
-    connection.timer.received_at_ms = connection.turn.now_ms
-    connection.received_reads += 1
-    connection.received_bytes += size_bytes
-    if not connection.opened.internal:
-        connection.turn.stats.received_bytes += size_bytes
-        if connection.vhost is not None:
-            connection.vhost.stats.received_bytes += size_bytes
+@final
+class ConnectionCounters:
+    """The traffic of one connection: octets, reads and writes; logins, and channels that come and go.
 
+    A connection within the process (`ConnectionOpened.internal`) does not count in the node's and vhost's stats.
+    """
 
-def count_sent(connection: "Connection", size_bytes: i64) -> None:
-    """One write to the client's socket."""
-    connection.timer.sent_at_ms = connection.turn.now_ms
-    connection.sends += 1
-    connection.sent_bytes += size_bytes
-    if not connection.opened.internal:
-        connection.turn.stats.sent_bytes += size_bytes
-        if connection.vhost is not None:
-            connection.vhost.stats.sent_bytes += size_bytes
+    def __init__(self, turn: Turn, internal: bool) -> None:
+        # sizes and numbers of socket reads and writes
+        self.received_bytes: i64 = 0
+        self.received_reads: i64 = 0
+        self.sent_bytes: i64 = 0
+        self.sends: i64 = 0
+        # of the virtual host that the connection is in
+        self.vhost_stats: VhostStats | None = None
+        self._stats: NodeStats = turn.stats
+        self._internal: bool = internal
 
+    def count_received(self, size_bytes: i64) -> None:
+        """One read of the client's socket."""
+        self.received_reads += 1
+        self.received_bytes += size_bytes
+        if not self._internal:
+            self._stats.received_bytes += size_bytes
+            if self.vhost_stats is not None:
+                self.vhost_stats.received_bytes += size_bytes
 
-def count_login(connection: "Connection", refused: bool) -> None:
-    if not connection.opened.internal:
-        connection.turn.stats.logins += 1
-        if refused:
-            connection.turn.stats.logins_refused += 1
+    def count_sent(self, size_bytes: i64) -> None:
+        """One write to the client's socket."""
+        self.sends += 1
+        self.sent_bytes += size_bytes
+        if not self._internal:
+            self._stats.sent_bytes += size_bytes
+            if self.vhost_stats is not None:
+                self.vhost_stats.sent_bytes += size_bytes
 
+    def count_login(self, refused: bool) -> None:
+        if not self._internal:
+            self._stats.logins += 1
+            if refused:
+                self._stats.logins_refused += 1
 
-def count_connection_opened(connection: "Connection") -> None:
-    if not connection.opened.internal:
-        connection.turn.stats.connections_created += 1
+    def count_connection_opened(self) -> None:
+        if not self._internal:
+            self._stats.connections_created += 1
 
+    def count_connection_lost(self) -> None:
+        if not self._internal:
+            self._stats.connections_closed += 1
 
-def count_connection_lost(connection: "Connection") -> None:
-    if not connection.opened.internal:
-        connection.turn.stats.connections_closed += 1
+    def count_channel_opened(self) -> None:
+        if not self._internal:
+            self._stats.channels_created += 1
 
-
-def count_channel_opened(connection: "Connection") -> None:
-    if not connection.opened.internal:
-        connection.turn.stats.channels_created += 1
-
-
-def count_channels_closed(connection: "Connection", count: i64) -> None:
-    if not connection.opened.internal:
-        connection.turn.stats.channels_closed += count
+    def count_channels_closed(self, count: i64) -> None:
+        if not self._internal:
+            self._stats.channels_closed += count

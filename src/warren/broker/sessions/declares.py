@@ -47,7 +47,7 @@ Whether exchange.declare of an exchange that exists asks for the one that exists
 Not here: whether a new exchange's arguments are acceptable (`broker.routing.exchange_types`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import read_i32_be
 from mypy_extensions import i64
@@ -72,7 +72,7 @@ from warren.broker.queues.arguments import STREAM, check_equivalent, type_of, va
 from warren.broker.routing.exchange_types import alternate_of, validate_exchange_type
 from warren.broker.routing.exchanges import Exchange
 from warren.broker.sessions import direct_reply, remote_queues
-from warren.broker.sessions.connection import RUNNING
+from warren.broker.sessions.connection import RUNNING, Channel
 from warren.broker.sessions.consumers import unsupported
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, ChannelFault, ConnectionFault, ProtocolFault
 from warren.wire.field_tables import Table
@@ -99,15 +99,12 @@ from warren.wire.methods import (
     decode_method,
 )
 
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-
 
 @final
 class PendingDeclare(TransactionWaiter):
     """What one method of a channel wants."""
 
-    def __init__(self, channel: "Channel") -> None:
+    def __init__(self, channel: Channel) -> None:
         # it came about as planned
         self.granted: bool = False
         # the name that was given to a queue without one
@@ -146,11 +143,12 @@ class PendingDeclare(TransactionWaiter):
             connection.turn.inputs.append(connection)
 
 
-def pending_declare_of(channel: "Channel") -> PendingDeclare:
+def pending_declare_of(channel: Channel) -> PendingDeclare:
     """That of the method at hand: the one it waited for, if it is handled again; a fault if that failed."""
     pending = channel.pending
     if pending is None:
         return PendingDeclare(channel)
+    assert isinstance(pending, PendingDeclare), "only this module sets it"
     channel.pending = None
     if pending.refusal:
         raise transaction_failed(pending.refusal)
@@ -163,7 +161,7 @@ PIPELINED_DECLARES_MAX: Final = 50
 QUEUE_DECLARE: Final = 50 << 16 | 10
 
 
-def pipelined_declares(channel: "Channel") -> list[QueueDeclare]:
+def pipelined_declares(channel: Channel) -> list[QueueDeclare]:
     """Those directly behind the frame at hand, in their order."""
     reader = channel.connection.reader
     found: list[QueueDeclare] = []
@@ -197,7 +195,7 @@ def check_exchange_equivalent(exchange: Exchange, vhost: str, method: ExchangeDe
 RESERVED_PREFIX: Final = "amq."
 
 
-def exchange_declare(channel: "Channel", method: Method) -> None:
+def exchange_declare(channel: Channel, method: Method) -> None:
     assert isinstance(method, ExchangeDeclare)
     pending = pending_declare_of(channel)
     name = single_line(method.exchange)
@@ -216,7 +214,7 @@ def exchange_declare(channel: "Channel", method: Method) -> None:
         answer(channel, ExchangeDeclareOk(), exchange.durable)
 
 
-def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare, pending: PendingDeclare) -> bool:
+def _declare_exchange(channel: Channel, name: str, method: ExchangeDeclare, pending: PendingDeclare) -> bool:
     """Whether it is there."""
     existing = channel.vhost.topology.exchanges.get(name)
     if existing is not None:
@@ -233,7 +231,7 @@ def _declare_exchange(channel: "Channel", name: str, method: ExchangeDeclare, pe
     )
 
 
-def exchange_delete(channel: "Channel", method: Method) -> None:
+def exchange_delete(channel: Channel, method: Method) -> None:
     assert isinstance(method, ExchangeDelete)
     pending = pending_declare_of(channel)
     name = single_line(method.exchange)
@@ -253,7 +251,7 @@ def exchange_delete(channel: "Channel", method: Method) -> None:
         answer(channel, ExchangeDeleteOk(), True)
 
 
-def exchange_bind(channel: "Channel", method: Method) -> None:
+def exchange_bind(channel: Channel, method: Method) -> None:
     assert isinstance(method, ExchangeBind)
     pending = pending_declare_of(channel)
     destination_name, source_name = single_line(method.destination), single_line(method.source)
@@ -269,7 +267,7 @@ def exchange_bind(channel: "Channel", method: Method) -> None:
         answer(channel, ExchangeBindOk(), source.durable and destination.durable)
 
 
-def exchange_unbind(channel: "Channel", method: Method) -> None:
+def exchange_unbind(channel: Channel, method: Method) -> None:
     assert isinstance(method, ExchangeUnbind)
     pending = pending_declare_of(channel)
     channel.rights.to_write(EXCHANGE, method.destination)
@@ -286,7 +284,7 @@ def exchange_unbind(channel: "Channel", method: Method) -> None:
         answer(channel, ExchangeUnbindOk(), True)
 
 
-def queue_bind(channel: "Channel", method: Method) -> None:
+def queue_bind(channel: Channel, method: Method) -> None:
     assert isinstance(method, QueueBind)
     pending = pending_declare_of(channel)
     name = channel.queue_name(single_line(method.queue))
@@ -306,7 +304,7 @@ def queue_bind(channel: "Channel", method: Method) -> None:
         answer(channel, QueueBindOk(), source.durable and queue.durable)
 
 
-def queue_unbind(channel: "Channel", method: Method) -> None:
+def queue_unbind(channel: Channel, method: Method) -> None:
     assert isinstance(method, QueueUnbind)
     pending = pending_declare_of(channel)
     name = channel.queue_name(single_line(method.queue))
@@ -326,7 +324,7 @@ def queue_unbind(channel: "Channel", method: Method) -> None:
         pending.wait()
 
 
-def queue_purge(channel: "Channel", method: Method) -> None:
+def queue_purge(channel: Channel, method: Method) -> None:
     assert isinstance(method, QueuePurge)
     name = channel.queue_name(method.queue)
     channel.rights.to_read(QUEUE, name)
@@ -340,7 +338,7 @@ def queue_purge(channel: "Channel", method: Method) -> None:
             channel.connection.gate()
 
 
-def queue_delete(channel: "Channel", method: Method) -> None:
+def queue_delete(channel: Channel, method: Method) -> None:
     assert isinstance(method, QueueDelete)
     pending = pending_declare_of(channel)
     vhost = channel.vhost
@@ -370,12 +368,12 @@ def queue_delete(channel: "Channel", method: Method) -> None:
         _gate_metadata(channel)
 
 
-def _send_delete_ok(channel: "Channel", method: QueueDelete, pending: PendingDeclare) -> None:
+def _send_delete_ok(channel: Channel, method: QueueDelete, pending: PendingDeclare) -> None:
     if not method.nowait:
         channel.send(QueueDeleteOk(message_count=pending.message_count))
 
 
-def _may_be_deleted(channel: "Channel", queue: QueuePort, method: QueueDelete) -> bool:
+def _may_be_deleted(channel: Channel, queue: QueuePort, method: QueueDelete) -> bool:
     """Whether it may be deleted, as things are; a fault if not, False if the frame at hand waits to know."""
     if not method.if_empty and not method.if_unused:
         return remote_queues.has_current_counts(channel, queue)
@@ -393,25 +391,25 @@ def _may_be_deleted(channel: "Channel", queue: QueuePort, method: QueueDelete) -
     return True
 
 
-def _deleted(channel: "Channel", queue: QueuePort, method: QueueDelete, pending: PendingDeclare) -> bool:
+def _deleted(channel: Channel, queue: QueuePort, method: QueueDelete, pending: PendingDeclare) -> bool:
     """Whether it is done; what was found of it must still be true when it is."""
     if (method.if_empty or method.if_unused) and not partition_count(queue.arguments):
         return channel.vhost.delete_checked_queue(queue, pending)
     return channel.vhost.delete_queue(queue, pending)
 
 
-def answer(channel: "Channel", method: Method, durable: bool) -> None:
+def answer(channel: Channel, method: Method, durable: bool) -> None:
     channel.send(method)
     if durable:
         _gate_metadata(channel)
 
 
-def _gate_metadata(channel: "Channel") -> None:
+def _gate_metadata(channel: Channel) -> None:
     if channel.node.metadata_pending():
         channel.connection.gate()
 
 
-def _check_source(channel: "Channel", name: str, routing_key: str) -> None:
+def _check_source(channel: Channel, name: str, routing_key: str) -> None:
     """Whether the user may bind to an exchange, and with this key."""
     _refuse_default(name)
     channel.rights.to_read(EXCHANGE, name)
@@ -420,7 +418,7 @@ def _check_source(channel: "Channel", name: str, routing_key: str) -> None:
         channel.rights.to_read_topic(name, routing_key)
 
 
-def _existing_exchange(channel: "Channel", name: str) -> Exchange:
+def _existing_exchange(channel: Channel, name: str) -> Exchange:
     exchange = channel.vhost.topology.exchanges.get(name)
     if exchange is None:
         raise ChannelFault(NOT_FOUND, f"no exchange '{name}' in vhost '{channel.vhost.name}'")
@@ -440,7 +438,7 @@ def single_line(name: str) -> str:
 GENERATED_PREFIX: Final = "amq.gen-"
 
 
-def queue_declare(channel: "Channel", method: Method) -> None:
+def queue_declare(channel: Channel, method: Method) -> None:
     assert isinstance(method, QueueDeclare)
     pending = pending_declare_of(channel)
     name = single_line(method.queue)
@@ -468,7 +466,7 @@ def queue_declare(channel: "Channel", method: Method) -> None:
         answer(channel, counts, queue.durable)
 
 
-def _open_queue(channel: "Channel", name: str) -> QueuePort:
+def _open_queue(channel: Channel, name: str) -> QueuePort:
     queue = channel.vhost.queue(name)
     if queue is None:
         raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
@@ -476,7 +474,7 @@ def _open_queue(channel: "Channel", name: str) -> QueuePort:
     return queue
 
 
-def _name_to_declare(channel: "Channel", name: str, pending: PendingDeclare) -> str:
+def _name_to_declare(channel: Channel, name: str, pending: PendingDeclare) -> str:
     if not name:
         if not pending.fresh_name:
             pending.fresh_name = channel.node.fresh_name(GENERATED_PREFIX)
@@ -486,7 +484,7 @@ def _name_to_declare(channel: "Channel", name: str, pending: PendingDeclare) -> 
     return name
 
 
-def _declare_queue(channel: "Channel", name: str, method: QueueDeclare, pending: PendingDeclare) -> bool:
+def _declare_queue(channel: Channel, name: str, method: QueueDeclare, pending: PendingDeclare) -> bool:
     """Whether it is there."""
     channel.rights.to_configure(QUEUE, name)
     existing = channel.vhost.queue(name)
@@ -501,7 +499,7 @@ def _declare_queue(channel: "Channel", name: str, method: QueueDeclare, pending:
     return channel.vhost.declare_queues(new, pending)
 
 
-def _has_all_partitions(channel: "Channel", existing: QueuePort, pending: PendingDeclare) -> bool:
+def _has_all_partitions(channel: Channel, existing: QueuePort, pending: PendingDeclare) -> bool:
     """Whether nothing of it is missing. A partition may be lost with its node."""
     queues = channel.vhost.topology.queues
     names = partition_names(existing.name, existing.arguments)
@@ -518,7 +516,7 @@ def _is_durable(method: QueueDeclare) -> bool:
     return method.durable and not method.exclusive
 
 
-def _new_queue(channel: "Channel", name: str, method: QueueDeclare, before: int) -> QueueDefinition:
+def _new_queue(channel: Channel, name: str, method: QueueDeclare, before: int) -> QueueDefinition:
     """What is to be made, if it may be; so many are made before it."""
     vhost, durable, exclusive = channel.vhost.name, _is_durable(method), method.exclusive
     arguments = without_aliases(name, vhost, method.arguments)
@@ -529,7 +527,7 @@ def _new_queue(channel: "Channel", name: str, method: QueueDeclare, before: int)
     return QueueDefinition(vhost, name, durable, exclusive, method.auto_delete, arguments, owner=owner_id)
 
 
-def _add_following(channel: "Channel", row: list[QueueDefinition]) -> None:
+def _add_following(channel: Channel, row: list[QueueDefinition]) -> None:
     """Also make the queues whose declarations have come behind this one: up to the first that may end otherwise."""
     queues = channel.vhost.topology.queues
     for method in pipelined_declares(channel):
@@ -544,7 +542,7 @@ def _add_following(channel: "Channel", row: list[QueueDefinition]) -> None:
             return
 
 
-def _check_new_queue(channel: "Channel", name: str, arguments: Table, before: int) -> None:
+def _check_new_queue(channel: Channel, name: str, arguments: Table, before: int) -> None:
     """Whether there is room for it, and whether its dead letters may go, and its copies come from, where they would."""
     vhost = channel.vhost
     limit = limit_of(vhost.limits, MAX_QUEUES)
@@ -562,7 +560,7 @@ def _check_new_queue(channel: "Channel", name: str, arguments: Table, before: in
             channel.connection.check_owner(source)
 
 
-def _declare_reply_queue(channel: "Channel", name: str, method: QueueDeclare) -> None:
+def _declare_reply_queue(channel: Channel, name: str, method: QueueDeclare) -> None:
     """A client may ask whether an inbox is still there by declaring it."""
     if name != direct_reply.REPLY_TO and not direct_reply.is_open(channel.node, name):
         raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")

@@ -9,18 +9,15 @@ Not here: ordinary consumers (`broker.sessions.consumers`).
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from warren.broker.model.message import Message
 from warren.broker.routing.exchanges import Exchange
+from warren.broker.sessions.connection import Channel
 from warren.broker.sessions.output import DeliveryWriter
+from warren.broker.sessions.ports import NodePort, ReplyInboxPort
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.wire.methods import BasicConsume
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-    from warren.broker.sessions.ports import NodePort
-
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 REPLY_TO_BYTES: Final = b"amq.rabbitmq.reply-to"
@@ -28,12 +25,11 @@ INBOX_PREFIX: Final = "amq.rabbitmq.reply-to."
 
 
 @final
-class ReplyInbox:
+class ReplyInbox(ReplyInboxPort):
     """Where the replies to one channel arrive."""
 
-    def __init__(self, name: str, channel: "Channel", consumer_tag: str) -> None:
-        self.name: str = name
-        self.consumer_tag: str = consumer_tag
+    def __init__(self, name: str, channel: Channel, consumer_tag: str) -> None:
+        super().__init__(name, consumer_tag)
         self._channel: Channel = channel
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, consumer_tag)
 
@@ -50,7 +46,7 @@ def is_inbox_key(exchange: Exchange, routing_key: str) -> bool:
     return exchange.name == "" and routing_key.startswith(INBOX_PREFIX)
 
 
-def deliver_to_inboxes(node: "NodePort", exchange: Exchange, keys: list[str], message: Message) -> list[str]:
+def deliver_to_inboxes(node: NodePort, exchange: Exchange, keys: list[str], message: Message) -> list[str]:
     """Hand a reply to the inboxes among its keys (one that is gone swallows it); the keys that name no inbox."""
     others: list[str] = []
     for key in keys:
@@ -61,7 +57,7 @@ def deliver_to_inboxes(node: "NodePort", exchange: Exchange, keys: list[str], me
     return others
 
 
-def deliver_reply(node: "NodePort", name: str, message: Message) -> None:
+def deliver_reply(node: NodePort, name: str, message: Message) -> None:
     """Hand a reply to an inbox, wherever it is."""
     inbox = node.reply_inboxes.get(name)
     if inbox is not None:
@@ -72,7 +68,7 @@ def deliver_reply(node: "NodePort", name: str, message: Message) -> None:
         node.reply_elsewhere(home, name, message)
 
 
-def is_open(node: "NodePort", name: str) -> bool:
+def is_open(node: NodePort, name: str) -> bool:
     """Whether there is such an inbox; one at another node is taken to be there, since only that node knows."""
     return name in node.reply_inboxes or _home_of(name) not in ("", node.settings.node_name)
 
@@ -86,7 +82,7 @@ def _home_of(name: str) -> str:
         return ""
 
 
-def open_inbox(channel: "Channel", method: BasicConsume, consumer_tag: str) -> None:
+def open_inbox(channel: Channel, method: BasicConsume, consumer_tag: str) -> None:
     if not method.no_ack:
         raise ChannelFault(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
     if channel.inbox is not None:
@@ -98,9 +94,3 @@ def open_inbox(channel: "Channel", method: BasicConsume, consumer_tag: str) -> N
     inbox = ReplyInbox(name, channel, consumer_tag)
     node.reply_inboxes[inbox.name] = inbox
     channel.inbox = inbox
-
-
-def close_inbox(channel: "Channel") -> None:
-    if channel.inbox is not None:
-        del channel.node.reply_inboxes[channel.inbox.name]
-        channel.inbox = None

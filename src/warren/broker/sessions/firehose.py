@@ -27,7 +27,7 @@ reads the copy.
 Not here: switching it (`broker.vhost`), files of traces.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i64
@@ -36,18 +36,14 @@ from warren.broker.model.message import DROPPED, NO_EXPIRATION, Entry, Envelope,
 from warren.broker.model.ports import REJECTED, DeadLetter, QueuePort
 from warren.broker.routing.exchanges import Exchange, Recipients
 from warren.broker.routing.topology import Topology
+from warren.broker.sessions.connection import Channel, Connection
 from warren.broker.sessions.direct_reply import INBOX_PREFIX
+from warren.broker.sessions.unacked import UnackedDelivery
 from warren.errors import ConnectionFault
 from warren.wire.field_tables import write_value
 from warren.wire.field_types import TABLE, skip_table
 from warren.wire.property_scan import HEADERS, PropertyScan
 from warren.wire.scalars import patch_size, write_longlong, write_longstr, write_short, write_shortstr
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-    from warren.broker.sessions.connection import Connection
-    from warren.broker.sessions.unacked import UnackedDelivery
-
 
 TRACE: Final = "amq.rabbitmq.trace"
 BASIC_CLASS: Final = 60
@@ -58,7 +54,7 @@ DEPTH_OF_HEADERS: Final[i64] = 3
 TraceHeaders = list[tuple[str, object]]
 
 
-def trace_published(channel: "Channel", message: Message, queues: list[QueuePort]) -> None:
+def trace_published(channel: Channel, message: Message, queues: list[QueuePort]) -> None:
     """A message is about to enter these queues, or none."""
     facts = _location_headers(channel)
     facts.append(("routed_queues", _routed(message.envelope, queues)))
@@ -78,12 +74,12 @@ def _sorted(names: list[str]) -> list[object]:
     return [name.decode("utf-8", "surrogateescape") for name in octets]
 
 
-def trace_delivered(channel: "Channel", queue: QueuePort, entry: Entry) -> None:
+def trace_delivered(channel: Channel, queue: QueuePort, entry: Entry) -> None:
     """A message was taken from a queue."""
     _trace(channel, entry.message, "deliver." + queue.name, _of_delivery(channel, entry))
 
 
-def trace_acked(channel: "Channel", deliveries: list["UnackedDelivery"]) -> None:
+def trace_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
     """A client is about to be done with these."""
     for delivery in deliveries:
         if delivery.entry.message is not DROPPED:
@@ -91,7 +87,7 @@ def trace_acked(channel: "Channel", deliveries: list["UnackedDelivery"]) -> None
             _trace(channel, delivery.entry.message, "ack." + delivery.taker.queue.name, facts)
 
 
-def trace_rejected(channel: "Channel", deliveries: list["UnackedDelivery"], requeue: bool) -> None:
+def trace_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue: bool) -> None:
     """These are about to go back to their queues, or to die there."""
     for delivery in deliveries:
         if delivery.entry.message is not DROPPED:
@@ -127,13 +123,13 @@ def trace_committed(
     _publish(topology, node_name, message, "confirm." + queue.name, facts)
 
 
-def _of_delivery(channel: "Channel", entry: Entry) -> TraceHeaders:
+def _of_delivery(channel: Channel, entry: Entry) -> TraceHeaders:
     facts: TraceHeaders = [("redelivered", 1 if entry.redelivered else 0)]
     facts.extend(_location_headers(channel))
     return facts
 
 
-def _location_headers(channel: "Channel") -> TraceHeaders:
+def _location_headers(channel: Channel) -> TraceHeaders:
     connection = channel.connection
     return [
         ("vhost", channel.vhost.name),
@@ -143,7 +139,7 @@ def _location_headers(channel: "Channel") -> TraceHeaders:
     ]
 
 
-def connection_name(connection: "Connection") -> str:
+def connection_name(connection: Connection) -> str:
     """The name operators know a connection by; one within the process has one that looks like RabbitMQ's."""
     opened = connection.opened
     if opened.trusted:
@@ -151,7 +147,7 @@ def connection_name(connection: "Connection") -> str:
     return f"{opened.peer_host}:{opened.peer_port} -> {opened.local_host}:{opened.local_port}"
 
 
-def _trace(channel: "Channel", message: Message, key: str, facts: TraceHeaders) -> None:
+def _trace(channel: Channel, message: Message, key: str, facts: TraceHeaders) -> None:
     _publish(channel.vhost.topology, channel.node.settings.node_name, message, key, facts)
 
 

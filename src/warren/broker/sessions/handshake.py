@@ -18,9 +18,8 @@ Not here: who may log in (`broker.access`), the frames (`broker.sessions.input`)
 
 from typing import Final, final
 
-from warren.broker.sessions import counters
+from warren.broker.access.logins import LoginAttempt, LoginWaiter
 from warren.broker.sessions.connection import AWAIT_START_OK, Connection
-from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
 from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, ConnectionFault, Distrusted
 from warren.wire.field_tables import Table, decode_table
 from warren.wire.frames import FRAME_MIN
@@ -110,7 +109,7 @@ class HandshakeLogin(LoginWaiter):
         connection = self._connection
         if not self.still_waits():
             return
-        counters.count_login(connection, refusal != "")
+        connection.counters.count_login(refusal != "")
         if refusal:
             _refuse_login(connection, self._mechanism, refusal)
         else:

@@ -22,8 +22,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.broker.model.message import Message
-from warren.broker.sessions import consumers, counters, declares, handshake, publishes, transactions, unacked
-from warren.broker.sessions.channel import Channel
+from warren.broker.sessions import acks, consumers, declares, handshake, publishes, tx_methods
 from warren.broker.sessions.connection import (
     AWAIT_HEADER,
     AWAIT_OPEN,
@@ -32,9 +31,10 @@ from warren.broker.sessions.connection import (
     CLOSING,
     IGNORING,
     RUNNING,
+    Channel,
     Connection,
 )
-from warren.broker.sessions.publishes import IncomingContent
+from warren.broker.sessions.incoming_publishes import IncomingContent
 from warren.errors import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
@@ -90,14 +90,14 @@ HANDLERS: Final[dict[str, Callable[[Channel, Method], None]]] = {
     "basic.consume": consumers.basic_consume,
     "basic.cancel": consumers.basic_cancel,
     "basic.get": consumers.basic_get,
-    "basic.nack": unacked.basic_nack,
-    "basic.reject": unacked.basic_reject,
-    "basic.recover": unacked.basic_recover,
-    "basic.recover-async": unacked.basic_recover_async,
-    "tx.select": transactions.tx_select,
-    "tx.commit": transactions.tx_commit,
-    "tx.rollback": transactions.tx_rollback,
-    "confirm.select": transactions.confirm_select,
+    "basic.nack": acks.basic_nack,
+    "basic.reject": acks.basic_reject,
+    "basic.recover": acks.basic_recover,
+    "basic.recover-async": acks.basic_recover_async,
+    "tx.select": tx_methods.tx_select,
+    "tx.commit": tx_methods.tx_commit,
+    "tx.rollback": tx_methods.tx_rollback,
+    "confirm.select": tx_methods.confirm_select,
 }
 
 
@@ -147,7 +147,8 @@ CHANNEL_CLOSE_OK: Final[i64] = 20 << 16 | 41
 
 def receive(connection: Connection, data: bytes) -> None:
     """Act on one read of the client's socket."""
-    counters.count_received(connection, len(data))
+    connection.timer.received_at_ms = connection.turn.now_ms
+    connection.counters.count_received(len(data))
     if connection.state == AWAIT_HEADER:
         data = _read_header(connection, data)
     if not data or connection.state >= IGNORING:
@@ -224,7 +225,7 @@ def _channel_frame(connection: Connection, reader: FrameReader) -> None:
             _publish(connection, channel, reader)
         elif method_id == BASIC_ACK and reader.end - reader.start == 13:
             tag = read_i64_be(reader.data, reader.start + 4)
-            unacked.ack(channel, tag, reader.data[reader.start + 12] & 1 == 1)
+            acks.ack(channel, tag, reader.data[reader.start + 12] & 1 == 1)
         else:
             _method(connection, channel, reader, method_id)
     elif channel.closing and kind != METHOD:
@@ -295,7 +296,7 @@ def _closing_channel_method(connection: Connection, channel: Channel, method_id:
 
 def _forget_channel(connection: Connection, channel: Channel) -> None:
     connection.channels.pop(int(channel.number), None)
-    counters.count_channels_closed(connection, 1)
+    connection.counters.count_channels_closed(1)
 
 
 def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
@@ -324,7 +325,7 @@ def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
     assert vhost is not None
     channel = Channel(connection, reader.channel, vhost)
     connection.channels[int(reader.channel)] = channel
-    counters.count_channel_opened(connection)
+    connection.counters.count_channel_opened()
     channel.send(ChannelOpenOk())
 
 

@@ -7,25 +7,23 @@ Not here: what a channel asks of one queue (`broker.model.ports`), the node itse
 """
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.broker.access.logins import LoginAttempt, LoginWaiter
 from warren.broker.access.rights import Rights
 from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.metadata.transaction import TransactionWaiter
+from warren.broker.model.events import ConnectionOpened
 from warren.broker.model.message import Message
-from warren.broker.model.ports import QueuePort
+from warren.broker.model.ports import OutputPort, QueuePort
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.stats import VhostStats
 from warren.broker.model.turn import Turn
 from warren.broker.routing.exchanges import Exchange
 from warren.broker.routing.topology import Topology
+from warren.errors import ConnectionFault
 from warren.wire.field_tables import Table
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.connection import Connection
-    from warren.broker.sessions.direct_reply import ReplyInbox
 
 
 class VhostPort:
@@ -114,39 +112,35 @@ class VhostPort:
         """Hold a message back at an x-delayed-message exchange as long as its header asks: `SETTLED` or `PENDING`."""
 
 
-@final
-class LoginAttempt:
-    """What a client offered to prove who it is."""
+class SessionPort(OutputPort):
+    """One client's connection, as the node sees it."""
 
-    def __init__(
-        self,
-        user: str,
-        password: str,
-        peer_host: str,
-        certificate_name: str,
-        external: bool,
-        trusted: bool = False,
-    ) -> None:
-        self.user = user
-        self.password = password
-        self.peer_host = peer_host
-        self.certificate_name = certificate_name
-        # somebody else vouches for it: a certificate, or the node itself (`trusted`)
-        self.external = external
-        self.trusted = trusted
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class LoginWaiter:
-    """Whoever wants to be let in."""
+    def __init__(self, opened: ConnectionOpened) -> None:
+        self.connection_id: int = opened.connection_id
+        self.opened: ConnectionOpened = opened
+        # empty until the login is accepted
+        self.user: str = ""
+        # none before connection.open, and after the connection ended
+        self.vhost: VhostPort | None = None
 
     @abstractmethod
-    def still_waits(self) -> bool:
-        """Whether it has not gone meanwhile."""
+    def channel_count(self) -> int: ...
 
     @abstractmethod
-    def login_decided(self, refusal: str) -> None:
-        """Called once, unless it has gone: why the login is refused, for the log; empty when it is good."""
+    def dismiss(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
+        """Send connection.close with this fault, then wait for close-ok."""
+
+
+class ReplyInboxPort:
+    """A channel's direct-reply consumer, as publishers of replies see it."""
+
+    def __init__(self, name: str, consumer_tag: str) -> None:
+        self.name: str = name
+        self.consumer_tag: str = consumer_tag
+
+    @abstractmethod
+    def deliver(self, message: Message) -> None:
+        """Write a reply, unless the client has too much unread."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -158,14 +152,14 @@ class NodePort:
         self.turn: Turn = turn
         # why publishers are held back; empty when they are not
         self.alarm: str = ""
-        self.reply_inboxes: dict[str, ReplyInbox] = {}
+        self.reply_inboxes: dict[str, ReplyInboxPort] = {}
 
     @abstractmethod
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         """Judge a login; the waiter is told within this call, or later."""
 
     @abstractmethod
-    def enter(self, connection: "Connection", vhost: str) -> VhostPort:
+    def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
         """The virtual host of that name, which the connection is in from now on; a fault if it may not."""
 
     @abstractmethod
@@ -173,7 +167,7 @@ class NodePort:
         """What the user may do there."""
 
     @abstractmethod
-    def check_channel_room(self, connection: "Connection") -> None:
+    def check_channel_room(self, connection: SessionPort) -> None:
         """Raise a fault if its user has as many channels as it may have."""
 
     def cluster_name(self) -> str:
@@ -197,5 +191,5 @@ class NodePort:
         """Whether changes of durable exchanges, queues or bindings, whoever made them, are not on disk yet."""
 
     @abstractmethod
-    def connection_ended(self, connection: "Connection") -> None:
+    def connection_ended(self, connection: SessionPort) -> None:
         """The connection is over: its exclusive queues go."""

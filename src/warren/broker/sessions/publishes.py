@@ -22,42 +22,36 @@ Content that arrives in pieces: a header frame, then body frames until the annou
 Not here: content that arrived whole in one read, which is the ordinary case (`wire.frames.FrameReader.take_content`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final
 
-from librt.strings import BytesWriter, read_i64_be
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.broker.access.rights import EXCHANGE, Rights
 from warren.broker.model.deduplication import NO_IDENTITY, PUBLISHER, PUBLISHING_ID, identity_in, is_text_or_number
 from warren.broker.model.message import Envelope, Message
 from warren.broker.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
-from warren.broker.model.turn import Turn
-from warren.broker.routing.exchanges import Exchange, Recipients, Route
+from warren.broker.routing.exchanges import Recipients
 from warren.broker.routing.topology import Topology
 from warren.broker.sessions import direct_reply, firehose, remote_queues
+from warren.broker.sessions.connection import Channel
 from warren.broker.sessions.counters import PublishCounter
+from warren.broker.sessions.incoming_publishes import CachedPublish, RoutedPublish, body_too_large
 from warren.broker.sessions.output import write_message
 from warren.errors import (
     ACCESS_REFUSED,
-    FRAME_ERROR,
     NO_ROUTE,
     NOT_FOUND,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     REPLY_NAMES,
-    UNEXPECTED_FRAME,
     ChannelFault,
     ConnectionFault,
 )
 from warren.wire.field_tables import decode_table
-from warren.wire.frames import FRAME_OVERHEAD
 from warren.wire.methods import BasicPublish, BasicReturn, decode_method
 from warren.wire.properties import edit_headers, find_header
 from warren.wire.property_scan import PropertyScan
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-
 
 DELIVERY_MODE: Final[i64] = 0x1000
 EXPIRATION: Final[i64] = 0x0100
@@ -86,7 +80,7 @@ TYPE_NAMES: Final[dict[str, str]] = {
 }
 
 
-def check_sender(channel: "Channel", data: bytes, scan: PropertyScan) -> None:
+def check_sender(channel: Channel, data: bytes, scan: PropertyScan) -> None:
     """What the publisher says of itself: where it awaits a reply, and who it is."""
     if _asks_direct_reply(data, scan) and channel.inbox is None:
         raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
@@ -97,7 +91,7 @@ def check_sender(channel: "Channel", data: bytes, scan: PropertyScan) -> None:
 
 
 def with_properties_applied(
-    channel: "Channel", message: Message, data: bytes, start: i64, end: i64, scan: PropertyScan
+    channel: Channel, message: Message, data: bytes, start: i64, end: i64, scan: PropertyScan
 ) -> Message:
     """The message with its special properties acted on; a new one if its content had to change."""
     if scan.flags & EXPIRATION:
@@ -145,7 +139,7 @@ def _has_identity(data: bytes, scan: PropertyScan) -> bool:
     return identity_in(data, scan.headers_start, scan.headers_end) != NO_IDENTITY
 
 
-def _check_user_id(channel: "Channel", claimed: str) -> None:
+def _check_user_id(channel: Channel, claimed: str) -> None:
     user = channel.connection.user
     if claimed != user and not channel.rights.to_impersonate():
         raise ChannelFault(
@@ -187,7 +181,7 @@ def _asks_direct_reply(data: bytes, scan: PropertyScan) -> bool:
     return data[scan.reply_to_start : scan.reply_to_end] == direct_reply.REPLY_TO_BYTES
 
 
-def _with_inbox(channel: "Channel", payload: bytes) -> bytes:
+def _with_inbox(channel: Channel, payload: bytes) -> bytes:
     """The header payload with reply-to naming the inbox of this channel's direct-reply consumer."""
     inbox = channel.inbox
     assert inbox is not None, "check_sender saw it"
@@ -213,50 +207,11 @@ def _invalid_message(reason: str) -> ChannelFault:
 
 PUBLISH_CACHE_BYTES_MAX: Final = 1024 * 1024
 CACHED_PUBLISH_BYTES: Final = 600
-UNROUTED: Final[i64] = -1
 DELIVERY_MODE_ONLY: Final[i64] = 0x1000
 PERSISTENT: Final[i64] = 2
 
 
-@final
-class CachedPublish:
-    """What one basic.publish frame means."""
-
-    def __init__(self, method: BasicPublish) -> None:
-        self.envelope: Envelope = Envelope(method.exchange, method.routing_key)
-        self.mandatory: bool = method.mandatory
-        self.exchange: Exchange | None = None
-        self.queues: list[QueuePort] = []
-        # the topology version `queues` was true for
-        self.version: i64 = UNROUTED
-        # whether `queues` depends on exchange and key alone, and has no copies
-        self.fixed: bool = False
-        # the same with copies
-        self.copied: Route | None = None
-        self.counter: PublishCounter | None = None
-
-
-@final
-class RoutedPublish:
-    """A publish whose queues are known; in a transaction it waits in this form."""
-
-    def __init__(
-        self,
-        message: Message,
-        route: Route,
-        mandatory: bool,
-        counter: PublishCounter,
-    ) -> None:
-        self.message = message
-        self.route = route
-        # all that were given it, copies included; those it was routed to until then
-        self.queues: list[QueuePort] = route.queues
-        self.delayed: list[Exchange] = route.delayed
-        self.mandatory = mandatory
-        self.counter = counter
-
-
-def cached_publish_of(channel: "Channel", frame: bytes) -> CachedPublish:
+def cached_publish_of(channel: Channel, frame: bytes) -> CachedPublish:
     """What this basic.publish frame means, decoded once."""
     remembered = channel.connection.cached_publishes
     found = remembered.get(frame)
@@ -277,7 +232,7 @@ def cached_publish_of(channel: "Channel", frame: bytes) -> CachedPublish:
 
 
 def accept_publish(
-    channel: "Channel",
+    channel: Channel,
     publishing: CachedPublish,
     data: bytes,
     header_start: i64,
@@ -338,7 +293,7 @@ def route_publish(publishing: CachedPublish, topology: Topology, vhost: str, rig
     publishing.version = topology.version
 
 
-def publish_routed(channel: "Channel", publish: RoutedPublish) -> i64:
+def publish_routed(channel: Channel, publish: RoutedPublish) -> i64:
     """Put a routed message into its queues and their copies; what they say, together."""
     outcome: i64 = SETTLED
     for exchange in publish.delayed:
@@ -367,7 +322,7 @@ def publish_routed(channel: "Channel", publish: RoutedPublish) -> i64:
     return outcome
 
 
-def _enqueue(channel: "Channel", message: Message, publishing: CachedPublish) -> None:
+def _enqueue(channel: Channel, message: Message, publishing: CachedPublish) -> None:
     """The ordinary road: no transaction, the queues known beforehand."""
     outcome: i64 = SETTLED
     queues = publishing.queues
@@ -393,7 +348,7 @@ def _count(counter: PublishCounter, routed: i64) -> None:
     counter.fresh_routed += routed
 
 
-def _publish_routed(channel: "Channel", publishing: CachedPublish, message: Message, extra_keys: list[str]) -> None:
+def _publish_routed(channel: Channel, publishing: CachedPublish, message: Message, extra_keys: list[str]) -> None:
     """The road of messages whose queues are not known beforehand, or have copies; CC and BCC name further keys."""
     exchange, counter = publishing.exchange, publishing.counter
     assert exchange is not None
@@ -411,7 +366,7 @@ def _publish_routed(channel: "Channel", publishing: CachedPublish, message: Mess
     _enqueue_in_all(channel, RoutedPublish(message, route, publishing.mandatory, counter))
 
 
-def _enqueue_in_all(channel: "Channel", publish: RoutedPublish) -> None:
+def _enqueue_in_all(channel: Channel, publish: RoutedPublish) -> None:
     if channel.transaction is not None:
         channel.transaction.publish(publish)
         return
@@ -426,7 +381,7 @@ def _enqueue_in_all(channel: "Channel", publish: RoutedPublish) -> None:
         _confirm(channel, outcome, publish.counter)
 
 
-def _confirm(channel: "Channel", outcome: i64, counter: PublishCounter) -> None:
+def _confirm(channel: Channel, outcome: i64, counter: PublishCounter) -> None:
     if outcome == PENDING:
         channel.await_batch()
         channel.confirms.pending()
@@ -440,7 +395,7 @@ def _confirm(channel: "Channel", outcome: i64, counter: PublishCounter) -> None:
 
 
 def _handle_unreachable(
-    channel: "Channel", message: Message, queues: list[QueuePort], mandatory: bool, counter: PublishCounter
+    channel: Channel, message: Message, queues: list[QueuePort], mandatory: bool, counter: PublishCounter
 ) -> None:
     """Return a mandatory message if none of its queues can be given it now."""
     if not remote_queues.any_accepts(queues):
@@ -449,7 +404,7 @@ def _handle_unreachable(
             _return_to_publisher(channel, message)
 
 
-def _published_elsewhere(channel: "Channel", queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
+def _published_elsewhere(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
     """Some of its queues live on other nodes."""
     remote_queues.hold_if_links_full(channel.connection, queues, outcome)
     if not channel.confirms.on:
@@ -460,7 +415,7 @@ def _published_elsewhere(channel: "Channel", queues: list[QueuePort], outcome: i
         remote_queues.await_home_nodes(channel, queues, outcome, counter)
 
 
-def _handle_unroutable(channel: "Channel", message: Message, mandatory: bool, counter: PublishCounter) -> None:
+def _handle_unroutable(channel: Channel, message: Message, mandatory: bool, counter: PublishCounter) -> None:
     """Return it if it is mandatory, and confirm it at once: clients pair each return with the ack that follows."""
     counter.unroutable(mandatory)
     if mandatory and channel.confirms.undecided():
@@ -477,7 +432,7 @@ def _handle_unroutable(channel: "Channel", message: Message, mandatory: bool, co
         channel.tell_confirms()
 
 
-def _return_to_publisher(channel: "Channel", message: Message) -> None:
+def _return_to_publisher(channel: Channel, message: Message) -> None:
     """A mandatory message found no queue: it returns to its publisher, ahead of its confirm."""
     envelope = message.envelope
     channel.send(
@@ -489,76 +444,3 @@ def _return_to_publisher(channel: "Channel", message: Message) -> None:
         )
     )
     write_message(channel.connection.output(), message, channel.number, channel.connection.frame_max)
-
-
-def body_too_large(body_bytes: i64, limit: i64) -> ChannelFault:
-    return ChannelFault(PRECONDITION_FAILED, f"message size {body_bytes} is larger than configured max size {limit}")
-
-
-@final
-class IncomingContent:
-    """A publish whose content is on its way. What it holds meanwhile counts as held by the node."""
-
-    def __init__(self, publishing: CachedPublish, message_bytes_max: i64, turn: Turn) -> None:
-        self.publishing: CachedPublish = publishing
-        self.has_header: bool = False
-        self.body_bytes: i64 = 0
-        self.frame_bytes_max: i64 = 0
-        self.header_frame: bytes = b""
-        self._message_bytes_max: i64 = message_bytes_max
-        self._turn: Turn = turn
-        self._missing_bytes: i64 = 0
-        self._frames: BytesWriter = BytesWriter()
-
-    def add_header(self, frame: bytes) -> None:
-        """The size it announces is judged here: nothing beyond the limit is ever kept."""
-        if self.has_header:
-            raise self.interrupted()
-        scan = PropertyScan()
-        scan.scan(frame, 7, len(frame) - 1)
-        if scan.class_id != 60:
-            raise ConnectionFault(
-                UNEXPECTED_FRAME,
-                f"expected content header for class 60, got one for class {scan.class_id} instead",
-            )
-        if scan.body_bytes > self._message_bytes_max:
-            raise body_too_large(scan.body_bytes, self._message_bytes_max)
-        self.has_header = True
-        self.header_frame = frame
-        self.body_bytes = scan.body_bytes
-        self._missing_bytes = scan.body_bytes
-        self._keep(frame)
-
-    def add_body(self, frame: bytes) -> None:
-        if not self.has_header:
-            raise self.interrupted()
-        size: i64 = len(frame)
-        if size == FRAME_OVERHEAD:
-            return
-        if size - FRAME_OVERHEAD > self._missing_bytes:
-            raise ConnectionFault(FRAME_ERROR, "content body is longer than its header announced")
-        self._missing_bytes -= size - FRAME_OVERHEAD
-        self.frame_bytes_max = max(self.frame_bytes_max, size)
-        self._keep(frame)
-
-    def interrupted(self) -> ConnectionFault:
-        """Some other frame came where content was due."""
-        if self.has_header:
-            return ConnectionFault(UNEXPECTED_FRAME, "expected content body, got non content body frame instead")
-        return ConnectionFault(
-            UNEXPECTED_FRAME, "expected content header for class 60, got non content header frame instead"
-        )
-
-    def complete(self) -> bool:
-        return self.has_header and self._missing_bytes == 0
-
-    def release(self) -> bytes:
-        """Header and body frames as one slice, held here no longer."""
-        self._turn.held_bytes -= len(self._frames)
-        frames = self._frames.getvalue()
-        self._frames = BytesWriter()
-        return frames
-
-    def _keep(self, frame: bytes) -> None:
-        self._frames.write(frame)
-        self._turn.held_bytes += len(frame)

@@ -16,8 +16,6 @@ its queues are still to be expected back. And when too much is on its way there,
 Not here: the road of a publish (`broker.sessions.publishes`), which numbers wait for whom (`broker.sessions.confirms`).
 """
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import i64
 
 from warren.broker.model.ports import CONGESTED, PENDING, ConsumerPort, QueuePort
@@ -31,20 +29,17 @@ from warren.broker.model.remote_queue import (
     QueueAnswer,
     RemoteQueuePort,
 )
+from warren.broker.sessions.connection import Channel, Connection
 from warren.broker.sessions.counters import PublishCounter
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-    from warren.broker.sessions.connection import Connection
 
 
 def answer_from_home(
-    channel: "Channel", queue: RemoteQueuePort, question: i64, consumer: ConsumerPort | None = None
+    channel: Channel, queue: RemoteQueuePort, question: i64, consumer: ConsumerPort | None = None
 ) -> QueueAnswer | None:
     """What the queue's home says, a fault if it says so; None if the frame at hand waits for it."""
     known = answer_to(channel, queue, question)
     if known is None:
-        drop_question(channel)
+        channel.drop_question()
         channel.asked = queue.ask(question, channel.connection, consumer)
     elif known.done:
         channel.asked = None
@@ -54,18 +49,18 @@ def answer_from_home(
     return None
 
 
-def answer_to(channel: "Channel", queue: RemoteQueuePort, question: i64) -> QueueAnswer | None:
+def answer_to(channel: Channel, queue: RemoteQueuePort, question: i64) -> QueueAnswer | None:
     """What became of this question, if it is the one that the frame at hand asked before."""
     known = channel.asked
     return known if known is not None and known.queue is queue and known.question == question else None
 
 
-def has_current_counts(channel: "Channel", queue: QueuePort) -> bool:
+def has_current_counts(channel: Channel, queue: QueuePort) -> bool:
     """Whether the queue's counts are those of this moment; if not, the frame at hand waits for them."""
     return not isinstance(queue, RemoteQueuePort) or answer_from_home(channel, queue, COUNT) is not None
 
 
-def purged_count(channel: "Channel", queue: QueuePort) -> int:
+def purged_count(channel: Channel, queue: QueuePort) -> int:
     """Purge a queue; how many messages went, or -1 if the frame at hand waits to know."""
     if not isinstance(queue, RemoteQueuePort):
         return queue.purge()
@@ -73,7 +68,7 @@ def purged_count(channel: "Channel", queue: QueuePort) -> int:
     return -1 if answer is None else int(answer.ready)
 
 
-def consumer_removed(channel: "Channel", queue: QueuePort, consumer: ConsumerPort) -> bool:
+def consumer_removed(channel: Channel, queue: QueuePort, consumer: ConsumerPort) -> bool:
     """Let a consumer go; False if the frame at hand waits for its home to know. One that is lost has let it go."""
     if not isinstance(queue, RemoteQueuePort):
         queue.remove_consumer(consumer)
@@ -87,7 +82,7 @@ def consumer_removed(channel: "Channel", queue: QueuePort, consumer: ConsumerPor
     return answer_from_home(channel, queue, CANCEL, consumer) is not None
 
 
-def waits_for_removal(channel: "Channel", queue: QueuePort) -> bool:
+def waits_for_removal(channel: Channel, queue: QueuePort) -> bool:
     """Whether the frame at hand waits because it is not decided whether the queue goes."""
     if queue.held_publishes is None or not queue.held_publishes.await_end(channel.connection):
         return False
@@ -95,19 +90,19 @@ def waits_for_removal(channel: "Channel", queue: QueuePort) -> bool:
     return True
 
 
-def request_removal(channel: "Channel", queue: RemoteQueuePort, if_empty: bool, if_unused: bool) -> None:
+def request_removal(channel: Channel, queue: RemoteQueuePort, if_empty: bool, if_unused: bool) -> None:
     """Have the home delete a queue if that is as it should be, since only the home can keep it so; the frame waits."""
     question: i64 = REMOVE
     if if_empty:
         question += IF_EMPTY
     if if_unused:
         question += IF_UNUSED
-    drop_question(channel)
+    channel.drop_question()
     channel.asked = queue.ask(question, channel.connection, None)
     channel.connection.await_again()
 
 
-def removed_count(channel: "Channel") -> int:
+def removed_count(channel: Channel) -> int:
     """How many messages went with the queue whose removal the frame at hand asked for; -1 if it asked for none."""
     known = channel.asked
     if known is None or known.question < REMOVE or not known.done:
@@ -117,25 +112,12 @@ def removed_count(channel: "Channel") -> int:
     return int(known.ready)
 
 
-def drop_question(channel: "Channel") -> None:
-    """Nobody waits for the answer any more."""
-    answer = channel.asked
-    if answer is None:
-        return
-    channel.asked = None
-    waited = not answer.done
-    answer.queue.abandon(answer)
-    if waited:
-        # what follows on the connection has nothing to wait for
-        channel.node.turn.inputs.append(channel.connection)
-
-
 def any_accepts(queues: list[QueuePort]) -> bool:
     """Whether one of these queues can be given anything."""
     return any(not isinstance(queue, RemoteQueuePort) or queue.reachable() for queue in queues)
 
 
-def hold_if_links_full(connection: "Connection", queues: list[QueuePort], outcome: i64) -> None:
+def hold_if_links_full(connection: Connection, queues: list[QueuePort], outcome: i64) -> None:
     """A connection that fills the links between nodes is not read until there is room again."""
     if outcome & CONGESTED == 0:
         return
@@ -147,7 +129,7 @@ def hold_if_links_full(connection: "Connection", queues: list[QueuePort], outcom
         connection.await_answer()
 
 
-def await_home_nodes(channel: "Channel", queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
+def await_home_nodes(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
     """The next confirm waits for the homes of these queues, and for the disk if it must."""
     confirms = channel.confirms
     in_batch = outcome & PENDING != 0

@@ -15,22 +15,15 @@ Ack, nack, reject and recover: what a consumer says about its deliveries.
 Not here: where unacked deliveries are kept (`broker.sessions.unacked`), what a queue then does (`broker.queues.queue`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from warren.broker.model.message import Entry
-from warren.broker.model.ports import QueuePort
-from warren.broker.queues.arguments import STREAM, type_of
-from warren.broker.sessions import firehose
-from warren.broker.sessions.consumers import unsupported
-from warren.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault, InvariantBroken
-from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, BasicRecoverOk, BasicReject, Method
-
-if TYPE_CHECKING:
-    from warren.broker.sessions.channel import Channel
-    from warren.broker.sessions.consumers import ChannelConsumer
-
+from warren.broker.model.ports import ConsumerPort, QueuePort
+from warren.broker.sessions.counters import DeliveryCounter
+from warren.errors import InvariantBroken
+from warren.wire.field_tables import Table
 
 COMPACT_FROM: Final[i64] = 1024
 SPARSE_FROM: Final[i64] = 4096
@@ -42,10 +35,10 @@ SPANS_MAX: Final = 2048
 class UnackedDelivery:
     """One delivery lifted out of the ledger."""
 
-    def __init__(self, tag: int, entry: Entry, taker: "ChannelConsumer") -> None:
+    def __init__(self, tag: int, entry: Entry, taker: "AckingConsumer") -> None:
         self.tag: int = tag
         self.entry: Entry = entry
-        self.taker: ChannelConsumer = taker
+        self.taker: AckingConsumer = taker
 
 
 @final
@@ -55,10 +48,12 @@ class UnackedDeliveries:
     def __init__(self) -> None:
         self.next_tag: i64 = 1
         self.count: i64 = 0
+        # deliveries to consumers that await their ack, those acked in an open transaction included
+        self.consumers_unacked: i64 = 0
         self._head: i64 = 0
         self._first_tag: i64 = 1
         self._entries: list[Entry | None] = []
-        self._takers: list[ChannelConsumer | None] = []
+        self._takers: list[AckingConsumer | None] = []
         self._stragglers: dict[int, UnackedDelivery] = {}
         # deliveries in spans of time, so that the age of each is about known without a clock for each: the first tag of
         # every span, and when its last delivery was; the latest span is still open
@@ -67,7 +62,7 @@ class UnackedDeliveries:
         self._span_began_ms: i64 = 0
         self._recorded_ms: i64 = 0
 
-    def record(self, entry: Entry, taker: "ChannelConsumer", now_ms: i64) -> i64:
+    def record(self, entry: Entry, taker: "AckingConsumer", now_ms: i64) -> i64:
         """Note a delivery that awaits its ack; its tag."""
         tag = self.next_tag
         if self.count == 0:
@@ -149,7 +144,7 @@ class UnackedDeliveries:
         self._advance()
         return lifted
 
-    def outstanding(self) -> list[tuple[Entry, "ChannelConsumer"]]:
+    def outstanding(self) -> list[tuple[Entry, "AckingConsumer"]]:
         """Everything that awaits its ack, and who took it."""
         found = [(one.entry, one.taker) for one in self._stragglers.values()]
         for place in range(int(self._head), len(self._entries)):
@@ -283,71 +278,48 @@ class UnackedDeliveries:
             self._restart(self.next_tag)
 
 
+class AckingConsumer(ConsumerPort):
+    """A consumer, as the ledger sees it."""
+
+    def __init__(
+        self,
+        tag: str,
+        no_ack: bool,
+        exclusive: bool,
+        priority: i64,
+        arguments: Table,
+        queue: QueuePort,
+        counter: DeliveryCounter,
+        ledger: UnackedDeliveries,
+    ) -> None:
+        super().__init__(tag, no_ack, exclusive, priority, arguments)
+        self.queue: QueuePort = queue
+        self.counter: DeliveryCounter = counter
+        self.ledger: UnackedDeliveries = ledger
+        self.unacked: i64 = 0
+        # what basic.get took is nobody's prefetch
+        self._subscribed: bool = tag != ""
+
+    @final
+    def acked(self, entry: Entry) -> None:
+        """One of its deliveries was dealt with."""
+        counter = self.counter
+        if not counter.due:
+            counter.begin()
+        counter.acked += 1
+        self.settled()
+        self.queue.ack(entry)
+
+    @final
+    def settled(self) -> None:
+        """One of its deliveries is outstanding no more, whatever became of it."""
+        self.unacked -= 1
+        if self._subscribed:
+            self.ledger.consumers_unacked -= 1
+
+
 def tag_of(delivery: UnackedDelivery) -> int:
     return delivery.tag
-
-
-def ack(channel: "Channel", tag: i64, multiple: bool) -> None:
-    """The consumer has dealt with a delivery, or with all up to it."""
-    unacked_deliveries = channel.unacked_deliveries
-    _wake_starved(channel)
-    if channel.transaction is not None:
-        channel.transaction.acks.append(_lifted(channel, tag, multiple))
-    elif channel.vhost.tracing:
-        settle_acked(channel, _lifted(channel, tag, multiple))
-    elif not multiple:
-        if not unacked_deliveries.ack(tag):
-            _check_tolerated(channel, tag)
-    elif tag == 0 or unacked_deliveries.has(tag):
-        unacked_deliveries.ack_to(tag)
-    else:
-        _check_tolerated(channel, tag)
-        unacked_deliveries.ack_to(tag)
-
-
-def basic_nack(channel: "Channel", method: Method) -> None:
-    assert isinstance(method, BasicNack)
-    _reject(channel, method.delivery_tag, method.multiple, method.requeue)
-
-
-def basic_reject(channel: "Channel", method: Method) -> None:
-    assert isinstance(method, BasicReject)
-    _reject(channel, method.delivery_tag, False, method.requeue)
-
-
-def basic_recover(channel: "Channel", method: Method) -> None:
-    assert isinstance(method, BasicRecover)
-    _check_recover(method.requeue)
-    # what follows the answer is a new delivery, so the answer goes first
-    channel.send(BasicRecoverOk())
-    settle_rejected(channel, channel.unacked_deliveries.take_out_to(0), True)
-
-
-def basic_recover_async(channel: "Channel", method: Method) -> None:
-    assert isinstance(method, BasicRecoverAsync)
-    _check_recover(method.requeue)
-    settle_rejected(channel, channel.unacked_deliveries.take_out_to(0), True)
-
-
-def settle_acked(channel: "Channel", deliveries: list[UnackedDelivery]) -> None:
-    _wake_starved(channel)
-    if channel.vhost.tracing:
-        firehose.trace_acked(channel, deliveries)
-    for delivery in deliveries:
-        delivery.taker.acked(delivery.entry)
-
-
-def settle_rejected(channel: "Channel", deliveries: list[UnackedDelivery], requeue: bool) -> None:
-    """Requeue or dead-letter deliveries that were lifted out of the ledger."""
-    _wake_starved(channel)
-    if channel.vhost.tracing:
-        firehose.trace_rejected(channel, deliveries, requeue)
-    if requeue:
-        requeue_all(deliveries)
-    else:
-        for delivery in deliveries:
-            delivery.taker.settled()
-            delivery.taker.queue.reject(delivery.entry)
 
 
 def requeue_all(deliveries: list[UnackedDelivery]) -> None:
@@ -358,43 +330,3 @@ def requeue_all(deliveries: list[UnackedDelivery]) -> None:
         by_queue.setdefault(delivery.taker.queue, []).append(delivery.entry)
     for queue, entries in by_queue.items():
         queue.requeue(entries)
-
-
-def _reject(channel: "Channel", tag: int, multiple: bool, requeue: bool) -> None:
-    deliveries = _lifted(channel, tag, multiple)
-    for delivery in deliveries:
-        if type_of(delivery.taker.queue.arguments) == STREAM:
-            raise unsupported("basic.nack and basic.reject", delivery.taker.queue)
-    if channel.transaction is not None:
-        channel.transaction.refuse(deliveries, requeue)
-        return
-    settle_rejected(channel, deliveries, requeue)
-
-
-def _wake_starved(channel: "Channel") -> None:
-    """Before settling: else the queue that settles comes first each time and takes what was freed."""
-    if channel.starved:
-        channel.wake_consumers()
-
-
-def _check_recover(requeue: bool) -> None:
-    if not requeue:
-        raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
-
-
-def _lifted(channel: "Channel", tag: i64, multiple: bool) -> list[UnackedDelivery]:
-    unacked_deliveries = channel.unacked_deliveries
-    if multiple and tag == 0:
-        return unacked_deliveries.take_out_to(0)
-    if not unacked_deliveries.has(tag):
-        _check_tolerated(channel, tag)
-        return unacked_deliveries.take_out_to(tag) if multiple else []
-    return unacked_deliveries.take_out_to(tag) if multiple else [unacked_deliveries.take_out(tag)]
-
-
-def _check_tolerated(channel: "Channel", tag: i64) -> None:
-    """A tag that is not outstanding is a fault, unless its delivery was requeued for being late."""
-    if int(tag) not in channel.tolerated_tags:
-        # tags are unsigned on the wire
-        raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")
-    del channel.tolerated_tags[int(tag)]

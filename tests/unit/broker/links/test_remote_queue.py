@@ -279,7 +279,7 @@ def test_a_full_queue_elsewhere_refuses(nodes: Together, client: Client) -> None
     client.publish("q", b"1", b"2", b"3")
     nodes.settle()
     assert client.methods() == [BasicNack(2, requeue=True), BasicNack(3, requeue=True), BasicAck(1)]
-    (counter,) = nodes["here"].connections[client.number].channels[1].counters.publishes()
+    (counter,) = nodes["here"].connections[client.number].channels[1].publish_counters()
     assert (counter.published, counter.confirmed) == (3, 1)
 
 

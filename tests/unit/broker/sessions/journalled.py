@@ -6,6 +6,7 @@ with the news that the oldest of them is on disk.
 
 from tests.support.core_driver import Client, Core, published
 from tests.support.lone_vhosts import lone_vhost
+from warren.broker.access.logins import LoginAttempt, LoginWaiter
 from warren.broker.access.rights import Rights
 from warren.broker.access.users import AccessCatalog, Permission
 from warren.broker.model.effects import Effect
@@ -25,7 +26,7 @@ from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.sessions import input as session_input
 from warren.broker.sessions.connection import Connection
-from warren.broker.sessions.ports import LoginAttempt, LoginWaiter, NodePort, VhostPort
+from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
 from warren.errors import CONNECTION_FORCED, ConnectionFault
 from warren.wire.properties import Properties
 
@@ -113,7 +114,7 @@ class JournalledNode(NodePort):
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         waiter.login_decided("")
 
-    def enter(self, connection: Connection, vhost: str) -> VhostPort:
+    def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
         return self.only_vhost
 
     def rights(self, user: str, vhost: str) -> Rights:
@@ -121,7 +122,7 @@ class JournalledNode(NodePort):
         catalog.add_permission(Permission(user, vhost, ".*", ".*", ".*"))
         return Rights(catalog, user, vhost)
 
-    def check_channel_room(self, connection: Connection) -> None:
+    def check_channel_room(self, connection: SessionPort) -> None:
         """There is always room."""
 
     def fresh_name(self, prefix: str) -> str:
@@ -131,7 +132,7 @@ class JournalledNode(NodePort):
     def metadata_pending(self) -> bool:
         return self.pending
 
-    def connection_ended(self, connection: Connection) -> None:
+    def connection_ended(self, connection: SessionPort) -> None:
         self.only_vhost.delete_queues_of(connection.connection_id)
 
 

@@ -4,7 +4,7 @@ from tests.support.core_driver import Client, Core, published, spoken
 from warren.broker.model.stats import ChannelStats, DeliveryStats
 from warren.broker.queues.queue import Queue
 from warren.broker.routing.exchanges import Exchange
-from warren.broker.sessions.channel import Channel
+from warren.broker.sessions.connection import Channel
 from warren.wire.methods import (
     BasicAck,
     BasicGet,
@@ -108,7 +108,7 @@ def test_confirms_count_acks_but_not_nacks() -> None:
     assert core.broker.stats.received_confirm == 4
     channel = channel_of(core, client)
     assert channel.confirms.unconfirmed() == 0
-    assert [counter.confirmed for counter in channel.counters.publishes()] == [3]
+    assert [counter.confirmed for counter in channel.publish_counters()] == [3]
     # what a queue refuses was published to it
     assert queue_of(core, "full").stats.published == 2
 
@@ -254,14 +254,14 @@ def test_octets_count_for_connection_vhost_and_node() -> None:
     core, client = with_queue()
     connection = core.broker.connections[client.number]
     vhost, node = core.broker.vhosts["/"].stats, core.broker.stats
-    before = [connection.received_bytes, vhost.received_bytes, node.received_bytes]
-    reads, sent = connection.received_reads, client.octets_received
+    before = [connection.counters.received_bytes, vhost.received_bytes, node.received_bytes]
+    reads, sent = connection.counters.received_reads, client.octets_received
     frames = published("q", b"m") + spoken(BasicGet(queue="q"))
     client.read(frames)
-    after = [connection.received_bytes, vhost.received_bytes, node.received_bytes]
+    after = [connection.counters.received_bytes, vhost.received_bytes, node.received_bytes]
     assert [more - less for more, less in zip(after, before, strict=True)] == [len(frames)] * 3
-    assert connection.received_reads == reads + 1
-    assert connection.sent_bytes == client.octets_received == node.sent_bytes > sent
+    assert connection.counters.received_reads == reads + 1
+    assert connection.counters.sent_bytes == client.octets_received == node.sent_bytes > sent
     assert connection.connected_at_ms == core.now_ms
 
 
@@ -287,11 +287,11 @@ def test_an_idle_channel_and_queue_know_since_when() -> None:
     began_ms = core.now_ms
     core.pass_ms(1000)
     client.publish("q", b"m")
-    assert (channel.opened_at_ms, channel.active_at_ms) == (began_ms, began_ms + 1000)
+    assert (channel.opened_at_ms, channel.counters.active_at_ms) == (began_ms, began_ms + 1000)
     assert queue.report().used_at_ms == began_ms + 1000
     core.pass_ms(500)
     client.consume("q")
-    assert channel.active_at_ms == queue.report().used_at_ms == began_ms + 1500
+    assert channel.counters.active_at_ms == queue.report().used_at_ms == began_ms + 1500
 
 
 def test_tallies_of_what_is_gone_do_not_pile_up() -> None:

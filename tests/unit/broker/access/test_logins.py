@@ -2,13 +2,20 @@
 
 import pytest
 
+from warren.broker.access.logins import (
+    ASKED_MAX,
+    DELAY_MAX_MS,
+    WAITING_MAX,
+    LoginAttempt,
+    Logins,
+    LoginWaiter,
+    is_loopback,
+)
 from warren.broker.access.passwords import SCRYPT, SHA256, hash_password
 from warren.broker.access.users import AccessCatalog, User
-from warren.broker.logins import ASKED_MAX, DELAY_MAX_MS, WAITING_MAX, Logins, is_loopback
 from warren.broker.model.effects import VerifyPassword
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import Turn
-from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
 
 SALT = bytes(range(16))
 INVALID = "user 'guest' - invalid credentials"

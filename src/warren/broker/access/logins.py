@@ -9,7 +9,7 @@ A password that was verified so is remembered as a keyed digest until the user c
 microseconds. An unknown user takes as long as one that is known, and so does one without a password.
 
 Not here: how a client offers its proof (`broker.sessions.handshake`), the hashes (`broker.access.passwords`), how long
-a refused one waits (`broker.logins`).
+a refused one waits (`broker.access.logins`).
 
 How long a failed login is kept waiting for its answer.
 
@@ -19,23 +19,61 @@ out by somebody who does not.
 
 What is remembered is bounded: of too many, those whose last failure is the longest ago are forgotten.
 
-Not here: what a login is judged by (`broker.logins`).
+Not here: what a login is judged by (`broker.access.logins`).
 
 Where a client comes from.
 
-Not here: whom that matters for (`broker.logins`).
+Not here: whom that matters for (`broker.access.logins`).
 """
 
 import hmac
 import ipaddress
+from abc import abstractmethod
 from typing import Final, final
+
+from mypy_extensions import mypyc_attr
 
 from warren.broker.access.passwords import NO_QUICK_HASH, NO_SLOW_HASH, is_password, is_slow
 from warren.broker.access.users import AccessCatalog
 from warren.broker.model.effects import VerifyPassword
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import TimerTarget, Turn
-from warren.broker.sessions.ports import LoginAttempt, LoginWaiter
+
+
+@final
+class LoginAttempt:
+    """What a client offered to prove who it is."""
+
+    def __init__(
+        self,
+        user: str,
+        password: str,
+        peer_host: str,
+        certificate_name: str,
+        external: bool,
+        trusted: bool = False,
+    ) -> None:
+        self.user = user
+        self.password = password
+        self.peer_host = peer_host
+        self.certificate_name = certificate_name
+        # somebody else vouches for it: a certificate, or the node itself (`trusted`)
+        self.external = external
+        self.trusted = trusted
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LoginWaiter:
+    """Whoever wants to be let in."""
+
+    @abstractmethod
+    def still_waits(self) -> bool:
+        """Whether it has not gone meanwhile."""
+
+    @abstractmethod
+    def login_decided(self, refusal: str) -> None:
+        """Called once, unless it has gone: why the login is refused, for the log; empty when it is good."""
+
 
 FIRST_DELAY_MS: Final = 100
 DELAY_MAX_MS: Final = 4_000

@@ -1,6 +1,6 @@
 """How long refusals wait, and how much is remembered for it."""
 
-from warren.broker.logins import DELAY_MAX_MS, FORGIVEN_AFTER_MS, REMEMBERED_MAX, LoginThrottle
+from warren.broker.access.logins import DELAY_MAX_MS, FORGIVEN_AFTER_MS, REMEMBERED_MAX, LoginThrottle
 
 
 def test_each_failure_doubles_the_wait_up_to_a_bound() -> None:

@@ -1,0 +1,117 @@
+"""Ack, nack, reject and recover: what a consumer says about its deliveries.
+
+Not here: where unacked deliveries are kept (`broker.sessions.unacked`), what a queue then does (`broker.queues.queue`).
+"""
+
+from mypy_extensions import i64
+
+from warren.broker.queues.arguments import STREAM, type_of
+from warren.broker.sessions import firehose
+from warren.broker.sessions.connection import Channel
+from warren.broker.sessions.consumers import unsupported
+from warren.broker.sessions.unacked import UnackedDelivery, requeue_all
+from warren.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault
+from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, BasicRecoverOk, BasicReject, Method
+
+
+def ack(channel: Channel, tag: i64, multiple: bool) -> None:
+    """The consumer has dealt with a delivery, or with all up to it."""
+    unacked_deliveries = channel.unacked_deliveries
+    _wake_starved(channel)
+    if channel.transaction is not None:
+        channel.transaction.acks.append(_lifted(channel, tag, multiple))
+    elif channel.vhost.tracing:
+        settle_acked(channel, _lifted(channel, tag, multiple))
+    elif not multiple:
+        if not unacked_deliveries.ack(tag):
+            _check_tolerated(channel, tag)
+    elif tag == 0 or unacked_deliveries.has(tag):
+        unacked_deliveries.ack_to(tag)
+    else:
+        _check_tolerated(channel, tag)
+        unacked_deliveries.ack_to(tag)
+
+
+def basic_nack(channel: Channel, method: Method) -> None:
+    assert isinstance(method, BasicNack)
+    _reject(channel, method.delivery_tag, method.multiple, method.requeue)
+
+
+def basic_reject(channel: Channel, method: Method) -> None:
+    assert isinstance(method, BasicReject)
+    _reject(channel, method.delivery_tag, False, method.requeue)
+
+
+def basic_recover(channel: Channel, method: Method) -> None:
+    assert isinstance(method, BasicRecover)
+    _check_recover(method.requeue)
+    # what follows the answer is a new delivery, so the answer goes first
+    channel.send(BasicRecoverOk())
+    settle_rejected(channel, channel.unacked_deliveries.take_out_to(0), True)
+
+
+def basic_recover_async(channel: Channel, method: Method) -> None:
+    assert isinstance(method, BasicRecoverAsync)
+    _check_recover(method.requeue)
+    settle_rejected(channel, channel.unacked_deliveries.take_out_to(0), True)
+
+
+def settle_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
+    _wake_starved(channel)
+    if channel.vhost.tracing:
+        firehose.trace_acked(channel, deliveries)
+    for delivery in deliveries:
+        delivery.taker.acked(delivery.entry)
+
+
+def settle_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue: bool) -> None:
+    """Requeue or dead-letter deliveries that were lifted out of the ledger."""
+    _wake_starved(channel)
+    if channel.vhost.tracing:
+        firehose.trace_rejected(channel, deliveries, requeue)
+    if requeue:
+        requeue_all(deliveries)
+    else:
+        for delivery in deliveries:
+            delivery.taker.settled()
+            delivery.taker.queue.reject(delivery.entry)
+
+
+def _reject(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
+    deliveries = _lifted(channel, tag, multiple)
+    for delivery in deliveries:
+        if type_of(delivery.taker.queue.arguments) == STREAM:
+            raise unsupported("basic.nack and basic.reject", delivery.taker.queue)
+    if channel.transaction is not None:
+        channel.transaction.refuse(deliveries, requeue)
+        return
+    settle_rejected(channel, deliveries, requeue)
+
+
+def _wake_starved(channel: Channel) -> None:
+    """Before settling: else the queue that settles comes first each time and takes what was freed."""
+    if channel.starved:
+        channel.wake_consumers()
+
+
+def _check_recover(requeue: bool) -> None:
+    if not requeue:
+        raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
+
+
+def _lifted(channel: Channel, tag: i64, multiple: bool) -> list[UnackedDelivery]:
+    unacked_deliveries = channel.unacked_deliveries
+    if multiple and tag == 0:
+        return unacked_deliveries.take_out_to(0)
+    if not unacked_deliveries.has(tag):
+        _check_tolerated(channel, tag)
+        return unacked_deliveries.take_out_to(tag) if multiple else []
+    return unacked_deliveries.take_out_to(tag) if multiple else [unacked_deliveries.take_out(tag)]
+
+
+def _check_tolerated(channel: Channel, tag: i64) -> None:
+    """A tag that is not outstanding is a fault, unless its delivery was requeued for being late."""
+    if int(tag) not in channel.tolerated_tags:
+        # tags are unsigned on the wire
+        raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")
+    del channel.tolerated_tags[int(tag)]
