@@ -97,14 +97,14 @@ def test_several_queues_answer_as_one(
     client: Client,
     kind: str,
     queues: tuple[str, ...],
-    is_immediate: list[BasicAck | BasicNack],
+    at_once: list[BasicAck | BasicNack],
     when_flushed: list[BasicAck],
 ) -> None:
     client.declare_exchange("several", kind)
     for queue in queues:
         client.bind(queue, "several")
     client.read(published("k", exchange="several", properties=PERSISTENT))
-    assert client.methods() == is_immediate
+    assert client.methods() == at_once
     while core.batches:
         core.flush()
     assert client.methods() == when_flushed
