@@ -61,7 +61,7 @@ def test_numbers_and_channels_of_any_size_are_told(number: int, channel: int) ->
     confirms = Confirms()
     confirms.last_no = number
     out = BytesWriter()
-    confirms.tell(out, channel)
+    confirms.send(out, channel)
     (heard,) = MethodStream().feed(out.getvalue())
     assert (heard.channel, heard.method) == (channel, BasicAck(number, number > 1))
 
@@ -141,7 +141,7 @@ TestMixedTraffic = MixedTraffic.TestCase
 
 def answers_of(confirms: Confirms) -> list[BasicAck | BasicNack]:
     out = BytesWriter()
-    confirms.tell(out, 1)
+    confirms.send(out, 1)
     answers: list[BasicAck | BasicNack] = []
     for heard in MethodStream().feed(out.getvalue()):
         assert isinstance(heard.method, BasicAck | BasicNack)

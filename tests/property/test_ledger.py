@@ -31,7 +31,7 @@ class Outstanding:
     came_back: bool = False
 
 
-def taker_of_a_deleted_queue() -> ChannelConsumer:
+def consumer_of_a_deleted_queue() -> ChannelConsumer:
     core = Core()
     client = core.client()
     client.declare("gone")
@@ -46,11 +46,11 @@ class LedgerAgainstDict(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.unacked_deliveries = UnackedDeliveries()
-        self.taker = taker_of_a_deleted_queue()
+        self.consumer = consumer_of_a_deleted_queue()
         self.now_ms = START_MS
         self.next_tag = 1
         self.model: dict[int, Outstanding] = {}
-        self.lifted: dict[int, UnackedDelivery] = {}
+        self.taken_out: dict[int, UnackedDelivery] = {}
         self.kept: dict[int, Outstanding] = {}
 
     @rule(count=BURST, every_ms=st.sampled_from([0, 0, 1, 700, 5000]))
@@ -58,8 +58,8 @@ class LedgerAgainstDict(RuleBasedStateMachine):
         for _ in range(count):
             self.now_ms += every_ms
             entry = Entry(MESSAGE, self.next_tag, NEVER)
-            assert self.unacked_deliveries.record(entry, self.taker, self.now_ms) == self.next_tag
-            self.taker.unacked += 1
+            assert self.unacked_deliveries.record(entry, self.consumer, self.now_ms) == self.next_tag
+            self.consumer.unacked += 1
             self.model[self.next_tag] = Outstanding(entry, self.now_ms)
             self.next_tag += 1
 
@@ -100,23 +100,23 @@ class LedgerAgainstDict(RuleBasedStateMachine):
     def lift_all_up_to(self, place: float) -> None:
         tag = int(place * self.next_tag)
         expected = self.tags_to(tag)
-        lifted = self.unacked_deliveries.take_out_to(tag)
-        assert [delivery.tag for delivery in lifted] == expected
-        self.move_to_lifted(lifted)
+        taken_out = self.unacked_deliveries.take_out_to(tag)
+        assert [delivery.tag for delivery in taken_out] == expected
+        self.move_to_lifted(taken_out)
 
     @rule()
     def put_back_what_was_lifted(self) -> None:
-        self.unacked_deliveries.put_back(list(self.lifted.values()))
+        self.unacked_deliveries.put_back(list(self.taken_out.values()))
         for tag, delivery in self.kept.items():
             delivery.came_back = True
             self.model[tag] = delivery
         self.model = dict(sorted(self.model.items()))
-        self.lifted, self.kept = {}, {}
+        self.taken_out, self.kept = {}, {}
 
     @rule()
     def settle_what_was_lifted(self) -> None:
-        self.taker.unacked -= len(self.lifted)
-        self.lifted, self.kept = {}, {}
+        self.consumer.unacked -= len(self.taken_out)
+        self.taken_out, self.kept = {}, {}
 
     @rule(ago_ms=st.integers(0, 20_000))
     def look_for_overdue_ones(self, ago_ms: int) -> None:
@@ -133,7 +133,7 @@ class LedgerAgainstDict(RuleBasedStateMachine):
         self.unacked_deliveries.check()
         assert self.unacked_deliveries.count == len(self.model)
         assert self.unacked_deliveries.next_tag == self.next_tag
-        assert self.taker.unacked == len(self.model) + len(self.lifted)
+        assert self.consumer.unacked == len(self.model) + len(self.taken_out)
 
     def teardown(self) -> None:
         assert [one.tag for one in self.unacked_deliveries.take_out_to(0)] == list(self.model)
@@ -145,8 +145,8 @@ class LedgerAgainstDict(RuleBasedStateMachine):
         for delivery in deliveries:
             known = self.model.pop(delivery.tag)
             assert delivery.entry is known.entry
-            assert delivery.taker is self.taker
-            self.lifted[delivery.tag] = delivery
+            assert delivery.consumer is self.consumer
+            self.taken_out[delivery.tag] = delivery
             self.kept[delivery.tag] = known
 
 

@@ -232,7 +232,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         """Its part in a cluster, if it is in one."""
         return self._entry.cluster
 
-    def reply_elsewhere(self, node: str, inbox: str, message: Message) -> None:
+    def forward_reply(self, node: str, inbox: str, message: Message) -> None:
         if self._entry.cluster is not None:
             self._entry.cluster.links.reply(node, inbox, message)
 

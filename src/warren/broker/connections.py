@@ -74,10 +74,10 @@ class ClientConnections:
     def stop_accepting(self, reason: str) -> None:
         """Tell every client; each hangs up when it answered, or when its patience ends."""
         self._shut = True
-        farewell = ConnectionFault(CONNECTION_FORCED, f"broker forced connection closure with reason '{reason}'")
+        fault = ConnectionFault(CONNECTION_FORCED, f"broker forced connection closure with reason '{reason}'")
         for connection in list(self.connections.values()):
             if connection.state == RUNNING:
-                connection.dismiss(farewell, 0, 0)
+                connection.dismiss(fault, 0, 0)
             else:
                 connection.hang_up()
 
@@ -108,17 +108,17 @@ class ConnectionLimits:
         self._by_vhost: dict[str, ConnectionGroup] = {}
         self._by_user: dict[str, ConnectionGroup] = {}
         # by node, what the others have of those who have limits
-        self.elsewhere: dict[str, dict[CountKey, int]] = {}
+        self.remote_counts: dict[str, dict[CountKey, int]] = {}
         # virtual hosts and users whose connections, or limits, are not what they were; kept if anybody wants to know
-        self.stirred_vhosts: dict[str, None] = {}
-        self.stirred_users: dict[str, None] = {}
+        self.changed_vhosts: dict[str, None] = {}
+        self.changed_users: dict[str, None] = {}
         self._watched: bool = False
 
     def watch(self) -> None:
         """Somebody tells others what moves, and begins with what there is."""
         self._watched = True
-        self.stirred_vhosts = dict.fromkeys(self._by_vhost)
-        self.stirred_users = dict.fromkeys(self._by_user)
+        self.changed_vhosts = dict.fromkeys(self._by_vhost)
+        self.changed_users = dict.fromkeys(self._by_user)
 
     def add_connection(self, connection: SessionPort, vhost: str) -> None:
         _enter(self._by_vhost, vhost, connection)
@@ -142,8 +142,8 @@ class ConnectionLimits:
             return 0
         return group.channels() if kind == CHANNELS_OF else int(group.clients)
 
-    def _everywhere(self, what: CountKey) -> int:
-        return self.count(what) + sum([counts.get(what, 0) for counts in self.elsewhere.values()])
+    def _cluster_count(self, what: CountKey) -> int:
+        return self.count(what) + sum([counts.get(what, 0) for counts in self.remote_counts.values()])
 
     # -- room
 
@@ -153,18 +153,18 @@ class ConnectionLimits:
             return
         name = connection.user
         limit = limit_of(vhost.limits, MAX_CONNECTIONS)
-        if limit != UNLIMITED and self._everywhere((CONNECTIONS_IN, vhost.name)) >= limit:
+        if limit != UNLIMITED and self._cluster_count((CONNECTIONS_IN, vhost.name)) >= limit:
             refused = f"access to vhost '{vhost.name}' refused for user '{name}'"
             raise ConnectionFault(NOT_ALLOWED, f"{refused}: connection limit ({limit}) is reached")
         limit = self._limit_of_user(connection, MAX_CONNECTIONS)
-        if limit != UNLIMITED and self._everywhere((CONNECTIONS_OF, name)) >= limit:
+        if limit != UNLIMITED and self._cluster_count((CONNECTIONS_OF, name)) >= limit:
             refused = f"connection refused for user '{name}'"
             raise ConnectionFault(NOT_ALLOWED, f"{refused}: user connection limit ({limit}) is reached")
 
     def check_channel_room(self, connection: SessionPort) -> None:
         """Raise a fault if its user has as many channels as it may have."""
         limit = self._limit_of_user(connection, MAX_CHANNELS)
-        if limit != UNLIMITED and self._everywhere((CHANNELS_OF, connection.user)) >= limit:
+        if limit != UNLIMITED and self._cluster_count((CHANNELS_OF, connection.user)) >= limit:
             opened = f"number of channels opened for user '{connection.user}'"
             text = f"{opened} has reached the maximum allowed user limit of ({limit})"
             raise ConnectionFault(NOT_ALLOWED, text, blames_method=False)
@@ -188,11 +188,11 @@ class ConnectionLimits:
     def vhost_changed(self, name: str) -> None:
         """Its connections, or its limits."""
         if self._watched:
-            self.stirred_vhosts[name] = None
+            self.changed_vhosts[name] = None
 
     def user_changed(self, name: str) -> None:
         if self._watched:
-            self.stirred_users[name] = None
+            self.changed_users[name] = None
 
 
 @final

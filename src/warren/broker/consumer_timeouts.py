@@ -51,7 +51,7 @@ class ConsumerTimeouts(TimerTarget):
             channel.connection.note(
                 "warning", "delivery.timed_out", {"channel": int(channel.number), "count": len(deliveries)}
             )
-            channel.forgive(deliveries)
+            channel.tolerate_tags(deliveries)
             acks.settle_rejected(channel, deliveries, True)
             return
         text = (

@@ -140,7 +140,7 @@ class Vhost(VhostPort):
 
     # -- what somebody wants
 
-    def agrees_at_once(self) -> bool:
+    def applies_immediately(self) -> bool:
         return self._backend.is_immediate()
 
     def declare_queues(self, queues: list[QueueDefinition], waiter: TransactionWaiter | None = None) -> bool:
@@ -311,10 +311,12 @@ class Vhost(VhostPort):
         found: list[Entry] = []
         for connection in (self._owners or {}).values():
             for channel in connection.channels.values():
-                found += [entry for entry, taker in channel.unacked_deliveries.outstanding() if taker.queue is queue]
+                found += [
+                    entry for entry, consumer in channel.unacked_deliveries.outstanding() if consumer.queue is queue
+                ]
                 if channel.transaction is not None:
                     acked = channel.transaction.taken_out()
-                    found += [delivery.entry for delivery in acked if delivery.taker.queue is queue]
+                    found += [delivery.entry for delivery in acked if delivery.consumer.queue is queue]
         return found
 
     def unmake_queue(self, name: str) -> None:

@@ -1,8 +1,8 @@
 """Who is let in.
 
-A login is decided at once, unless the user's password hash is slow to compute: then the shell is asked
+A login is decided at once, unless the user's password hash is slow to compute: then the shell is check
 (`VerifyPassword`) and answers later (`PasswordVerified`). Several logins with the same user and password wait for one
-answer, few answers are asked for at a time, none for who has gone meanwhile. The addresses that wait take turns, and
+answer, few answers are check for at a time, none for key has gone meanwhile. The addresses that wait take turns, and
 how many may wait of one is bounded, so that a flood of guesses from one does not keep the others waiting.
 
 A password that was verified so is remembered as a keyed digest until the user changes, so that the next login costs
@@ -14,8 +14,8 @@ a refused one waits (`broker.access.logins`).
 How long a failed login is kept waiting for its answer.
 
 Each failure of a user from one address doubles the wait, up to a bound; a good login, or a while without failures, ends
-it. The first failure waits for nothing: people mistype. Only refusals wait, so nobody who knows the password is kept
-out by somebody who does not.
+it. The first failure waits for nothing: people mistype. Only refusals wait, so nobody key knows the password is kept
+out by somebody key does not.
 
 What is remembered is bounded: of too many, those whose last failure is the longest ago are forgotten.
 
@@ -42,7 +42,7 @@ from warren.broker.model.turn import TimerTarget, Turn
 
 @final
 class LoginAttempt:
-    """What a client offered to prove who it is."""
+    """What a client offered to prove key it is."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class LoginWaiter:
 
 FIRST_DELAY_MS: Final = 100
 DELAY_MAX_MS: Final = 4_000
-FORGIVEN_AFTER_MS: Final = 600_000
-REMEMBERED_MAX: Final = 10_000
+FAILURE_EXPIRY_MS: Final = 600_000
+FAILURES_MAX: Final = 10_000
 
 
 @final
@@ -91,13 +91,13 @@ class LoginThrottle:
 
     def failed(self, host: str, user: str, now_ms: int) -> int:
         """Count a failure; for how many milliseconds its answer waits."""
-        who = (host, user)
-        count, last_ms = self._failures.pop(who, (0, now_ms))
-        if now_ms - last_ms > FORGIVEN_AFTER_MS:
+        key = (host, user)
+        count, last_ms = self._failures.pop(key, (0, now_ms))
+        if now_ms - last_ms > FAILURE_EXPIRY_MS:
             count = 0
-        while len(self._failures) >= REMEMBERED_MAX:
+        while len(self._failures) >= FAILURES_MAX:
             del self._failures[next(iter(self._failures))]
-        self._failures[who] = (count + 1, now_ms)
+        self._failures[key] = (count + 1, now_ms)
         # beyond the bound there is nothing to double
         return 0 if count == 0 else min(FIRST_DELAY_MS << min(count - 1, 16), DELAY_MAX_MS)
 
@@ -118,8 +118,8 @@ def is_loopback(host: str) -> bool:
     return mapped.is_loopback if mapped is not None else address.is_loopback
 
 
-ASKED_MAX: Final = 4
-WAITING_MAX: Final = 1024
+RUNNING_CHECKS_MAX: Final = 4
+QUEUED_CHECKS_MAX: Final = 1024
 """Of one address; as many as could be judged while they have patience."""
 
 
@@ -135,12 +135,12 @@ class Logins:
         self._usual_algorithm: str = settings.password_hashing_module
         self._throttle: LoginThrottle = LoginThrottle()
         # of users whose password was verified: its digest
-        self._remembered: dict[str, bytes] = {}
+        self._verified_digests: dict[str, bytes] = {}
         self._tickets: int = 0
-        self._asked: dict[int, PasswordCheck] = {}
-        # by digest, those that were asked for and those that were not yet; these also by the address of their first
-        self._verifications: dict[bytes, PasswordCheck] = {}
-        self._unasked: dict[str, list[PasswordCheck]] = {}
+        self._running_checks: dict[int, PasswordCheck] = {}
+        # by digest, those that were check for and those that were not yet; these also by the address of their first
+        self._checks: dict[bytes, PasswordCheck] = {}
+        self._queued_checks: dict[str, list[PasswordCheck]] = {}
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         """`waiter.login_decided` follows, within this call or later."""
@@ -159,61 +159,61 @@ class Logins:
             self._decide(attempt, waiter, good and user is not None)
             return
         digest = self._digest(attempt)
-        if hmac.compare_digest(self._remembered.get(attempt.user, b""), digest):
+        if hmac.compare_digest(self._verified_digests.get(attempt.user, b""), digest):
             self._decide(attempt, waiter, True)
         else:
-            self._ask(digest, algorithm, password_hash, WaitingLogin(attempt, waiter))
+            self._start_check(digest, algorithm, password_hash, WaitingLogin(attempt, waiter))
 
     def verified(self, ticket: int, good: bool) -> None:
         """The shell has the answer."""
-        verification = self._asked.pop(ticket)
-        del self._verifications[verification.digest]
-        name = verification.user
+        check = self._running_checks.pop(ticket)
+        del self._checks[check.digest]
+        name = check.user
         user = self._catalog.users.get(name)
         # the password may have been changed meanwhile
-        good = good and user is not None and user.password_hash == verification.password_hash
+        good = good and user is not None and user.password_hash == check.password_hash
         if good:
-            self._remembered[name] = verification.digest
-        for candidate in verification.candidates:
+            self._verified_digests[name] = check.digest
+        for candidate in check.candidates:
             self._decide(candidate.attempt, candidate.waiter, good)
-        self._ask_more()
+        self._start_queued()
 
     def forget(self, user: str) -> None:
         """The user changed, or is no more."""
-        self._remembered.pop(user, None)
+        self._verified_digests.pop(user, None)
 
-    def _ask(self, digest: bytes, algorithm: str, password_hash: bytes, candidate: "WaitingLogin") -> None:
-        same = self._verifications.get(digest)
+    def _start_check(self, digest: bytes, algorithm: str, password_hash: bytes, candidate: "WaitingLogin") -> None:
+        same = self._checks.get(digest)
         if same is not None and same.password_hash == password_hash:
             same.candidates.append(candidate)
             return
         attempt = candidate.attempt
-        if same is not None or len(self._unasked.get(attempt.peer_host, [])) >= WAITING_MAX:
+        if same is not None or len(self._queued_checks.get(attempt.peer_host, [])) >= QUEUED_CHECKS_MAX:
             self._decide(attempt, candidate.waiter, False)
             return
-        asked = PasswordCheck(digest, attempt.user, attempt.password, algorithm, password_hash, candidate)
-        self._verifications[digest] = asked
-        self._unasked.setdefault(attempt.peer_host, []).append(asked)
-        self._ask_more()
+        check = PasswordCheck(digest, attempt.user, attempt.password, algorithm, password_hash, candidate)
+        self._checks[digest] = check
+        self._queued_checks.setdefault(attempt.peer_host, []).append(check)
+        self._start_queued()
 
-    def _ask_more(self) -> None:
-        while self._unasked and len(self._asked) < ASKED_MAX:
-            asked = self._next_unasked()
-            if not asked.wanted():
-                del self._verifications[asked.digest]
+    def _start_queued(self) -> None:
+        while self._queued_checks and len(self._running_checks) < RUNNING_CHECKS_MAX:
+            check = self._next_queued()
+            if not check.wanted():
+                del self._checks[check.digest]
                 continue
             self._tickets += 1
-            self._asked[self._tickets] = asked
-            order = VerifyPassword(self._tickets, asked.algorithm, asked.password_hash, asked.password)
+            self._running_checks[self._tickets] = check
+            order = VerifyPassword(self._tickets, check.algorithm, check.password_hash, check.password)
             self._turn.effects.append(order)
 
-    def _next_unasked(self) -> "PasswordCheck":
+    def _next_queued(self) -> "PasswordCheck":
         """The oldest of the address whose turn it is."""
-        host = next(iter(self._unasked))
-        waiting = self._unasked.pop(host)
+        host = next(iter(self._queued_checks))
+        waiting = self._queued_checks.pop(host)
         oldest = waiting.pop(0)
         if waiting:
-            self._unasked[host] = waiting
+            self._queued_checks[host] = waiting
         return oldest
 
     def _decide(self, attempt: LoginAttempt, waiter: LoginWaiter, good: bool) -> None:
@@ -248,7 +248,7 @@ class WaitingLogin:
 
 @final
 class PasswordCheck:
-    """One password that is compared with one hash, and who waits for that."""
+    """One password that is compared with one hash, and key waits for that."""
 
     def __init__(
         self, digest: bytes, user: str, password: str, algorithm: str, password_hash: bytes, first: WaitingLogin

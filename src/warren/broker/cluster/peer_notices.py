@@ -62,19 +62,19 @@ class ClusterCounts:
             for kind, name in self._told:
                 if kind == CHANNELS_OF:
                     connection_limits.user_changed(name)
-        if not connection_limits.stirred_users and not connection_limits.stirred_vhosts:
+        if not connection_limits.changed_users and not connection_limits.changed_vhosts:
             return b""
         news: dict[CountKey, int] = {}
-        for name in connection_limits.stirred_vhosts:
+        for name in connection_limits.changed_vhosts:
             vhost = self._vhosts.get(name)
             self._look((CONNECTIONS_IN, name), None if vhost is None else vhost.limits, MAX_CONNECTIONS, news)
-        for name in connection_limits.stirred_users:
+        for name in connection_limits.changed_users:
             user = connection_limits.catalog.users.get(name)
             limits = None if user is None else user.limits
             self._look((CONNECTIONS_OF, name), limits, MAX_CONNECTIONS, news)
             self._look((CHANNELS_OF, name), limits, MAX_CHANNELS, news)
-        connection_limits.stirred_vhosts = {}
-        connection_limits.stirred_users = {}
+        connection_limits.changed_vhosts = {}
+        connection_limits.changed_users = {}
         return _encoded(news)
 
     def everything(self) -> bytes:
@@ -95,7 +95,7 @@ class ClusterCounts:
 
     def heard(self, node: str, data: bytes) -> None:
         """What has moved there; `PeerFault` if it makes no sense."""
-        counts = self._connection_limits.elsewhere.setdefault(node, {})
+        counts = self._connection_limits.remote_counts.setdefault(node, {})
         reader = ArgumentReader(data, 0, len(data))
         try:
             while not reader.at_end():
@@ -109,7 +109,7 @@ class ClusterCounts:
             raise PeerFault("counts that end too soon") from fault
 
     def lost(self, node: str) -> None:
-        self._connection_limits.elsewhere.pop(node, None)
+        self._connection_limits.remote_counts.pop(node, None)
 
 
 def _encoded(counts: dict[CountKey, int]) -> bytes:

@@ -19,9 +19,9 @@ def ack(channel: Channel, tag: i64, multiple: bool) -> None:
     unacked_deliveries = channel.unacked_deliveries
     _wake_starved(channel)
     if channel.transaction is not None:
-        channel.transaction.acks.append(_lifted(channel, tag, multiple))
+        channel.transaction.acks.append(_taken_out(channel, tag, multiple))
     elif channel.vhost.tracing:
-        settle_acked(channel, _lifted(channel, tag, multiple))
+        settle_acked(channel, _taken_out(channel, tag, multiple))
     elif not multiple:
         if not unacked_deliveries.ack(tag):
             _check_tolerated(channel, tag)
@@ -61,11 +61,11 @@ def settle_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
     if channel.vhost.tracing:
         firehose.trace_acked(channel, deliveries)
     for delivery in deliveries:
-        delivery.taker.acked(delivery.entry)
+        delivery.consumer.acked(delivery.entry)
 
 
 def settle_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue: bool) -> None:
-    """Requeue or dead-letter deliveries that were lifted out of the ledger."""
+    """Requeue or dead-letter deliveries that were taken out of the ledger."""
     _wake_starved(channel)
     if channel.vhost.tracing:
         firehose.trace_rejected(channel, deliveries, requeue)
@@ -73,15 +73,15 @@ def settle_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue
         requeue_all(deliveries)
     else:
         for delivery in deliveries:
-            delivery.taker.settled()
-            delivery.taker.queue.reject(delivery.entry)
+            delivery.consumer.settled()
+            delivery.consumer.queue.reject(delivery.entry)
 
 
 def _reject(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
-    deliveries = _lifted(channel, tag, multiple)
+    deliveries = _taken_out(channel, tag, multiple)
     for delivery in deliveries:
-        if type_of(delivery.taker.queue.arguments) == STREAM:
-            raise unsupported("basic.nack and basic.reject", delivery.taker.queue)
+        if type_of(delivery.consumer.queue.arguments) == STREAM:
+            raise unsupported("basic.nack and basic.reject", delivery.consumer.queue)
     if channel.transaction is not None:
         channel.transaction.refuse(deliveries, requeue)
         return
@@ -99,7 +99,7 @@ def _check_recover(requeue: bool) -> None:
         raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
 
 
-def _lifted(channel: Channel, tag: i64, multiple: bool) -> list[UnackedDelivery]:
+def _taken_out(channel: Channel, tag: i64, multiple: bool) -> list[UnackedDelivery]:
     unacked_deliveries = channel.unacked_deliveries
     if multiple and tag == 0:
         return unacked_deliveries.take_out_to(0)

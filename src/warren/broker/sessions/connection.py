@@ -84,7 +84,7 @@ class ConnectionTimer(TimerTarget):
     def timer_fired(self) -> None:
         connection = self._connection
         if not self._beating:
-            connection.lose_patience()
+            connection.time_out()
             return
         now_ms = connection.turn.now_ms
         silent_ms: i64 = now_ms - self.received_at_ms
@@ -239,7 +239,7 @@ class Connection(SessionPort, FlushWaiter):
     def flush(self) -> None:
         if self._gone:
             return
-        self.tell_confirms()
+        self.send_confirms()
         self._notes.end_turn()
         self.closed_numbers.clear()
         self._flush_due = False
@@ -261,7 +261,7 @@ class Connection(SessionPort, FlushWaiter):
         self.timer.sent_at_ms = self.turn.now_ms
         self.counters.count_sent(len(data))
 
-    def tell_confirms(self) -> None:
+    def send_confirms(self) -> None:
         """Write the confirms that are due on every channel."""
         if self.confirming:
             for channel in self.confirming:
@@ -323,7 +323,7 @@ class Connection(SessionPort, FlushWaiter):
         self.counters.count_connection_opened()
         self.note("info", "connection.opened", {"user": self.user, "vhost": vhost.name})
 
-    def forget_publishings(self) -> None:
+    def clear_cached_publishes(self) -> None:
         self.cached_publishes.clear()
         self.cached_publishes_bytes = 0
 
@@ -435,7 +435,7 @@ class Connection(SessionPort, FlushWaiter):
 
     # -- time
 
-    def lose_patience(self) -> None:
+    def time_out(self) -> None:
         """The handshake, or the end, takes too long."""
         if self.state < RUNNING:
             self.note("warning", "handshake.timed_out", {})
@@ -493,17 +493,17 @@ class Channel(FlushWaiter, ConfirmSender):
         # what its last method asked another node, and the commit that others have to settle
         self.asked: QueueAnswer | None = None
         self.commit: PendingTxCommit | None = None
-        self.awaits_telling: bool = False
+        self.confirms_scheduled: bool = False
         # a confirm is pending on this turn's batch
         self.awaits_batch: bool = False
 
     def send(self, method: Method) -> None:
         write_method(self.connection.output(), int(self.number), method)
 
-    def await_telling(self) -> None:
+    def schedule_confirms(self) -> None:
         """Confirms are due at the end of the turn."""
-        if not self.awaits_telling:
-            self.awaits_telling = True
+        if not self.confirms_scheduled:
+            self.confirms_scheduled = True
             self.connection.confirming.append(self)
             self.connection.output()
 
@@ -514,27 +514,27 @@ class Channel(FlushWaiter, ConfirmSender):
             self.confirms.begin_batch()
             self.node.turn.await_flush(self)
             # the end of the turn ends the batch
-            self.await_telling()
+            self.schedule_confirms()
 
     def flushed(self) -> None:
         if not self.closed:
             self.confirms.flushed()
-            self.await_telling()
+            self.schedule_confirms()
 
     def confirms_decided(self) -> None:
         if not self.closed:
-            self.await_telling()
+            self.schedule_confirms()
 
     def turn_ended(self) -> None:
-        self.awaits_telling = False
+        self.confirms_scheduled = False
         self.awaits_batch = False
-        self.tell_confirms()
+        self.send_confirms()
 
-    def tell_confirms(self) -> None:
+    def send_confirms(self) -> None:
         """Write the confirms that are due."""
         confirms = self.confirms
         if confirms.on and not self.closed:
-            confirms.tell(self.connection.output(), self.number)
+            confirms.send(self.connection.output(), self.number)
             more: i64 = confirms.acked - self.stats.confirmed
             self.stats.confirmed = confirms.acked
             self.vhost.stats.confirmed += more
@@ -554,7 +554,7 @@ class Channel(FlushWaiter, ConfirmSender):
         """What was taken here, by queue."""
         return {queue.name: counter.total for queue, counter in self.counters.taken_from.items()}
 
-    def forgive(self, deliveries: list[UnackedDelivery]) -> None:
+    def tolerate_tags(self, deliveries: list[UnackedDelivery]) -> None:
         """These were requeued because they were late: their acks, should they still come, are no fault."""
         for delivery in deliveries:
             self.tolerated_tags[delivery.tag] = None
@@ -591,7 +591,7 @@ class Channel(FlushWaiter, ConfirmSender):
         """Close this channel because of a fault, laid to a method (0, 0 for none)."""
         facts: dict[str, object] = {"channel": int(self.number), "code": fault.code, "text": fault.text}
         self.connection.note("error", "channel.failed", facts)
-        self.tell_confirms()
+        self.send_confirms()
         self.close()
         self.closing = True
         self.send(
@@ -654,5 +654,5 @@ class Channel(FlushWaiter, ConfirmSender):
             consumer.queue.remove_consumer(consumer)
         if self.counters.published_to:
             # what its frames mean is remembered by its number, which another channel may get
-            self.connection.forget_publishings()
+            self.connection.clear_cached_publishes()
         self.counters.drop()

@@ -151,8 +151,8 @@ class ChannelConsumer(AckingConsumer):
         # its virtual host is traced, and what it is given are messages
         self.traced: bool = False
         self.trace(channel.vhost.tracing)
-        self._tells_epoch: bool = arguments.get(EPOCH) is True
-        self._tells_position: bool = wants_position(arguments)
+        self._sends_epoch: bool = arguments.get(EPOCH) is True
+        self._sends_position: bool = wants_position(arguments)
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, tag)
 
     def trace(self, on: bool) -> None:
@@ -192,8 +192,8 @@ class ChannelConsumer(AckingConsumer):
             ledger.consumers_unacked += 1
         if entry.redelivered:
             counter.redelivered += 1
-        message = with_position(entry) if self._tells_position else entry.message
-        if self._tells_epoch and self.epoch != 0:
+        message = with_position(entry) if self._sends_position else entry.message
+        if self._sends_epoch and self.epoch != 0:
             message = with_epoch(message, self.epoch)
         if len(message.content) < SEPARATE_CHUNK_BYTES:
             self._writer.write(connection.output(), message, tag, entry.redelivered, connection.frame_max)
@@ -207,8 +207,8 @@ class ChannelConsumer(AckingConsumer):
 
     def moved(self, queue: QueuePort) -> None:
         """Deliveries of the queue before can be acked or not: it makes no difference."""
-        for entry, taker in self.ledger.outstanding():
-            if taker is self:
+        for entry, consumer in self.ledger.outstanding():
+            if consumer is self:
                 entry.position = NOWHERE
         self.queue = queue
         self.counter = self.channel.counters.of_queue(queue)
@@ -379,9 +379,9 @@ def _send_get_ok(channel: Channel, queue: QueuePort, entry: Entry, no_ack: bool)
     if no_ack:
         tag = channel.unacked_deliveries.skip()
     else:
-        taker = ChannelConsumer(channel, queue, "", no_ack, False, 0, 0, {})
-        taker.unacked = 1
-        tag = channel.unacked_deliveries.record(entry, taker, channel.connection.turn.now_ms)
+        consumer = ChannelConsumer(channel, queue, "", no_ack, False, 0, 0, {})
+        consumer.unacked = 1
+        tag = channel.unacked_deliveries.record(entry, consumer, channel.connection.turn.now_ms)
     envelope = entry.message.envelope
     channel.send(
         BasicGetOk(

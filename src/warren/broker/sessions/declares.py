@@ -355,14 +355,14 @@ def queue_delete(channel: Channel, method: Method) -> None:
         if not _may_be_deleted(channel, queue, method):
             return
         pending.message_count = queue.ready_count()
-    told = vhost.agrees_at_once()
-    if told:
+    answered = vhost.applies_immediately()
+    if answered:
         # a consumer on this very channel learns of its cancellation after the answer
         _send_delete_ok(channel, method, pending)
     if queue is not None and not _deleted(channel, queue, method, pending):
         pending.wait()
         return
-    if not told:
+    if not answered:
         _send_delete_ok(channel, method, pending)
     if not method.nowait:
         _gate_metadata(channel)
@@ -494,7 +494,7 @@ def _declare_queue(channel: Channel, name: str, method: QueueDeclare, pending: P
         check_equivalent(existing, _is_durable(method), method.exclusive, method.auto_delete, arguments)
         return _has_all_partitions(channel, existing, pending)
     new = [_new_queue(channel, name, method, 0)]
-    if not channel.vhost.agrees_at_once():
+    if not channel.vhost.applies_immediately():
         _add_following(channel, new)
     return channel.vhost.declare_queues(new, pending)
 

@@ -65,7 +65,7 @@ def deliver_reply(node: NodePort, name: str, message: Message) -> None:
         return
     home = _home_of(name)
     if home and home != node.settings.node_name:
-        node.reply_elsewhere(home, name, message)
+        node.forward_reply(home, name, message)
 
 
 def is_open(node: NodePort, name: str) -> bool:

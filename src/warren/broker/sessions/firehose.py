@@ -56,9 +56,9 @@ TraceHeaders = list[tuple[str, object]]
 
 def trace_published(channel: Channel, message: Message, queues: list[QueuePort]) -> None:
     """A message is about to enter these queues, or none."""
-    facts = _location_headers(channel)
-    facts.append(("routed_queues", _routed(message.envelope, queues)))
-    _trace(channel, message, "publish." + message.envelope.exchange, facts)
+    headers = _location_headers(channel)
+    headers.append(("routed_queues", _routed(message.envelope, queues)))
+    _trace(channel, message, "publish." + message.envelope.exchange, headers)
 
 
 def _routed(envelope: Envelope, queues: list[QueuePort]) -> list[object]:
@@ -83,18 +83,18 @@ def trace_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
     """A client is about to be done with these."""
     for delivery in deliveries:
         if delivery.entry.message is not DROPPED:
-            facts = _of_delivery(channel, delivery.entry)
-            _trace(channel, delivery.entry.message, "ack." + delivery.taker.queue.name, facts)
+            headers = _of_delivery(channel, delivery.entry)
+            _trace(channel, delivery.entry.message, "ack." + delivery.consumer.queue.name, headers)
 
 
 def trace_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue: bool) -> None:
     """These are about to go back to their queues, or to die there."""
     for delivery in deliveries:
         if delivery.entry.message is not DROPPED:
-            facts = _of_delivery(channel, delivery.entry)
-            facts.append(("requeue", 1 if requeue else 0))
-            facts.append(("reason", "requeued" if requeue else "rejected"))
-            _trace(channel, delivery.entry.message, "reject." + delivery.taker.queue.name, facts)
+            headers = _of_delivery(channel, delivery.entry)
+            headers.append(("requeue", 1 if requeue else 0))
+            headers.append(("reason", "requeued" if requeue else "rejected"))
+            _trace(channel, delivery.entry.message, "reject." + delivery.consumer.queue.name, headers)
 
 
 def trace_dead_lettered(topology: Topology, node_name: str, letter: DeadLetter, queues: list[QueuePort]) -> None:
@@ -104,14 +104,14 @@ def trace_dead_lettered(topology: Topology, node_name: str, letter: DeadLetter, 
     keys.extend(message.envelope.copy_keys)
     if letter.routing_key is not None:
         keys = [letter.routing_key]
-    facts: TraceHeaders = [
+    headers: TraceHeaders = [
         ("vhost", letter.queue.vhost),
         ("reason", letter.reason),
         ("dead_letter_exchange", letter.exchange),
         ("dead_letter_routing_keys", keys),
         ("routed_queues", _sorted([queue.name for queue in queues])),
     ]
-    _publish(topology, node_name, message, "dead." + letter.queue.name, facts)
+    _publish(topology, node_name, message, "dead." + letter.queue.name, headers)
 
 
 def trace_committed(
@@ -119,14 +119,14 @@ def trace_committed(
 ) -> None:
     """A message is in a mirrored queue: in this epoch, and held by these nodes."""
     holders: list[object] = list(nodes)
-    facts: TraceHeaders = [("vhost", queue.vhost), ("epoch", epoch), ("nodes", holders)]
-    _publish(topology, node_name, message, "confirm." + queue.name, facts)
+    headers: TraceHeaders = [("vhost", queue.vhost), ("epoch", epoch), ("nodes", holders)]
+    _publish(topology, node_name, message, "confirm." + queue.name, headers)
 
 
 def _of_delivery(channel: Channel, entry: Entry) -> TraceHeaders:
-    facts: TraceHeaders = [("redelivered", 1 if entry.redelivered else 0)]
-    facts.extend(_location_headers(channel))
-    return facts
+    headers: TraceHeaders = [("redelivered", 1 if entry.redelivered else 0)]
+    headers.extend(_location_headers(channel))
+    return headers
 
 
 def _location_headers(channel: Channel) -> TraceHeaders:
@@ -147,11 +147,11 @@ def connection_name(connection: Connection) -> str:
     return f"{opened.peer_host}:{opened.peer_port} -> {opened.local_host}:{opened.local_port}"
 
 
-def _trace(channel: Channel, message: Message, key: str, facts: TraceHeaders) -> None:
-    _publish(channel.vhost.topology, channel.node.settings.node_name, message, key, facts)
+def _trace(channel: Channel, message: Message, key: str, headers: TraceHeaders) -> None:
+    _publish(channel.vhost.topology, channel.node.settings.node_name, message, key, headers)
 
 
-def _publish(topology: Topology, node_name: str, message: Message, key: str, facts: TraceHeaders) -> None:
+def _publish(topology: Topology, node_name: str, message: Message, key: str, headers: TraceHeaders) -> None:
     exchange = topology.exchanges.get(TRACE)
     if exchange is None or not exchange.outgoing or message.envelope.exchange == TRACE:
         return
@@ -159,7 +159,7 @@ def _publish(topology: Topology, node_name: str, message: Message, key: str, fac
     route = topology.route(exchange, key, None)
     if route.cacheable and not route.queues:
         return
-    copy = _copy_of(message, exchange, key, node_name, facts)
+    copy = _copy_of(message, exchange, key, node_name, headers)
     if not route.cacheable:
         # it is for an exchange that looks at headers
         route = topology.route(exchange, key, copy)
@@ -177,7 +177,7 @@ def _cut(key: str) -> str:
     return octets[:KEY_BYTES_MAX].decode("utf-8", "surrogateescape")
 
 
-def _copy_of(message: Message, exchange: Exchange, key: str, node_name: str, facts: TraceHeaders) -> Message:
+def _copy_of(message: Message, exchange: Exchange, key: str, node_name: str, headers: TraceHeaders) -> Message:
     envelope = message.envelope
     keys: list[object] = [envelope.routing_key]
     keys.extend(envelope.copy_keys)
@@ -194,7 +194,7 @@ def _copy_of(message: Message, exchange: Exchange, key: str, node_name: str, fac
     out.append(TABLE)
     _write_properties(out, message)
     _write_field(out, "node", node_name)
-    for name, value in facts:
+    for name, value in headers:
         _write_field(out, name, value)
     patch_size(out, size_at)
     copy = message.with_header_payload(out.getvalue())

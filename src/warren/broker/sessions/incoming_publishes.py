@@ -71,8 +71,8 @@ def body_too_large(body_bytes: i64, limit: i64) -> ChannelFault:
 class IncomingContent:
     """A publish whose content is on its way. What it holds meanwhile counts as held by the node."""
 
-    def __init__(self, publishing: CachedPublish, message_bytes_max: i64, turn: Turn) -> None:
-        self.publishing: CachedPublish = publishing
+    def __init__(self, cached: CachedPublish, message_bytes_max: i64, turn: Turn) -> None:
+        self.cached: CachedPublish = cached
         self.has_header: bool = False
         self.body_bytes: i64 = 0
         self.frame_bytes_max: i64 = 0

@@ -115,7 +115,7 @@ CONNECTION_CLOSE_OK: Final[i64] = 10 << 16 | 51
 def handle_connection_method(connection: Connection, method: Method) -> None:
     if isinstance(method, ConnectionClose):
         connection.note("info", "connection.closed", {"code": method.reply_code})
-        connection.tell_confirms()
+        connection.send_confirms()
         connection.end_channels()
         connection.send(ConnectionCloseOk())
         # the client hangs up once it has read the answer; hanging up first could lose it
@@ -241,14 +241,14 @@ def _channel_frame(connection: Connection, reader: FrameReader) -> None:
 def _publish(connection: Connection, channel: Channel, reader: FrameReader) -> None:
     if connection.node.alarm and not connection.blocked:
         connection.block()
-    meaning = publishes.cached_publish_of(channel, reader.frame())
+    cached = publishes.cached_publish_of(channel, reader.frame())
     if reader.take_content():
         content = reader.data[reader.content_start : reader.position]
         body_frame: i64 = reader.position - reader.header_end - 1
-        message = Message(meaning.envelope, content, channel.number, reader.body_bytes, body_frame)
-        publishes.accept_publish(channel, meaning, reader.data, reader.header_start, reader.header_end, message)
+        message = Message(cached.envelope, content, channel.number, reader.body_bytes, body_frame)
+        publishes.accept_publish(channel, cached, reader.data, reader.header_start, reader.header_end, message)
     else:
-        channel.content = IncomingContent(meaning, connection.message_bytes_max, connection.turn)
+        channel.content = IncomingContent(cached, connection.message_bytes_max, connection.turn)
 
 
 def _content_frame(channel: Channel, reader: FrameReader) -> None:
@@ -262,10 +262,10 @@ def _content_frame(channel: Channel, reader: FrameReader) -> None:
     if content.complete():
         channel.content = None
         message = Message(
-            content.publishing.envelope, content.release(), channel.number, content.body_bytes, content.frame_bytes_max
+            content.cached.envelope, content.release(), channel.number, content.body_bytes, content.frame_bytes_max
         )
         header = content.header_frame
-        publishes.accept_publish(channel, content.publishing, header, 7, len(header) - 1, message)
+        publishes.accept_publish(channel, content.cached, header, 7, len(header) - 1, message)
     elif channel.node.alarm and not channel.connection.blocked:
         channel.connection.block()
 
@@ -273,7 +273,7 @@ def _content_frame(channel: Channel, reader: FrameReader) -> None:
 def _method(connection: Connection, channel: Channel, reader: FrameReader, method_id: i64) -> None:
     if method_id == CHANNEL_CLOSE:
         decode_method(reader.data, reader.start, reader.end)
-        channel.tell_confirms()
+        channel.send_confirms()
         _forget_channel(connection, channel)
         connection.closed_numbers.add(int(channel.number))
         channel.close()

@@ -19,7 +19,7 @@ Not here: which answers wait (`broker.sessions.declares`, `broker.sessions.trans
 What one connection has written into the log.
 
 Invariant: a client that gives cause for many lines in a turn gets `NOTES_A_TURN`, and the rest counted in one. A link
-of the node to itself is nobody's client: what goes wrong there is told to whoever uses it.
+of the node to itself is nobody's client: what goes wrong there is answered to whoever uses it.
 
 Not here: where notes go (`node.logs`).
 

@@ -46,10 +46,10 @@ class VhostPort:
         return None if queue is None or queue.deleted else queue
 
     @abstractmethod
-    def agrees_at_once(self) -> bool:
+    def applies_immediately(self) -> bool:
         """Whether the answer to everything that follows is True.
 
-        That is: it is done, and to be seen. False: it must be agreed upon first, and the waiter will be told.
+        That is: it is done, and to be seen. False: it must be agreed upon first, and the waiter will be answered.
         """
 
     @abstractmethod
@@ -156,7 +156,7 @@ class NodePort:
 
     @abstractmethod
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
-        """Judge a login; the waiter is told within this call, or later."""
+        """Judge a login; the waiter is answered within this call, or later."""
 
     @abstractmethod
     def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
@@ -171,7 +171,7 @@ class NodePort:
         """Raise a fault if its user has as many channels as it may have."""
 
     def cluster_name(self) -> str:
-        """What clients are told that they are connected to."""
+        """What clients are answered that they are connected to."""
         return self.settings.node_name
 
     @abstractmethod
@@ -182,7 +182,7 @@ class NodePort:
         """Whether other nodes may know of exchanges, queues and bindings that this one has not heard of yet."""
         return False
 
-    def reply_elsewhere(self, node: str, inbox: str, message: Message) -> None:
+    def forward_reply(self, node: str, inbox: str, message: Message) -> None:
         """Carry a direct reply to another node's inbox, if that node is to be reached."""
         return
 

@@ -1,7 +1,7 @@
 """The road of a publish from its frames to its queues.
 
 A publisher sends the same `basic.publish` frame again and again, so what it means (exchange, key, route) is
-remembered under the frame's own bytes, per connection, and looked at again only when the topology changed. Content
+cache under the frame's own bytes, per connection, and looked at again only when the topology changed. Content
 that arrived whole is sliced once; properties are scanned without being decoded, and only messages that carry
 something the broker acts on (headers, expiration, user-id, reply-to) take the longer road.
 
@@ -213,8 +213,8 @@ PERSISTENT: Final[i64] = 2
 
 def cached_publish_of(channel: Channel, frame: bytes) -> CachedPublish:
     """What this basic.publish frame means, decoded once."""
-    remembered = channel.connection.cached_publishes
-    found = remembered.get(frame)
+    cache = channel.connection.cached_publishes
+    found = cache.get(frame)
     if found is not None:
         return found
     method = decode_method(frame, 7, len(frame) - 1)
@@ -224,16 +224,16 @@ def cached_publish_of(channel: Channel, frame: bytes) -> CachedPublish:
     connection = channel.connection
     connection.cached_publishes_bytes += len(frame) * 4 + CACHED_PUBLISH_BYTES
     if connection.cached_publishes_bytes > PUBLISH_CACHE_BYTES_MAX:
-        remembered.clear()
+        cache.clear()
         connection.cached_publishes_bytes = 0
     made = CachedPublish(method)
-    remembered[frame] = made
+    cache[frame] = made
     return made
 
 
 def accept_publish(
     channel: Channel,
-    publishing: CachedPublish,
+    cached: CachedPublish,
     data: bytes,
     header_start: i64,
     header_end: i64,
@@ -241,13 +241,13 @@ def accept_publish(
 ) -> None:
     """A publish is complete; `data[header_start:header_end]` is the payload of its content header."""
     topology = channel.vhost.topology
-    if publishing.version != topology.version:
-        route_publish(publishing, topology, channel.vhost.name, channel.rights)
-        assert publishing.exchange is not None
-        publishing.counter = channel.counters.of_exchange(publishing.exchange)
+    if cached.version != topology.version:
+        route_publish(cached, topology, channel.vhost.name, channel.rights)
+        assert cached.exchange is not None
+        cached.counter = channel.counters.of_exchange(cached.exchange)
         if channel.vhost.tracing:
             # the longer road makes the copies
-            publishing.fixed = False
+            cached.fixed = False
     if message.body_bytes > channel.connection.message_bytes_max:
         raise body_too_large(message.body_bytes, channel.connection.message_bytes_max)
     # the property flags are the last two of these eight octets
@@ -262,17 +262,17 @@ def accept_publish(
         extra_keys = cc_keys(data, scan)
         message = with_properties_applied(channel, message, data, header_start, header_end, scan)
         if extra_keys:
-            _publish_routed(channel, publishing, message, extra_keys)
+            _publish_routed(channel, cached, message, extra_keys)
             return
-    if publishing.fixed and channel.transaction is None:
-        _enqueue(channel, message, publishing)
+    if cached.fixed and channel.transaction is None:
+        _enqueue(channel, message, cached)
     else:
-        _publish_routed(channel, publishing, message, [])
+        _publish_routed(channel, cached, message, [])
 
 
-def route_publish(publishing: CachedPublish, topology: Topology, vhost: str, rights: Rights) -> None:
+def route_publish(cached: CachedPublish, topology: Topology, vhost: str, rights: Rights) -> None:
     """Find the exchange and, where it depends on the key alone, the queues; a fault if the user may not."""
-    envelope = publishing.envelope
+    envelope = cached.envelope
     rights.to_write(EXCHANGE, envelope.exchange)
     exchange = topology.exchanges.get(envelope.exchange)
     if exchange is None:
@@ -281,16 +281,16 @@ def route_publish(publishing: CachedPublish, topology: Topology, vhost: str, rig
         raise ChannelFault(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost}'")
     if exchange.type == "topic":
         rights.to_write_topic(exchange.name, envelope.routing_key)
-    publishing.exchange = exchange
-    publishing.fixed = False
-    publishing.copied = None
+    cached.exchange = exchange
+    cached.fixed = False
+    cached.copied = None
     if not direct_reply.is_inbox_key(exchange, envelope.routing_key):
         route = topology.route(exchange, envelope.routing_key, None) if exchange.cacheable else None
         if route is not None and route.cacheable and not route.delayed:
-            publishing.queues = route.queues
-            publishing.fixed = route.copies is None
-            publishing.copied = None if route.copies is None else route
-    publishing.version = topology.version
+            cached.queues = route.queues
+            cached.fixed = route.copies is None
+            cached.copied = None if route.copies is None else route
+    cached.version = topology.version
 
 
 def publish_routed(channel: Channel, publish: RoutedPublish) -> i64:
@@ -322,21 +322,21 @@ def publish_routed(channel: Channel, publish: RoutedPublish) -> i64:
     return outcome
 
 
-def _enqueue(channel: Channel, message: Message, publishing: CachedPublish) -> None:
+def _enqueue(channel: Channel, message: Message, cached: CachedPublish) -> None:
     """The ordinary road: no transaction, the queues known beforehand."""
     outcome: i64 = SETTLED
-    queues = publishing.queues
-    counter = publishing.counter
+    queues = cached.queues
+    counter = cached.counter
     assert counter is not None
     _count(counter, len(queues))
     for queue in queues:
         outcome |= queue.publish(message)
     if not queues:
-        _handle_unroutable(channel, message, publishing.mandatory, counter)
+        _handle_unroutable(channel, message, cached.mandatory, counter)
     elif outcome >= AWAITED:
         if outcome & UNREACHABLE:
-            _handle_unreachable(channel, message, queues, publishing.mandatory, counter)
-        _published_elsewhere(channel, queues, outcome, counter)
+            _handle_unreachable(channel, message, queues, cached.mandatory, counter)
+        _published_remotely(channel, queues, outcome, counter)
     elif channel.confirms.on:
         _confirm(channel, outcome, counter)
 
@@ -348,22 +348,22 @@ def _count(counter: PublishCounter, routed: i64) -> None:
     counter.fresh_routed += routed
 
 
-def _publish_routed(channel: Channel, publishing: CachedPublish, message: Message, extra_keys: list[str]) -> None:
+def _publish_routed(channel: Channel, cached: CachedPublish, message: Message, extra_keys: list[str]) -> None:
     """The road of messages whose queues are not known beforehand, or have copies; CC and BCC name further keys."""
-    exchange, counter = publishing.exchange, publishing.counter
+    exchange, counter = cached.exchange, cached.counter
     assert exchange is not None
     assert counter is not None
-    route = publishing.copied
+    route = cached.copied
     if route is None or extra_keys:
-        keys = [publishing.envelope.routing_key]
+        keys = [cached.envelope.routing_key]
         if extra_keys:
-            message.envelope = Envelope(publishing.envelope.exchange, publishing.envelope.routing_key, extra_keys)
+            message.envelope = Envelope(cached.envelope.exchange, cached.envelope.routing_key, extra_keys)
             keys.extend(extra_keys)
         keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
         route = channel.vhost.topology.route_keys(exchange, keys, message)
     if channel.vhost.tracing:
         firehose.trace_published(channel, message, route.queues)
-    _enqueue_in_all(channel, RoutedPublish(message, route, publishing.mandatory, counter))
+    _enqueue_in_all(channel, RoutedPublish(message, route, cached.mandatory, counter))
 
 
 def _enqueue_in_all(channel: Channel, publish: RoutedPublish) -> None:
@@ -376,7 +376,7 @@ def _enqueue_in_all(channel: Channel, publish: RoutedPublish) -> None:
         return
     outcome = publish_routed(channel, publish)
     if outcome >= AWAITED:
-        _published_elsewhere(channel, publish.queues, outcome, publish.counter)
+        _published_remotely(channel, publish.queues, outcome, publish.counter)
     elif channel.confirms.on:
         _confirm(channel, outcome, publish.counter)
 
@@ -391,7 +391,7 @@ def _confirm(channel: Channel, outcome: i64, counter: PublishCounter) -> None:
     else:
         counter.refused += 1
         channel.confirms.rejected()
-    channel.await_telling()
+    channel.schedule_confirms()
 
 
 def _handle_unreachable(
@@ -404,7 +404,7 @@ def _handle_unreachable(
             _return_to_publisher(channel, message)
 
 
-def _published_elsewhere(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
+def _published_remotely(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
     """Some of its queues live on other nodes."""
     remote_queues.hold_if_links_full(channel.connection, queues, outcome)
     if not channel.confirms.on:
@@ -420,7 +420,7 @@ def _handle_unroutable(channel: Channel, message: Message, mandatory: bool, coun
     counter.unroutable(mandatory)
     if mandatory and channel.confirms.undecided():
         # its ack is a single one: those that are due anyway must not come between
-        channel.tell_confirms()
+        channel.send_confirms()
     if mandatory:
         _return_to_publisher(channel, message)
     if channel.confirms.on:
@@ -429,7 +429,7 @@ def _handle_unroutable(channel: Channel, message: Message, mandatory: bool, coun
             channel.confirms.rejected()
         else:
             channel.confirms.settled()
-        channel.tell_confirms()
+        channel.send_confirms()
 
 
 def _return_to_publisher(channel: Channel, message: Message) -> None:

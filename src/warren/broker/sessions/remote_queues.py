@@ -134,11 +134,11 @@ def await_home_nodes(channel: Channel, queues: list[QueuePort], outcome: i64, co
     confirms = channel.confirms
     in_batch = outcome & PENDING != 0
     if len(queues) == 1 and not in_batch:
-        confirms.elsewhere(queues[0], channel, counter)
+        confirms.remote(queues[0], channel, counter)
         return
     if in_batch:
         channel.await_batch()
-    confirms.elsewhere_too(queues_awaited(queues), in_batch, channel, counter)
+    confirms.remote_to_all(queues_awaited(queues), in_batch, channel, counter)
 
 
 def queues_awaited(queues: list[QueuePort]) -> list[QueuePort]:

@@ -79,14 +79,14 @@ class ChannelTransaction:
                     return True
         return False
 
-    def settled_afar(self) -> list[RemoteQueuePort]:
+    def remote_queues_settled(self) -> list[RemoteQueuePort]:
         """The queues of other nodes whose deliveries it settles for good."""
         settled = list(self.acks)
         settled.extend([refusal.deliveries for refusal in self.refusals if not refusal.requeue])
         queues: dict[RemoteQueuePort, None] = {}
         for deliveries in settled:
             for delivery in deliveries:
-                queue = delivery.taker.queue
+                queue = delivery.consumer.queue
                 if isinstance(queue, RemoteQueuePort):
                     queues[queue] = None
         return list(queues)
@@ -106,7 +106,7 @@ class PendingTxCommit(PublishWaiter):
         self._open: i64 = 0
         self._abandoned: bool = False
 
-    def await_homes(self, queues: list[QueuePort]) -> None:
+    def await_queues(self, queues: list[QueuePort]) -> None:
         """Of what was sent last to each of these."""
         for queue in queues:
             self._open += 1

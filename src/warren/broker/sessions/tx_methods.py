@@ -44,12 +44,12 @@ def _committed(channel: Channel, transaction: ChannelTransaction) -> PendingTxCo
     channel.transaction = ChannelTransaction(channel.node.turn)
     transaction.forget_publishes()
     commit = PendingTxCommit(channel.node.turn, channel.connection)
-    settled_afar = transaction.settled_afar()
+    remote_queues_settled = transaction.remote_queues_settled()
     outcome: i64 = PENDING if transaction.removes_durable() else SETTLED
     for publish in transaction.publishes:
         one = publishes.publish_routed(channel, publish)
         if one & AWAITED:
-            commit.await_homes(remote_queues.queues_awaited(publish.queues))
+            commit.await_queues(remote_queues.queues_awaited(publish.queues))
         outcome |= one
     for deliveries in transaction.acks:
         acks.settle_acked(channel, deliveries)
@@ -59,7 +59,7 @@ def _committed(channel: Channel, transaction: ChannelTransaction) -> PendingTxCo
         commit.forget()
         why = ": the home node of a queue is down or inaccessible" if outcome & UNREACHABLE else ""
         raise ChannelFault(PRECONDITION_FAILED, f"partial tx completion{why}")
-    commit.await_homes([queue for queue in settled_afar if queue.fence()])
+    commit.await_queues([queue for queue in remote_queues_settled if queue.fence()])
     commit.pending = outcome & PENDING != 0
     return commit
 

@@ -33,12 +33,12 @@ SPANS_MAX: Final = 2048
 
 @final
 class UnackedDelivery:
-    """One delivery lifted out of the ledger."""
+    """One delivery taken out of the ledger."""
 
-    def __init__(self, tag: int, entry: Entry, taker: "AckingConsumer") -> None:
+    def __init__(self, tag: int, entry: Entry, consumer: "AckingConsumer") -> None:
         self.tag: int = tag
         self.entry: Entry = entry
-        self.taker: AckingConsumer = taker
+        self.consumer: AckingConsumer = consumer
 
 
 @final
@@ -53,7 +53,7 @@ class UnackedDeliveries:
         self._head: i64 = 0
         self._first_tag: i64 = 1
         self._entries: list[Entry | None] = []
-        self._takers: list[AckingConsumer | None] = []
+        self._consumers: list[AckingConsumer | None] = []
         self._stragglers: dict[int, UnackedDelivery] = {}
         # deliveries in spans of time, so that the age of each is about known without a clock for each: the first tag of
         # every span, and when its last delivery was; the latest span is still open
@@ -62,7 +62,7 @@ class UnackedDeliveries:
         self._span_began_ms: i64 = 0
         self._recorded_ms: i64 = 0
 
-    def record(self, entry: Entry, taker: "AckingConsumer", now_ms: i64) -> i64:
+    def record(self, entry: Entry, consumer: "AckingConsumer", now_ms: i64) -> i64:
         """Note a delivery that awaits its ack; its tag."""
         tag = self.next_tag
         if self.count == 0:
@@ -74,7 +74,7 @@ class UnackedDeliveries:
             self._begin_span(tag, now_ms)
         self._recorded_ms = now_ms
         self._entries.append(entry)
-        self._takers.append(taker)
+        self._consumers.append(consumer)
         self.count += 1
         self.next_tag = tag + 1
         return tag
@@ -85,7 +85,7 @@ class UnackedDeliveries:
         self.next_tag = tag + 1
         if self.count != 0:
             self._entries.append(None)
-            self._takers.append(None)
+            self._consumers.append(None)
             if len(self._entries) >= SPARSE_FROM:
                 self._thin_out()
         return tag
@@ -101,7 +101,7 @@ class UnackedDeliveries:
             if straggler is None:
                 return False
             self.count -= 1
-            straggler.taker.acked(straggler.entry)
+            straggler.consumer.acked(straggler.entry)
             return True
         self._ack_at(index)
         if index == self._head:
@@ -111,8 +111,8 @@ class UnackedDeliveries:
     def ack_to(self, tag: i64) -> None:
         """Settle every delivery up to `tag`, oldest first; 0 means all of them."""
         if self._stragglers:
-            for delivery in self._lift_stragglers(tag):
-                delivery.taker.acked(delivery.entry)
+            for delivery in self._take_out_stragglers(tag):
+                delivery.consumer.acked(delivery.entry)
         index: i64 = self._head
         end: i64 = self._end_of(tag)
         while index < end:
@@ -127,30 +127,30 @@ class UnackedDeliveries:
             self.count -= 1
             return self._stragglers.pop(int(tag))
         index: i64 = tag - self._first_tag
-        lifted = self._lift_at(index)
+        taken = self._take_out_at(index)
         if index == self._head:
             self._advance()
-        return lifted
+        return taken
 
     def take_out_to(self, tag: i64) -> list[UnackedDelivery]:
         """Take out every outstanding delivery up to `tag`, oldest first; 0 means all of them."""
-        lifted = self._lift_stragglers(tag)
+        taken = self._take_out_stragglers(tag)
         index: i64 = self._head
         end: i64 = self._end_of(tag)
         while index < end:
             if self._entries[index] is not None:
-                lifted.append(self._lift_at(index))
+                taken.append(self._take_out_at(index))
             index += 1
         self._advance()
-        return lifted
+        return taken
 
     def outstanding(self) -> list[tuple[Entry, "AckingConsumer"]]:
         """Everything that awaits its ack, and who took it."""
-        found = [(one.entry, one.taker) for one in self._stragglers.values()]
+        found = [(one.entry, one.consumer) for one in self._stragglers.values()]
         for place in range(int(self._head), len(self._entries)):
-            entry, taker = self._entries[place], self._takers[place]
-            if entry is not None and taker is not None:
-                found.append((entry, taker))
+            entry, consumer = self._entries[place], self._consumers[place]
+            if entry is not None and consumer is not None:
+                found.append((entry, consumer))
         return found
 
     def put_back(self, deliveries: list[UnackedDelivery]) -> None:
@@ -195,34 +195,34 @@ class UnackedDeliveries:
         return min(max(tag - self._first_tag + 1, 0), size)
 
     def _ack_at(self, index: i64) -> None:
-        entry, taker = self._entries[index], self._takers[index]
+        entry, consumer = self._entries[index], self._consumers[index]
         self._entries[index] = None
-        self._takers[index] = None
+        self._consumers[index] = None
         self.count -= 1
-        if entry is not None and taker is not None:
-            taker.acked(entry)
+        if entry is not None and consumer is not None:
+            consumer.acked(entry)
 
-    def _lift_at(self, index: i64) -> UnackedDelivery:
-        entry, taker = self._entries[index], self._takers[index]
-        if entry is None or taker is None:
+    def _take_out_at(self, index: i64) -> UnackedDelivery:
+        entry, consumer = self._entries[index], self._consumers[index]
+        if entry is None or consumer is None:
             raise InvariantBroken(f"no delivery at ledger index {index}")
         self._entries[index] = None
-        self._takers[index] = None
+        self._consumers[index] = None
         self.count -= 1
-        return UnackedDelivery(int(self._first_tag + index), entry, taker)
+        return UnackedDelivery(int(self._first_tag + index), entry, consumer)
 
-    def _lift_stragglers(self, tag: i64) -> list[UnackedDelivery]:
+    def _take_out_stragglers(self, tag: i64) -> list[UnackedDelivery]:
         if not self._stragglers:
             return []
-        lifted: list[UnackedDelivery] = []
+        taken: list[UnackedDelivery] = []
         for delivery in self._stragglers.values():
             if tag != 0 and delivery.tag > tag:
                 break
-            lifted.append(delivery)
-        for delivery in lifted:
+            taken.append(delivery)
+        for delivery in taken:
             del self._stragglers[delivery.tag]
-        self.count -= len(lifted)
-        return lifted
+        self.count -= len(taken)
+        return taken
 
     def _oldest_tag(self) -> i64:
         for tag in self._stragglers:
@@ -232,7 +232,7 @@ class UnackedDeliveries:
     def _restart(self, first_tag: i64) -> None:
         """Nothing is outstanding in the list: let it begin at `first_tag`."""
         self._entries = []
-        self._takers = []
+        self._consumers = []
         self._head = 0
         self._first_tag = first_tag
 
@@ -245,7 +245,7 @@ class UnackedDeliveries:
         self._head = head
         if head >= COMPACT_FROM and head * 2 >= size:
             del self._entries[:head]
-            del self._takers[:head]
+            del self._consumers[:head]
             self._first_tag += head
             self._head = 0
 
@@ -326,7 +326,7 @@ def requeue_all(deliveries: list[UnackedDelivery]) -> None:
     """Give deliveries back to their queues, one call a queue, in delivery order."""
     by_queue: dict[QueuePort, list[Entry]] = {}
     for delivery in deliveries:
-        delivery.taker.settled()
-        by_queue.setdefault(delivery.taker.queue, []).append(delivery.entry)
+        delivery.consumer.settled()
+        by_queue.setdefault(delivery.consumer.queue, []).append(delivery.entry)
     for queue, entries in by_queue.items():
         queue.requeue(entries)

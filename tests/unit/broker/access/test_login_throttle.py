@@ -1,6 +1,6 @@
 """How long refusals wait, and how much is remembered for it."""
 
-from warren.broker.access.logins import DELAY_MAX_MS, FORGIVEN_AFTER_MS, REMEMBERED_MAX, LoginThrottle
+from warren.broker.access.logins import DELAY_MAX_MS, FAILURE_EXPIRY_MS, FAILURES_MAX, LoginThrottle
 
 
 def test_each_failure_doubles_the_wait_up_to_a_bound() -> None:
@@ -13,20 +13,20 @@ def test_each_failure_doubles_the_wait_up_to_a_bound() -> None:
 def test_a_good_login_and_a_while_without_failures_end_it() -> None:
     throttle = LoginThrottle()
     throttle.failed("h", "u", 0)
-    assert throttle.failed("h", "u", FORGIVEN_AFTER_MS) == 100
-    assert throttle.failed("h", "u", 2 * FORGIVEN_AFTER_MS + 1) == 0
-    throttle.failed("h", "u", 2 * FORGIVEN_AFTER_MS + 2)
+    assert throttle.failed("h", "u", FAILURE_EXPIRY_MS) == 100
+    assert throttle.failed("h", "u", 2 * FAILURE_EXPIRY_MS + 1) == 0
+    throttle.failed("h", "u", 2 * FAILURE_EXPIRY_MS + 2)
     throttle.succeeded("h", "u")
-    assert throttle.failed("h", "u", 2 * FORGIVEN_AFTER_MS + 3) == 0
+    assert throttle.failed("h", "u", 2 * FAILURE_EXPIRY_MS + 3) == 0
 
 
 def test_of_too_many_the_longest_ago_are_forgotten() -> None:
     throttle = LoginThrottle()
     throttle.failed("h", "first", 0)
-    for number in range(REMEMBERED_MAX - 1):
+    for number in range(FAILURES_MAX - 1):
         throttle.failed("h", f"user {number}", 1)
     assert throttle.failed("h", "first", 2) == 100
     throttle.failed("h", "one more", 3)
-    assert throttle.count() == REMEMBERED_MAX
+    assert throttle.count() == FAILURES_MAX
     assert throttle.failed("h", "user 0", 4) == 0
     assert throttle.failed("h", "first", 4) == 200

@@ -3,9 +3,9 @@
 import pytest
 
 from warren.broker.access.logins import (
-    ASKED_MAX,
+    RUNNING_CHECKS_MAX,
     DELAY_MAX_MS,
-    WAITING_MAX,
+    QUEUED_CHECKS_MAX,
     LoginAttempt,
     Logins,
     LoginWaiter,
@@ -214,45 +214,48 @@ def test_logins_with_the_same_password_wait_for_one_answer() -> None:
 
 def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
     door = slow_door()
-    waiters = [door.knock(password=f"guess {number}") for number in range(ASKED_MAX + 2)]
+    waiters = [door.knock(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
     orders = door.asked()
-    assert len(orders) == ASKED_MAX
+    assert len(orders) == RUNNING_CHECKS_MAX
     door.logins.verified(orders[0].ticket, False)
     [following] = door.asked()
-    assert following.password == f"guess {ASKED_MAX}"
-    assert [len(waiter.told) for waiter in waiters] == [1] + [0] * (ASKED_MAX + 1)
+    assert following.password == f"guess {RUNNING_CHECKS_MAX}"
+    assert [len(waiter.told) for waiter in waiters] == [1] + [0] * (RUNNING_CHECKS_MAX + 1)
 
 
 def test_a_flood_of_guesses_keeps_nobody_elsewhere_waiting() -> None:
     door = slow_door()
-    for number in range(WAITING_MAX + ASKED_MAX):
+    for number in range(QUEUED_CHECKS_MAX + RUNNING_CHECKS_MAX):
         door.knock(password=f"guess {number}", host="10.0.0.1")
     waiter = door.knock()
     [first, *_others] = door.asked()
     door.logins.verified(first.ticket, False)
     door.logins.verified(first.ticket + 1, False)
-    assert [order.password for order in door.asked()] == [f"guess {ASKED_MAX}", "guest"]
+    assert [order.password for order in door.asked()] == [f"guess {RUNNING_CHECKS_MAX}", "guest"]
     assert waiter.told == []
 
 
 def test_of_one_address_so_many_may_wait() -> None:
     door = slow_door()
-    waiters = [door.knock(user=f"user {number}", host="10.0.0.1") for number in range(ASKED_MAX + WAITING_MAX + 1)]
-    assert [waiter.told for waiter in waiters[:-1]] == [[]] * (ASKED_MAX + WAITING_MAX)
-    assert waiters[-1].told == [f"user 'user {ASKED_MAX + WAITING_MAX}' - invalid credentials"]
+    waiters = [
+        door.knock(user=f"user {number}", host="10.0.0.1")
+        for number in range(RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX + 1)
+    ]
+    assert [waiter.told for waiter in waiters[:-1]] == [[]] * (RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX)
+    assert waiters[-1].told == [f"user 'user {RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX}' - invalid credentials"]
 
 
 def test_nothing_is_asked_for_who_has_gone() -> None:
     door = slow_door()
-    waiters = [door.knock(password=f"guess {number}") for number in range(ASKED_MAX + 2)]
-    waiters[ASKED_MAX].gone = True
+    waiters = [door.knock(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
+    waiters[RUNNING_CHECKS_MAX].gone = True
     [first, *_others] = door.asked()
     door.logins.verified(first.ticket, False)
     [following] = door.asked()
-    assert following.password == f"guess {ASKED_MAX + 1}"
-    again = door.knock(password=f"guess {ASKED_MAX}")
+    assert following.password == f"guess {RUNNING_CHECKS_MAX + 1}"
+    again = door.knock(password=f"guess {RUNNING_CHECKS_MAX}")
     door.logins.verified(following.ticket, False)
-    assert [order.password for order in door.asked()] == [f"guess {ASKED_MAX}"]
+    assert [order.password for order in door.asked()] == [f"guess {RUNNING_CHECKS_MAX}"]
     assert again.told == []
 
 

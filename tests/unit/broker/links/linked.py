@@ -35,7 +35,7 @@ class LinkedCore(JournalledCore):
         self.name = name
         self.node.settings.node_name = name
         self.links = NodeLinks(self.node.turn, LocalHome(self))
-        self.node.reply_elsewhere = self.links.reply  # type: ignore[method-assign]
+        self.node.forward_reply = self.links.reply  # type: ignore[method-assign]
         self.dead_letterer = DeadLetterQueue(self.node.turn, name)
         self.sent: list[SendToPeer] = []
         self.dropped: list[DropPeer] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.property.test_ledger import taker_of_a_deleted_queue
+from tests.property.test_ledger import consumer_of_a_deleted_queue
 from tests.support.core_driver import START_MS
 from tests.unit.broker.queues.world import message_of
 from warren.broker.model.message import NEVER, Entry
@@ -24,18 +24,18 @@ def kept(unacked_deliveries: UnackedDeliveries) -> int:
     """Everything the ledger has room for, however it keeps it."""
     return (
         len(unacked_deliveries._entries)
-        + len(unacked_deliveries._takers)
+        + len(unacked_deliveries._consumers)
         + len(unacked_deliveries._stragglers)
         + len(unacked_deliveries._span_tags)
     )
 
 
-def acked_at_once(unacked_deliveries: UnackedDeliveries, taker: ChannelConsumer, numbers: range) -> None:
+def acked_at_once(unacked_deliveries: UnackedDeliveries, consumer: ChannelConsumer, numbers: range) -> None:
     for number in numbers:
-        unacked_deliveries.ack(unacked_deliveries.record(ENTRY, taker, START_MS + number // DELIVERIES_A_MS))
+        unacked_deliveries.ack(unacked_deliveries.record(ENTRY, consumer, START_MS + number // DELIVERIES_A_MS))
 
 
-def needing_no_ack(unacked_deliveries: UnackedDeliveries, taker: ChannelConsumer, numbers: range) -> None:
+def needing_no_ack(unacked_deliveries: UnackedDeliveries, consumer: ChannelConsumer, numbers: range) -> None:
     for _ in numbers:
         unacked_deliveries.skip()
 
@@ -44,10 +44,10 @@ def needing_no_ack(unacked_deliveries: UnackedDeliveries, taker: ChannelConsumer
 def test_one_stuck_delivery_does_not_make_a_ledger_keep_the_million_after_it(
     others: Callable[[UnackedDeliveries, ChannelConsumer, range], None],
 ) -> None:
-    unacked_deliveries, taker = UnackedDeliveries(), taker_of_a_deleted_queue()
-    stuck = unacked_deliveries.record(ENTRY, taker, START_MS)
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    stuck = unacked_deliveries.record(ENTRY, consumer, START_MS)
     for start in range(0, 1_000_000, 12_500):
-        others(unacked_deliveries, taker, range(start, start + 12_500))
+        others(unacked_deliveries, consumer, range(start, start + 12_500))
         assert kept(unacked_deliveries) <= 2 * (A_SECONDS_WORTH + int(SPARSE_FROM))
     unacked_deliveries.check()
     assert (unacked_deliveries.count, unacked_deliveries.has(stuck)) == (1, True)
@@ -56,9 +56,9 @@ def test_one_stuck_delivery_does_not_make_a_ledger_keep_the_million_after_it(
 
 
 def test_a_ledger_whose_deliveries_are_acked_in_order_stays_small() -> None:
-    unacked_deliveries, taker = UnackedDeliveries(), taker_of_a_deleted_queue()
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
     for number in range(100_000):
-        tag = unacked_deliveries.record(ENTRY, taker, START_MS + number)
+        tag = unacked_deliveries.record(ENTRY, consumer, START_MS + number)
         if number >= 100:
             unacked_deliveries.ack(tag - 100)
     assert unacked_deliveries.count == 100
@@ -66,26 +66,26 @@ def test_a_ledger_whose_deliveries_are_acked_in_order_stays_small() -> None:
 
 
 def test_the_marks_of_time_do_not_pile_up_behind_the_oldest_delivery() -> None:
-    unacked_deliveries, taker = UnackedDeliveries(), taker_of_a_deleted_queue()
-    tag = unacked_deliveries.record(ENTRY, taker, START_MS)
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    tag = unacked_deliveries.record(ENTRY, consumer, START_MS)
     for second in range(1, 20_000):
-        following = unacked_deliveries.record(ENTRY, taker, START_MS + second * 1000)
+        following = unacked_deliveries.record(ENTRY, consumer, START_MS + second * 1000)
         unacked_deliveries.ack(tag)
         tag = following
     assert len(unacked_deliveries._span_tags) <= 3
 
 
 def test_a_ledger_that_miscounts_is_found_out() -> None:
-    unacked_deliveries, taker = UnackedDeliveries(), taker_of_a_deleted_queue()
-    unacked_deliveries.record(ENTRY, taker, START_MS)
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    unacked_deliveries.record(ENTRY, consumer, START_MS)
     unacked_deliveries.count = 2
     with pytest.raises(InvariantBroken):
         unacked_deliveries.check()
 
 
 def test_only_outstanding_tags_are_known() -> None:
-    unacked_deliveries, taker = UnackedDeliveries(), taker_of_a_deleted_queue()
-    tag = unacked_deliveries.record(ENTRY, taker, START_MS)
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    tag = unacked_deliveries.record(ENTRY, consumer, START_MS)
     skipped = unacked_deliveries.skip()
     asked = (tag - 1, tag, skipped, skipped + 1, -1, 2**63 - 1)
     assert [number for number in asked if unacked_deliveries.has(number)] == [tag]

@@ -24,12 +24,12 @@ def seconds_to_tell(waiting: int) -> float:
     confirms, message = Confirms(), Message(Envelope("", ""), b"", 1, 0, 0)
     for place in range(waiting):
         queues[place % 2].publish(message)
-        confirms.elsewhere(queues[place % 2], channel, counter)
+        confirms.remote(queues[place % 2], channel, counter)
     begun_s = time.process_time()
     for number in range(1, MEASURED + 1):
         for queue in queues:
             queue.settled_to(number, 0)
-            confirms.tell(BytesWriter(), 1)
+            confirms.send(BytesWriter(), 1)
     return time.process_time() - begun_s
 
 
