@@ -1,6 +1,6 @@
-"""Ack, nack, reject and recover: what a consumer says about its deliveries.
+"""basic.ack, nack, reject and recover.
 
-Not here: where unacked deliveries are kept (`broker.sessions.unacked`), what a queue then does (`broker.queues.queue`).
+Not here: the ledger of unacked deliveries (`broker.sessions.unacked`), the effect on a queue (`broker.queues.queue`).
 """
 
 from mypy_extensions import i64
@@ -15,7 +15,7 @@ from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, Basi
 
 
 def ack(channel: Channel, tag: i64, multiple: bool) -> None:
-    """The consumer has dealt with a delivery, or with all up to it."""
+    """Ack one delivery, or all up to its tag."""
     unacked_deliveries = channel.unacked_deliveries
     _wake_starved(channel)
     if channel.transaction is not None:
@@ -45,7 +45,7 @@ def basic_reject(channel: Channel, method: Method) -> None:
 def basic_recover(channel: Channel, method: Method) -> None:
     assert isinstance(method, BasicRecover)
     _check_recover(method.requeue)
-    # what follows the answer is a new delivery, so the answer goes first
+    # redeliveries follow the answer, so the answer goes first
     channel.send(BasicRecoverOk())
     settle_rejected(channel, channel.unacked_deliveries.take_out_to(0), True)
 
@@ -89,7 +89,7 @@ def _reject(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
 
 
 def _wake_starved(channel: Channel) -> None:
-    """Before settling: else the queue that settles comes first each time and takes what was freed."""
+    """Called before deliveries are settled: the settling queue would otherwise always come first and take the room."""
     if channel.starved:
         channel.wake_consumers()
 
@@ -110,7 +110,7 @@ def _taken_out(channel: Channel, tag: i64, multiple: bool) -> list[UnackedDelive
 
 
 def _check_tolerated(channel: Channel, tag: i64) -> None:
-    """A tag that is not outstanding is a fault, unless its delivery was requeued for being late."""
+    """Raise a fault for a tag that is not outstanding, unless the delivery timed out and was requeued."""
     if int(tag) not in channel.tolerated_tags:
         # tags are unsigned on the wire
         raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")

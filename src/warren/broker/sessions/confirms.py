@@ -1,39 +1,29 @@
 """Publisher confirms of one channel.
 
-Publishes are numbered from 1 in the order they arrive. Each is settled at once, refused by a queue, or pending: held
-safely once the batch of its turn is on disk, or once queues of other nodes have said so (`broker.sessions.confirms`),
-or both. What is pending is a row of ranges, lowest numbers first. Batches come back in order, so those that wait for the
-disk are decided in order; other nodes answer when they do, and the ranges they answered for are looked at, once a turn.
+Publishes are numbered from 1 in the order they arrive. Each is settled at once, rejected by a queue, or pending. A
+pending publish waits for the batch of its turn to be flushed, for queues of other nodes, or for both. Pending publishes
+are kept as ranges of numbers, lowest first. Batches are flushed in order, so ranges that wait for the disk are decided
+in order. Other nodes answer at any time; the ranges that they answered for are examined once a turn.
 
-Lemma: a number below the first pending one is decided. So of what was decided since confirms were last answered, all below
-the first pending number is answered by one `basic.ack` with `multiple`, at the highest number among it; the rest is answered
-singly, because a `multiple` would pass a publish that is neither acked nor nacked. A `basic.nack` is always single,
-and answered before any ack that passes it.
+Lemma: every number below the first pending one is decided. So the decided, unsent numbers below the first pending one
+are confirmed by one basic.ack with `multiple`, at the highest of them. The others are confirmed singly, because a
+`multiple` would include a publish that is neither acked nor nacked. A basic.nack is always single, and sent before any
+ack that passes it.
 
-As long as nothing is pending (`_plain`) no numbers is kept: all after `_confirmed_to` is settled but for what `_rejected` names.
-When everything is pending, one numbers a batch is kept.
+While nothing is pending (`_plain`) no range is kept: every number after `_confirmed_to` is settled, except those in
+`_rejected`. When everything is pending, one range for each batch is kept.
 
-Not here: when a publish counts as settled (`broker.model.ports.QueuePort.publish`).
+A remote range waits for one queue and grows while the publishes to that queue follow one another; the queue settles
+them in order. Or it is one publish to several queues, settled when the last of them settles it. A rejection is sent at
+once, and its number is left out when its range is settled. A remote range with news puts itself on the channel's list,
+once, so that the cost of sending confirms does not depend on the number of pending publishes.
 
-Publishes of one channel that other nodes decide about.
+A range may be decided before the ranges in front of it. It then stays in its place until it is the first. So adding a
+range, ending one, and finding the first pending number take constant time. Invariant: unless there are none, the range
+at `_first` is not decided.
 
-A numbers waits for one queue, and grows while that queue's publishes follow one another; the queue settles them in order.
-Or it is a single publish that several queues have, and then it is settled when the last of them says so. A refusal is
-answered at once, and what is answered is kept out of what is settled later.
-
-A numbers that something is known of is *changed*: it puts itself on its channel's list, once, and is looked at when that
-tells. So what it costs to send does not depend on how many wait.
-
-Not here: telling (`broker.sessions.confirms`), the queue's side (`broker.links.unconfirmed_publishes`).
-
-The ranges of a channel's publishes that are not decided, lowest numbers first.
-
-They come in order, and any of them may be over first. One that is over stays in its place until it is the first; so
-neither adding one, nor ending one, nor asking for the first costs more the more there are.
-
-Invariant: unless it is empty, the numbers at `_first` is not over.
-
-Not here: what ranges wait for (`broker.sessions.confirms`, `broker.sessions.confirms`).
+Not here: when a publish is settled (`broker.model.ports.QueuePort.publish`), the queue's side
+(`broker.links.unconfirmed_publishes`).
 """
 
 from abc import abstractmethod
@@ -48,24 +38,24 @@ from warren.wire.frames import write_ack
 
 
 class PublishRange:
-    """Publishes that follow one another and share their fate."""
+    """Consecutive publishes that are decided together."""
 
     def __init__(self, first: i64, last: i64, batch_no: i64) -> None:
         self.first: i64 = first
         self.last: i64 = last
-        # the batch it waits for; 0 for none
+        # the number of the batch it waits for; 0 for none
         self.batch_no: i64 = batch_no
-        # all of it is decided
+        # every publish of it is decided
         self.over: bool = False
 
 
 @trait
 class ConfirmSender:
-    """Whoever tells the publisher."""
+    """The channel that sends confirms."""
 
     @abstractmethod
     def confirms_decided(self) -> None:
-        """There may be something to send when this turn ends."""
+        """Confirms may be due at the end of this turn."""
 
 
 @final
@@ -84,13 +74,13 @@ class RemotePublishRange(PublishRange, PublishWaiter):
     ) -> None:
         super().__init__(number, number, batch_no)
         self.queue: QueuePort = queue
-        # where they are counted
+        # counts the rejected publishes
         self.counter: PublishCounter = counter
-        # how many queues have yet to settle each of them; more than one if it is a single publish
+        # how many queues must settle each publish; more than one only if the range is a single publish
         self._queues: i64 = queues
-        # of the first ones, how many are settled
+        # how many of the first publishes are settled
         self._done: i64 = 0
-        # numbers that were refused, in order, and those of them that were not answered
+        # rejected numbers in order, and those of them that were not sent yet
         self._refused: list[int] = []
         self._unsent: list[int] = []
         self._lost: bool = False
@@ -99,7 +89,7 @@ class RemotePublishRange(PublishRange, PublishWaiter):
         self._is_changed: bool = False
 
     def mark_changed(self) -> None:
-        """Have it looked at, unless it is over: of several queues one may be lost, and others answer later."""
+        """Put this range on the channel's list, unless it is decided. One of several queues may answer after a loss."""
         if not self._is_changed and not self.over:
             self._is_changed = True
             self._changed.append(self)
@@ -112,7 +102,7 @@ class RemotePublishRange(PublishRange, PublishWaiter):
         self._notify()
 
     def refused(self, place: i64) -> None:
-        # one queue refuses in order; of several that refuse a single publish, the first one counts
+        # one queue rejects in order; if several queues reject a single publish, the first rejection counts
         if not self._refused or self._refused[-1] < place:
             self._refused.append(int(place))
             self._unsent.append(int(place))
@@ -123,7 +113,7 @@ class RemotePublishRange(PublishRange, PublishWaiter):
         self._notify()
 
     def decide(self, flushed_no: i64, settled: list[PublishRange], rejected: list[int]) -> None:
-        """Take out what is decided; it is over if that is all."""
+        """Move the decided numbers to `settled` and `rejected`; the range is over if those are all."""
         self._is_changed = False
         rejected.extend(self._unsent)
         self.counter.refused += len(self._unsent)
@@ -164,15 +154,15 @@ class RemotePublishRange(PublishRange, PublishWaiter):
 
 
 EMPTY_SLOTS_MAX: Final[i64] = 256
-"""So many places in front may stand empty, and as many as are taken."""
+"""The list may begin with this many decided ranges, and with as many as there are pending ones."""
 
 
 @final
 class PendingPublishRanges:
-    """A row of them."""
+    """The pending ranges of a channel, lowest numbers first."""
 
     def __init__(self) -> None:
-        # how many are not over
+        # ranges that are not over
         self.count: i64 = 0
         self._ranges: list[PublishRange] = []
         self._first: i64 = 0
@@ -182,7 +172,7 @@ class PendingPublishRanges:
         self.count += 1
 
     def end(self, numbers: PublishRange) -> None:
-        """It is over; answered once."""
+        """A range is over; called once for each."""
         numbers.over = True
         self.count -= 1
         ranges = self._ranges
@@ -193,7 +183,7 @@ class PendingPublishRanges:
             self._first = 0
 
     def first_no(self) -> i64:
-        """The lowest number that is not decided; there is one."""
+        """The lowest pending number. The caller checked that there is one."""
         return self._ranges[self._first].first
 
 
@@ -201,56 +191,56 @@ ACK: Final[i64] = 80
 NACK: Final[i64] = 120
 MULTIPLE: Final[i64] = 1
 REQUEUE: Final[i64] = 2
-"""Means nothing in a confirm, but RabbitMQ sets it."""
+"""Has no meaning in a confirm, but RabbitMQ sets it."""
 
 
 @final
 class Confirms:
-    """Numbers publishes and tells their fate."""
+    """Numbers publishes and sends their acks and nacks."""
 
     def __init__(self) -> None:
-        # whether confirm.select was seen
+        # confirm.select was received
         self.on: bool = False
         self.last_no: i64 = 0
-        # how many were answered, of either kind
+        # how many publishes were acked and nacked to the client
         self.acked: i64 = 0
         self.nacked: i64 = 0
         self._confirmed_to: i64 = 0
         self._rejected: list[int] = []
-        # nothing is pending, and nothing that was decided meanwhile is untold
+        # nothing is pending, and nothing was decided out of order that is not sent
         self._plain: bool = True
         self._pending: PendingPublishRanges = PendingPublishRanges()
-        # those of them that wait for a batch, in order
+        # the pending ranges that wait for a batch, in order
         self._batched: list[PublishRange] = []
-        # the last one that waits for a batch alone, which grows
+        # the last range that waits only for a batch; it grows
         self._growing: PublishRange | None = None
-        # the last one that waits for a single queue elsewhere; those that other nodes have answered for
+        # the last range that waits for one remote queue, which grows; the ranges that other nodes answered for
         self._growing_remote: RemotePublishRange | None = None
         self._changed: list[RemotePublishRange] = []
-        # settled and not answered, unless plain
+        # settled and not sent, unless `_plain`
         self._settled: list[PublishRange] = []
-        # batches of this channel's own, counted as they are begun and as they are flushed
+        # batches of this channel: the last begun, and the last flushed
         self._batch_no: i64 = 0
         self._flushed_no: i64 = 0
 
     def settled(self) -> None:
-        """The next publish is held as safely as its queues promise."""
+        """The next publish is as safe as its queues promise."""
         self.last_no += 1
         if not self._plain:
             self._add_settled(self.last_no)
 
     def rejected(self) -> None:
-        """The next publish was refused by a queue."""
+        """The next publish was rejected by a queue."""
         self.last_no += 1
         self._rejected.append(self.last_no)
 
     def begin_batch(self) -> None:
-        """What is pending from here on waits for another batch."""
+        """Publishes that are pending from here on wait for a new batch."""
         self._batch_no += 1
         self._growing = None
 
     def pending(self) -> None:
-        """The next publish is held safely once the batch begun last is on disk."""
+        """The next publish is settled when the last begun batch is flushed."""
         number: i64 = self.last_no + 1
         numbers = self._growing
         if numbers is not None and numbers.last == self.last_no:
@@ -280,7 +270,7 @@ class Confirms:
     def remote_to_all(
         self, queues: list[QueuePort], in_batch: bool, sender: ConfirmSender, counter: PublishCounter
     ) -> None:
-        """The next publish is decided by all of these, and by the batch begun last if it is in it."""
+        """The next publish is decided by all these queues, and by the last begun batch if `in_batch`."""
         number: i64 = self.last_no + 1
         batch_no: i64 = self._batch_no if in_batch else 0
         numbers = RemotePublishRange(number, batch_no, queues[0], len(queues), sender, counter, self._changed)
@@ -292,7 +282,7 @@ class Confirms:
             queue.await_settlement(numbers, number)
 
     def flushed(self) -> None:
-        """The oldest batch is on disk: what waited for it is settled."""
+        """The oldest batch is on disk: settle the publishes that waited for it."""
         self._flushed_no += 1
         count = 0
         for numbers in self._batched:
@@ -309,15 +299,15 @@ class Confirms:
             self._growing = None
 
     def unconfirmed(self) -> i64:
-        """How many publishes were not answered their fate yet."""
+        """How many publishes are neither acked nor nacked to the client."""
         return self.last_no - self.acked - self.nacked
 
     def undecided(self) -> bool:
-        """Whether what is answered goes partly by single acks."""
+        """Whether a publish is pending, so that some acks are single."""
         return self._pending.count > 0
 
     def send(self, out: BytesWriter, channel: i64) -> None:
-        """Tell everything that is decided and not answered yet."""
+        """Write acks and nacks for every decided publish."""
         if self._changed:
             self._decide_changed()
         if self._plain:
@@ -388,7 +378,7 @@ class Confirms:
         self._pending.add(numbers)
 
     def _decide_changed(self) -> None:
-        """Part what other nodes have decided from what they have not."""
+        """Collect the decisions of other nodes."""
         for numbers in sorted(self._changed, key=_first_of):
             numbers.decide(self._flushed_no, self._settled, self._rejected)
             if numbers.over:
@@ -406,7 +396,7 @@ class Confirms:
         self._growing = numbers
 
     def _leave_plain(self) -> None:
-        """From here on what is settled and not answered is named."""
+        """From here on the settled, unsent numbers are kept in `_settled`."""
         first: i64 = self._confirmed_to + 1
         for rejected in self._rejected:
             if rejected > first:

@@ -1,21 +1,23 @@
-"""One client connection: its state, its output, its life from accept to loss.
+"""One client connection and its channels.
 
-States, in order: header -> start_ok -> tune_ok -> open_ok -> running -> closing (we sent connection.close and wait for
-its answer) -> ignoring (nothing the client sends matters; it hangs up, or we do after a while) -> closed.
+The two classes hold each other, because every message passes through both. Neither handles methods: modules above this
+one do.
 
-Output gathers in one buffer and leaves it once a turn. A consumer may fill it up to `OUTPUT_BUDGET_BYTES` a turn, and
-not at all while the socket's own buffer is full or its output waits for the disk (`gate`), so that a client that stops
-reading, and a disk that stalls, cost a bounded amount of memory.
+States of a connection, in order: header -> start_ok -> tune_ok -> open_ok -> running -> closing (connection.close was
+sent, close-ok is awaited) -> ignoring (input is discarded until the client or a timeout closes the socket) -> closed.
 
-Not here: the input (`broker.sessions.input`), the handshake's rules (`broker.sessions.handshake`), channels
-(`broker.sessions.channel`), how long it waits for the client (`broker.sessions.connection`).
+Output is gathered in one buffer and sent once a turn. Consumers may fill the buffer up to `OUTPUT_BUDGET_BYTES` a turn.
+They write nothing while the socket's buffer is full or the output waits for the disk (`gate`). So a client that does
+not read, and a slow disk, cost a bounded amount of memory.
 
-How long a connection waits: for the handshake, for signs of life, for the answer to a close.
+A connection has one timer. Before connection.open-ok and after the close it is a timeout. In between it fires every
+half heartbeat: it sends a heartbeat, and closes the connection of a client that was silent for two.
 
-One timer: until the connection is open, and once it ends, it fires when patience is over; in between it beats, every
-half heartbeat, to keep our side alive and to give up on a client that was silent for two.
+Invariants of a channel: once `closing` is set (channel.close was sent) only the client's close and close-ok have an
+effect; its consumers are removed and its unacked deliveries are requeued. Once `closed` is set no confirm is sent,
+though flushes that the channel waited for may still complete.
 
-Not here: what is done when patience is over (`broker.sessions.connection`).
+Not here: input and the table of methods (`broker.sessions.input`), the handshake (`broker.sessions.handshake`).
 """
 
 from typing import Final, final
@@ -55,7 +57,7 @@ from warren.wire.property_scan import PropertyScan
 
 @final
 class ConnectionTimer(TimerTarget):
-    """One connection's timer."""
+    """The timer of one connection."""
 
     def __init__(self, connection: "Connection", delay_ms: i64) -> None:
         self.heartbeat_ms: i64 = 0
@@ -66,12 +68,12 @@ class ConnectionTimer(TimerTarget):
         self._timer: Timer = connection.turn.set_timer(connection.turn.now_ms + delay_ms, self)
 
     def wait(self, delay_ms: i64) -> None:
-        """Lose patience after so long."""
+        """Close the connection after this delay."""
         self._beating = False
         self._arm(delay_ms)
 
     def beat(self) -> None:
-        """Watch for signs of life, if that was agreed upon."""
+        """Send heartbeats and expect them, if they were negotiated."""
         self._beating = True
         if self.heartbeat_ms:
             self._arm(self.heartbeat_ms // 2)
@@ -113,7 +115,7 @@ CLOSED: Final[i64] = 7
 
 OUTPUT_BUDGET_BYTES: Final[i64] = 1024 * 1024
 REPLY_BACKLOG_BYTES: Final[i64] = 16 * 1024 * 1024
-"""How much a client that does not read may be answered before its requests are left unread, too."""
+"""Unread output of a client that does not read, above which its input is not read either."""
 
 FRAME_UNLIMITED: Final = 2**31 - 1
 SILENT_CLOSE_MS: Final[i64] = 3_000
@@ -122,25 +124,25 @@ CLOSE_OK_WAIT_MS: Final[i64] = 30_000
 
 @final
 class Connection(SessionPort, FlushWaiter):
-    """One client."""
+    """One client's connection."""
 
     def __init__(self, opened: ConnectionOpened, node: NodePort) -> None:
         super().__init__(opened)
         self.node: NodePort = node
         self.turn: Turn = node.turn
         self.state: i64 = AWAIT_HEADER
-        # octets of the protocol header that came in pieces
+        # octets of an incomplete protocol header
         self.early: bytes = b""
         self.reader: FrameReader = FrameReader(FRAME_MIN)
         # the SASL mechanism of its login
         self.mechanism: str = ""
         self.client_properties: Table = {}
-        # what its user may do in its virtual host
+        # the permissions of its user in its virtual host
         self.rights: Rights | None = None
         self.channels: dict[int, Channel] = {}
-        # channels the client closed this turn: what it sent them before it could know is ignored
+        # channels that the client closed in this turn: frames that it had already sent to them are ignored
         self.closed_numbers: set[int] = set()
-        # what basic.publish frames mean, by their bytes, and about how much memory that takes
+        # decoded basic.publish frames by their bytes, and about how much memory they take
         self.cached_publishes: dict[bytes, CachedPublish] = {}
         self.cached_publishes_bytes: int = 0
         self.scan: PropertyScan = PropertyScan()
@@ -149,10 +151,10 @@ class Connection(SessionPort, FlushWaiter):
         self.message_bytes_max: i64 = node.settings.max_message_size
         self.counters: ConnectionCounters = ConnectionCounters(node.turn, opened.internal)
         self.connected_at_ms: i64 = node.turn.now_ms
-        # an alarm is on and this client published since: its socket is not read
+        # the client published while an alarm is on: its socket is not read
         self.blocked: bool = False
         self.confirming: list[Channel] = []
-        # its input waits until its output is gone, or for an answer: what a queue reads from disk, how a login ends
+        # input waits for room in the output, or for an answer: a read from disk, another node, a login
         self.held: bool = False
         self._awaits_answer: bool = False
         self.reading: bool = True
@@ -161,19 +163,19 @@ class Connection(SessionPort, FlushWaiter):
         self._gate: OutputGate = OutputGate(node.turn)
         self._gate_shut: bool = False
         self._notes: ConnectionLog = ConnectionLog(opened, node.turn)
-        # the socket is no more
+        # the socket is closed
         self._gone: bool = False
         self._starved: bool = False
         self._woken_first: int = 0
         self._writes_paused: bool = False
-        # sent since the socket was full
+        # bytes sent since the socket's buffer was full
         self.unread_bytes: i64 = 0
         self.timer: ConnectionTimer = ConnectionTimer(self, node.settings.handshake_timeout_ms)
 
     # -- output
 
     def output(self) -> BytesWriter:
-        """Where to write; it leaves at the end of the turn."""
+        """The buffer to write to; it is sent at the end of the turn."""
         if not self._flush_due:
             self._flush_due = True
             self.turn.outputs.append(self)
@@ -190,11 +192,11 @@ class Connection(SessionPort, FlushWaiter):
         return True
 
     def takes_replies(self) -> bool:
-        """Whether a direct reply, which has no queue to wait in, may be written now."""
+        """Whether a direct reply may be written now. A reply has no queue to wait in."""
         return self.unread_bytes + self._gate.kept_bytes + self.out.size() < REPLY_BACKLOG_BYTES
 
     def must_wait(self) -> bool:
-        """Whether its requests wait: it was answered more this turn, or more since it stopped reading, than is fair."""
+        """Whether input must wait because too much output is unsent."""
         if self.held or self.unread_bytes >= REPLY_BACKLOG_BYTES:
             return True
         return self.out.size() + self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
@@ -205,17 +207,17 @@ class Connection(SessionPort, FlushWaiter):
         self.output()
 
     def await_entry(self, queue: QueuePort) -> None:
-        """The frame at hand waits for what its queue reads from disk, and all that follows waits behind it."""
+        """Handle the current frame again when its queue has read from disk; hold further input."""
         self.await_again()
         queue.await_entry(self)
 
     def await_again(self) -> None:
-        """The frame at hand is handled again when this is put on `Turn.inputs`, and nothing before."""
+        """Handle the current frame again when this connection is put on `Turn.inputs`; hold further input."""
         self.reader.step_back()
         self.await_answer()
 
     def await_answer(self) -> None:
-        """What follows the frame at hand waits until whoever has the answer puts this on `Turn.inputs`."""
+        """Hold the input after the current frame until this connection is put on `Turn.inputs`."""
         self._awaits_answer = True
         self.hold_input()
 
@@ -225,7 +227,7 @@ class Connection(SessionPort, FlushWaiter):
         self._update_reading()
 
     def gate(self) -> None:
-        """Nothing that is written in this turn or later leaves before this turn's batch is on disk."""
+        """Send nothing written in this turn or later before this turn's batch is on disk."""
         if not self._gate_shut:
             self._gate_shut = True
             self._gate.shut()
@@ -277,7 +279,7 @@ class Connection(SessionPort, FlushWaiter):
         self._go_on()
 
     def _go_on(self) -> None:
-        """There is room for output: whoever waited for it is next turn's work."""
+        """There is room for output: consumers and input that waited for it go on in the next turn."""
         if self._starved and not self._gate.closed:
             self._wake_consumers()
         waits = not self.held or self._awaits_answer or self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
@@ -288,19 +290,19 @@ class Connection(SessionPort, FlushWaiter):
         reading = not self.blocked and not self.held
         if reading != self.reading:
             self.reading = reading
-            # the silence while we did not listen was not the client's
+            # silence while the socket was not read is not the client's
             self.timer.received_at_ms = self.turn.now_ms
             self.turn.effects.append(ResumeReading(self.connection_id) if reading else PauseReading(self.connection_id))
 
     def _wake_consumers(self) -> None:
         self._starved = False
         channels = list(self.channels.values())
-        # whoever is woken first may take the whole budget, so each time another begins
+        # the first channel may take the whole budget, so another is first each time
         self._woken_first = (self._woken_first + 1) % max(len(channels), 1)
         for channel in channels[self._woken_first :] + channels[: self._woken_first]:
             channel.wake_consumers()
 
-    # -- the handshake's milestones
+    # -- the handshake
 
     def awaits_start_ok(self) -> None:
         self.state = AWAIT_START_OK
@@ -338,14 +340,14 @@ class Connection(SessionPort, FlushWaiter):
         return len(self.channels)
 
     def check_owner(self, queue: QueuePort) -> None:
-        """An exclusive queue is open to the connection that declared it alone."""
+        """Only the connection that declared an exclusive queue may use it."""
         if queue.owner_id and queue.owner_id != self.connection_id:
             raise locked_fault(queue)
 
     # -- alarms
 
     def block(self) -> None:
-        """This client published while an alarm is on: its socket is left alone until the alarm is over."""
+        """The client published while an alarm is on: stop reading its socket until the alarm is cleared."""
         self.blocked = True
         if self.capable("connection.blocked"):
             self.send(ConnectionBlocked(reason=self.node.alarm))
@@ -360,12 +362,12 @@ class Connection(SessionPort, FlushWaiter):
     # -- the end
 
     def fault(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
-        """The client broke the protocol."""
+        """The client broke the protocol: log and close."""
         self.note("error", "connection.failed", {"code": fault.code, "text": fault.text})
         self.dismiss(fault, class_id, method_id)
 
     def dismiss(self, fault: ConnectionFault, class_id: int, method_id: int) -> None:
-        """Tell the client why its connection ends, then wait for its close-ok."""
+        """Send connection.close with this fault, then wait for close-ok."""
         self.send(
             ConnectionClose(
                 reply_code=fault.code,
@@ -383,31 +385,31 @@ class Connection(SessionPort, FlushWaiter):
         self.timer.wait(CLOSE_OK_WAIT_MS)
 
     def distrust(self, reason: str) -> None:
-        """Nothing this client sends is looked at any more; it is cut off after a while."""
+        """Discard all input of this client, and close its socket after a delay without an answer."""
         self.note("warning", "connection.distrusted", {"reason": reason})
         self.ignore_input()
 
     def ignore_input(self) -> None:
-        """Nothing the client sends matters any more: it hangs up, or we do after a while."""
+        """Discard all input; the client closes the socket, or a timeout does."""
         self.end_channels()
         self.state = IGNORING
         self._listen_again()
         self.timer.wait(SILENT_CLOSE_MS)
 
     def _listen_again(self) -> None:
-        """Whatever kept its socket unread, its last words and its hanging up are to be heard."""
+        """Read the socket again, so that close-ok and the end of the stream are seen."""
         self.blocked = False
         self.release_input()
 
     def hang_up(self) -> None:
-        """Close the socket once the output is gone."""
+        """Close the socket when the output is sent."""
         self.end_channels()
         self.state = CLOSED
         self.timer.end()
         self.output()
 
     def lost(self, reason: str) -> None:
-        """The socket is gone."""
+        """The socket is closed."""
         if self.state == RUNNING:
             self.note("warning", "connection.lost", {"reason": reason})
         self.end_channels()
@@ -418,11 +420,11 @@ class Connection(SessionPort, FlushWaiter):
         self._gate.drop()
 
     def end_channels(self) -> None:
-        """Give back what the channels hold and the exclusive queues."""
+        """Close all channels and delete the exclusive queues."""
         channels = list(self.channels.values())
         self.channels = {}
         self.counters.count_channels_closed(len(channels))
-        # none of them takes what another gives back
+        # no channel may take a message that another one requeues
         for channel in channels:
             channel.stop_consumers()
         self.confirming = []
@@ -436,22 +438,22 @@ class Connection(SessionPort, FlushWaiter):
     # -- time
 
     def time_out(self) -> None:
-        """The handshake, or the end, takes too long."""
+        """The handshake or the close takes too long."""
         if self.state < RUNNING:
             self.note("warning", "handshake.timed_out", {})
         self.hang_up()
 
     def send_heartbeat(self) -> None:
         if self._gate.closed:
-            # what waits is whole frames, and this one promises nothing
+            # the held bytes are whole frames, and a heartbeat confirms nothing
             self._send_bytes(HEARTBEAT_FRAME)
         else:
             self.output().write(HEARTBEAT_FRAME)
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:
-        """Something worth a log line."""
+        """Write a log line."""
         self._notes.add(level, name, fields)
-        # the end of the turn counts those that were too many
+        # the end of the turn logs how many lines were suppressed
         self.output()
 
 
@@ -460,7 +462,7 @@ TOLERATED_TAGS_MAX: Final = 65_536
 
 @final
 class Channel(FlushWaiter, ConfirmSender):
-    """One of a connection's conversations."""
+    """One channel of a connection."""
 
     def __init__(self, connection: Connection, number: i64, vhost: VhostPort) -> None:
         self.connection: Connection = connection
@@ -481,34 +483,34 @@ class Channel(FlushWaiter, ConfirmSender):
         self.consumers: dict[str, AckingConsumer] = {}
         self.tolerated_tags: dict[int, None] = {}
         self.inbox: ReplyInboxPort | None = None
-        # basic.qos: for the channel as a whole, and for consumers started from here on; 0 means no limit
+        # basic.qos: the limit of the channel, and the limit of consumers started from here on; 0 means no limit
         self.prefetch: i64 = 0
         self.consumer_prefetch: i64 = 0
-        # a consumer was held back by `prefetch`: an ack on any queue may free another
+        # a consumer was held back by `prefetch`: an ack for any queue may allow a delivery
         self.starved: bool = False
         self._woken_first: int = 0
         self.last_queue: str = ""
-        # what its last method wants, if that waits to be agreed upon
+        # the metadata transaction that its last method waits for
         self.pending: TransactionWaiter | None = None
-        # what its last method asked another node, and the commit that others have to settle
+        # the question of its last method to another node, and the commit that waits for other nodes
         self.asked: QueueAnswer | None = None
         self.commit: PendingTxCommit | None = None
         self.confirms_scheduled: bool = False
-        # a confirm is pending on this turn's batch
+        # a publish waits for this turn's batch
         self.awaits_batch: bool = False
 
     def send(self, method: Method) -> None:
         write_method(self.connection.output(), int(self.number), method)
 
     def schedule_confirms(self) -> None:
-        """Confirms are due at the end of the turn."""
+        """Send confirms at the end of the turn."""
         if not self.confirms_scheduled:
             self.confirms_scheduled = True
             self.connection.confirming.append(self)
             self.connection.output()
 
     def await_batch(self) -> None:
-        """Confirms are due when this turn's batch is on disk."""
+        """Send confirms when this turn's batch is on disk."""
         if not self.awaits_batch:
             self.awaits_batch = True
             self.confirms.begin_batch()
@@ -541,37 +543,37 @@ class Channel(FlushWaiter, ConfirmSender):
             self.node.turn.stats.confirmed += more
 
     def publish_counters(self) -> list[PublishCounter]:
-        """The counters of publishes, one for each exchange, with what is confirmed brought up to date."""
+        """The publish counters by exchange, with `confirmed` brought up to date."""
         if self.confirms.on:
             self.counters.count_confirmed(self.confirms.unconfirmed())
         return list(self.counters.published_to.values())
 
     def published_to(self) -> dict[str, int]:
-        """How much was published here, by exchange."""
+        """The number of publishes by exchange."""
         return {exchange.name: int(counter.published) for exchange, counter in self.counters.published_to.items()}
 
     def taken_from(self) -> dict[str, DeliveryStats]:
-        """What was taken here, by queue."""
+        """The delivery stats by queue."""
         return {queue.name: counter.total for queue, counter in self.counters.taken_from.items()}
 
     def tolerate_tags(self, deliveries: list[UnackedDelivery]) -> None:
-        """These were requeued because they were late: their acks, should they still come, are no fault."""
+        """Late acks of these deliveries, which timed out and were requeued, are no fault."""
         for delivery in deliveries:
             self.tolerated_tags[delivery.tag] = None
         while len(self.tolerated_tags) > TOLERATED_TAGS_MAX:
             del self.tolerated_tags[next(iter(self.tolerated_tags))]
 
     def wake_consumers(self) -> None:
-        """Something that held consumers back is gone: their queues look again."""
+        """Consumers may be able to take messages again: wake their queues."""
         self.starved = False
         consumers = list(self.consumers.values())
-        # whoever is woken first is served first, so each time another begins
+        # the first consumer is served first, so another is first each time
         self._woken_first = (self._woken_first + 1) % max(len(consumers), 1)
         for consumer in consumers[self._woken_first :] + consumers[: self._woken_first]:
             consumer.queue.wake()
 
     def queue_name(self, given: str) -> str:
-        """The queue a method means: an empty name is the last one declared on this channel."""
+        """The queue name of a method: an empty name means the last queue declared on this channel."""
         if given:
             return given
         if not self.last_queue:
@@ -579,7 +581,7 @@ class Channel(FlushWaiter, ConfirmSender):
         return self.last_queue
 
     def queue(self, given: str) -> QueuePort:
-        """The queue a method means; it must exist and be open to this connection."""
+        """The queue of a method; a fault if it does not exist or is exclusive to another connection."""
         name = self.queue_name(given)
         queue = self.vhost.queue(name)
         if queue is None:
@@ -588,7 +590,7 @@ class Channel(FlushWaiter, ConfirmSender):
         return queue
 
     def fail(self, fault: ChannelFault, class_id: int, method_id: int) -> None:
-        """Close this channel because of a fault, laid to a method (0, 0 for none)."""
+        """Close this channel because of a fault of a method (0, 0 if no method caused it)."""
         facts: dict[str, object] = {"channel": int(self.number), "code": fault.code, "text": fault.text}
         self.connection.note("error", "channel.failed", facts)
         self.send_confirms()
@@ -604,7 +606,7 @@ class Channel(FlushWaiter, ConfirmSender):
         )
 
     def drop_question(self) -> None:
-        """Abandon the question that the frame at hand asked another node, if it asked one."""
+        """Abandon the question of the current frame to another node, if there is one."""
         answer = self.asked
         if answer is None:
             return
@@ -612,7 +614,7 @@ class Channel(FlushWaiter, ConfirmSender):
         waited = not answer.done
         answer.queue.abandon(answer)
         if waited:
-            # what follows on the connection has nothing to wait for
+            # input after the frame has nothing to wait for
             self.node.turn.inputs.append(self.connection)
 
     def close_inbox(self) -> None:
@@ -621,7 +623,7 @@ class Channel(FlushWaiter, ConfirmSender):
             self.inbox = None
 
     def stop_consumers(self) -> None:
-        """They take nothing more, though their queues may still know them."""
+        """Consumers take no more messages, though their queues may still have them."""
         for consumer in self.consumers.values():
             if not consumer.stopped:
                 consumer.stopped = True
@@ -629,7 +631,7 @@ class Channel(FlushWaiter, ConfirmSender):
                     consumer.queue.stop(consumer)
 
     def close(self) -> None:
-        """Give back everything: consumers, deliveries, the inbox, an open transaction."""
+        """Remove the consumers and the inbox, requeue the deliveries, drop the transaction."""
         self.closed = True
         self.drop_question()
         if self.commit is not None:
@@ -647,12 +649,12 @@ class Channel(FlushWaiter, ConfirmSender):
             self.transaction.drop_publishes()
             deliveries = sorted(deliveries + self.transaction.taken_out(), key=tag_of)
             self.transaction = None
-        # deliveries first: an auto-delete queue may go with its last consumer, and a requeue must not wake a consumer
-        # that is leaving
+        # deliveries first: an auto-delete queue may be deleted with its last consumer, and a requeue must not wake a
+        # consumer that is being removed
         requeue_all(deliveries)
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
         if self.counters.published_to:
-            # what its frames mean is remembered by its number, which another channel may get
+            # cached publishes are keyed by the frame, which has the channel number; another channel may get that number
             self.connection.clear_cached_publishes()
         self.counters.drop()

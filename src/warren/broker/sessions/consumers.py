@@ -1,15 +1,9 @@
-"""One consumer of a channel, as its queue sees it.
+"""Consumers of a channel: basic.consume, cancel, get and qos, and the delivery of a message.
 
-Not here: which consumer is next (`broker.queues.consumers`), the bytes of a delivery (`broker.sessions.output`), the
-ledger (`broker.sessions.unacked`).
+basic.consume of a stream accepts other arguments than that of a queue; faults are worded as RabbitMQ words them.
 
-basic.consume, cancel, get and qos: how a channel asks for messages.
-
-Not here: the delivery itself (`broker.sessions.consumers`), what happens to one afterwards (`broker.sessions.unacked`).
-
-What a session may ask of a stream, and in which words RabbitMQ refuses the rest; what members of groups are called.
-
-Not here: where a reader begins, and what else its arguments say (`stream`).
+Not here: which consumer is next (`broker.queues.consumers`), the encoding of a delivery (`broker.sessions.output`),
+acks (`broker.sessions.acks`), the offset that a stream reader begins at (`broker.streams.reader`).
 """
 
 from typing import Final, final
@@ -63,11 +57,11 @@ from warren.wire.methods import (
 BOOLEANS: Final = (CHUNKS_ARGUMENT, BODIES_ARGUMENT, PROBE_ARGUMENT, UNFILTERED_ARGUMENT)
 STRINGS: Final = (GROUP, MEMBER, NAME_ARGUMENT)
 STREAM_ARGUMENTS: Final = (OFFSET_ARGUMENT, CHUNKS_ARGUMENT, PROBE_ARGUMENT)
-"""Whoever says one of these to another queue waits for an answer that never comes, or takes messages for one."""
+"""Refused for queues: the client would wait for an answer that never comes, or take messages for one."""
 
 
 def checked_stream_reader(queue: QueuePort, no_ack: bool, prefetch: i64, arguments: Table) -> i64:
-    """The priority of whoever wants to read, which is none; a fault if it cannot read like that."""
+    """The priority of a stream reader, which is 0; a fault if a stream cannot be read with these arguments."""
     where = f"queue '{queue.name}' in vhost '{queue.vhost}'"
     for name in ("x-priority", "x-cancel-on-ha-failover"):
         if name in arguments:
@@ -76,14 +70,14 @@ def checked_stream_reader(queue: QueuePort, no_ack: bool, prefetch: i64, argumen
     _check_types(where, arguments)
     if no_ack:
         raise unsupported("automatic acknowledgement", queue)
-    # a limit for the whole channel does not count: what others take would hold the reader up
+    # the limit of the channel does not count: deliveries to other consumers would hold up the reader
     if prefetch == 0:
         raise ChannelFault(PRECONDITION_FAILED, f"consumer prefetch count is not set for '{where}'")
     return 0
 
 
 def _check_types(where: str, arguments: Table) -> None:
-    """Raise a `ChannelFault` if an argument is of a type that would have it overlooked."""
+    """Raise a fault if the type of an argument would make it ineffective."""
     reason = ""
     for name, value in arguments.items():
         if value is None:
@@ -104,7 +98,7 @@ def _are_strings(value: object) -> bool:
 
 
 def group_member_arguments(node: NodePort, tag: str, arguments: Table) -> Table:
-    """Those of a reader; if it names a group and not itself, with a name that no other member of the group has."""
+    """The arguments of a reader. A group member without a name gets a unique one."""
     if GROUP not in arguments or MEMBER in arguments:
         return arguments
     named: Table = dict(arguments)
@@ -113,7 +107,7 @@ def group_member_arguments(node: NodePort, tag: str, arguments: Table) -> Table:
 
 
 def delivers_messages(arguments: Table) -> bool:
-    """Whether a reader is given messages, and not chunks of many, or an answer about the stream."""
+    """Whether a reader gets messages, and not chunks or an answer to a probe."""
     return arguments.get(CHUNKS_ARGUMENT) is not True and arguments.get(PROBE_ARGUMENT) is not True
 
 
@@ -123,12 +117,12 @@ def unsupported(what: str, queue: QueuePort) -> ConnectionFault:
 
 
 NOWHERE: Final[i64] = -1
-"""The position of a delivery that no queue knows any more."""
+"""The position of a delivery that no queue has any more."""
 
 
 @final
 class ChannelConsumer(AckingConsumer):
-    """Takes a queue's messages for one channel."""
+    """Takes messages of one queue for one channel."""
 
     def __init__(
         self,
@@ -146,9 +140,9 @@ class ChannelConsumer(AckingConsumer):
         self.channel: Channel = channel
         # 0 means no limit
         self.prefetch: i64 = prefetch
-        # if it is a consumer's part at one of several queues: whoever has the others
+        # for a consumer of one partition: the consumer of the partitioned stream
         self.keeper: PartitionConsumerListener | None = None
-        # its virtual host is traced, and what it is given are messages
+        # its virtual host is traced, and it gets messages
         self.traced: bool = False
         self.trace(channel.vhost.tracing)
         self._sends_epoch: bool = arguments.get(EPOCH) is True
@@ -206,7 +200,7 @@ class ChannelConsumer(AckingConsumer):
             firehose.trace_delivered(channel, self.queue, entry)
 
     def moved(self, queue: QueuePort) -> None:
-        """Deliveries of the queue before can be acked or not: it makes no difference."""
+        """Another queue takes the place of its queue. Acks of earlier deliveries have no effect."""
         for entry, consumer in self.ledger.outstanding():
             if consumer is self:
                 entry.position = NOWHERE
@@ -240,7 +234,7 @@ def basic_qos(channel: Channel, method: Method) -> None:
     if method.global_:
         channel.prefetch = method.prefetch_count
     else:
-        # a limit for consumers replaces one for the channel
+        # a limit for consumers replaces the limit of the channel
         channel.consumer_prefetch = method.prefetch_count
         channel.prefetch = 0
     for consumer in channel.consumers.values():
@@ -253,7 +247,7 @@ def basic_qos(channel: Channel, method: Method) -> None:
 
 def basic_consume(channel: Channel, method: Method) -> None:
     assert isinstance(method, BasicConsume)
-    # an empty name is filled in, or refused, before anything else is looked at
+    # RabbitMQ resolves or refuses an empty name before all other checks
     queue_name = channel.queue_name(method.queue)
     if method.consumer_tag in channel.consumers:
         raise ConnectionFault(NOT_ALLOWED, f"attempt to reuse consumer tag '{method.consumer_tag}'")
@@ -266,13 +260,13 @@ def basic_consume(channel: Channel, method: Method) -> None:
         if consumer is None:
             return
         tag = consumer.tag
-    # deliveries wait for the end of the turn, so they cannot overtake this
+    # deliveries are written at the end of the turn, after this answer
     if not method.nowait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
 
 
 def _subscribed(channel: Channel, method: BasicConsume, tag: str) -> ChannelConsumer | None:
-    """The consumer; none if the frame at hand waits for the queue to take it."""
+    """The consumer; None if the current frame waits for the queue to accept it."""
     queue = channel.queue(method.queue)
     if isinstance(queue, RemoteQueuePort):
         return _subscribed_remotely(channel, queue, method, tag)
@@ -317,7 +311,7 @@ def _consumer(channel: Channel, queue: QueuePort, method: BasicConsume, tag: str
 
 
 def _checked_arguments(queue: QueuePort, arguments: Table) -> i64:
-    """The consumer's priority, once its arguments are known to make sense."""
+    """The consumer's priority; a fault if an argument is invalid."""
     where = f"for queue '{queue.name}' in vhost '{queue.vhost}'"
     priority = arguments.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int):

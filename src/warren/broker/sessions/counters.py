@@ -1,22 +1,16 @@
-"""What one channel published and took, counted where it costs least.
+"""Counters of one channel's messages and of one connection's traffic.
 
-A publish adds one to the tally of its channel and exchange, a delivery or an ack to that of its channel and queue: an
-addition to an object that is at hand. A tally that counted something puts itself on the turn's list, once, and at the
-end of the turn adds what it has to everybody concerned: exchange or queue, channel, virtual host and node. So a busy
-turn pays for that once and not for every message.
+A publish adds one to the counter of its channel and exchange; a delivery or an ack adds one to the counter of its
+channel and queue. A counter that changed puts itself on the turn's list, once. At the end of the turn it adds its
+counts to the stats of exchange or queue, channel, virtual host and node. So a busy turn pays for that once and not for
+every message.
 
-How many publishes into a queue there were is not counted at all: its positions tell (`broker.queues.queue`).
+Publishes into a queue are not counted here: the queue's positions have the number (`broker.queues.queue`).
 
-Invariant: `published_to` and `taken_from` have what is alive; of exchanges and queues that are no more there are at
-most about as many again.
+Invariant: `published_to` and `taken_from` have counters of the exchanges and queues that exist, and of at most about as
+many deleted ones.
 
-Not here: the figures (`broker.model.stats`).
-
-What passes through connections, counted: octets, reads and writes, logins, channels that come and go.
-
-A link within the process is nobody's client, and does not count.
-
-Not here: messages (`broker.sessions.counters`), the figures (`broker.model.stats`).
+Not here: the stats (`broker.model.stats`).
 """
 
 from typing import Final, final
@@ -33,7 +27,7 @@ SWEEP_FROM: Final = 16
 
 @final
 class PublishCounter(TurnCounter):
-    """What one channel published to one exchange."""
+    """Publishes of one channel to one exchange."""
 
     def __init__(self, channel: "ChannelCounters", exchange: Exchange) -> None:
         self.exchange: Exchange = exchange
@@ -41,24 +35,24 @@ class PublishCounter(TurnCounter):
         self._turn: Turn = channel.turn
         self._channel_stats: ChannelStats = channel.stats
         self._vhost_stats: VhostStats = channel.vhost_stats
-        # in this turn: how many, and into how many queues
+        # in this turn: publishes, and how many queues they were routed to
         self.fresh: i64 = 0
         self.fresh_routed: i64 = 0
-        # in all, up to the end of the last turn
+        # up to the end of the last turn
         self.published: i64 = 0
         self.confirmed: i64 = 0
         self.returned_unroutable: i64 = 0
         self.dropped_unroutable: i64 = 0
-        # published before confirm.select, and refused by a queue: not to be confirmed
+        # publishes that are never confirmed: those before confirm.select, and those that a queue rejected
         self.unnumbered: i64 = 0
         self.refused: i64 = 0
 
     def begin(self) -> None:
-        """Something is about to be counted for the first time in this turn."""
+        """Put this counter on the turn's list, before the first count of the turn."""
         self._turn.counters.append(self)
 
     def unroutable(self, mandatory: bool) -> None:
-        """A publish found no queue."""
+        """Count a publish that was routed to no queue."""
         if mandatory:
             self.returned_unroutable += 1
             self._channel_stats.returned_unroutable += 1
@@ -93,14 +87,14 @@ class PublishCounter(TurnCounter):
 
 @final
 class DeliveryCounter(DeliveryStats, TurnCounter):
-    """What one channel took from one queue; its own figures are those of this turn."""
+    """Deliveries, gets and acks of one channel and one queue. The inherited stats are those of this turn."""
 
     def __init__(self, channel: "ChannelCounters", queue: QueuePort) -> None:
         super().__init__()
         self.queue: QueuePort = queue
-        # in all, up to the end of the last turn
+        # up to the end of the last turn
         self.total: DeliveryStats = DeliveryStats()
-        # on the turn's list
+        # this counter is on the turn's list
         self.due: bool = False
         self._channel: ChannelCounters = channel
         self._turn: Turn = channel.turn
@@ -109,7 +103,7 @@ class DeliveryCounter(DeliveryStats, TurnCounter):
         self._vhost_stats: DeliveryStats = channel.vhost_stats
 
     def begin(self) -> None:
-        """Something is about to be counted for the first time in this turn."""
+        """Put this counter on the turn's list, before the first count of the turn."""
         self.due = True
         self._turn.counters.append(self)
 
@@ -171,7 +165,7 @@ class DeliveryCounter(DeliveryStats, TurnCounter):
 
 @final
 class ChannelCounters:
-    """The tallies of one channel."""
+    """The counters of one channel, by exchange and by queue."""
 
     def __init__(self, turn: Turn, stats: ChannelStats, vhost_stats: VhostStats) -> None:
         self.turn: Turn = turn
@@ -179,9 +173,9 @@ class ChannelCounters:
         self.vhost_stats: VhostStats = vhost_stats
         self.published_to: dict[Exchange, PublishCounter] = {}
         self.taken_from: dict[QueuePort, DeliveryCounter] = {}
-        # when something was last published or taken
+        # the turn of the last publish, delivery, get or ack
         self.active_at_ms: i64 = turn.now_ms
-        # publishes are confirmed, or part of a transaction
+        # confirm.select or tx.select was received
         self.confirmed_mode: bool = False
         self._sweep_at: int = SWEEP_FROM
 
@@ -202,26 +196,27 @@ class ChannelCounters:
         return found
 
     def confirms_begin(self) -> None:
-        """What was published so far has no number."""
+        """Note that publishes up to here have no confirm number."""
         for counter in self.published_to.values():
             counter.unnumbered = counter.published + counter.fresh
 
     def count_confirmed(self, unconfirmed: i64) -> None:
-        """Bring `confirmed` of each exchange up to date, if so many publishes of the channel are not confirmed.
+        """Bring `confirmed` of each exchange up to date; `unconfirmed` is the channel's count of unconfirmed publishes.
 
-        Which exchanges the unconfirmed were for is not known: with several, each counts all of them as its own.
+        The exchanges of the unconfirmed publishes are not known. With several exchanges, each takes all of them as its
+        own.
         """
         for counter in self.published_to.values():
             confirmed: i64 = counter.published - counter.unnumbered - counter.refused - unconfirmed
             counter.confirmed = max(counter.confirmed, confirmed)
 
     def drop(self) -> None:
-        """The channel is over."""
+        """The channel is closed."""
         self.published_to = {}
         self.taken_from = {}
 
     def _sweep(self) -> None:
-        """Forget what is no more, now and then."""
+        """Drop the counters of deleted exchanges and queues, now and then."""
         if len(self.published_to) + len(self.taken_from) < self._sweep_at:
             return
         self.published_to = {
@@ -233,18 +228,18 @@ class ChannelCounters:
 
 @final
 class ConnectionCounters:
-    """The traffic of one connection: octets, reads and writes; logins, and channels that come and go.
+    """The traffic of one connection, its logins and its channels.
 
-    A connection within the process (`ConnectionOpened.internal`) does not count in the node's and vhost's stats.
+    An internal connection (`ConnectionOpened.internal`) does not count in the stats of node and virtual host.
     """
 
     def __init__(self, turn: Turn, internal: bool) -> None:
-        # sizes and numbers of socket reads and writes
+        # octets and calls of socket reads and writes
         self.received_bytes: i64 = 0
         self.received_reads: i64 = 0
         self.sent_bytes: i64 = 0
         self.sends: i64 = 0
-        # of the virtual host that the connection is in
+        # None before connection.open and after the connection ended
         self.vhost_stats: VhostStats | None = None
         self._stats: NodeStats = turn.stats
         self._internal: bool = internal

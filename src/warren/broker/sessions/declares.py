@@ -1,50 +1,24 @@
-"""exchange.* and queue.*, but for queue.declare: making, binding and deleting what messages travel through.
+"""exchange.* and queue.*: declare, bind, unbind, purge and delete.
 
-An answer about something durable leaves when the disk has it, also if another client brought it about. Where others
-must agree first, the method waits, and is handled again from its start once that is decided
-(`broker.sessions.declares`). It waits, too, where only a queue's home knows how many messages there are
-(`broker.sessions.remote_queues`).
+The answer about a durable object is sent when the object is on disk, also if another client declared it.
 
-What a user may not do is refused before anybody looks whether the thing exists, so that nobody learns of it; only a
-passive declaration, which RabbitMQ allows to everybody, tells.
+If a change needs a metadata transaction, the method waits: its frame stays at the head of the connection's input, and
+all that follows waits behind it. When the transaction is decided, the frame is handled again from its start and finds
+the new state: a declared queue exists and is answered for like any other. If another change came first, the method may
+end differently or start a new transaction. `PendingDeclare` keeps the facts that must stay the same, such as a
+generated name. A transaction that failed closes the channel, because its outcome is unknown. A method waits too where
+only the home node of a queue knows the number of messages (`broker.sessions.remote_queues`).
 
-Not here: queue.declare (`broker.sessions.declares`), the tables themselves (`broker.routing.topology`), who may do what
-(`broker.access.rights`).
+Clients often send several queue.declare without awaiting the answers. Declares that follow the current frame directly
+and completely, on the same channel, join its transaction. Nothing is answered, or changed in the session, before its
+own frame is handled.
 
-queue.declare: finding a queue, or making one.
+Permissions are checked before existence, so that a user does not learn of objects it may not use. Only a passive
+declare, which RabbitMQ allows to everyone, shows existence. Declaring a queue that copies another queue needs the
+permission to read that one.
 
-Declarations of queues that have come directly behind one that others must agree to are agreed upon with it
-(`broker.sessions.declares`). Whoever declares a queue that copies another must be allowed to read that one, if it
-exists or not.
-
-Not here: the other methods of queues (`broker.sessions.declares`), which arguments there are
-(`broker.queues.arguments`).
-
-A method whose effect must be agreed upon before it is answered.
-
-While a wish is not decided, its frame waits at the head of the connection's input, and all that follows waits behind
-it. Once it is decided the frame is handled again from its start. It looks at what there is then: a queue that was to be
-made is there, and is answered for like any that is; if something else changed first, the method may come to another
-end, or wish again. What must not differ the second time is remembered here.
-
-A wish that could not be agreed upon ends its channel, because nobody knows whether it will yet come about.
-
-Not here: agreeing (`broker.metadata.backend`), what is wished for (`broker.sessions.declares`).
-
-What a client has said already behind the method at hand.
-
-Where others must agree, a method waits, and all that follows waits behind it. Clients that do not await each answer
-have often sent more of the same by then. Whoever plans for the method at hand may look at what follows and plan for
-that, too; nothing is answered, or changed in the session, before its own frame is handled.
-
-Only an unbroken row counts: methods of the same kind, on the same channel, whole, one directly after the other. What
-comes between may mean anything.
-
-Not here: what is planned (`broker.sessions.declares`).
-
-Whether exchange.declare of an exchange that exists asks for the one that exists.
-
-Not here: whether a new exchange's arguments are acceptable (`broker.routing.exchange_types`).
+Not here: exchanges, queues and bindings themselves (`broker.routing.topology`), arguments of queues
+(`broker.queues.arguments`) and exchanges (`broker.routing.exchange_types`), transactions (`broker.metadata.backend`).
 """
 
 from typing import Final, final
@@ -102,20 +76,20 @@ from warren.wire.methods import (
 
 @final
 class PendingDeclare(TransactionWaiter):
-    """What one method of a channel wants."""
+    """The metadata transaction of one method of a channel."""
 
     def __init__(self, channel: Channel) -> None:
-        # it came about as planned
+        # the transaction is committed
         self.granted: bool = False
-        # the name that was given to a queue without one
+        # the generated name of a queue declared without one
         self.fresh_name: str = ""
-        # how many messages were in the queue to be deleted
+        # how many messages the deleted queue had
         self.message_count: int = 0
         self.refusal: str = ""
         self._channel: Channel = channel
 
     def wait(self) -> None:
-        """Handle the frame at hand again once this is decided, and nothing of this connection before."""
+        """Handle the current frame again when this is decided; hold further input."""
         connection = self._channel.connection
         self._channel.pending = self
         connection.reader.step_back()
@@ -126,7 +100,7 @@ class PendingDeclare(TransactionWaiter):
         self._go_on()
         connection = self._channel.connection
         if connection.state != RUNNING:
-            # its exclusive queues went when it ended, and this may have been to be another
+            # the exclusive queues of an ended connection are deleted, and this may have declared another
             self._channel.vhost.delete_queues_of(connection.connection_id)
 
     def outdated(self) -> None:
@@ -138,13 +112,13 @@ class PendingDeclare(TransactionWaiter):
 
     def _go_on(self) -> None:
         connection = self._channel.connection
-        # one that ends reads on without waiting for anything
+        # input of an ended connection waits for nothing
         if connection.state == RUNNING:
             connection.turn.inputs.append(connection)
 
 
 def pending_declare_of(channel: Channel) -> PendingDeclare:
-    """That of the method at hand: the one it waited for, if it is handled again; a fault if that failed."""
+    """The transaction that the current frame waited for, or a new one; a fault if it failed."""
     pending = channel.pending
     if pending is None:
         return PendingDeclare(channel)
@@ -156,13 +130,13 @@ def pending_declare_of(channel: Channel) -> PendingDeclare:
 
 
 PIPELINED_DECLARES_MAX: Final = 50
-"""No longer than what is agreed upon at once."""
+"""As many as one transaction takes."""
 
 QUEUE_DECLARE: Final = 50 << 16 | 10
 
 
 def pipelined_declares(channel: Channel) -> list[QueueDeclare]:
-    """Those directly behind the frame at hand, in their order."""
+    """The queue.declare methods directly after the current frame, in order."""
     reader = channel.connection.reader
     found: list[QueueDeclare] = []
     start: i64 = reader.position
@@ -181,7 +155,7 @@ def pipelined_declares(channel: Channel) -> list[QueueDeclare]:
 
 
 def check_exchange_equivalent(exchange: Exchange, vhost: str, method: ExchangeDeclare) -> None:
-    """Refuse a redeclare that differs, naming the first difference as RabbitMQ does."""
+    """Raise a fault for a redeclare that differs, naming the first difference as RabbitMQ does."""
     where = f"exchange '{exchange.name}' in vhost '{vhost}'"
     if exchange.type != method.type:
         raise inequivalent("type", where, quoted(method.type), quoted(exchange.type))
@@ -215,7 +189,7 @@ def exchange_declare(channel: Channel, method: Method) -> None:
 
 
 def _declare_exchange(channel: Channel, name: str, method: ExchangeDeclare, pending: PendingDeclare) -> bool:
-    """Whether it is there."""
+    """Whether the exchange exists."""
     existing = channel.vhost.topology.exchanges.get(name)
     if existing is not None:
         check_exchange_equivalent(existing, channel.vhost.name, method)
@@ -289,7 +263,7 @@ def queue_bind(channel: Channel, method: Method) -> None:
     pending = pending_declare_of(channel)
     name = channel.queue_name(single_line(method.queue))
     exchange_name = single_line(method.exchange)
-    # an empty queue and an empty key both mean the last declared queue
+    # an empty queue name and an empty key both mean the last declared queue
     key = name if not method.queue and not method.routing_key else method.routing_key
     channel.rights.to_write(QUEUE, name)
     _check_source(channel, exchange_name, key)
@@ -357,7 +331,7 @@ def queue_delete(channel: Channel, method: Method) -> None:
         pending.message_count = queue.ready_count()
     answered = vhost.applies_immediately()
     if answered:
-        # a consumer on this very channel learns of its cancellation after the answer
+        # a consumer on this channel is cancelled after the answer
         _send_delete_ok(channel, method, pending)
     if queue is not None and not _deleted(channel, queue, method, pending):
         pending.wait()
@@ -374,7 +348,7 @@ def _send_delete_ok(channel: Channel, method: QueueDelete, pending: PendingDecla
 
 
 def _may_be_deleted(channel: Channel, queue: QueuePort, method: QueueDelete) -> bool:
-    """Whether it may be deleted, as things are; a fault if not, False if the frame at hand waits to know."""
+    """Whether the queue may be deleted now; a fault if not, False if the current frame waits for the counts."""
     if not method.if_empty and not method.if_unused:
         return remote_queues.has_current_counts(channel, queue)
     if partition_count(queue.arguments):
@@ -392,7 +366,7 @@ def _may_be_deleted(channel: Channel, queue: QueuePort, method: QueueDelete) -> 
 
 
 def _deleted(channel: Channel, queue: QueuePort, method: QueueDelete, pending: PendingDeclare) -> bool:
-    """Whether it is done; what was found of it must still be true when it is."""
+    """Whether the queue is deleted; if-empty and if-unused still hold when it is."""
     if (method.if_empty or method.if_unused) and not partition_count(queue.arguments):
         return channel.vhost.delete_checked_queue(queue, pending)
     return channel.vhost.delete_queue(queue, pending)
@@ -410,7 +384,7 @@ def _gate_metadata(channel: Channel) -> None:
 
 
 def _check_source(channel: Channel, name: str, routing_key: str) -> None:
-    """Whether the user may bind to an exchange, and with this key."""
+    """Raise a fault unless the user may bind to this exchange with this key."""
     _refuse_default(name)
     channel.rights.to_read(EXCHANGE, name)
     exchange = channel.vhost.topology.exchanges.get(name)
@@ -431,7 +405,7 @@ def _refuse_default(name: str) -> None:
 
 
 def single_line(name: str) -> str:
-    """RabbitMQ takes line breaks out of names before it looks at them."""
+    """RabbitMQ removes line breaks from names first."""
     return name.replace("\r", "").replace("\n", "")
 
 
@@ -453,7 +427,7 @@ def queue_declare(channel: Channel, method: Method) -> None:
     queue = _open_queue(channel, name)
     queue.check_usable()
     if not remote_queues.has_current_counts(channel, queue):
-        # a name that was made up is to be the same when the frame is handled again
+        # a generated name must be the same when the frame is handled again
         channel.pending = pending
         return
     if not method.passive:
@@ -485,7 +459,7 @@ def _name_to_declare(channel: Channel, name: str, pending: PendingDeclare) -> st
 
 
 def _declare_queue(channel: Channel, name: str, method: QueueDeclare, pending: PendingDeclare) -> bool:
-    """Whether it is there."""
+    """Whether the queue exists."""
     channel.rights.to_configure(QUEUE, name)
     existing = channel.vhost.queue(name)
     if existing is not None:
@@ -500,7 +474,7 @@ def _declare_queue(channel: Channel, name: str, method: QueueDeclare, pending: P
 
 
 def _has_all_partitions(channel: Channel, existing: QueuePort, pending: PendingDeclare) -> bool:
-    """Whether nothing of it is missing. A partition may be lost with its node."""
+    """Whether all partitions exist; missing ones, lost with their node, are declared again."""
     queues = channel.vhost.topology.queues
     names = partition_names(existing.name, existing.arguments)
     if all(name in queues for name in names):
@@ -512,12 +486,12 @@ def _has_all_partitions(channel: Channel, existing: QueuePort, pending: PendingD
 
 
 def _is_durable(method: QueueDeclare) -> bool:
-    """An exclusive queue dies with its connection, so it is never durable."""
+    """An exclusive queue is deleted with its connection, so it is never durable."""
     return method.durable and not method.exclusive
 
 
 def _new_queue(channel: Channel, name: str, method: QueueDeclare, before: int) -> QueueDefinition:
-    """What is to be made, if it may be; so many are made before it."""
+    """The definition of a new queue, which has `before` others ahead of it; a fault if it is not allowed."""
     vhost, durable, exclusive = channel.vhost.name, _is_durable(method), method.exclusive
     arguments = without_aliases(name, vhost, method.arguments)
     _check_new_queue(channel, name, arguments, before)
@@ -528,7 +502,7 @@ def _new_queue(channel: Channel, name: str, method: QueueDeclare, before: int) -
 
 
 def _add_following(channel: Channel, row: list[QueueDefinition]) -> None:
-    """Also make the queues whose declarations have come behind this one: up to the first that may end otherwise."""
+    """Add the queues of the declares that follow, up to the first that may end differently."""
     queues = channel.vhost.topology.queues
     for method in pipelined_declares(channel):
         name = single_line(method.queue)
@@ -543,7 +517,7 @@ def _add_following(channel: Channel, row: list[QueueDefinition]) -> None:
 
 
 def _check_new_queue(channel: Channel, name: str, arguments: Table, before: int) -> None:
-    """Whether there is room for it, and whether its dead letters may go, and its copies come from, where they would."""
+    """Check the limit of queues, and the permissions for dead-letter exchange and copied queues."""
     vhost = channel.vhost
     limit = limit_of(vhost.limits, MAX_QUEUES)
     if limit != UNLIMITED and len(vhost.topology.queues) + before + partition_count(arguments) >= limit:
@@ -561,7 +535,7 @@ def _check_new_queue(channel: Channel, name: str, arguments: Table, before: int)
 
 
 def _declare_reply_queue(channel: Channel, name: str, method: QueueDeclare) -> None:
-    """A client may ask whether an inbox is still there by declaring it."""
+    """A client may check whether an inbox exists by declaring it."""
     if name != direct_reply.REPLY_TO and not direct_reply.is_open(channel.node, name):
         raise ChannelFault(NOT_FOUND, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     if not method.nowait:

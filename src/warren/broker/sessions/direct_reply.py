@@ -1,8 +1,8 @@
 """Direct reply-to: an inbox without a queue.
 
-A channel that consumes from `amq.rabbitmq.reply-to` gets an inbox with a name nobody can guess. Its publishes with
-that reply-to carry the inbox's name instead; a reply published to the default exchange under that name goes straight
-to the channel, or nowhere if it is gone. The name says at which node the inbox is, so that a reply finds it from any.
+A channel that consumes from `amq.rabbitmq.reply-to` gets an inbox with a name that cannot be guessed. The name replaces
+the reply-to of its publishes. A reply published to the default exchange with that name is written to the channel, or
+dropped if the channel is closed. The name has the inbox's node in it, so that every node can forward a reply.
 
 Not here: ordinary consumers (`broker.sessions.consumers`).
 """
@@ -26,7 +26,7 @@ INBOX_PREFIX: Final = "amq.rabbitmq.reply-to."
 
 @final
 class ReplyInbox(ReplyInboxPort):
-    """Where the replies to one channel arrive."""
+    """The direct-reply consumer of one channel."""
 
     def __init__(self, name: str, channel: Channel, consumer_tag: str) -> None:
         super().__init__(name, consumer_tag)
@@ -34,7 +34,7 @@ class ReplyInbox(ReplyInboxPort):
         self._writer: DeliveryWriter = DeliveryWriter(channel.number, consumer_tag)
 
     def deliver(self, message: Message) -> None:
-        """Replies have no queue to wait in: a client that reads none of them for long loses some."""
+        """Write a reply. Replies have no queue to wait in: a client that does not read loses them."""
         channel = self._channel
         connection = channel.connection
         if connection.takes_replies():
@@ -47,7 +47,7 @@ def is_inbox_key(exchange: Exchange, routing_key: str) -> bool:
 
 
 def deliver_to_inboxes(node: NodePort, exchange: Exchange, keys: list[str], message: Message) -> list[str]:
-    """Hand a reply to the inboxes among its keys (one that is gone swallows it); the keys that name no inbox."""
+    """Deliver a reply to the inboxes among its routing keys; the keys that name no inbox. A closed inbox drops it."""
     others: list[str] = []
     for key in keys:
         if not is_inbox_key(exchange, key):
@@ -58,7 +58,7 @@ def deliver_to_inboxes(node: NodePort, exchange: Exchange, keys: list[str], mess
 
 
 def deliver_reply(node: NodePort, name: str, message: Message) -> None:
-    """Hand a reply to an inbox, wherever it is."""
+    """Deliver a reply to an inbox of this node or another."""
     inbox = node.reply_inboxes.get(name)
     if inbox is not None:
         inbox.deliver(message)
@@ -69,12 +69,12 @@ def deliver_reply(node: NodePort, name: str, message: Message) -> None:
 
 
 def is_open(node: NodePort, name: str) -> bool:
-    """Whether there is such an inbox; one at another node is taken to be there, since only that node knows."""
+    """Whether the inbox exists. Inboxes of other nodes are assumed to exist, since only their node knows."""
     return name in node.reply_inboxes or _home_of(name) not in ("", node.settings.node_name)
 
 
 def _home_of(name: str) -> str:
-    """The node whose inbox this is; empty if the name does not say."""
+    """The node in the name of an inbox; empty if there is none."""
     part = name[len(INBOX_PREFIX) :].partition(".")[0]
     try:
         return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode()
@@ -88,7 +88,7 @@ def open_inbox(channel: Channel, method: BasicConsume, consumer_tag: str) -> Non
     if channel.inbox is not None:
         raise ChannelFault(PRECONDITION_FAILED, "reply consumer already set")
     node = channel.node
-    # two parts and an end as in RabbitMQ's names, which some clients match; the first of them says where
+    # two parts and an end as in RabbitMQ's names, which some clients match; the first part has the node
     home = base64.urlsafe_b64encode(node.settings.node_name.encode()).rstrip(b"=").decode()
     name = f"{INBOX_PREFIX}{home}.{node.fresh_name('')}{node.fresh_name('')}=="
     inbox = ReplyInbox(name, channel, consumer_tag)

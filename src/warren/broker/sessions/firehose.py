@@ -1,30 +1,28 @@
-"""The Firehose: while a virtual host is traced, a copy of every message in it each time that something befalls it.
+"""The Firehose tracer: copies of the messages of a traced virtual host.
 
-Copies go to the exchange `amq.rabbitmq.trace`. Their keys say what befell the message, and where:
+Copies go to the exchange `amq.rabbitmq.trace`. The routing key has the event and its place:
 
-    publish.EXCHANGE   it is published
-    deliver.QUEUE      it is delivered, or got
-    ack.QUEUE          its delivery is acked; in a transaction, when that is committed
-    reject.QUEUE       its delivery is refused, given back, or taken back for being late
-    dead.QUEUE         it leaves the queue that it died in, on the node that has the queue
-    confirm.QUEUE      every node in sync holds it, on the node that has the master of a mirrored queue
+    publish.EXCHANGE   the message is published
+    deliver.QUEUE      the message is delivered, or answers a basic.get
+    ack.QUEUE          the delivery is acked; in a transaction, at commit
+    reject.QUEUE       the delivery is rejected, requeued, or timed out
+    dead.QUEUE         the message is dead-lettered, on the node that has the queue
+    confirm.QUEUE      every node in sync has the message, on the node that has the master of a mirrored queue
 
-The body is the message's; its properties and what is known of its way stand in the headers, in RabbitMQ's names, types
-and order. Copies are transient, carry no other properties, count nowhere, and are not traced themselves.
+A copy has the body of the message. Its headers have the message's properties and the event's details, in RabbitMQ's
+names, types and order. Copies are transient, have no other properties, do not count, and are not traced themselves.
 
-Readers of a stream take nothing out of it: what they ack is not copied. Chunks and probes are no messages, and are not
-copied either: a program that reads a stream of copies would never come to its end. Nor is there a copy of what goes
-back to its queue because a channel ends: nobody said anything about it, and it is delivered again.
+Not copied: acks of stream readers, since they remove nothing; chunks and probes of streams, since a reader of a stream
+of copies would never reach its end; requeues of a closed channel, since no client asked for them.
 
-What it costs while nobody is traced: nothing for a publish, which finds out when it is resolved, one comparison for a
-delivery (`ChannelConsumer.traced`), for a client's ack or refusal of however many deliveries, for a dead letter, and
-for a step of a mirrored queue. While it is on, a copy nobody is bound for is not made.
+Cost while tracing is off: nothing for a publish, since tracing is checked when it is routed; one comparison for a
+delivery (`ChannelConsumer.traced`), for an ack or reject of any number of deliveries, for a dead letter, and for a
+batch of a mirrored queue. While tracing is on, a copy that no queue is bound for is not made.
 
-Where this differs from RabbitMQ: it has `publish.` and `deliver.` alone; a key that would be longer than 255 octets is
-cut, and headers that nest so deep that they could not be a field of a field are left out, rather than breaking whoever
-reads the copy.
+Differences from RabbitMQ: RabbitMQ has only `publish.` and `deliver.`. A key longer than 255 octets is cut, and headers
+that are too deeply nested for a copy are left out.
 
-Not here: switching it (`broker.vhost`), files of traces.
+Not here: switching it on (`broker.vhost`), trace files (`admin.tracing`).
 """
 
 from typing import Final
@@ -55,14 +53,14 @@ TraceHeaders = list[tuple[str, object]]
 
 
 def trace_published(channel: Channel, message: Message, queues: list[QueuePort]) -> None:
-    """A message is about to enter these queues, or none."""
+    """Before a message enters these queues, or none."""
     headers = _location_headers(channel)
     headers.append(("routed_queues", _routed(message.envelope, queues)))
     _trace(channel, message, "publish." + message.envelope.exchange, headers)
 
 
 def _routed(envelope: Envelope, queues: list[QueuePort]) -> list[object]:
-    """The queues' names, sorted. To RabbitMQ's default exchange every key names a queue, whether it exists or not."""
+    """The queues' names, sorted. For the default exchange RabbitMQ lists every routing key."""
     names = [queue.name for queue in queues]
     if envelope.exchange == "":
         names = [key for key in [envelope.routing_key, *envelope.copy_keys] if not key.startswith(INBOX_PREFIX)]
@@ -75,12 +73,12 @@ def _sorted(names: list[str]) -> list[object]:
 
 
 def trace_delivered(channel: Channel, queue: QueuePort, entry: Entry) -> None:
-    """A message was taken from a queue."""
+    """After a message was taken from a queue."""
     _trace(channel, entry.message, "deliver." + queue.name, _of_delivery(channel, entry))
 
 
 def trace_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
-    """A client is about to be done with these."""
+    """Before deliveries are acked."""
     for delivery in deliveries:
         if delivery.entry.message is not DROPPED:
             headers = _of_delivery(channel, delivery.entry)
@@ -88,7 +86,7 @@ def trace_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
 
 
 def trace_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue: bool) -> None:
-    """These are about to go back to their queues, or to die there."""
+    """Before deliveries are requeued, or rejected."""
     for delivery in deliveries:
         if delivery.entry.message is not DROPPED:
             headers = _of_delivery(channel, delivery.entry)
@@ -98,7 +96,7 @@ def trace_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue:
 
 
 def trace_dead_lettered(topology: Topology, node_name: str, letter: DeadLetter, queues: list[QueuePort]) -> None:
-    """A message is about to go on from the queue it died in to these, or to none."""
+    """Before a dead letter enters these queues, or none."""
     message = letter.entry.message
     keys: list[object] = [message.envelope.routing_key]
     keys.extend(message.envelope.copy_keys)
@@ -117,7 +115,7 @@ def trace_dead_lettered(topology: Topology, node_name: str, letter: DeadLetter, 
 def trace_committed(
     topology: Topology, node_name: str, queue: QueuePort, message: Message, epoch: int, nodes: list[str]
 ) -> None:
-    """A message is in a mirrored queue: in this epoch, and held by these nodes."""
+    """A message of a mirrored queue is committed in this epoch, and these nodes have it."""
     holders: list[object] = list(nodes)
     headers: TraceHeaders = [("vhost", queue.vhost), ("epoch", epoch), ("nodes", holders)]
     _publish(topology, node_name, message, "confirm." + queue.name, headers)
@@ -140,7 +138,7 @@ def _location_headers(channel: Channel) -> TraceHeaders:
 
 
 def connection_name(connection: Connection) -> str:
-    """The name operators know a connection by; one within the process has one that looks like RabbitMQ's."""
+    """The connection's name for operators. That of an internal connection looks like an Erlang pid, as in RabbitMQ."""
     opened = connection.opened
     if opened.trusted:
         return f"<{connection.node.settings.node_name}.{connection.connected_at_ms // 1000}.{opened.connection_id}.0>"
@@ -161,7 +159,7 @@ def _publish(topology: Topology, node_name: str, message: Message, key: str, hea
         return
     copy = _copy_of(message, exchange, key, node_name, headers)
     if not route.cacheable:
-        # it is for an exchange that looks at headers
+        # an exchange that routes by headers needs the copy
         route = topology.route(exchange, key, copy)
     recipients = Recipients(route.queues, route.copies)
     for queue in recipients.row:
@@ -211,7 +209,7 @@ def _write_field(out: BytesWriter, name: str, value: object) -> None:
 
 
 def _write_properties(out: BytesWriter, message: Message) -> None:
-    """The properties that are there, the last one first; headers keep the types they came with."""
+    """The properties that are set, the last one first. Headers keep their types."""
     size_at: i64 = len(out)
     write_i32_be(out, 0)
     for name, value in reversed(message.properties().fields()):
@@ -220,7 +218,7 @@ def _write_properties(out: BytesWriter, message: Message) -> None:
         if name == "headers":
             _write_headers(out, message.header_payload())
         elif isinstance(value, int):
-            # RabbitMQ has 32 signed bits for it, a timestamp's 64 included
+            # RabbitMQ uses a signed 32-bit field for every integer, also for the 64 bits of a timestamp
             _write_field(out, name, (value & 0xFFFFFFFF ^ 0x80000000) - 0x80000000)
         else:
             _write_field(out, name, value)

@@ -9,11 +9,11 @@
     open (vhost)          ->
                           <-     open-ok
 
-A client that errs before tune-ok is not trusted with an answer: it is left waiting for three seconds and then cut
-off, as RabbitMQ does, so that guessing passwords is slow. A refused login is answered if the client says it understands
-that. Until a login is decided, which may take a while, what follows it waits unread.
+A client that errs before tune-ok gets no answer: its socket is closed after three seconds, as in RabbitMQ, so that
+guessing passwords is slow. A refused login is answered if the client has the capability
+`authentication_failure_close`. Input after start-ok waits until the login is decided.
 
-Not here: who may log in (`broker.access`), the frames (`broker.sessions.input`).
+Not here: how a login is decided (`broker.access.logins`), the frames (`broker.sessions.input`).
 """
 
 from typing import Final, final
@@ -34,14 +34,14 @@ from warren.wire.methods import (
     Method,
 )
 
-# the header of 0-9-1, and that of 0-9, which RabbitMQ answers alike
+# the headers of 0-9-1 and of 0-9, which RabbitMQ treats alike
 HEADERS: Final = (b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09")
 
 COMPATIBLE_VERSION: Final = "3.10.8"
-"""The RabbitMQ whose behaviour this node has, for clients that look."""
+"""The RabbitMQ version whose behaviour this node has, for clients that check it."""
 
 NO_USER: Final = "none"
-"""The user of what the node does by itself, in RabbitMQ's word."""
+"""The user of connections of the node itself, as RabbitMQ names it."""
 
 CAPABILITIES: Final = (
     "publisher_confirms",
@@ -93,7 +93,7 @@ def start_ok(connection: Connection, method: Method) -> None:
 
 @final
 class HandshakeLogin(LoginWaiter):
-    """A client that waits to be let in; it may be gone when that is decided."""
+    """A login of a client, which may have disconnected when it is decided."""
 
     def __init__(self, connection: Connection, mechanism: str, user: str) -> None:
         self.decided: bool = False
@@ -129,7 +129,7 @@ def _welcome(connection: Connection, user: str) -> None:
 
 
 def login_attempt_of(connection: Connection, mechanism: str, response: bytes) -> LoginAttempt:
-    """Who the client says it is, in the words of its mechanism."""
+    """The credentials of a client, decoded for its mechanism."""
     opened = connection.opened
     if opened.trusted:
         return LoginAttempt(opened.trusted_user, "", opened.peer_host, "", True, True)
@@ -147,7 +147,7 @@ def _plain(response: bytes) -> tuple[str, str]:
 
 
 def _amqplain(response: bytes) -> tuple[str, str]:
-    # a malformed table is a fault, and a fault at this stage is distrust
+    # a malformed table is a fault, and a fault before tune-ok closes the socket without an answer
     table = decode_table(response, 0, len(response))
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if not isinstance(login, str) or not isinstance(password, str):
@@ -178,7 +178,7 @@ def tune_ok(connection: Connection, method: Method) -> None:
 
 
 def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
-    """A limit of 0 on our side allows anything, one on theirs asks for no limit."""
+    """0 as our maximum allows any value; 0 from the client asks for no limit."""
     if highest and (value == 0 or value > highest):
         raise Distrusted(f"negotiated {name} = {value} is higher than the maximum allowed value ({highest})")
     if value and value < lowest:

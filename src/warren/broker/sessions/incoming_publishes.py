@@ -1,9 +1,9 @@
-"""The forms that a publish takes between its first frame and its queues.
+"""The forms of a publish between its first frame and its queues.
 
-`CachedPublish` is what a basic.publish frame means, `IncomingContent` is content that arrives in several reads, and
-`RoutedPublish` is a message whose queues are known.
+`CachedPublish` is the decoded basic.publish frame with its route, `IncomingContent` is content that arrives in several
+reads, and `RoutedPublish` is a message whose queues are known.
 
-Not here: what happens to them (`broker.sessions.publishes`), content that arrived whole in one read, which is the
+Not here: how a publish is handled (`broker.sessions.publishes`), content that arrives in one read, which is the
 ordinary case (`wire.frames.FrameReader.take_content`).
 """
 
@@ -27,25 +27,25 @@ UNROUTED: Final[i64] = -1
 
 @final
 class CachedPublish:
-    """What one basic.publish frame means."""
+    """A decoded basic.publish frame and its route."""
 
     def __init__(self, method: BasicPublish) -> None:
         self.envelope: Envelope = Envelope(method.exchange, method.routing_key)
         self.mandatory: bool = method.mandatory
         self.exchange: Exchange | None = None
         self.queues: list[QueuePort] = []
-        # the topology version `queues` was true for
+        # the topology version of `queues`
         self.version: i64 = UNROUTED
-        # whether `queues` depends on exchange and key alone, and has no copies
+        # `queues` depends only on exchange and routing key, and no queue has copies
         self.fixed: bool = False
-        # the same with copies
+        # the route, if it depends only on exchange and routing key and has copies
         self.copied: Route | None = None
         self.counter: PublishCounter | None = None
 
 
 @final
 class RoutedPublish:
-    """A publish whose queues are known; in a transaction it waits in this form."""
+    """A publish with its queues. It waits for tx.commit in this form."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class RoutedPublish:
     ) -> None:
         self.message = message
         self.route = route
-        # all that were given it, copies included; those it was routed to until then
+        # the queues of the route; once published, all queues that got the message, copies included
         self.queues: list[QueuePort] = route.queues
         self.delayed: list[Exchange] = route.delayed
         self.mandatory = mandatory
@@ -69,7 +69,7 @@ def body_too_large(body_bytes: i64, limit: i64) -> ChannelFault:
 
 @final
 class IncomingContent:
-    """A publish whose content is on its way. What it holds meanwhile counts as held by the node."""
+    """A publish whose content is incomplete. The bytes received so far count as held by the node."""
 
     def __init__(self, cached: CachedPublish, message_bytes_max: i64, turn: Turn) -> None:
         self.cached: CachedPublish = cached
@@ -83,7 +83,7 @@ class IncomingContent:
         self._frames: BytesWriter = BytesWriter()
 
     def add_header(self, frame: bytes) -> None:
-        """The size it announces is judged here: nothing beyond the limit is ever kept."""
+        """Check the announced size here, so that nothing above the limit is ever kept."""
         if self.has_header:
             raise self.interrupted()
         scan = PropertyScan()
@@ -114,7 +114,7 @@ class IncomingContent:
         self._keep(frame)
 
     def interrupted(self) -> ConnectionFault:
-        """Some other frame came where content was due."""
+        """The fault for another frame in the place of content."""
         if self.has_header:
             return ConnectionFault(UNEXPECTED_FRAME, "expected content body, got non content body frame instead")
         return ConnectionFault(
@@ -125,7 +125,7 @@ class IncomingContent:
         return self.has_header and self._missing_bytes == 0
 
     def release(self) -> bytes:
-        """Header and body frames as one slice, held here no longer."""
+        """Header and body frames as one slice; they no longer count as held."""
         self._turn.held_bytes -= len(self._frames)
         frames = self._frames.getvalue()
         self._frames = BytesWriter()

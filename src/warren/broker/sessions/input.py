@@ -1,18 +1,10 @@
-"""A connection's input: from one socket read to the methods in it.
+"""The input of a connection: from one socket read to the methods in it.
 
-This is the door: the two places that catch protocol faults are here, and everything a client sends comes through
-`receive`. Publishes and acks, which are nearly all of it, are recognised by their ids and take the short road without
-being decoded into methods.
+Everything that a client sends comes through `receive`. Protocol faults are caught here, in two places, and nowhere
+else. Publishes and acks, which are nearly all of the input, are recognised by their ids and not decoded into methods.
+`HANDLERS` has the function for every other method of an open channel.
 
-Not here: the methods (`broker.sessions.input`), the road of a publish (`broker.sessions.publishes`).
-
-Which function answers which method of an open channel.
-
-Not here: channel.open, channel.close and what runs millions of times, publish and ack (`broker.sessions.input`).
-
-What a client may say on channel 0 once its connection runs, and while it closes.
-
-Not here: the handshake (`broker.sessions.handshake`).
+Not here: the handshake (`broker.sessions.handshake`), publishes (`broker.sessions.publishes`).
 """
 
 from collections.abc import Callable
@@ -63,7 +55,7 @@ from warren.wire.methods import (
 
 
 def access_request(channel: Channel, method: Method) -> None:
-    """Clients of the 0-8 age ask for a ticket that nobody looks at."""
+    """Clients of AMQP 0-8 ask for a ticket. The ticket has no effect."""
     channel.send(AccessRequestOk(ticket=1))
 
 
@@ -118,17 +110,17 @@ def handle_connection_method(connection: Connection, method: Method) -> None:
         connection.send_confirms()
         connection.end_channels()
         connection.send(ConnectionCloseOk())
-        # the client hangs up once it has read the answer; hanging up first could lose it
+        # the client closes the socket when it has read the answer; closing it first could lose the answer
         connection.ignore_input()
     elif isinstance(method, ConnectionUpdateSecret):
-        # a password does not expire, so there is nothing a newer one would prolong
+        # a password does not expire, so a new one has no effect
         connection.send(ConnectionUpdateSecretOk())
     else:
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state running")
 
 
 def handle_while_closing(connection: Connection, reader: FrameReader) -> None:
-    """We sent connection.close: everything but its answer is ignored."""
+    """connection.close was sent: ignore everything except close and close-ok."""
     if reader.channel != 0 or reader.frame_type != METHOD or reader.end - reader.start < 4:
         return
     method_id: i64 = read_i64_be(reader.data, reader.start - 4) & 0xFFFFFFFF
@@ -146,7 +138,7 @@ CHANNEL_CLOSE_OK: Final[i64] = 20 << 16 | 41
 
 
 def receive(connection: Connection, data: bytes) -> None:
-    """Act on one read of the client's socket."""
+    """Handle one read of the client's socket."""
     connection.timer.received_at_ms = connection.turn.now_ms
     connection.counters.count_received(len(data))
     if connection.state == AWAIT_HEADER:
@@ -159,7 +151,7 @@ def receive(connection: Connection, data: bytes) -> None:
 
 
 def go_on(connection: Connection) -> None:
-    """Act on input that was held back."""
+    """Handle input that was held."""
     if connection.state >= IGNORING:
         return
     connection.release_input()
@@ -181,7 +173,7 @@ def _step(connection: Connection) -> None:
 
 
 def _read_header(connection: Connection, data: bytes) -> bytes:
-    """The eight octets that open a connection; what follows them."""
+    """Check the protocol header; the bytes after it."""
     data = connection.early + data
     if len(data) < 8:
         connection.early = data
@@ -198,7 +190,7 @@ def _read_header(connection: Connection, data: bytes) -> bytes:
 
 
 def _run(connection: Connection, reader: FrameReader) -> None:
-    """Step through complete frames until there are no more, or until the next one must wait."""
+    """Handle complete frames until there are no more, or until input must wait."""
     while connection.state < IGNORING and reader.next():
         if connection.state == RUNNING and reader.channel != 0:
             _channel_frame(connection, reader)
@@ -217,7 +209,7 @@ def _channel_frame(connection: Connection, reader: FrameReader) -> None:
     elif kind == METHOD and reader.end - reader.start >= 4:
         if channel.content is not None and not channel.closing:
             raise channel.content.interrupted()
-        # class and method, read with the size before them
+        # class and method, read together with the frame size before them
         method_id: i64 = read_i64_be(reader.data, reader.start - 4) & 0xFFFFFFFF
         if channel.closing:
             _closing_channel_method(connection, channel, method_id)
@@ -285,7 +277,7 @@ def _method(connection: Connection, channel: Channel, reader: FrameReader, metho
 
 
 def _closing_channel_method(connection: Connection, channel: Channel, method_id: i64) -> None:
-    """We sent channel.close: only the peer's own close or its close-ok matters."""
+    """channel.close was sent: only the client's close and close-ok have an effect."""
     if method_id == CHANNEL_CLOSE_OK:
         _forget_channel(connection, channel)
     elif method_id == CHANNEL_CLOSE:
@@ -330,7 +322,7 @@ def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
 
 
 def _connection_frame(connection: Connection, reader: FrameReader) -> None:
-    """A frame of channel 0, or one that came before the connection was open or after it began to close."""
+    """A frame of channel 0, or a frame before connection.open-ok or after connection.close."""
     if connection.state == CLOSING:
         handle_while_closing(connection, reader)
         return
@@ -375,7 +367,7 @@ def _connection_failed(connection: Connection, reader: FrameReader, fault: Conne
 
 
 def _blamed(connection: Connection, reader: FrameReader, fault: ConnectionFault) -> tuple[int, int]:
-    """The method a fault is laid to: the frame's own, or the publish whose content was due."""
+    """The class and method in a connection.close: those of the frame, or basic.publish if content was due."""
     if reader.channel != 0 and not fault.blames_method:
         return 0, 0
     if reader.frame_type == METHOD and reader.end - reader.start >= 4 and fault.code != UNEXPECTED_FRAME:
@@ -394,6 +386,6 @@ def _channel_failed(connection: Connection, reader: FrameReader, fault: ChannelF
         found = int(read_i32_be(reader.data, reader.start))
         class_id, method_id = found >> 16 & 0xFFFF, found & 0xFFFF
     if class_id == 60 and method_id == 40:
-        # it goes nowhere, but it was received
+        # the message enters no queue, but it was received
         connection.turn.stats.received += 1
     channel.fail(fault, class_id, method_id)

@@ -1,34 +1,21 @@
-"""What one connection has written in a turn.
+"""The output of one connection: bytes, log lines, and the encoding of deliveries.
 
-Most of it is small and gathers in one buffer. Something large is not copied into that: it leaves by itself, as it is,
-between what was written before it and what comes behind.
+`OutputBuffer` gathers the bytes of a turn. A large chunk is not copied into the buffer: it is sent by itself, between
+the bytes written before it and those written after it.
 
-Not here: when it leaves (`broker.sessions.connection`), what must wait for the disk (`broker.sessions.output`).
+`OutputGate` holds bytes that must not be sent before a batch is on disk. A gate closes in one turn and opens when that
+turn's batch is flushed. Bytes written in that turn and later wait behind it, so that the order of the output stays.
+Gates open in the order in which they closed. Invariants: the held bytes are whole frames, oldest first, each chunk with
+the number of the last gate before it; they count as held by the node.
 
-Output that may not leave before the disk has what it speaks of.
+`ConnectionLog` bounds the log lines of a client to `LOG_ENTRIES_PER_TURN` a turn; one more line has the count of the
+rest. Internal connections log nothing: their faults are reported to the code that uses them.
 
-A gate is shut in one turn and opens when that turn's batch is on disk. What is written in that turn and in later ones
-waits behind it, so that the order of the output stands. Gates open in the order they were shut: what was written
-between two of them leaves with the first.
+`DeliveryWriter` encodes basic.deliver. The bytes before the delivery tag depend only on the length of exchange name and
+routing key, so they are kept; the content follows verbatim, with the channel number patched.
 
-Invariants: what is kept is whole frames, oldest first, each piece with the number of the last gate before it; its bytes
-count as held by the node.
-
-Not here: which answers wait (`broker.sessions.declares`, `broker.sessions.transactions`).
-
-What one connection has written into the log.
-
-Invariant: a client that gives cause for many lines in a turn gets `NOTES_A_TURN`, and the rest counted in one. A link
-of the node to itself is nobody's client: what goes wrong there is answered to whoever uses it.
-
-Not here: where notes go (`node.logs`).
-
-How a delivery is written.
-
-The bytes of `basic.deliver` up to the delivery tag are the same for every message whose exchange and routing key have
-the same length, so they are kept; the content follows verbatim with the channel number patched.
-
-Not here: who gets which message (`broker.queues.consumers`), delivery tags (`broker.sessions.unacked`).
+Not here: when output is sent (`broker.sessions.connection`), which answers wait for the disk
+(`broker.sessions.declares`, `broker.sessions.tx_methods`), delivery tags (`broker.sessions.unacked`).
 """
 
 from typing import Final, final
@@ -43,12 +30,12 @@ from warren.wire.frames import reframe, write_channel, write_content
 from warren.wire.properties import edit_headers
 
 SEPARATE_CHUNK_BYTES: Final[i64] = 262_144
-"""What is as large as this is large."""
+"""A chunk of this size is sent without being copied into the buffer."""
 
 
 @final
 class OutputBuffer:
-    """Bytes in their order."""
+    """The bytes of one turn, in order."""
 
     def __init__(self) -> None:
         self.writer: BytesWriter = BytesWriter()
@@ -59,14 +46,14 @@ class OutputBuffer:
         return self._pieces_bytes + len(self.writer)
 
     def add_apart(self, data: bytes) -> None:
-        """Something large."""
+        """Add a large chunk without copying it."""
         self._pieces.append(self.writer.getvalue())
         self._pieces.append(data)
         self._pieces_bytes += len(self.writer) + len(data)
         self.writer = BytesWriter()
 
     def take(self) -> list[bytes]:
-        """All of it, at least one piece; nothing is left."""
+        """All chunks, at least one; the buffer is empty afterwards."""
         pieces, self._pieces = self._pieces, []
         self._pieces_bytes = 0
         pieces.append(self.writer.getvalue())
@@ -77,7 +64,7 @@ class OutputBuffer:
 
 @final
 class OutputGate:
-    """What one connection's client must not read yet."""
+    """The bytes of one connection that wait for the disk."""
 
     def __init__(self, turn: Turn) -> None:
         self.closed: bool = False
@@ -97,7 +84,7 @@ class OutputGate:
         self.closed = self._opened_no < self._shut_no
 
     def passed(self, data: bytes) -> bytes:
-        """What may leave at the end of a turn in which `data` was written."""
+        """The bytes that may be sent at the end of a turn in which `data` was written."""
         if not self._pieces and not self.closed:
             return data
         if data:
@@ -114,7 +101,7 @@ class OutputGate:
         return leaving
 
     def drop(self) -> None:
-        """There is nobody left to read it."""
+        """Discard the held bytes: the socket is gone."""
         self._count(-self.kept_bytes)
         self._pieces = []
         self._behind = []
@@ -129,7 +116,7 @@ LOG_ENTRIES_PER_TURN: Final = 10
 
 @final
 class ConnectionLog:
-    """One connection's notes of one turn."""
+    """The log lines of one connection in one turn."""
 
     def __init__(self, opened: ConnectionOpened, turn: Turn) -> None:
         self._opened: ConnectionOpened = opened
@@ -159,12 +146,12 @@ class ConnectionLog:
 
 BASIC_DELIVER: Final[i32] = 60 << 16 | 60
 EPOCH: Final = "x-warren-epoch"
-"""What a consumer asks for with an argument of this name, and a delivery tells in a header."""
+"""The consumer argument that asks for the epoch of a mirrored queue, and the header that has it."""
 
 
 @final
 class DeliveryWriter:
-    """Writes basic.deliver for one consumer."""
+    """Encodes basic.deliver for one consumer."""
 
     def __init__(self, channel: i64, consumer_tag: str) -> None:
         self._channel: i64 = channel
@@ -177,7 +164,7 @@ class DeliveryWriter:
         write_message(out, message, self._channel, frame_max)
 
     def write_method(self, out: BytesWriter, message: Message, tag: i64, redelivered: bool) -> None:
-        """What stands before the content."""
+        """The method frame, which stands before the content."""
         tail = message.envelope.tail_and_end
         tail_bytes: i64 = len(tail)
         if tail_bytes != self._prefix_tail_bytes:
@@ -202,7 +189,7 @@ class DeliveryWriter:
 
 
 def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i64) -> None:
-    """The content of a delivery, a get or a return."""
+    """The content of a delivery, a basic.get-ok or a basic.return."""
     if message.frame_bytes_max > frame_max:
         out.write(reframe(message.content, channel, frame_max))
     else:
@@ -210,7 +197,7 @@ def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i
 
 
 def whole_content(message: Message, channel: i64, frame_max: i64) -> bytes:
-    """The same, by itself."""
+    """The same as bytes."""
     if message.channel == channel and message.frame_bytes_max <= frame_max:
         return message.content
     out = BytesWriter()
@@ -219,5 +206,5 @@ def whole_content(message: Message, channel: i64, frame_max: i64) -> bytes:
 
 
 def with_epoch(message: Message, epoch: i64) -> Message:
-    """The message with a header that says in which epoch of a mirrored queue it is delivered."""
+    """The message with a header that has the epoch of its mirrored queue."""
     return message.with_header_payload(edit_headers(message.header_payload(), [], {EPOCH: int(epoch)}))

@@ -1,9 +1,10 @@
-"""What a session asks of the node it runs on.
+"""The interfaces between a session and the node it runs on.
 
-A session knows routing and queues; who may log in, which vhosts there are and how a queue comes to be is the node's
-business.
+`NodePort` and `VhostPort` are the services that a session uses: logins, virtual hosts, changes of the topology.
+`SessionPort` and `ReplyInboxPort` are the parts of a session that the node and other sessions use.
 
-Not here: what a channel asks of one queue (`broker.model.ports`), the node itself (`broker`).
+Not here: the interface of one queue (`broker.model.ports`), the node itself (`broker.broker`), the virtual host itself
+(`broker.vhost`).
 """
 
 from abc import abstractmethod
@@ -27,42 +28,43 @@ from warren.wire.field_tables import Table
 
 
 class VhostPort:
-    """One virtual host: its exchanges and queues."""
+    """One virtual host: its exchanges and queues.
+
+    Methods that change the topology return True if the change is applied when they return. They return False if a
+    metadata transaction must be committed first; the waiter is then called with its outcome.
+    """
 
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.topology: Topology = Topology(name)
         self.description: str = ""
         self.tags: list[str] = []
-        # whether copies of all messages go to amq.rabbitmq.trace
+        # copies of all messages go to amq.rabbitmq.trace
         self.tracing: bool = False
         # see `broker.access.limits`
         self.limits: dict[str, int] = {}
         self.stats: VhostStats = VhostStats()
 
     def queue(self, name: str) -> QueuePort | None:
-        """The queue of that name; none if it only waits to be unmade."""
+        """The queue of that name; None if there is none, or if it is being deleted."""
         queue = self.topology.queues.get(name)
         return None if queue is None or queue.deleted else queue
 
     @abstractmethod
     def applies_immediately(self) -> bool:
-        """Whether the answer to everything that follows is True.
-
-        That is: it is done, and to be seen. False: it must be agreed upon first, and the waiter will be answered.
-        """
+        """Whether every change is applied within the call."""
 
     @abstractmethod
     def declare_queues(self, queues: list[QueueDefinition], waiter: TransactionWaiter | None = None) -> bool:
-        """Make queues that do not exist yet."""
+        """Declare queues that do not exist yet."""
 
     @abstractmethod
     def delete_queue(self, queue: QueuePort, waiter: TransactionWaiter | None = None) -> bool:
-        """Delete it and its contents, tell its consumers."""
+        """Delete a queue and its contents, and cancel its consumers."""
 
     @abstractmethod
     def delete_checked_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
-        """The same, for one that lives here and was found to be empty, or unused: so it stays until that is decided."""
+        """Delete a queue of this node that was found empty or unused, and keep it so until the delete is decided."""
 
     @abstractmethod
     def declare_exchange(
@@ -75,11 +77,11 @@ class VhostPort:
         arguments: Table,
         waiter: TransactionWaiter | None = None,
     ) -> bool:
-        """Make an exchange that does not exist yet; a fault if its arguments do not suit its type."""
+        """Declare an exchange that does not exist yet; a fault if the arguments do not suit the type."""
 
     @abstractmethod
     def delete_exchange(self, exchange: Exchange, waiter: TransactionWaiter | None = None) -> bool:
-        """Delete it and its bindings."""
+        """Delete an exchange and its bindings."""
 
     @abstractmethod
     def bind(
@@ -90,7 +92,7 @@ class VhostPort:
         arguments: Table,
         waiter: TransactionWaiter | None = None,
     ) -> bool:
-        """Make a binding, unless it is there; a fault if the source's type cannot take it."""
+        """Add a binding, unless it exists; a fault if an exchange of this type cannot have it."""
 
     @abstractmethod
     def unbind(
@@ -101,15 +103,15 @@ class VhostPort:
         arguments: Table,
         waiter: TransactionWaiter | None = None,
     ) -> bool:
-        """Remove a binding, if there is one, and with it perhaps an auto-delete exchange."""
+        """Remove a binding if it exists, and the source if it is auto-delete and this was its last binding."""
 
     @abstractmethod
     def delete_queues_of(self, connection_id: int) -> None:
-        """A connection ended: its exclusive queues go with it."""
+        """Delete the exclusive queues of a connection that ended."""
 
     @abstractmethod
     def delay(self, exchange: Exchange, message: Message) -> i64:
-        """Hold a message back at an x-delayed-message exchange as long as its header asks: `SETTLED` or `PENDING`."""
+        """Hold a message at an x-delayed-message exchange for the time in its header: `SETTLED` or `PENDING`."""
 
 
 class SessionPort(OutputPort):
@@ -150,46 +152,46 @@ class NodePort:
     def __init__(self, settings: BrokerSettings, turn: Turn) -> None:
         self.settings: BrokerSettings = settings
         self.turn: Turn = turn
-        # why publishers are held back; empty when they are not
+        # the reason why publishers are blocked; empty if they are not
         self.alarm: str = ""
         self.reply_inboxes: dict[str, ReplyInboxPort] = {}
 
     @abstractmethod
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
-        """Judge a login; the waiter is answered within this call, or later."""
+        """Decide a login. The waiter is called within this call, or later."""
 
     @abstractmethod
     def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
-        """The virtual host of that name, which the connection is in from now on; a fault if it may not."""
+        """The virtual host of that name, with the connection counted in it; a fault if the connection may not enter."""
 
     @abstractmethod
     def rights(self, user: str, vhost: str) -> Rights:
-        """What the user may do there."""
+        """The permissions of the user in the virtual host."""
 
     @abstractmethod
     def check_channel_room(self, connection: SessionPort) -> None:
-        """Raise a fault if its user has as many channels as it may have."""
+        """Raise a fault if the connection's user has reached its limit of channels."""
 
     def cluster_name(self) -> str:
-        """What clients are answered that they are connected to."""
+        """The cluster's name in the server properties."""
         return self.settings.node_name
 
     @abstractmethod
     def fresh_name(self, prefix: str) -> str:
-        """A name nobody else has or can guess."""
+        """A name that is unique and cannot be guessed."""
 
     def may_be_behind(self) -> bool:
-        """Whether other nodes may know of exchanges, queues and bindings that this one has not heard of yet."""
+        """Whether other nodes may know exchanges, queues and bindings that this node does not know yet."""
         return False
 
     def forward_reply(self, node: str, inbox: str, message: Message) -> None:
-        """Carry a direct reply to another node's inbox, if that node is to be reached."""
+        """Send a direct reply to an inbox on another node, if that node can be reached."""
         return
 
     @abstractmethod
     def metadata_pending(self) -> bool:
-        """Whether changes of durable exchanges, queues or bindings, whoever made them, are not on disk yet."""
+        """Whether a change of durable exchanges, queues or bindings is not on disk yet. Any client may have made it."""
 
     @abstractmethod
     def connection_ended(self, connection: SessionPort) -> None:
-        """The connection is over: its exclusive queues go."""
+        """Delete the exclusive queues of a connection that ended, and count it no more."""

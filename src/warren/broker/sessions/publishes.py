@@ -1,25 +1,15 @@
-"""The road of a publish from its frames to its queues.
+"""The way of a publish from its frames to its queues.
 
-A publisher sends the same `basic.publish` frame again and again, so what it means (exchange, key, route) is
-cache under the frame's own bytes, per connection, and looked at again only when the topology changed. Content
-that arrived whole is sliced once; properties are scanned without being decoded, and only messages that carry
-something the broker acts on (headers, expiration, user-id, reply-to) take the longer road.
+A publisher sends the same basic.publish frame again and again. Its meaning (exchange, routing key, route) is cached
+under the bytes of the frame, for each connection, and routed again only when the topology changed. Content that arrives
+in one read is sliced once. Properties are scanned without being decoded.
 
-Not here: assembling content that came in pieces (`broker.sessions.publishes`), the route itself (`routing`), confirms
-(`broker.sessions.confirms`).
+Some properties have an effect here. Delivery mode, priority and expiration are stored in the message. user-id is
+checked. CC and BCC add routing keys, and BCC is removed. The reply-to `amq.rabbitmq.reply-to` is replaced by the name
+of the channel's inbox. The deduplication headers are validated. All other bytes stay as they are.
 
-The properties of a message that the broker itself acts on.
-
-Delivery mode, priority and expiration become facts of the message; user-id is checked; CC and BCC name further
-routing keys, and BCC is taken out; a reply-to of `amq.rabbitmq.reply-to` becomes the publisher's own inbox; who
-publishes it, and as which one, is noted.
-Everything else stays as it came, byte for byte.
-
-Not here: the scan itself (`wire.properties`), dead-letter headers (`broker.dead_letters`).
-
-Content that arrives in pieces: a header frame, then body frames until the announced size is there.
-
-Not here: content that arrived whole in one read, which is the ordinary case (`wire.frames.FrameReader.take_content`).
+Not here: the forms of a publish (`broker.sessions.incoming_publishes`), routing (`broker.routing`), the property scan
+(`wire.property_scan`), confirms (`broker.sessions.confirms`), dead-letter headers (`broker.dead_letters`).
 """
 
 from typing import Final
@@ -57,7 +47,7 @@ DELIVERY_MODE: Final[i64] = 0x1000
 EXPIRATION: Final[i64] = 0x0100
 
 EXPIRATION_MAX_MS: Final = 315_360_000_000
-"""Ten years: RabbitMQ's bound on any time to live."""
+"""Ten years: RabbitMQ's maximum for a time to live."""
 
 TYPE_NAMES: Final[dict[str, str]] = {
     "t": "bool",
@@ -81,7 +71,7 @@ TYPE_NAMES: Final[dict[str, str]] = {
 
 
 def check_sender(channel: Channel, data: bytes, scan: PropertyScan) -> None:
-    """What the publisher says of itself: where it awaits a reply, and who it is."""
+    """Check the properties about the publisher (reply-to, user-id) and the expiration."""
     if _asks_direct_reply(data, scan) and channel.inbox is None:
         raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
     if scan.user_id_end:
@@ -93,7 +83,7 @@ def check_sender(channel: Channel, data: bytes, scan: PropertyScan) -> None:
 def with_properties_applied(
     channel: Channel, message: Message, data: bytes, start: i64, end: i64, scan: PropertyScan
 ) -> Message:
-    """The message with its special properties acted on; a new one if its content had to change."""
+    """The message with its properties applied; a new one if its content changed."""
     if scan.flags & EXPIRATION:
         message.expiration_ms = _expiration_ms(data[scan.expiration_start : scan.expiration_end])
     if scan.flags & DELIVERY_MODE:
@@ -119,14 +109,14 @@ def with_properties_applied(
 
 
 def cc_keys(data: bytes, scan: PropertyScan) -> list[str]:
-    """The routing keys CC and BCC add."""
+    """The routing keys in the headers CC and BCC."""
     if not scan.headers_end:
         return []
     return _keys_in(data, scan, b"CC") + _keys_in(data, scan, b"BCC")
 
 
 def _has_identity(data: bytes, scan: PropertyScan) -> bool:
-    """Whether both headers are there that tell a repeated publish; a fault if one of them cannot be understood."""
+    """Whether both deduplication headers are present; a fault if one has the wrong type."""
     publisher_at = find_header(data, scan.headers_start, scan.headers_end, PUBLISHER)
     if publisher_at < 0:
         return False
@@ -182,7 +172,7 @@ def _asks_direct_reply(data: bytes, scan: PropertyScan) -> bool:
 
 
 def _with_inbox(channel: Channel, payload: bytes) -> bytes:
-    """The header payload with reply-to naming the inbox of this channel's direct-reply consumer."""
+    """The header payload with the name of the channel's inbox as reply-to."""
     inbox = channel.inbox
     assert inbox is not None, "check_sender saw it"
     scan = PropertyScan()
@@ -212,7 +202,7 @@ PERSISTENT: Final[i64] = 2
 
 
 def cached_publish_of(channel: Channel, frame: bytes) -> CachedPublish:
-    """What this basic.publish frame means, decoded once."""
+    """The meaning of a basic.publish frame, decoded once."""
     cache = channel.connection.cached_publishes
     found = cache.get(frame)
     if found is not None:
@@ -239,14 +229,14 @@ def accept_publish(
     header_end: i64,
     message: Message,
 ) -> None:
-    """A publish is complete; `data[header_start:header_end]` is the payload of its content header."""
+    """Handle a complete publish; `data[header_start:header_end]` is the payload of its content header."""
     topology = channel.vhost.topology
     if cached.version != topology.version:
         route_publish(cached, topology, channel.vhost.name, channel.rights)
         assert cached.exchange is not None
         cached.counter = channel.counters.of_exchange(cached.exchange)
         if channel.vhost.tracing:
-            # the longer road makes the copies
+            # `_publish_routed` makes the trace copies
             cached.fixed = False
     if message.body_bytes > channel.connection.message_bytes_max:
         raise body_too_large(message.body_bytes, channel.connection.message_bytes_max)
@@ -271,7 +261,7 @@ def accept_publish(
 
 
 def route_publish(cached: CachedPublish, topology: Topology, vhost: str, rights: Rights) -> None:
-    """Find the exchange and, where it depends on the key alone, the queues; a fault if the user may not."""
+    """Find the exchange and, if the routing key decides, the queues; a fault if the user may not publish."""
     envelope = cached.envelope
     rights.to_write(EXCHANGE, envelope.exchange)
     exchange = topology.exchanges.get(envelope.exchange)
@@ -294,14 +284,14 @@ def route_publish(cached: CachedPublish, topology: Topology, vhost: str, rights:
 
 
 def publish_routed(channel: Channel, publish: RoutedPublish) -> i64:
-    """Put a routed message into its queues and their copies; what they say, together."""
+    """Put a message into its queues and their copies; their outcomes, combined."""
     outcome: i64 = SETTLED
     for exchange in publish.delayed:
         outcome |= channel.vhost.delay(exchange, publish.message)
     routed: i64 = 0
     recipients = Recipients(publish.route.queues, publish.route.copies)
     for queue in recipients.row:
-        # while a transaction was open its queues may have gone
+        # queues may have been deleted while the transaction was open
         if not queue.deleted or queue.answers_later():
             routed += 1
             said = queue.publish(publish.message)
@@ -315,7 +305,7 @@ def publish_routed(channel: Channel, publish: RoutedPublish) -> i64:
         if publish.mandatory:
             _return_to_publisher(channel, publish.message)
         if channel.node.may_be_behind():
-            # there may be a queue for it by now
+            # this node may not know the queue yet
             outcome |= REJECTED
     elif outcome & UNREACHABLE and not publish.delayed:
         _handle_unreachable(channel, publish.message, publish.route.queues, publish.mandatory, publish.counter)
@@ -323,7 +313,7 @@ def publish_routed(channel: Channel, publish: RoutedPublish) -> i64:
 
 
 def _enqueue(channel: Channel, message: Message, cached: CachedPublish) -> None:
-    """The ordinary road: no transaction, the queues known beforehand."""
+    """The ordinary case: no transaction, and the queues are cached."""
     outcome: i64 = SETTLED
     queues = cached.queues
     counter = cached.counter
@@ -349,7 +339,7 @@ def _count(counter: PublishCounter, routed: i64) -> None:
 
 
 def _publish_routed(channel: Channel, cached: CachedPublish, message: Message, extra_keys: list[str]) -> None:
-    """The road of messages whose queues are not known beforehand, or have copies; CC and BCC name further keys."""
+    """Publish a message whose queues are not cached or have copies. CC and BCC add routing keys."""
     exchange, counter = cached.exchange, cached.counter
     assert exchange is not None
     assert counter is not None
@@ -397,7 +387,7 @@ def _confirm(channel: Channel, outcome: i64, counter: PublishCounter) -> None:
 def _handle_unreachable(
     channel: Channel, message: Message, queues: list[QueuePort], mandatory: bool, counter: PublishCounter
 ) -> None:
-    """Return a mandatory message if none of its queues can be given it now."""
+    """Return a mandatory message if none of its queues accepts it."""
     if not remote_queues.any_accepts(queues):
         counter.unroutable(mandatory)
         if mandatory:
@@ -405,7 +395,7 @@ def _handle_unreachable(
 
 
 def _published_remotely(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
-    """Some of its queues live on other nodes."""
+    """Confirm, or hold the connection, when a queue is on another node."""
     remote_queues.hold_if_links_full(channel.connection, queues, outcome)
     if not channel.confirms.on:
         return
@@ -416,16 +406,16 @@ def _published_remotely(channel: Channel, queues: list[QueuePort], outcome: i64,
 
 
 def _handle_unroutable(channel: Channel, message: Message, mandatory: bool, counter: PublishCounter) -> None:
-    """Return it if it is mandatory, and confirm it at once: clients pair each return with the ack that follows."""
+    """Return a mandatory message, and confirm it at once: clients pair a return with the ack that follows it."""
     counter.unroutable(mandatory)
     if mandatory and channel.confirms.undecided():
-        # its ack is a single one: those that are due anyway must not come between
+        # the ack of this message is a single one: other acks that are due must not come between
         channel.send_confirms()
     if mandatory:
         _return_to_publisher(channel, message)
     if channel.confirms.on:
         if channel.node.may_be_behind():
-            # there may be a queue for it by now
+            # this node may not know the queue yet
             channel.confirms.rejected()
         else:
             channel.confirms.settled()
@@ -433,7 +423,7 @@ def _handle_unroutable(channel: Channel, message: Message, mandatory: bool, coun
 
 
 def _return_to_publisher(channel: Channel, message: Message) -> None:
-    """A mandatory message found no queue: it returns to its publisher, ahead of its confirm."""
+    """Send basic.return, ahead of the confirm."""
     envelope = message.envelope
     channel.send(
         BasicReturn(

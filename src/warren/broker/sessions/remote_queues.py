@@ -1,19 +1,16 @@
-"""A method that needs an answer from another node.
+"""Methods and publishes that need a queue of another node.
 
-Its frame waits at the head of the connection's input, and all that follows waits behind it. When the answer is there
-the frame is handled again from its start, finds the answer, and goes on. So a channel has one question at a time; if
-the frame comes to another end meanwhile, or its channel does, the answer is abandoned and what it brings goes back.
+A method that needs an answer from the queue's home node waits: its frame stays at the head of the connection's input,
+and all that follows waits behind it. When the answer is there, the frame is handled again from its start and finds the
+answer. So a channel has one question at a time. If the frame ends otherwise, or the channel is closed, the answer is
+abandoned, and an entry in it is requeued.
 
-Not here: the questions (`broker.model.remote_queue`), methods that other nodes must agree to
-(`broker.sessions.declares`).
+A publish is confirmed when the home nodes of all its queues have settled it, and nacked if one rejects it or is lost
+first. If no home node can be reached the publish counts as unroutable, so that a mandatory one is returned. It is
+nacked nevertheless, because its queues will come back. When the links are full the publisher waits.
 
-What a publish comes to when a queue of it lives on another node, or may be about to go.
-
-It is confirmed when the homes of all of them have said so, and nacked if one refuses, or is lost first. If none of them
-can be reached it counts as unroutable, so that a mandatory one returns; unlike what finds no queue it is nacked, for
-its queues are still to be expected back. And when too much is on its way there, the publisher waits.
-
-Not here: the road of a publish (`broker.sessions.publishes`), which numbers wait for whom (`broker.sessions.confirms`).
+Not here: the questions (`broker.model.remote_queue`), methods that wait for a metadata transaction
+(`broker.sessions.declares`), which confirms wait for which queue (`broker.sessions.confirms`).
 """
 
 from mypy_extensions import i64
@@ -36,7 +33,7 @@ from warren.broker.sessions.counters import PublishCounter
 def answer_from_home(
     channel: Channel, queue: RemoteQueuePort, question: i64, consumer: ConsumerPort | None = None
 ) -> QueueAnswer | None:
-    """What the queue's home says, a fault if it says so; None if the frame at hand waits for it."""
+    """The answer of the queue's home node, or its fault; None if the current frame waits for it."""
     known = answer_to(channel, queue, question)
     if known is None:
         channel.drop_question()
@@ -50,18 +47,18 @@ def answer_from_home(
 
 
 def answer_to(channel: Channel, queue: RemoteQueuePort, question: i64) -> QueueAnswer | None:
-    """What became of this question, if it is the one that the frame at hand asked before."""
+    """The question and its answer, if the current frame asked it before."""
     known = channel.asked
     return known if known is not None and known.queue is queue and known.question == question else None
 
 
 def has_current_counts(channel: Channel, queue: QueuePort) -> bool:
-    """Whether the queue's counts are those of this moment; if not, the frame at hand waits for them."""
+    """Whether the queue's counts are current; if not, the current frame waits for them."""
     return not isinstance(queue, RemoteQueuePort) or answer_from_home(channel, queue, COUNT) is not None
 
 
 def purged_count(channel: Channel, queue: QueuePort) -> int:
-    """Purge a queue; how many messages went, or -1 if the frame at hand waits to know."""
+    """Purge a queue; how many messages were removed, or -1 if the current frame waits for the answer."""
     if not isinstance(queue, RemoteQueuePort):
         return queue.purge()
     answer = answer_from_home(channel, queue, PURGE)
@@ -69,7 +66,7 @@ def purged_count(channel: Channel, queue: QueuePort) -> int:
 
 
 def consumer_removed(channel: Channel, queue: QueuePort, consumer: ConsumerPort) -> bool:
-    """Let a consumer go; False if the frame at hand waits for its home to know. One that is lost has let it go."""
+    """Remove a consumer; False if the current frame waits for the home node. A lost home node has removed it."""
     if not isinstance(queue, RemoteQueuePort):
         queue.remove_consumer(consumer)
         return True
@@ -83,7 +80,7 @@ def consumer_removed(channel: Channel, queue: QueuePort, consumer: ConsumerPort)
 
 
 def waits_for_removal(channel: Channel, queue: QueuePort) -> bool:
-    """Whether the frame at hand waits because it is not decided whether the queue goes."""
+    """Whether the current frame waits because a delete of the queue is undecided."""
     if queue.held_publishes is None or not queue.held_publishes.await_end(channel.connection):
         return False
     channel.connection.await_again()
@@ -91,7 +88,7 @@ def waits_for_removal(channel: Channel, queue: QueuePort) -> bool:
 
 
 def request_removal(channel: Channel, queue: RemoteQueuePort, if_empty: bool, if_unused: bool) -> None:
-    """Have the home delete a queue if that is as it should be, since only the home can keep it so; the frame waits."""
+    """Ask the home node, which alone can keep the queue so, to delete it if it is empty or unused; the frame waits."""
     question: i64 = REMOVE
     if if_empty:
         question += IF_EMPTY
@@ -103,7 +100,7 @@ def request_removal(channel: Channel, queue: RemoteQueuePort, if_empty: bool, if
 
 
 def removed_count(channel: Channel) -> int:
-    """How many messages went with the queue whose removal the frame at hand asked for; -1 if it asked for none."""
+    """How many messages the queue had whose removal the current frame asked for; -1 if it asked for none."""
     known = channel.asked
     if known is None or known.question < REMOVE or not known.done:
         return -1
@@ -113,12 +110,12 @@ def removed_count(channel: Channel) -> int:
 
 
 def any_accepts(queues: list[QueuePort]) -> bool:
-    """Whether one of these queues can be given anything."""
+    """Whether one of the queues accepts publishes."""
     return any(not isinstance(queue, RemoteQueuePort) or queue.reachable() for queue in queues)
 
 
 def hold_if_links_full(connection: Connection, queues: list[QueuePort], outcome: i64) -> None:
-    """A connection that fills the links between nodes is not read until there is room again."""
+    """Hold the input of a connection that fills the links between nodes, until they have room."""
     if outcome & CONGESTED == 0:
         return
     held = False
@@ -130,7 +127,7 @@ def hold_if_links_full(connection: Connection, queues: list[QueuePort], outcome:
 
 
 def await_home_nodes(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
-    """The next confirm waits for the homes of these queues, and for the disk if it must."""
+    """Let the next confirm wait for the home nodes of these queues, and for the disk if it must."""
     confirms = channel.confirms
     in_batch = outcome & PENDING != 0
     if len(queues) == 1 and not in_batch:
@@ -142,5 +139,5 @@ def await_home_nodes(channel: Channel, queues: list[QueuePort], outcome: i64, co
 
 
 def queues_awaited(queues: list[QueuePort]) -> list[QueuePort]:
-    """Those among the queues of a publish that will tell what became of it."""
+    """The queues of a publish that settle it later."""
     return [queue for queue in queues if queue.answers_later()]

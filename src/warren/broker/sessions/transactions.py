@@ -1,11 +1,12 @@
-"""A channel in transaction mode: publishes and acks wait for tx.commit.
+"""The state of a channel in transaction mode.
 
-As RabbitMQ does it: a publish is routed when it arrives and enters its queues at commit; an acked delivery leaves the
-ledger at once, is settled at commit and is outstanding again after rollback. It is not atomic across queues. The answer
-to a commit waits until what it changed on disk is there. Where queues of other nodes take part, their homes must have
-said that it is there on theirs: until then the frame of the commit waits, and is handled again.
+As in RabbitMQ, a publish is routed when it arrives and enters its queues at tx.commit. An acked delivery leaves the
+ledger at once, is settled at commit, and is outstanding again after tx.rollback. A transaction is not atomic across
+queues.
 
-Not here: the routing of a publish (`broker.sessions.publishes`).
+`PendingTxCommit` waits for queues of other nodes: their home nodes must have the changes on disk before tx.commit-ok.
+
+Not here: the methods (`broker.sessions.tx_methods`).
 """
 
 from typing import Final, final
@@ -19,7 +20,7 @@ from warren.broker.sessions.incoming_publishes import RoutedPublish
 from warren.broker.sessions.unacked import UnackedDelivery
 
 PUBLISH_BYTES: Final = 256
-"""What a waiting publish costs besides its content."""
+"""The memory of a waiting publish besides its content."""
 
 
 @final
@@ -33,7 +34,7 @@ class RejectedDeliveries:
 
 @final
 class ChannelTransaction:
-    """What waits for tx.commit."""
+    """The publishes, acks and rejects that wait for tx.commit."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn: Turn = turn
@@ -46,12 +47,12 @@ class ChannelTransaction:
         self._turn.held_bytes += len(publish.message.content) + PUBLISH_BYTES
 
     def forget_publishes(self) -> None:
-        """They wait no longer."""
+        """The publishes no longer count as held by the node."""
         for publish in self.publishes:
             self._turn.held_bytes -= len(publish.message.content) + PUBLISH_BYTES
 
     def drop_publishes(self) -> None:
-        """They go nowhere, but they were received."""
+        """Count the publishes as received; they enter no queue."""
         self.forget_publishes()
         self._turn.stats.received += len(self.publishes)
         self._turn.stats.received_confirm += len(self.publishes)
@@ -60,7 +61,7 @@ class ChannelTransaction:
         self.refusals.append(RejectedDeliveries(deliveries, requeue))
 
     def taken_out(self) -> list[UnackedDelivery]:
-        """Every delivery that was taken out of the ledger since the transaction began."""
+        """Every delivery taken out of the ledger since the transaction began."""
         taken: list[UnackedDelivery] = []
         for deliveries in self.acks:
             taken.extend(deliveries)
@@ -69,7 +70,7 @@ class ChannelTransaction:
         return taken
 
     def removes_durable(self) -> bool:
-        """Whether a delivery it settles for good is on disk."""
+        """Whether the commit removes an entry that is on disk."""
         settled = list(self.acks)
         settled.extend([refusal.deliveries for refusal in self.refusals if not refusal.requeue])
         for deliveries in settled:
@@ -80,7 +81,7 @@ class ChannelTransaction:
         return False
 
     def remote_queues_settled(self) -> list[RemoteQueuePort]:
-        """The queues of other nodes whose deliveries it settles for good."""
+        """The queues of other nodes from which the commit removes deliveries."""
         settled = list(self.acks)
         settled.extend([refusal.deliveries for refusal in self.refusals if not refusal.requeue])
         queues: dict[RemoteQueuePort, None] = {}
@@ -94,12 +95,12 @@ class ChannelTransaction:
 
 @final
 class PendingTxCommit(PublishWaiter):
-    """A commit that other nodes have a part in: what they have not said yet."""
+    """A commit that waits for queues of other nodes."""
 
     def __init__(self, turn: Turn, connection: OutputPort) -> None:
-        # what was to be written here is on disk when this turn's batch is
+        # changes of this node are on disk when this turn's batch is
         self.pending: bool = False
-        # why it did not come about as a whole
+        # the reason why the commit failed in part
         self.failure: str = ""
         self._turn: Turn = turn
         self._connection: OutputPort = connection
@@ -107,7 +108,7 @@ class PendingTxCommit(PublishWaiter):
         self._abandoned: bool = False
 
     def await_queues(self, queues: list[QueuePort]) -> None:
-        """Of what was sent last to each of these."""
+        """Wait until each queue has settled the last record sent to it."""
         for queue in queues:
             self._open += 1
             queue.await_settlement(self, self._open)
@@ -116,13 +117,13 @@ class PendingTxCommit(PublishWaiter):
         return self._open > 0
 
     def abandon(self) -> None:
-        """Its channel is over: what follows on the connection has nothing to wait for."""
+        """The channel is closed: input that follows on the connection is handled."""
         if self._open > 0:
             self._go_on()
         self._abandoned = True
 
     def forget(self) -> None:
-        """Nobody waits for it."""
+        """The commit failed already: outcomes of remote queues change nothing."""
         self._abandoned = True
 
     def settled(self, count: i64) -> None:

@@ -1,6 +1,9 @@
-"""tx.select, tx.commit, tx.rollback and confirm.select: how a channel's publishes are acknowledged.
+"""tx.select, tx.commit, tx.rollback and confirm.select.
 
-Not here: what waits for a commit (`broker.sessions.transactions`), confirms (`broker.sessions.confirms`).
+tx.commit-ok is sent when the changes are on disk. If queues of other nodes take part, the frame of tx.commit waits and
+is handled again when they have answered.
+
+Not here: the state of a transaction (`broker.sessions.transactions`), confirms (`broker.sessions.confirms`).
 """
 
 from mypy_extensions import i64
@@ -40,7 +43,7 @@ def tx_commit(channel: Channel, method: Method) -> None:
 
 
 def _committed(channel: Channel, transaction: ChannelTransaction) -> PendingTxCommit:
-    """Carry out what waited; a fault if a queue refuses."""
+    """Apply the publishes, acks and rejects; a fault if a queue rejects a publish."""
     channel.transaction = ChannelTransaction(channel.node.turn)
     transaction.forget_publishes()
     commit = PendingTxCommit(channel.node.turn, channel.connection)

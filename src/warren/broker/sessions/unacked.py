@@ -1,18 +1,16 @@
-"""The unacked deliveries of one channel.
+"""The ledger of one channel's unacked deliveries.
 
-Delivery tags grow by one, so the ledger is a list indexed by `tag - first_tag`, with a head index that moves past what
-is settled and a compaction when half of it is dead. Appending, finding and settling cost a few nanoseconds each,
-whatever the backlog. A few deliveries that stay behind while the others go on move to a dict, so that they do not pin
-the list.
+Delivery tags grow by one, so the ledger is a list indexed by `tag - first_tag`. A head index moves past settled
+deliveries, and the list is compacted when half of it is settled. Recording, finding and settling a delivery cost a few
+nanoseconds each, for any backlog. If a few old deliveries stay outstanding while later ones are settled, they move to a
+dict (stragglers), so that they do not keep the list long.
 
-Invariants: `count` deliveries are outstanding, in the dict or at or after `head`; those in the dict have lower tags,
-in order; `first_tag + len(entries) == next_tag` whenever anything is outstanding.
+Invariants, asserted by `check`: `count` deliveries are outstanding, among the stragglers or at or after `head`;
+stragglers have lower tags than the list, in ascending order; `first_tag + len(entries) == next_tag` whenever a delivery
+is outstanding.
 
-Not here: what an ack does to a queue (`broker.sessions.unacked`), how a delivery is written (`broker.sessions.output`).
-
-Ack, nack, reject and recover: what a consumer says about its deliveries.
-
-Not here: where unacked deliveries are kept (`broker.sessions.unacked`), what a queue then does (`broker.queues.queue`).
+Not here: basic.ack and the other methods (`broker.sessions.acks`), the encoding of a delivery
+(`broker.sessions.output`).
 """
 
 from typing import Final, final
@@ -33,7 +31,7 @@ SPANS_MAX: Final = 2048
 
 @final
 class UnackedDelivery:
-    """One delivery taken out of the ledger."""
+    """One delivery, taken out of the ledger."""
 
     def __init__(self, tag: int, entry: Entry, consumer: "AckingConsumer") -> None:
         self.tag: int = tag
@@ -43,27 +41,27 @@ class UnackedDelivery:
 
 @final
 class UnackedDeliveries:
-    """Deliveries by tag."""
+    """Unacked deliveries by tag."""
 
     def __init__(self) -> None:
         self.next_tag: i64 = 1
         self.count: i64 = 0
-        # deliveries to consumers that await their ack, those acked in an open transaction included
+        # deliveries to consumers (not to basic.get) that are not settled; those acked in an open transaction count
         self.consumers_unacked: i64 = 0
         self._head: i64 = 0
         self._first_tag: i64 = 1
         self._entries: list[Entry | None] = []
         self._consumers: list[AckingConsumer | None] = []
         self._stragglers: dict[int, UnackedDelivery] = {}
-        # deliveries in spans of time, so that the age of each is about known without a clock for each: the first tag of
-        # every span, and when its last delivery was; the latest span is still open
+        # deliveries are grouped into spans of time, so that the age of each is roughly known without storing its time:
+        # the first tag of every span, and the time of its last delivery; the latest span is open and has no end yet
         self._span_tags: list[int] = []
         self._span_ends_ms: list[int] = []
         self._span_began_ms: i64 = 0
         self._recorded_ms: i64 = 0
 
     def record(self, entry: Entry, consumer: "AckingConsumer", now_ms: i64) -> i64:
-        """Note a delivery that awaits its ack; its tag."""
+        """Add a delivery that awaits its ack; its tag."""
         tag = self.next_tag
         if self.count == 0:
             self._restart(tag)
@@ -94,7 +92,7 @@ class UnackedDeliveries:
         return self._index_of(tag) >= 0 or (tag < self._first_tag and int(tag) in self._stragglers)
 
     def ack(self, tag: i64) -> bool:
-        """Settle one delivery; False if it is not outstanding."""
+        """Ack one delivery; False if it is not outstanding."""
         index = self._index_of(tag)
         if index < 0:
             straggler = self._stragglers.pop(int(tag), None) if self._stragglers else None
@@ -109,7 +107,7 @@ class UnackedDeliveries:
         return True
 
     def ack_to(self, tag: i64) -> None:
-        """Settle every delivery up to `tag`, oldest first; 0 means all of them."""
+        """Ack every delivery up to `tag`, oldest first; 0 means all."""
         if self._stragglers:
             for delivery in self._take_out_stragglers(tag):
                 delivery.consumer.acked(delivery.entry)
@@ -122,7 +120,7 @@ class UnackedDeliveries:
         self._advance()
 
     def take_out(self, tag: i64) -> UnackedDelivery:
-        """Take one outstanding delivery out, to settle it later or put it back."""
+        """Remove one outstanding delivery, to settle it later or put it back."""
         if tag < self._first_tag:
             self.count -= 1
             return self._stragglers.pop(int(tag))
@@ -133,7 +131,7 @@ class UnackedDeliveries:
         return taken
 
     def take_out_to(self, tag: i64) -> list[UnackedDelivery]:
-        """Take out every outstanding delivery up to `tag`, oldest first; 0 means all of them."""
+        """Remove every outstanding delivery up to `tag`, oldest first; 0 means all."""
         taken = self._take_out_stragglers(tag)
         index: i64 = self._head
         end: i64 = self._end_of(tag)
@@ -145,7 +143,7 @@ class UnackedDeliveries:
         return taken
 
     def outstanding(self) -> list[tuple[Entry, "AckingConsumer"]]:
-        """Everything that awaits its ack, and who took it."""
+        """Every outstanding entry, with its consumer."""
         found = [(one.entry, one.consumer) for one in self._stragglers.values()]
         for place in range(int(self._head), len(self._entries)):
             entry, consumer = self._entries[place], self._consumers[place]
@@ -154,14 +152,14 @@ class UnackedDeliveries:
         return found
 
     def put_back(self, deliveries: list[UnackedDelivery]) -> None:
-        """Undo `lift`: the deliveries are outstanding again under their old tags."""
+        """Undo `take_out`: the deliveries are outstanding again under their old tags."""
         outstanding = sorted(deliveries + self.take_out_to(0), key=tag_of)
         self._restart(self.next_tag)
         self._stragglers = {delivery.tag: delivery for delivery in outstanding}
         self.count = len(outstanding)
 
     def overdue_tag(self, before_ms: i64) -> i64:
-        """The highest tag surely delivered before `before_ms` if something that old is outstanding, else 0."""
+        """The highest tag certainly delivered before `before_ms` if a delivery that old is outstanding, else 0."""
         last: i64 = 0
         for position in range(len(self._span_tags)):
             following = position + 1
@@ -188,7 +186,7 @@ class UnackedDeliveries:
         return index
 
     def _end_of(self, tag: i64) -> i64:
-        """Where the list deliveries up to `tag` end; 0 means all of them."""
+        """The list index after the delivery `tag`; 0 means all."""
         size: i64 = len(self._entries)
         if tag == 0:
             return size
@@ -230,14 +228,14 @@ class UnackedDeliveries:
         return self._first_tag + self._head
 
     def _restart(self, first_tag: i64) -> None:
-        """Nothing is outstanding in the list: let it begin at `first_tag`."""
+        """Begin the list at `first_tag`; nothing in it is outstanding."""
         self._entries = []
         self._consumers = []
         self._head = 0
         self._first_tag = first_tag
 
     def _advance(self) -> None:
-        """Move the head past what is settled; drop the dead half."""
+        """Move the head past settled deliveries; compact the list if half of it is settled."""
         head = self._head
         size: i64 = len(self._entries)
         while head < size and self._entries[head] is None:
@@ -259,14 +257,14 @@ class UnackedDeliveries:
             del self._span_tags[0]
             del self._span_ends_ms[0]
         if len(self._span_tags) > SPANS_MAX:
-            # two become one: coarser, and late rather than early
+            # merge spans in pairs: ages become coarser, and a timeout late rather than early
             self._span_tags = self._span_tags[::2]
             self._span_ends_ms = self._span_ends_ms[1::2]
         if len(self._entries) >= SPARSE_FROM:
             self._thin_out()
 
     def _thin_out(self) -> None:
-        """If few of many are still outstanding, keep them aside and begin the list anew."""
+        """If few deliveries of a long list are outstanding, make them stragglers and begin a new list."""
         if (self.count - len(self._stragglers)) * 8 < len(self._entries):
             stragglers = self._stragglers
             self._stragglers = {}
@@ -279,7 +277,7 @@ class UnackedDeliveries:
 
 
 class AckingConsumer(ConsumerPort):
-    """A consumer, as the ledger sees it."""
+    """The part of a consumer that the ledger calls."""
 
     def __init__(
         self,
@@ -297,12 +295,12 @@ class AckingConsumer(ConsumerPort):
         self.counter: DeliveryCounter = counter
         self.ledger: UnackedDeliveries = ledger
         self.unacked: i64 = 0
-        # what basic.get took is nobody's prefetch
+        # deliveries to basic.get do not count for the prefetch limit
         self._subscribed: bool = tag != ""
 
     @final
     def acked(self, entry: Entry) -> None:
-        """One of its deliveries was dealt with."""
+        """Count and settle the ack of one delivery."""
         counter = self.counter
         if not counter.due:
             counter.begin()
@@ -312,7 +310,7 @@ class AckingConsumer(ConsumerPort):
 
     @final
     def settled(self) -> None:
-        """One of its deliveries is outstanding no more, whatever became of it."""
+        """One delivery is no longer outstanding: acked, rejected or requeued."""
         self.unacked -= 1
         if self._subscribed:
             self.ledger.consumers_unacked -= 1
@@ -323,7 +321,7 @@ def tag_of(delivery: UnackedDelivery) -> int:
 
 
 def requeue_all(deliveries: list[UnackedDelivery]) -> None:
-    """Give deliveries back to their queues, one call a queue, in delivery order."""
+    """Requeue deliveries in delivery order, with one call for each queue."""
     by_queue: dict[QueuePort, list[Entry]] = {}
     for delivery in deliveries:
         delivery.consumer.settled()
