@@ -1,4 +1,4 @@
-"""One client's conversation with the node: handshake, connection, channels, publishes, confirms, consumers, transactions.
+"""One client's conversation with the node: handshake, channels, publishes, confirms, consumers, transactions.
 
 Not here: queues (`broker.queues`), routing (`broker.routing`), permissions (`broker.access`), sockets (`node`).
 """
