@@ -194,7 +194,7 @@ class Peers:
         if cluster is None:
             return []
         membership = cluster.membership
-        return membership.reachability.parted(membership.members, int(self._broker.turn.now_ms))
+        return membership.reachability.partitioned(membership.members, int(self._broker.turn.now_ms))
 
     def links(self) -> list[LinkFacts]:
         return [] if self._port is None else self._port.standing()

@@ -69,7 +69,7 @@ class TopologyApplier(MetadataApplier):
 
     def __init__(self, vhosts: dict[str, Vhost], stats: NodeStats) -> None:
         self._vhosts: dict[str, Vhost] = vhosts
-        self._figures: NodeStats = stats
+        self._stats: NodeStats = stats
 
     def kinds(self) -> list[str]:
         return [QUEUES, EXCHANGES, BINDINGS]
@@ -83,7 +83,7 @@ class TopologyApplier(MetadataApplier):
             vhost = self._vhosts.get(definition.vhost)
             if vhost is not None:
                 vhost.bindings.make(definition)
-                self._look_at_mirrors(vhost, definition.source)
+                self._update_mirrors(vhost, definition.source)
 
     def _put_queue(self, definition: QueueDefinition, revision: int) -> None:
         vhost = self._vhosts.get(definition.vhost)
@@ -92,7 +92,7 @@ class TopologyApplier(MetadataApplier):
         queue = vhost.topology.queues.get(definition.name)
         if queue is None:
             vhost.make_queue(definition, revision)
-            self._figures.queues_created += 1
+            self._stats.queues_created += 1
         elif vhost.queue_locations is not None:
             vhost.queue_locations.changed(queue, definition)
 
@@ -106,9 +106,9 @@ class TopologyApplier(MetadataApplier):
         if vhost is None:
             return
         if parts[0] == QUEUES:
-            vhost.unmake_queue(parts[2])
+            vhost.remove_queue(parts[2])
         elif parts[0] == EXCHANGES:
-            vhost.unmake_exchange(parts[2])
+            vhost.remove_exchange(parts[2])
         else:
             self._delete_binding(vhost, parts)
 
@@ -117,9 +117,9 @@ class TopologyApplier(MetadataApplier):
             vhost.bindings.unmake(parts[2], parts[4], parts[3] == TO_QUEUE, parts[5])
         else:
             vhost.bindings.unmake_with_arguments(key_path(BINDINGS, parts[1:]))
-        self._look_at_mirrors(vhost, parts[2])
+        self._update_mirrors(vhost, parts[2])
 
-    def _look_at_mirrors(self, vhost: Vhost, source: str) -> None:
+    def _update_mirrors(self, vhost: Vhost, source: str) -> None:
         """Some exchanges say of the queues that are bound to them that they are to be mirrored."""
         exchange = vhost.topology.exchanges.get(source)
         if exchange is not None and mirrors_bound_queues(exchange) and vhost.queue_locations is not None:

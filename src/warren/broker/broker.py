@@ -86,12 +86,12 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._timer_at_ms: i64 = 0
         self._stopping: bool = False
         # the last batch was ordered, and is on disk
-        self._closing_books: bool = False
-        self._rested: bool = False
+        self._final_batch_ordered: bool = False
+        self._final_batch_flushed: bool = False
         self._storage: Storage | None = None
         self.appliers: MetadataAppliers = MetadataAppliers()
-        self._lone: LocalMetadataBackend = LocalMetadataBackend(self.appliers)
-        self._backend: CurrentMetadataBackend = CurrentMetadataBackend(self._lone)
+        self._local_backend: LocalMetadataBackend = LocalMetadataBackend(self.appliers)
+        self._backend: CurrentMetadataBackend = CurrentMetadataBackend(self._local_backend)
         self.control: Control = Control(self.turn, self._backend)
         self.policies: Policies = Policies()
         self.parameters: ParameterCommands = ParameterCommands(self.policies, self.vhosts)
@@ -99,11 +99,11 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             self.turn.now_ms = found.now_ms
             self._storage = Storage(settings, self.turn, found)
             self.control.journal = self._storage.journal
-            self._lone.metadata = self._storage.metadata
-        self._entry: ClusterJoin = ClusterJoin(
+            self._local_backend.metadata = self._storage.metadata
+        self._cluster_join: ClusterJoin = ClusterJoin(
             self,
             self,
-            self._lone,
+            self._local_backend,
             self._backend,
             self.appliers,
             self.vhosts,
@@ -115,13 +115,13 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._add_appliers()
         self._add_handlers()
         if found is None or found.shared is None:
-            self._entry.incarnation = 0 if found is None else found.incarnation
-            self._begin(seed)
+            self._cluster_join.incarnation = 0 if found is None else found.incarnation
+            self._start_alone(seed)
         else:
-            cluster = self._entry.start_as_member(found.incarnation)
-            self._bring_back()
+            cluster = self._cluster_join.start_as_member(found.incarnation)
+            self._load()
             cluster.adopt(found.revision, found.shared)
-        # what loading ordered goes out with the first turn
+        # what loading ordered stops out with the first turn
         self._first_effects: list[Effect] = self.turn.effects
 
     def handle(self, events: list[Event], now_ms: int) -> list[Effect]:
@@ -130,7 +130,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         turn.may_be_behind = self.may_be_behind()
         turn.effects = self._first_effects
         self._first_effects = []
-        self._go_on()
+        self._resume_inputs()
         for event in events:
             self._take(event)
         self._timeouts.start()
@@ -138,7 +138,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._finish()
         return turn.effects
 
-    def _bring_back(self) -> list[Definition]:
+    def _load(self) -> list[Definition]:
         """Make what was recorded; all of it but queues, exchanges and bindings."""
         if self._storage is None:
             return []
@@ -151,9 +151,9 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._storage.load(self.vhosts)
         return recorded
 
-    def _begin(self, seed: bytes) -> None:
+    def _start_alone(self, seed: bytes) -> None:
         """Bring back what was recorded, and add what is there from the first start on."""
-        recorded = self._bring_back()
+        recorded = self._load()
         plan = MetadataTransaction()
         plan_first_access(plan, self.settings, seed, recorded, self.vhosts)
         if CLUSTER_ID not in self.policies.global_parameters:
@@ -166,13 +166,13 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         streams = None if storage is None else storage.streams
         vhost = Vhost(name, self.turn, self._backend, journal, self.policies, self.connections, streams)
         vhost.dead_letterer = self._dead_letters
-        vhost.queue_locations = self._entry.cluster
+        vhost.queue_locations = self._cluster_join.cluster
         self.vhosts[name] = vhost
         return vhost
 
     def remove_vhost(self, name: str) -> None:
         self.vhosts[name].dismantle()
-        self._dead_letters.drop_those_of(name)
+        self._dead_letters.drop_letters_of_vhost(name)
         del self.vhosts[name]
 
     def check(self) -> None:
@@ -196,8 +196,8 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self.control.add(self.parameters)
         self.control.add(TopologyCommands(self.vhosts))
         self.control.add(ConnectionCommands(self.connections))
-        self.control.add(MirrorCommands(self._entry, self.vhosts))
-        self.control.add_deferring(self._entry)
+        self.control.add(MirrorCommands(self._cluster_join, self.vhosts))
+        self.control.add_deferring(self._cluster_join)
 
     # -- what sessions ask for
 
@@ -222,7 +222,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
 
     def cluster_name(self) -> str:
         name = self.policies.global_parameters.get(CLUSTER_NAME)
-        return name if isinstance(name, str) else self._entry.first_node()
+        return name if isinstance(name, str) else self._cluster_join.first_node()
 
     def cluster_id(self) -> str:
         return str(self.policies.global_parameters[CLUSTER_ID])
@@ -230,11 +230,11 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     @property
     def cluster(self) -> ClusterNode | None:
         """Its part in a cluster, if it is in one."""
-        return self._entry.cluster
+        return self._cluster_join.cluster
 
     def forward_reply(self, node: str, inbox: str, message: Message) -> None:
-        if self._entry.cluster is not None:
-            self._entry.cluster.links.reply(node, inbox, message)
+        if self._cluster_join.cluster is not None:
+            self._cluster_join.cluster.links.reply(node, inbox, message)
 
     def fresh_name(self, prefix: str) -> str:
         return self._names.fresh(prefix)
@@ -250,7 +250,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
 
     # -- events
 
-    def _go_on(self) -> None:
+    def _resume_inputs(self) -> None:
         """What waited for something that came about in an earlier turn."""
         waiting = self.turn.inputs
         self.turn.inputs = []
@@ -264,7 +264,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         if isinstance(event, BytesReceived):
             self._clients.received(event)
         elif isinstance(event, ClusterEvent):
-            self._entry.take(event)
+            self._cluster_join.take(event)
         elif self._clients.take(event) or self._alarms.take(event):
             return
         elif isinstance(event, CommandReceived):
@@ -280,8 +280,8 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._stopping = True
         self.turn.note("info", "node.stopping", {"connections": len(self.connections)})
         self._clients.stop_accepting("shutdown")
-        if self._entry.cluster is not None:
-            self._entry.cluster.retreat()
+        if self._cluster_join.cluster is not None:
+            self._cluster_join.cluster.retreat()
 
     # -- partitions
 
@@ -297,16 +297,16 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self.turn.effects.append(ResumeService())
 
     def may_be_behind(self) -> bool:
-        cluster = self._entry.cluster
+        cluster = self._cluster_join.cluster
         return cluster is not None and cluster.shared.may_be_behind(int(self.turn.now_ms))
 
     # -- the end of the turn
 
     def _finish(self) -> None:
         turn = self.turn
-        cluster = self._entry.cluster
-        goes = self._stopping and not self.connections and (cluster is None or cluster.may_leave())
-        if goes and cluster is not None:
+        cluster = self._cluster_join.cluster
+        stops = self._stopping and not self.connections and (cluster is None or cluster.may_leave())
+        if stops and cluster is not None:
             cluster.leave()
         budget_bytes = DEAD_LETTER_BYTES_A_TURN
         while (
@@ -315,51 +315,51 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             or (cluster is not None and cluster.busy())
         ):
             if budget_bytes > 0:
-                budget_bytes = self._dead_letters.carry_out(self.vhosts, budget_bytes)
+                budget_bytes = self._dead_letters.publish_slice(self.vhosts, budget_bytes)
             drains, turn.drains = turn.drains, []
             for queue in drains:
                 queue.drain()
             if cluster is not None:
                 cluster.end_round()
         turn.fold_counters()
-        if goes:
-            self._come_to_rest()
+        if stops:
+            self._stop_node()
         if self._storage is not None:
             self._storage.journal.end_turn()
         else:
-            self._end_waiting()
-        self._look_at_alarms()
+            self._end_flush_waits()
+        self._update_alarm()
         outputs, turn.outputs = turn.outputs, []
         for output in outputs:
             output.flush()
-        if self._entry.cluster is not None:
-            self._entry.cluster.end_turn()
-        self._order_timer()
+        if self._cluster_join.cluster is not None:
+            self._cluster_join.cluster.end_turn()
+        self._set_timer()
 
-    def _end_waiting(self) -> None:
+    def _end_flush_waits(self) -> None:
         """Without a disk nobody waits for it."""
         waiters = self.turn.flush_waiters
         self.turn.flush_waiters = []
         for waiter in waiters:
             waiter.flushed()
 
-    def _come_to_rest(self) -> None:
+    def _stop_node(self) -> None:
         """Nobody is left to serve: the disk is told, and when it has everything the process may end."""
-        if self._storage is None or self._rested:
+        if self._storage is None or self._final_batch_flushed:
             self.turn.effects.append(StopNode())
-        elif not self._closing_books:
-            self._closing_books = True
+        elif not self._final_batch_ordered:
+            self._final_batch_ordered = True
             self._storage.journal.stop()
             self.turn.await_flush(self)
 
     def flushed(self) -> None:
         """The last batch is on disk."""
-        self._rested = True
+        self._final_batch_flushed = True
 
-    def _look_at_alarms(self) -> None:
+    def _update_alarm(self) -> None:
         alarm = self._alarms.look()
-        if self._entry.cluster is not None:
-            alarm = self._entry.cluster.notices.alarmed(alarm)
+        if self._cluster_join.cluster is not None:
+            alarm = self._cluster_join.cluster.notices.alarmed(alarm)
         if alarm == self.alarm:
             return
         self.alarm = alarm
@@ -371,7 +371,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             if connection.blocked:
                 connection.unblock()
 
-    def _order_timer(self) -> None:
+    def _set_timer(self) -> None:
         turn = self.turn
         unfinished = turn.drains or turn.inputs or turn.flush_waiters or self._dead_letters.waiting()
         wanted_ms: i64 = turn.now_ms if unfinished else turn.next_timer_ms()

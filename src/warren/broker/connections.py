@@ -44,7 +44,7 @@ class ClientConnections:
     def __init__(self, node: NodePort) -> None:
         self.connections: dict[int, Connection] = {}
         self._node: NodePort = node
-        self._shut: bool = False
+        self._refusing: bool = False
 
     def received(self, event: BytesReceived) -> None:
         connection = self.connections.get(event.connection_id)
@@ -73,7 +73,7 @@ class ClientConnections:
 
     def stop_accepting(self, reason: str) -> None:
         """Tell every client; each hangs up when it answered, or when its patience ends."""
-        self._shut = True
+        self._refusing = True
         fault = ConnectionFault(CONNECTION_FORCED, f"broker forced connection closure with reason '{reason}'")
         for connection in list(self.connections.values()):
             if connection.state == RUNNING:
@@ -82,10 +82,10 @@ class ClientConnections:
                 connection.hang_up()
 
     def start_accepting(self) -> None:
-        self._shut = False
+        self._refusing = False
 
     def _opened(self, event: ConnectionOpened) -> None:
-        if self._shut:
+        if self._refusing:
             self._node.turn.effects.append(CloseConnection(event.connection_id))
         else:
             self.connections[event.connection_id] = Connection(event, self._node)

@@ -26,7 +26,7 @@ from warren.wire.properties import edit_headers
 REJECTED: Final = "rejected"
 COUNT_MAX: Final = 2**63 - 1
 
-LETTERS_IN_SLICE: Final = 256
+SLICE_LETTERS_MAX: Final = 256
 LETTER_BYTES: Final = 256
 """What a waiting letter holds besides its content."""
 
@@ -61,16 +61,16 @@ class DeadLetterQueue(DeadLetterer):
             return True
         return len(self._batches) > 0 or len(self._turn.dead_letters) > 0
 
-    def carry_out(self, vhosts: dict[str, Vhost], budget_bytes: int) -> int:
+    def publish_slice(self, vhosts: dict[str, Vhost], budget_bytes: int) -> int:
         """Send a slice on, or as much of it as the budget allows; what is left of the budget."""
         self._gather(0)
         if not self._turn.may_be_behind:
-            self._give_back_kept()
+            self._retry_kept()
         if not self._batches:
             return budget_bytes
         batch = self._batches[-1]
         count = 0
-        while batch and count < LETTERS_IN_SLICE and budget_bytes > 0:
+        while batch and count < SLICE_LETTERS_MAX and budget_bytes > 0:
             letter = batch.pop()
             count += 1
             spent_bytes = publish_dead_letter(vhosts[letter.queue.vhost], letter, self._turn, self._node_name)
@@ -85,7 +85,7 @@ class DeadLetterQueue(DeadLetterer):
     def send_dead_letters_of(self, queue: QueuePort, vhost: Vhost) -> None:
         """The queue is about to be deleted: all that died in it is sent on first, lest a crash lose both."""
         self._gather(0)
-        self._give_back_kept()
+        self._retry_kept()
         its: list[DeadLetter] = []
         others: list[list[DeadLetter]] = []
         for batch in self._batches:
@@ -99,10 +99,10 @@ class DeadLetterQueue(DeadLetterer):
             if publish_dead_letter(vhost, letter, self._turn, self._node_name) == NOT_SENT:
                 letter.queue.dead_letter_published(letter.entry)
 
-    def drop_those_of(self, vhost: str) -> None:
+    def drop_letters_of_vhost(self, vhost: str) -> None:
         """The virtual host is gone, and so is wherever they would have gone."""
         self._gather(0)
-        self._give_back_kept()
+        self._retry_kept()
         others: list[list[DeadLetter]] = []
         for batch in self._batches:
             for letter in batch:
@@ -122,7 +122,7 @@ class DeadLetterQueue(DeadLetterer):
         self._kept.append(letter)
         return True
 
-    def _give_back_kept(self) -> None:
+    def _retry_kept(self) -> None:
         """They are older than all others, and go first."""
         if self._kept:
             self._kept.reverse()
@@ -145,7 +145,7 @@ def _held_bytes(letter: DeadLetter) -> int:
 
 
 @final
-class DeadLetterPassage(InternalPublish):
+class DeadLetterPublish(InternalPublish):
     """A dead letter on its way."""
 
     def __init__(self, letter: DeadLetter, message: Message, turn: Turn) -> None:
@@ -177,18 +177,18 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name:
     if turn.may_be_behind and not route.queues and not route.delayed:
         return NOT_SENT
     if vhost.tracing:
-        taking = [queue for queue in route.queues if not _goes_round(queue, letter, deaths)]
+        taking = [queue for queue in route.queues if not _would_cycle(queue, letter, deaths)]
         firehose.trace_dead_lettered(vhost.topology, node_name, letter, taking)
     for delaying in route.delayed:
         vhost.delay(delaying, message)
-    passage = DeadLetterPassage(letter, message, turn)
+    publish = DeadLetterPublish(letter, message, turn)
     recipients = Recipients(route.queues, route.copies)
     for queue in recipients.row:
-        if _goes_round(queue, letter, deaths):
+        if _would_cycle(queue, letter, deaths):
             vhost.note_cycle(queue, letter)
-        elif passage.publish(queue):
+        elif publish.publish(queue):
             recipients.taken_by(queue)
-    passage.end()
+    publish.end()
     return len(message.content) - int(message.body_bytes)
 
 
@@ -238,7 +238,7 @@ def deaths_of(letter: DeadLetter, now_s: int) -> list[Table]:
     return [death, *earlier]
 
 
-def _goes_round(queue: QueuePort, letter: DeadLetter, deaths: list[Table]) -> bool:
+def _would_cycle(queue: QueuePort, letter: DeadLetter, deaths: list[Table]) -> bool:
     return letter.reason != REJECTED and is_cycle(queue, deaths)
 
 

@@ -25,9 +25,9 @@ from warren.broker.routing.topology import Topology, delay_of
 from warren.wire.properties import edit_headers
 
 OVERHEAD_BYTES: Final[i64] = 256
-TELL_EVERY_MS: Final[i64] = 60_000
+LOG_EVERY_MS: Final[i64] = 60_000
 FETCH_MAX: Final[i64] = 2048
-BEHIND_MS: Final = 1_000
+RETRY_MS: Final = 1_000
 """How long a message waits that a node that may be behind knows no queue for, each time."""
 
 
@@ -39,33 +39,33 @@ class DelayedMessages(TimerTarget):
         self._topology: Topology = topology
         self._turn: Turn = turn
         self._logs: QueueLogs | None = logs
-        self._logged: dict[Exchange, DelayLog] = {}
+        self._delay_logs: dict[Exchange, DelayLog] = {}
         self._heap: list[tuple[int, int, Exchange, Entry]] = []
         self._serial: int = 0
         self._timer: Timer | None = None
         self._timer_at_ms: int = 0
-        self._told_ms: i64 = 0
+        self._counts_logged_ms: i64 = 0
         self._counts: dict[Exchange, int] = {}
 
     def begin(self, exchange: Exchange) -> None:
         """A delaying exchange was made; if it is durable, it has an id."""
         if self._logs is not None and exchange.delays and exchange.exchange_id > 0:
-            self._logged[exchange] = DelayLog(self, exchange, self._logs.open(exchange.exchange_id, True, 0))
+            self._delay_logs[exchange] = DelayLog(self, exchange, self._logs.open(exchange.exchange_id, True, 0))
 
     def recover(self, exchange: Exchange, runs: list[PositionRange], next_position: i64) -> None:
         """What the exchange held back when the node stopped."""
         self._serial = max(self._serial, int(next_position))
-        self._logged[exchange].read(runs)
+        self._delay_logs[exchange].read(runs)
 
     def hold(self, exchange: Exchange, message: Message) -> i64:
         """Hold a message back: `PENDING` if the disk is to have it, else `SETTLED`."""
         self._serial += 1
         entry = Entry(message, self._serial, self._turn.now_ms + delay_of(message))
-        logged = self._logged.get(exchange)
-        if logged is not None and message.persistent:
-            entry.extent = logged.log.store(message, entry.position, entry.expires_at_ms, 0)
+        delay_log = self._delay_logs.get(exchange)
+        if delay_log is not None and message.persistent:
+            entry.extent = delay_log.log.store(message, entry.position, entry.expires_at_ms, 0)
         self.keep(exchange, entry)
-        self._tell()
+        self._log_counts()
         self.arm()
         return SETTLED if entry.extent is None else PENDING
 
@@ -74,11 +74,11 @@ class DelayedMessages(TimerTarget):
         self._counts[exchange] = self.count(exchange) + 1
         self._turn.held_bytes += len(entry.message.content) + OVERHEAD_BYTES
 
-    def _tell(self) -> None:
+    def _log_counts(self) -> None:
         """Say how many messages wait where, once a minute at most."""
-        if self._turn.now_ms - self._told_ms < TELL_EVERY_MS:
+        if self._turn.now_ms - self._counts_logged_ms < LOG_EVERY_MS:
             return
-        self._told_ms = self._turn.now_ms
+        self._counts_logged_ms = self._turn.now_ms
         for exchange, messages in self._counts.items():
             facts: dict[str, object] = {"exchange": exchange.name, "vhost": self._topology.vhost, "messages": messages}
             self._turn.note("info", "exchange.delaying", facts)
@@ -89,8 +89,8 @@ class DelayedMessages(TimerTarget):
 
     def forget_deleted(self) -> None:
         """What exchanges held back that are no more is gone with them."""
-        for exchange in [exchange for exchange in self._logged if exchange.deleted]:
-            self._logged.pop(exchange).log.close()
+        for exchange in [exchange for exchange in self._delay_logs if exchange.deleted]:
+            self._delay_logs.pop(exchange).log.close()
         gone = [exchange for exchange in self._counts if exchange.deleted]
         if not gone:
             return
@@ -106,14 +106,14 @@ class DelayedMessages(TimerTarget):
         while self._heap and self._heap[0][0] <= self._turn.now_ms:
             _due_ms, serial, exchange, entry = heapq.heappop(self._heap)
             if not self._released(exchange, entry):
-                heapq.heappush(self._heap, (int(self._turn.now_ms) + BEHIND_MS, serial, exchange, entry))
+                heapq.heappush(self._heap, (int(self._turn.now_ms) + RETRY_MS, serial, exchange, entry))
         self.arm()
 
     def forget(self, exchange: Exchange, entry: Entry) -> None:
         """A message has arrived where it was to go."""
-        logged = self._logged.get(exchange)
-        if entry.extent is not None and logged is not None:
-            logged.log.forget(entry)
+        delay_log = self._delay_logs.get(exchange)
+        if entry.extent is not None and delay_log is not None:
+            delay_log.log.forget(entry)
 
     def _released(self, exchange: Exchange, entry: Entry) -> bool:
         """False: it is held back for a while longer."""
@@ -131,14 +131,14 @@ class DelayedMessages(TimerTarget):
             self._counts[exchange] = remaining
         else:
             del self._counts[exchange]
-        passage = DelayedPassage(self, exchange, entry, due, self._turn)
+        publish = DelayedPublish(self, exchange, entry, due, self._turn)
         recipients = Recipients(route.queues, route.copies)
         for queue in recipients.row:
-            if passage.publish(queue):
+            if publish.publish(queue):
                 recipients.taken_by(queue)
         exchange.published_out += len(recipients.row)
         self._turn.stats.routed += len(recipients.row)
-        passage.end()
+        publish.end()
         return True
 
     def damaged(self, exchange: Exchange, reason: str) -> None:
@@ -159,7 +159,7 @@ class DelayedMessages(TimerTarget):
 
 
 @final
-class DelayedPassage(InternalPublish):
+class DelayedPublish(InternalPublish):
     """A message that is held back no more, on its way."""
 
     def __init__(self, delays: DelayedMessages, exchange: Exchange, entry: Entry, due: Message, turn: Turn) -> None:
@@ -186,7 +186,7 @@ class DelayLog(FetchWaiter):
 
     def read(self, runs: list[PositionRange]) -> None:
         self._runs = runs
-        self._go_on()
+        self._read_next()
 
     def paged_in(self, entries: list[Entry]) -> None:
         run = self._runs[0]
@@ -198,7 +198,7 @@ class DelayLog(FetchWaiter):
         if run.count <= 0:
             del self._runs[0]
         self._delays.arm()
-        self._go_on()
+        self._read_next()
 
     def delivery_allowed(self) -> None:
         """What is delayed is not lent to anybody."""
@@ -207,8 +207,8 @@ class DelayLog(FetchWaiter):
         """Go on without what cannot be read."""
         self._delays.damaged(self._exchange, reason)
         del self._runs[0]
-        self._go_on()
+        self._read_next()
 
-    def _go_on(self) -> None:
+    def _read_next(self) -> None:
         if self._runs:
             self.log.fetch(self._runs[0], self, FETCH_MAX)

@@ -18,7 +18,7 @@ from warren.broker.model.ports import AWAITED, REJECTED, UNREACHABLE, OutputPort
 from warren.broker.model.remote_queue import RemoteQueuePort
 from warren.broker.model.turn import Turn
 
-LEG_BYTES: Final[i64] = 256
+PENDING_PUBLISH_BYTES: Final[i64] = 256
 """What a message on its way holds besides its content."""
 
 
@@ -42,7 +42,7 @@ class InternalPublish:
         outcome = self.send(queue)
         if outcome >= AWAITED:
             self._open += 1
-            InternalPublishLeg(self, queue).begun(outcome)
+            RemoteInternalPublish(self, queue).begun(outcome)
         return outcome & REJECTED == 0 or outcome & UNREACHABLE != 0
 
     def send(self, queue: QueuePort) -> i64:
@@ -57,25 +57,25 @@ class InternalPublish:
         if self._open == 0:
             self.arrived()
 
-    def leg_ended(self) -> None:
+    def remote_ended(self) -> None:
         self._open -= 1
         if self._sent and self._open == 0:
             self.arrived()
 
 
 @final
-class InternalPublishLeg(OutputPort, PublishWaiter):
+class RemoteInternalPublish(OutputPort, PublishWaiter):
     """The way to one queue elsewhere."""
 
-    def __init__(self, passage: InternalPublish, queue: QueuePort) -> None:
-        self._passage: InternalPublish = passage
+    def __init__(self, publish: InternalPublish, queue: QueuePort) -> None:
+        self._publish: InternalPublish = publish
         self._queue: QueuePort = queue
-        self._size_bytes: i64 = len(passage.message.content) + LEG_BYTES
+        self._size_bytes: i64 = len(publish.message.content) + PENDING_PUBLISH_BYTES
         # nobody knows whether it has arrived
         self._doubted: bool = False
 
     def begun(self, outcome: i64) -> None:
-        self._passage.turn.held_bytes += self._size_bytes
+        self._publish.turn.held_bytes += self._size_bytes
         self._await(outcome)
 
     def flush(self) -> None:
@@ -83,7 +83,7 @@ class InternalPublishLeg(OutputPort, PublishWaiter):
 
     def go_on(self) -> None:
         """The home is there, or the queue is not."""
-        self._await(self._passage.send(self._queue))
+        self._await(self._publish.send(self._queue))
 
     def settled(self, count: i64) -> None:
         if self._doubted:
@@ -114,5 +114,5 @@ class InternalPublishLeg(OutputPort, PublishWaiter):
         self._queue.await_home(self)
 
     def _end(self) -> None:
-        self._passage.turn.held_bytes -= self._size_bytes
-        self._passage.leg_ended()
+        self._publish.turn.held_bytes -= self._size_bytes
+        self._publish.remote_ended()

@@ -175,7 +175,7 @@ class Reachability:
         # connected nodes, and which run of their process that is
         self._connected: dict[str, int] = {}
         # since when nodes live and are not reached
-        self._out_of_reach_ms: dict[str, int] = {}
+        self._suspected_since_ms: dict[str, int] = {}
 
     def connected(self, node: str, incarnation: int) -> None:
         self._connected[node] = incarnation
@@ -194,12 +194,12 @@ class Reachability:
         """Members that are not connected and said to live."""
         return [name for name in members.alive_names() if not self.is_connected(name)]
 
-    def parted(self, members: ClusterMembers, now_ms: int) -> list[str]:
+    def partitioned(self, members: ClusterMembers, now_ms: int) -> list[str]:
         """Those that have been suspected for so long that they must live. To be asked regularly."""
         suspected = self.suspected(members)
-        since = self._out_of_reach_ms
-        self._out_of_reach_ms = {name: since.get(name, now_ms) for name in suspected}
-        return [name for name in suspected if now_ms - self._out_of_reach_ms[name] >= PARTITIONED_AFTER_MS]
+        since = self._suspected_since_ms
+        self._suspected_since_ms = {name: since.get(name, now_ms) for name in suspected}
+        return [name for name in suspected if now_ms - self._suspected_since_ms[name] >= PARTITIONED_AFTER_MS]
 
 
 @trait
@@ -219,10 +219,10 @@ class ClusterMembership(MetadataApplier):
         self.incarnation: int = incarnation
         self.members: ClusterMembers = ClusterMembers()
         self.reachability: Reachability = Reachability(own)
-        self.watcher: LivenessListener | None = None
+        self.listener: LivenessListener | None = None
         # whether this run was said to be alive, and then not any more
-        self.life_lost: bool = False
-        self._lives: bool = False
+        self.lease_lost: bool = False
+        self._was_alive: bool = False
         # of other nodes the last run that was seen to end
         self._ended: dict[str, int] = {}
         self._turn: Turn = turn
@@ -247,7 +247,7 @@ class ClusterMembership(MetadataApplier):
             if self.members.get(name) is not None:
                 self._turn.note("info", "member.left", {"node": name})
             self.members.forget(name)
-            self._tell()
+            self._notify()
         elif parts[0] == LIVENESS:
             self._died(name)
 
@@ -274,9 +274,9 @@ class ClusterMembership(MetadataApplier):
         self._ended[name] = incarnation - 1
         self.members.came_alive(name, incarnation)
         if name == self.own:
-            self.life_lost = self.life_lost or (self._lives and incarnation != self.incarnation)
-            self._lives = self._lives or incarnation == self.incarnation
-        self._tell()
+            self.lease_lost = self.lease_lost or (self._was_alive and incarnation != self.incarnation)
+            self._was_alive = self._was_alive or incarnation == self.incarnation
+        self._notify()
 
     def _died(self, name: str) -> None:
         incarnation = self.members.incarnation(name)
@@ -285,13 +285,13 @@ class ClusterMembership(MetadataApplier):
         self._ended[name] = incarnation
         self._turn.note("info", "member.dead", {"node": name})
         self.members.died(name)
-        if name == self.own and self._lives:
-            self.life_lost = True
-        self._tell()
+        if name == self.own and self._was_alive:
+            self.lease_lost = True
+        self._notify()
 
-    def _tell(self) -> None:
-        if self.watcher is not None:
-            self.watcher.liveness_changed()
+    def _notify(self) -> None:
+        if self.listener is not None:
+            self.listener.liveness_changed()
 
     def has_ended(self, node: str, incarnation: int) -> bool:
         """Whether the store said that this run of another node is over, and not that it lives since."""
@@ -321,9 +321,9 @@ class ClusterMembership(MetadataApplier):
             members.names_by_rank(),
             members.disc_names(),
             reachability.reachable(members),
-            reachability.parted(members, int(self._turn.now_ms)),
+            reachability.partitioned(members, int(self._turn.now_ms)),
             store_reached,
-            self.life_lost,
+            self.lease_lost,
         )
         return self._partitions.look(view)
 

@@ -67,9 +67,9 @@ class PartitionView:
         ranked: list[str],
         disc: list[str],
         reachable: list[str],
-        parted: list[str],
+        partitioned: list[str],
         store_reached: bool,
-        life_lost: bool,
+        lease_lost: bool,
     ) -> None:
         self.own: str = own
         # all members, the same order everywhere
@@ -78,10 +78,10 @@ class PartitionView:
         # this node among them
         self.reachable: list[str] = reachable
         # members that live and are out of reach
-        self.parted: list[str] = parted
+        self.partitioned: list[str] = partitioned
         self.store_reached: bool = store_reached
         # whether others have declared this run of this node dead
-        self.life_lost: bool = life_lost
+        self.lease_lost: bool = lease_lost
 
 
 @final
@@ -107,7 +107,7 @@ class PartitionWatch:
         if must_pause:
             self.paused = True
             return PAUSE
-        if self._handling.heals() and view.life_lost and view.store_reached and has_majority(view):
+        if self._handling.heals() and view.lease_lost and view.store_reached and has_majority(view):
             return RESTART
         return CONTINUE
 
@@ -133,4 +133,4 @@ def has_majority(view: PartitionView) -> bool:
 def must_yield(view: PartitionView) -> bool:
     """Whether somebody lives whom this node does not reach, and who goes before it."""
     place = view.ranked.index(view.own)
-    return any(name in view.ranked[:place] for name in view.parted)
+    return any(name in view.ranked[:place] for name in view.partitioned)

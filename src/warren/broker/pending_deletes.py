@@ -1,9 +1,9 @@
-"""Queues that are to go, at their home, between the wish and the moment they are unmade.
+"""Queues that are to go, at their home, between the wish and the moment they are removed.
 
 A queue that *outlived its use* (its last consumer, its owner or its time is gone) goes without a client waiting for it.
-It is closed at once, and whoever declares one of its name waits until it is unmade. Its removal is planned again
+It is closed at once, and whoever declares one of its name waits until it is removed. Its removal is planned again
 whenever something it relies on has changed, and after a pause when it could not be agreed upon, as long as the queue is
-there: nobody else would. A mirrored one is not closed before it is unmade: another node may become its master. A new
+there: nobody else would. A mirrored one is not closed before it is removed: another node may become its master. A new
 master waits until those who consumed under the one before have had time to come back.
 
 A queue that was *checked* is deleted because it is empty, or unused. It stays as it is, but that nothing comes into it
@@ -31,7 +31,7 @@ from warren.broker.queues.held_publishes import HeldPublishes
 from warren.broker.routing.topology import Topology
 from warren.broker.routing.topology_transactions import plan_queue_removal
 
-PAUSE_MS: Final = 1000
+RETRY_MS: Final = 1000
 
 
 @final
@@ -43,23 +43,23 @@ class PendingDeletes:
         self._backend: MetadataBackend = backend
         self._turn: Turn = turn
         # of queues that outlived their use, by name
-        self._departures: dict[str, PendingDelete] = {}
+        self._deletes: dict[str, PendingDelete] = {}
 
-    def let_go(self, queue: LocalQueue, refuses: bool) -> None:
-        """A queue outlived its use; `refuses`: what comes to it before it is unmade might have prevented that."""
-        departure = PendingDelete(queue, self._topology, self._backend, self._turn)
-        if not departure.plan():
-            self._departures[queue.name] = departure
+    def delete_unused(self, queue: LocalQueue, refuses: bool) -> None:
+        """A queue outlived its use; `refuses`: what comes to it before it is removed might have prevented that."""
+        delete = PendingDelete(queue, self._topology, self._backend, self._turn)
+        if not delete.plan():
+            self._deletes[queue.name] = delete
             if queue.held_publishes is None:
-                departure.held_publishes = HeldPublishes(queue, self._turn, refuses)
-                queue.held_publishes = departure.held_publishes
+                delete.held_publishes = HeldPublishes(queue, self._turn, refuses)
+                queue.held_publishes = delete.held_publishes
             queue.close()
 
-    def let_go_mirrored(self, queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
+    def delete_unused_mirrored(self, queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
         """A queue that several nodes hold outlived its use, as its master, here, found."""
         PendingMirroredDelete(queue, proxy, self._topology, self._backend, self._turn).begin()
 
-    def remove_checked(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
+    def delete_checked(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
         """Whether it is done; if not, the waiter is told."""
         plan = MetadataTransaction()
         plan_queue_removal(plan, self._topology, queue)
@@ -71,18 +71,18 @@ class PendingDeletes:
         return self._backend.submit(plan, ConditionalDelete(held_publishes, revocation, waiter))
 
     def await_end(self, name: str, waiter: TransactionWaiter | None) -> bool:
-        """Whether a queue of that name is yet to be unmade; then whoever wants to make another plans after that."""
-        departure = self._departures.get(name)
-        if departure is not None and waiter is not None:
-            departure.waiters.append(waiter)
-        return departure is not None
+        """Whether a queue of that name is yet to be removed; then whoever wants to make another plans after that."""
+        delete = self._deletes.get(name)
+        if delete is not None and waiter is not None:
+            delete.waiters.append(waiter)
+        return delete is not None
 
-    def unmade(self, queue: QueuePort) -> None:
+    def removed(self, queue: QueuePort) -> None:
         if queue.held_publishes is not None:
             queue.held_publishes.gone()
-        departure = self._departures.pop(queue.name, None)
-        if departure is not None:
-            departure.ended()
+        delete = self._deletes.pop(queue.name, None)
+        if delete is not None:
+            delete.ended()
 
 
 @final
@@ -99,35 +99,35 @@ class PendingDelete(TransactionWaiter, TimerTarget):
         self._turn: Turn = turn
 
     def plan(self) -> bool:
-        """Whether it is unmade already."""
+        """Whether it is removed already."""
         plan = MetadataTransaction()
         plan_queue_removal(plan, self._topology, self._queue)
         return self._backend.submit(plan, self)
 
     def ended(self) -> None:
-        """The queue is unmade."""
+        """The queue is removed."""
         for waiter in self.waiters:
             waiter.outdated()
 
     def agreed(self) -> None:
-        """It is unmade, and whoever wanted to make another was told."""
+        """It is removed, and whoever wanted to make another was told."""
         if self.held_publishes is not None:
             self.held_publishes.known()
 
     def outdated(self) -> None:
-        self._go_on()
+        self._retry()
 
     def failed(self, reason: str) -> None:
-        self._turn.set_timer(self._turn.now_ms + PAUSE_MS, self)
+        self._turn.set_timer(self._turn.now_ms + RETRY_MS, self)
         waiters = self.waiters
         self.waiters = []
         for waiter in waiters:
             waiter.failed(reason)
 
     def timer_fired(self) -> None:
-        self._go_on()
+        self._retry()
 
-    def _go_on(self) -> None:
+    def _retry(self) -> None:
         if self._topology.queues.get(self._queue.name) is self._queue:
             self.plan()
         else:
@@ -136,7 +136,7 @@ class PendingDelete(TransactionWaiter, TimerTarget):
 
 @final
 class PendingMirroredDelete(TransactionWaiter, TimerTarget):
-    """One queue's that several nodes hold. It is there until it is unmade, and stays if somebody begins to use it."""
+    """One queue's that several nodes hold. It is there until it is removed, and stays if somebody begins to use it."""
 
     def __init__(
         self, queue: LocalQueue, proxy: MirroredQueueProxy, topology: Topology, backend: MetadataBackend, turn: Turn
@@ -160,19 +160,19 @@ class PendingMirroredDelete(TransactionWaiter, TimerTarget):
         self._backend.submit(plan, self)
 
     def agreed(self) -> None:
-        """It is unmade."""
+        """It is removed."""
 
     def outdated(self) -> None:
         """Its ring may have changed meanwhile."""
-        self._go_on()
+        self._retry()
 
     def failed(self, reason: str) -> None:
-        self._turn.set_timer(self._turn.now_ms + PAUSE_MS, self)
+        self._turn.set_timer(self._turn.now_ms + RETRY_MS, self)
 
     def timer_fired(self) -> None:
-        self._go_on()
+        self._retry()
 
-    def _go_on(self) -> None:
+    def _retry(self) -> None:
         queue = self._queue
         # it is closed when another node becomes its master
         unused = not queue.deleted and queue.consumer_count() == 0
@@ -233,7 +233,7 @@ class DeleteRevocation(TransactionWaiter, TimerTarget):
         self.plan()
 
     def failed(self, reason: str) -> None:
-        self._turn.set_timer(self._turn.now_ms + PAUSE_MS, self)
+        self._turn.set_timer(self._turn.now_ms + RETRY_MS, self)
 
     def timer_fired(self) -> None:
         self.plan()

@@ -57,7 +57,7 @@ class QueueSnapshot(Snapshot):
     def look(self) -> int:
         if self._queue.deleted:
             return GONE
-        queue = self._real()
+        queue = self._local()
         stats = queue.stats
         counted: i64 = stats.published + _sum_taken(stats)
         ready: i64 = queue.ready_count()
@@ -70,7 +70,7 @@ class QueueSnapshot(Snapshot):
         return CHANGED
 
     def stats(self) -> list[int]:
-        queue = self._real()
+        queue = self._local()
         stats = queue.stats
         numbers = delivery_stats(stats)
         numbers.append(int(stats.published))
@@ -78,7 +78,7 @@ class QueueSnapshot(Snapshot):
         numbers.append(queue.unacked_count())
         return numbers
 
-    def _real(self) -> QueuePort:
+    def _local(self) -> QueuePort:
         """The queue itself, while it is here, though something stands in for it."""
         if isinstance(self._queue, RemoteQueuePort):
             return self._vhost.own_queue(self._queue.name) or self._queue

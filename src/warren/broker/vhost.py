@@ -5,7 +5,7 @@ Not here: those that came later (`broker.links.mirrored_queue_proxy`).
 One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
 
 What somebody wants is planned and agreed upon (`declare_queues` to `unbind`); what was agreed upon is made and unmade
-(`make_queue` to `unmake_exchange`, `bindings`), each thing for itself.
+(`make_queue` to `remove_exchange`, `bindings`), each thing for itself.
 
 A queue that outlived its use is gone for everybody at once, even if it takes others a while to agree to that: till then
 it is a *departing* queue, closed and waiting to be unmade, and whoever declares one of its name waits for that.
@@ -124,7 +124,7 @@ class Vhost(VhostPort):
         self._backend: MetadataBackend = backend
         self._exclusive: dict[int, dict[str, LocalQueue]] = {}
         self._queues: dict[str, LocalQueue] = {}
-        self._departures: PendingDeletes = PendingDeletes(self.topology, backend, turn)
+        self._pending_deletes: PendingDeletes = PendingDeletes(self.topology, backend, turn)
         self.bindings: Bindings = Bindings(self.topology)
         self._cycles: dict[str, None] = {}
         self.delays: DelayedMessages = DelayedMessages(self.topology, turn, logs)
@@ -136,7 +136,7 @@ class Vhost(VhostPort):
             name, self.topology, Policies() if policies is None else policies
         )
         files = StreamFiles(turn, False, None) if streams is None else streams
-        self._making: QueueFactory = QueueFactory(turn, self._enforcer, QueueExpiry(self), logs, files)
+        self._factory: QueueFactory = QueueFactory(turn, self._enforcer, QueueExpiry(self), logs, files)
 
     # -- what somebody wants
 
@@ -147,27 +147,27 @@ class Vhost(VhostPort):
         plan = MetadataTransaction()
         for wanted in queues:
             for queue in with_partitions(wanted, self.topology.queues):
-                if self._departures.await_end(queue.name, waiter):
+                if self._pending_deletes.await_end(queue.name, waiter):
                     return False
                 plan_queue(plan, queue)
         return self._backend.submit(plan, waiter)
 
     def delete_queue(self, queue: QueuePort, waiter: TransactionWaiter | None = None) -> bool:
-        self._send_on_dead_letters(queue)
+        self._send_dead_letters(queue)
         plan = MetadataTransaction()
         plan_queue_removal(plan, self.topology, queue)
         return self._backend.submit(plan, waiter)
 
     def delete_checked_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
-        self._send_on_dead_letters(queue)
-        return self._departures.remove_checked(queue, waiter)
+        self._send_dead_letters(queue)
+        return self._pending_deletes.delete_checked(queue, waiter)
 
     def delete_mirrored_queue(self, name: str, waiter: TransactionWaiter) -> None:
         """It was found to be as whoever deletes it wants it to be."""
-        stand_in = self.topology.queues.get(name)
-        if stand_in is None:
+        proxy = self.topology.queues.get(name)
+        if proxy is None:
             waiter.outdated()
-        elif self.delete_queue(stand_in, waiter):
+        elif self.delete_queue(proxy, waiter):
             waiter.agreed()
 
     def declare_exchange(
@@ -223,21 +223,21 @@ class Vhost(VhostPort):
 
     def delete_queues_of(self, connection_id: int) -> None:
         for queue in list(self._exclusive.get(connection_id, {}).values()):
-            self.let_go(queue)
+            self.delete_unused(queue)
         self._exclusive.pop(connection_id, None)
 
-    def let_go(self, queue: QueuePort, refuses: bool = False) -> None:
+    def delete_unused(self, queue: QueuePort, refuses: bool = False) -> None:
         """Delete a queue that outlived its use. Whoever looks finds it gone, also while that is not agreed upon."""
         if queue.deleted:
             return
-        self._send_on_dead_letters(queue)
-        stand_in = self.topology.queues.get(queue.name)
-        if isinstance(stand_in, MirroredQueueProxy):
-            self._departures.let_go_mirrored(self._queues[queue.name], stand_in)
+        self._send_dead_letters(queue)
+        proxy = self.topology.queues.get(queue.name)
+        if isinstance(proxy, MirroredQueueProxy):
+            self._pending_deletes.delete_unused_mirrored(self._queues[queue.name], proxy)
         else:
-            self._departures.let_go(self._queues[queue.name], refuses)
+            self._pending_deletes.delete_unused(self._queues[queue.name], refuses)
 
-    def _send_on_dead_letters(self, queue: QueuePort) -> None:
+    def _send_dead_letters(self, queue: QueuePort) -> None:
         """Before it is recorded that the queue is gone."""
         if self.dead_letterer is not None and queue.durable:
             self.dead_letterer.send_dead_letters_of(queue, self)
@@ -254,11 +254,11 @@ class Vhost(VhostPort):
             self.topology.add_queue(logical)
             return None
         if self.queue_locations is not None:
-            elsewhere = self.queue_locations.elsewhere(definition, queue_id)
-            if elsewhere is not None:
-                self.topology.add_queue(elsewhere)
+            proxy = self.queue_locations.elsewhere(definition, queue_id)
+            if proxy is not None:
+                self.topology.add_queue(proxy)
                 return None
-        queue = self._making.make(definition, queue_id)
+        queue = self._factory.make(definition, queue_id)
         self._queues[queue.name] = queue
         self.topology.add_queue(queue)
         if definition.owner:
@@ -274,21 +274,21 @@ class Vhost(VhostPort):
         owner = self._owners.get(owner_id)
         return owner is None or owner.vhost is None
 
-    def make_mastered_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog) -> Queue:
+    def make_master_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog) -> Queue:
         """The queue of a ring whose master is here; what stands in for it, here as everywhere, is made already."""
-        queue = self._making.make_queue(definition, queue_id, log)
+        queue = self._factory.make_queue(definition, queue_id, log)
         self._queues[queue.name] = queue
         return queue
 
-    def make_mastered_stream(
+    def make_master_stream(
         self, definition: QueueDefinition, queue_id: int, log: QueueLog, archive: Archive, catalog: ArchiveIndex
     ) -> Stream:
         """The same, for a stream."""
-        stream = self._making.make_stream_of(definition, queue_id, log, archive, catalog)
+        stream = self._factory.make_stream_of(definition, queue_id, log, archive, catalog)
         self._queues[stream.name] = stream
         return stream
 
-    def unmake_mastered_queue(self, name: str) -> None:
+    def remove_master_queue(self, name: str) -> None:
         """The master is here no more."""
         queue = self._queues.pop(name, None)
         if queue is None:
@@ -306,7 +306,7 @@ class Vhost(VhostPort):
         """The queue of that name that is on this node, whatever stands in for it."""
         return self._queues.get(name)
 
-    def lent_out(self, queue: QueuePort) -> list[Entry]:
+    def unacked_entries(self, queue: QueuePort) -> list[Entry]:
         """What clients of this node have of it."""
         found: list[Entry] = []
         for connection in (self._owners or {}).values():
@@ -319,27 +319,27 @@ class Vhost(VhostPort):
                     found += [delivery.entry for delivery in acked if delivery.consumer.queue is queue]
         return found
 
-    def unmake_queue(self, name: str) -> None:
+    def remove_queue(self, name: str) -> None:
         queue = self._queues.get(name)
         if queue is None or self.topology.queues.get(name) is not queue:
-            self._unmake_elsewhere(name)
+            self._remove_remote(name)
             return
         del self._queues[name]
         self._turn.stats.queues_deleted += 1
-        self._send_on_dead_letters(queue)
+        self._send_dead_letters(queue)
         self._exclusive.get(queue.owner_id, {}).pop(name, None)
         self.topology.remove_queue(queue)
         queue.close()
-        self._departures.unmade(queue)
+        self._pending_deletes.removed(queue)
 
-    def _unmake_elsewhere(self, name: str) -> None:
-        distant = self.topology.queues.get(name)
-        if isinstance(distant, PartitionedStream):
-            self.topology.remove_queue(distant)
-            distant.close()
-        elif distant is not None and self.queue_locations is not None:
-            self.topology.remove_queue(distant)
-            self.queue_locations.forget(distant)
+    def _remove_remote(self, name: str) -> None:
+        proxy = self.topology.queues.get(name)
+        if isinstance(proxy, PartitionedStream):
+            self.topology.remove_queue(proxy)
+            proxy.close()
+        elif proxy is not None and self.queue_locations is not None:
+            self.topology.remove_queue(proxy)
+            self.queue_locations.forget(proxy)
 
     def make_exchange(self, definition: ExchangeDefinition, exchange_id: int) -> Exchange:
         """A fault if there is none of its type."""
@@ -356,7 +356,7 @@ class Vhost(VhostPort):
         self.delays.begin(exchange)
         return exchange
 
-    def unmake_exchange(self, name: str) -> None:
+    def remove_exchange(self, name: str) -> None:
         exchange = self.topology.exchanges.get(name)
         if exchange is not None:
             self.topology.remove_exchange(exchange)
@@ -371,9 +371,9 @@ class Vhost(VhostPort):
             if isinstance(thing, Binding):
                 self.topology.unbind(thing)
             elif isinstance(thing, Exchange):
-                self.unmake_exchange(thing.name)
+                self.remove_exchange(thing.name)
             else:
-                self.unmake_queue(thing.name)
+                self.remove_queue(thing.name)
 
     # -- what it is told
 
@@ -429,7 +429,7 @@ class QueueExpiry(QueueOwner):
         self._vhost: Vhost = vhost
 
     def queue_expired(self, queue: QueuePort) -> None:
-        self._vhost.let_go(queue, refuses=True)
+        self._vhost.delete_unused(queue, refuses=True)
 
     def queue_unused(self, queue: QueuePort) -> None:
-        self._vhost.let_go(queue)
+        self._vhost.delete_unused(queue)

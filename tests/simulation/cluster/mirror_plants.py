@@ -228,7 +228,7 @@ PLANTS = (
         "a node that is behind confirms what it cannot route",
         (
             PUBLISHING,
-            "may_be_behind():\n            # there may be a queue for it by now\n            channel",
+            "may_be_behind():\n            # this node may not know the queue yet\n            channel",
             "may_be_behind() and channel.number == 0:\n            channel",
         ),
         "test_homes.test_unroutable_publishes_on_a_stale_node_are_nacked",

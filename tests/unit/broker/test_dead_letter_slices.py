@@ -121,11 +121,11 @@ def test_what_a_node_keeps_that_may_be_behind_is_bounded_and_goes_on_when_it_kno
     turn.dead_letters = [
         DeadLetter(queue, Entry(message, number, 0), "maxlen", "unknown", None) for number in range(80)
     ]
-    letters.carry_out(vhosts, 10**9)
+    letters.publish_slice(vhosts, 10**9)
     assert not letters.waiting()
     kept_bytes = turn.held_bytes - held_bytes
     assert KEPT_BYTES_MAX < kept_bytes < KEPT_BYTES_MAX + 2 * len(content)
     turn.may_be_behind = False
     assert letters.waiting()
-    letters.carry_out(vhosts, 10**9)
+    letters.publish_slice(vhosts, 10**9)
     assert (letters.waiting(), turn.held_bytes) == (False, held_bytes)

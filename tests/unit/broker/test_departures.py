@@ -113,7 +113,7 @@ def test_it_is_planned_again_after_a_pause_if_it_could_not_be_agreed_upon(world:
 def test_it_is_not_planned_again_once_it_is_gone(world: World) -> None:
     orphaned(world)
     world.backend.fail("nobody knows")
-    world.vhost.unmake_queue("q")
+    world.vhost.remove_queue("q")
     world.queue()
     world.pass_ms(int(PAUSE_MS))
     assert (world.backend.waiting, list(world.vhost.topology.queues)) == ([], ["q"])

@@ -96,10 +96,10 @@ def test_a_node_that_is_parted_from_one_that_goes_before_it_pauses() -> None:
 def test_a_node_whose_run_was_declared_over_has_lost_its_life_even_if_it_is_said_to_live_again(again: int) -> None:
     made = membership(AUTOHEAL)
     made.peer_connected("b", 1)
-    assert (made.look(True), made.life_lost) == (CONTINUE, False)
+    assert (made.look(True), made.lease_lost) == (CONTINUE, False)
     made.delete(["alive", "a"])
     made.put(LivenessDefinition("a", again), 9)
-    assert made.life_lost
+    assert made.lease_lost
     assert made.look(False) == CONTINUE
     assert made.look(True) == RESTART
 
@@ -110,4 +110,4 @@ def test_what_an_earlier_run_left_is_no_loss_of_life() -> None:
     made.put(LivenessDefinition("a", 1), 2)
     made.delete(["alive", "a"])
     made.put(LivenessDefinition("a", 2), 4)
-    assert not made.life_lost
+    assert not made.lease_lost

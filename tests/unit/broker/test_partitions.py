@@ -134,9 +134,11 @@ def test_pause_if_all_down_in_every_small_world() -> None:
             assert world.running(PartitionHandling(PAUSE_IF_ALL_DOWN, listed)) == wanted
 
 
-def view_of(reachable: str, life_lost: bool = False, store_reached: bool = True, parted: str = "") -> PartitionView:
+def view_of(reachable: str, lease_lost: bool = False, store_reached: bool = True, parted: str = "") -> PartitionView:
     """What node a of three disc nodes sees."""
-    return PartitionView("a", ["a", "b", "c"], ["a", "b", "c"], list(reachable), list(parted), store_reached, life_lost)
+    return PartitionView(
+        "a", ["a", "b", "c"], ["a", "b", "c"], list(reachable), list(parted), store_reached, lease_lost
+    )
 
 
 def test_a_node_pauses_once_and_resumes_by_itself() -> None:
@@ -166,10 +168,10 @@ def test_a_node_that_yielded_pauses_until_it_reaches_everybody_who_lives() -> No
 def test_who_lost_its_life_starts_anew_when_it_is_among_the_majority_again(handling: PartitionHandling) -> None:
     watch = PartitionWatch(handling)
     assert watch.look(view_of("abc")) == CONTINUE
-    assert watch.look(view_of("a", life_lost=False, store_reached=False)) == CONTINUE
-    assert watch.look(view_of("a", life_lost=True)) == CONTINUE
-    assert watch.look(view_of("ab", life_lost=True, store_reached=False)) == CONTINUE
-    assert watch.look(view_of("ab", life_lost=True)) == RESTART
+    assert watch.look(view_of("a", lease_lost=False, store_reached=False)) == CONTINUE
+    assert watch.look(view_of("a", lease_lost=True)) == CONTINUE
+    assert watch.look(view_of("ab", lease_lost=True, store_reached=False)) == CONTINUE
+    assert watch.look(view_of("ab", lease_lost=True)) == RESTART
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_who_lost_its_life_starts_anew_when_it_is_among_the_majority_again(handl
 )
 def test_nobody_starts_anew_unless_that_was_chosen(handling: PartitionHandling) -> None:
     watch = PartitionWatch(handling)
-    assert [watch.look(view_of("abc", life_lost=True)) for _ in range(3)] == [CONTINUE] * 3
+    assert [watch.look(view_of("abc", lease_lost=True)) for _ in range(3)] == [CONTINUE] * 3
 
 
 def test_who_is_no_member_does_not_pause() -> None:

@@ -34,18 +34,18 @@ def test_who_is_dead_is_not_suspected(members: ClusterMembers) -> None:
 def test_who_lives_out_of_reach_for_long_is_parted_from_us(members: ClusterMembers) -> None:
     reachability = Reachability("a")
     reachability.connected("b", 1)
-    assert reachability.parted(members, 1_000) == []
-    assert reachability.parted(members, 1_000 + PARTITIONED_AFTER_MS - 1) == []
-    assert reachability.parted(members, 1_000 + PARTITIONED_AFTER_MS) == ["c"]
+    assert reachability.partitioned(members, 1_000) == []
+    assert reachability.partitioned(members, 1_000 + PARTITIONED_AFTER_MS - 1) == []
+    assert reachability.partitioned(members, 1_000 + PARTITIONED_AFTER_MS) == ["c"]
 
 
 def test_who_came_within_reach_or_died_meanwhile_starts_anew(members: ClusterMembers) -> None:
     reachability = Reachability("a")
-    reachability.parted(members, 0)
+    reachability.partitioned(members, 0)
     reachability.connected("b", 1)
     members.died("c")
-    reachability.parted(members, PARTITIONED_AFTER_MS - 1)
+    reachability.partitioned(members, PARTITIONED_AFTER_MS - 1)
     reachability.lost("b")
     members.came_alive("c", 2)
-    assert reachability.parted(members, PARTITIONED_AFTER_MS) == []
-    assert reachability.parted(members, PARTITIONED_AFTER_MS * 2) == ["b", "c"]
+    assert reachability.partitioned(members, PARTITIONED_AFTER_MS) == []
+    assert reachability.partitioned(members, PARTITIONED_AFTER_MS * 2) == ["b", "c"]

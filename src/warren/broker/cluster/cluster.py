@@ -121,7 +121,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         setting = node.settings.queue_master_locator
         placer = QueuePlacer(setting, self.membership, homes, policies, names)
         self.orphaned_queues: OrphanedQueues = OrphanedQueues(turn, self.shared, self.membership, homes, vhosts)
-        self.membership.watcher = self
+        self.membership.listener = self
         self.links: NodeLinks = NodeLinks(turn, self)
         self.replica_sets: ReplicaSets | None = None
         if storage is not None:

@@ -149,7 +149,7 @@ class Control:
         self._refuse(pending, Refused(UNAVAILABLE, reason))
 
     def _refuse(self, pending: "PendingCommand", refusal: Refused) -> None:
-        reason = refusal.reason + pending.what_stays()
+        reason = refusal.reason + pending.partial_changes()
         self._turn.effects.append(CompleteCommand(pending.ticket, None, refusal.kind, reason, refusal.at))
 
     # -- commands that belong together, one by one
@@ -206,7 +206,7 @@ class PendingCommand(TransactionWaiter):
         self._made = max(self._made, self._plan.made)
         self._plan = plan
 
-    def what_stays(self) -> str:
+    def partial_changes(self) -> str:
         """How much of it has come about all the same, to be added to a reason."""
         made = max(self._made, self._plan.made)
         return f"; {made} of {len(self._plan.changes)} {PARTLY_DONE}" if made else ""

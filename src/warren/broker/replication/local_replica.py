@@ -141,9 +141,9 @@ def make_queue(
     if isinstance(copy, StreamContents):
         log.archives = True
         archive = MirroredArchive(copy, log)
-        queue = vhost.make_mastered_stream(definition, replica.queue_id, log, archive, copy.catalog)
+        queue = vhost.make_master_stream(definition, replica.queue_id, log, archive, copy.catalog)
     else:
-        queue = vhost.make_mastered_queue(definition, replica.queue_id, log)
+        queue = vhost.make_master_queue(definition, replica.queue_id, log)
     # sessions use what stands in for it, and count there; what it was given before stays counted
     queue.counted = vhost.topology.queues[queue.name].counted
     queue.uncounted -= queue.counted.published

@@ -270,7 +270,7 @@ class ReplicaSets(TimerTarget):
     def lent_out(self, queue: LocalQueue) -> list[Entry]:
         """What clients of this node and others have of a queue that was this node's alone."""
         vhost = self._vhosts[queue.vhost]
-        return vhost.lent_out(queue) + self.links.lent_out(queue)
+        return vhost.unacked_entries(queue) + self.links.lent_out(queue)
 
     def act(self) -> None:
         """Everything that was told is known: what is proposed from here on relies on that."""
@@ -529,13 +529,13 @@ class ReplicaSets(TimerTarget):
     def deserted(self, queue: LocalQueue) -> None:
         """Whoever consumed from a queue of which this node is master does so no more, at one node at least."""
         if queue.auto_delete and queue.consumer_count() == 0:
-            self._vhosts[queue.vhost].let_go(queue)
+            self._vhosts[queue.vhost].delete_unused(queue)
 
     def close_queue(self, definition: QueueDefinition) -> None:
         """This node's queue is no more, though there may be one elsewhere."""
         vhost = self._vhosts.get(definition.vhost)
         if vhost is not None:
-            vhost.unmake_mastered_queue(definition.name)
+            vhost.remove_master_queue(definition.name)
 
     def policies_changed(self, vhost: str) -> None:
         self.adopting.look_soon()

@@ -32,7 +32,7 @@ class Living:
         node.appliers.add(TopologyApplier(self.vhosts, node.turn.stats))
         node.appliers.add(self.membership)
         self.orphaned_queues = OrphanedQueues(node.turn, node.backend, self.membership, node.backend.homes, self.vhosts)
-        self.membership.watcher = self.orphaned_queues
+        self.membership.listener = self.orphaned_queues
 
     def queues(self) -> list[str]:
         return sorted(self.vhosts["/"].topology.queues)

@@ -114,7 +114,7 @@ def test_a_removal_of_which_nobody_knew_may_turn_out_to_have_come_about(
     core: AgreeingCore, client: Client, publisher: Client
 ) -> None:
     core.fail()
-    core.vhost.unmake_queue("q")
+    core.vhost.remove_queue("q")
     core.outdate()
     flushed(core)
     assert publisher.methods() == [BasicNack(1, requeue=True), BasicNack(2, requeue=True)]
