@@ -1,13 +1,13 @@
-"""When publishers are held back because memory or disk runs low.
+"""Alarms that block publishers when memory or disk space runs low.
 
-Memory: the process is measured once a second, which is an age at this node's speed; between two measurements the bytes
-of the messages it holds are added to the last one. Freed memory does not always return to the system, so a process
-above its watermark that holds few messages is not alarmed: what it freed will be used again. Well below the watermark
-memory is *tight*: what arrives goes to disk alone.
+Memory: the process is measured once a second. Between two measurements, changes of the bytes held in messages are added
+to the last one. Freed memory is not always returned to the system, so a process above its watermark that holds few
+messages raises no alarm: it uses the freed memory again. At a fraction of the watermark memory is *tight*: messages
+that arrive are kept on disk only.
 
-Disk: below its limit of free space, or when a write finds no room.
+Disk: an alarm is raised when free space is below its limit, or when a write finds no room.
 
-Not here: the measuring (`node.resources`, `node.disk`), what a blocked client sees (`broker.sessions.connection`).
+Not here: measuring (`node.resources`, `node.disk`), the effect on a client (`broker.sessions.connection`).
 """
 
 from typing import final
@@ -20,7 +20,7 @@ from warren.broker.model.turn import Turn
 
 @final
 class Alarms:
-    """Both alarms of one node."""
+    """The alarms of one node."""
 
     def __init__(self, turn: Turn, paging_ratio: float) -> None:
         self._turn: Turn = turn
@@ -44,7 +44,7 @@ class Alarms:
         return True
 
     def look(self) -> str:
-        """Why publishers must wait, as they are told; empty when they need not. Says also whether memory is tight."""
+        """The reason in connection.blocked; empty if no alarm is raised. Also sets `Turn.tight`."""
         held_bytes = self._turn.held_bytes
         self._turn.tight = self._memory.tight(held_bytes)
         return reason_of(self._memory.look(held_bytes), self._disk.look())
@@ -52,13 +52,13 @@ class Alarms:
 
 @final
 class MemoryAlarm:
-    """Compares what is used with what is allowed."""
+    """Compares the memory of the process with its watermark."""
 
     def __init__(self, paging_ratio: float) -> None:
         self._limit_bytes: i64 = 0
         self._tight_bytes: i64 = 0
         self._paging_ratio: float = paging_ratio
-        # what the process would use if it held no messages, as of the last measurement
+        # memory of the process without messages, at the last measurement
         self._other_bytes: i64 = 0
         self.raised: bool = False
 
@@ -68,18 +68,18 @@ class MemoryAlarm:
         self._other_bytes = max(i64(used_bytes) - held_bytes, 0)
 
     def look(self, held_bytes: i64) -> bool:
-        """Whether publishers must wait."""
+        """Whether the alarm is raised."""
         if self._limit_bytes == 0:
             self.raised = False
             return False
-        # leave a little room between raising and clearing, or each message drained would let one publisher in
+        # the alarm is cleared a little below where it is raised, so that it does not flap with every message
         enough: i64 = (self._limit_bytes // 8 if self.raised else self._limit_bytes // 4) - 1
         ceiling: i64 = self._limit_bytes - self._limit_bytes // 20 if self.raised else self._limit_bytes
         self.raised = held_bytes > enough and self._other_bytes + held_bytes > ceiling
         return self.raised
 
     def tight(self, held_bytes: i64) -> bool:
-        """Whether what arrives had better go to disk alone."""
+        """Whether arriving messages are kept on disk only."""
         if self._limit_bytes == 0:
             return False
         return held_bytes > self._tight_bytes // 4 and self._other_bytes + held_bytes > self._tight_bytes
@@ -87,7 +87,7 @@ class MemoryAlarm:
 
 @final
 class DiskAlarm:
-    """Whether there is room on the disk."""
+    """Free space and failed writes."""
 
     def __init__(self) -> None:
         self._low: bool = False
@@ -97,7 +97,7 @@ class DiskAlarm:
         self._low = free_bytes < limit_bytes
 
     def full(self, reason: str) -> None:
-        """A write found no room; with no reason, it succeeded at last."""
+        """A write found no room; with an empty reason, a write succeeded again."""
         self._full = reason != ""
 
     def look(self) -> bool:
@@ -105,7 +105,7 @@ class DiskAlarm:
 
 
 def reason_of(memory: bool, disk: bool) -> str:
-    """What publishers are told."""
+    """The reason in connection.blocked."""
     if memory:
         return "low on memory & disk" if disk else "low on memory"
     return "low on disk" if disk else ""

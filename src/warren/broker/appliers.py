@@ -1,19 +1,13 @@
-"""Exchanges, queues and bindings that were agreed upon are made and unmade in their virtual hosts.
+"""Apply committed definitions: topology, users and virtual hosts, policies and parameters.
 
-Not here: how (`broker.vhost`), those that were there when the node started (`broker.startup`).
+A change of permissions increments the version of the topology, so that publishers check them again when they route. A
+changed or deleted user loses its cached password digest; a deleted user or virtual host loses its connections.
 
-Users, permissions and virtual hosts as they were agreed upon, and whoever relied on what was.
+A policy takes effect at once. It may come before its virtual host and be cleared after it: a new virtual host looks up
+the policies that exist.
 
-Relying on a permission are the routes that publishers remember: they are looked up anew when the topology's version
-moves. Relying on a user are the remembered password and its connections, on a virtual host its connections.
-
-Not here: what goes with what (`broker.commands.access`), the catalog's shape (`broker.access.users`).
-
-Policies and parameters as they were agreed upon; a policy is at work at once on everything it concerns.
-
-Policies may come before their virtual host, and go after it: one that is made looks at the policies there are.
-
-Not here: who is concerned (`broker.policy_enforcer`), keys and values (`broker.metadata.policy_definitions`).
+Not here: making and removing queues (`broker.vhost`), definitions at startup (`broker.startup`), which definitions a
+command changes (`broker.commands.access`), which queues a policy applies to (`broker.policy_enforcer`).
 """
 
 from abc import abstractmethod
@@ -65,7 +59,7 @@ from warren.errors import InvariantBroken
 
 @final
 class TopologyApplier(MetadataApplier):
-    """In whatever virtual hosts there are; in those that are gone there is nothing to do."""
+    """Queues, exchanges and bindings. Those of removed virtual hosts are ignored."""
 
     def __init__(self, vhosts: dict[str, Vhost], stats: NodeStats) -> None:
         self._vhosts: dict[str, Vhost] = vhosts
@@ -120,7 +114,7 @@ class TopologyApplier(MetadataApplier):
         self._update_mirrors(vhost, parts[2])
 
     def _update_mirrors(self, vhost: Vhost, source: str) -> None:
-        """Some exchanges say of the queues that are bound to them that they are to be mirrored."""
+        """Some exchanges have a policy that mirrors the queues bound to them."""
         exchange = vhost.topology.exchanges.get(source)
         if exchange is not None and mirrors_bound_queues(exchange) and vhost.queue_locations is not None:
             vhost.queue_locations.policies_changed(vhost.name)
@@ -128,20 +122,20 @@ class TopologyApplier(MetadataApplier):
 
 @trait
 class VhostOwner:
-    """Makes and unmakes virtual hosts."""
+    """Adds and removes virtual hosts."""
 
     @abstractmethod
     def add_vhost(self, name: str) -> Vhost:
-        """Make an empty one."""
+        """Add an empty virtual host."""
 
     @abstractmethod
     def remove_vhost(self, name: str) -> None:
-        """Unmake one that is there, with all there is in it."""
+        """Remove a virtual host with everything in it."""
 
 
 @final
 class AccessApplier(MetadataApplier):
-    """The writer of the catalog."""
+    """Virtual hosts, users and permissions."""
 
     def __init__(
         self,
@@ -231,7 +225,7 @@ class AccessApplier(MetadataApplier):
 
 @final
 class PolicyApplier(MetadataApplier):
-    """The writer of policies and parameters."""
+    """Policies and parameters."""
 
     def __init__(self, policies: Policies, vhosts: dict[str, Vhost]) -> None:
         self._policies: Policies = policies

@@ -1,14 +1,14 @@
-"""A node: `handle(events, now_ms) -> effects` is its only door.
+"""The core of a node. `handle(events, now_ms) -> effects` is its only entry point.
 
 A turn runs in a fixed order: the events, the timers that are due, then rounds of dead letters and drains until both
 lists are empty, then the journal's batch, then every connection's confirms and output. Confirms, deliveries, flushes
 and writes are batched by the turn and by nothing else.
 
-Invariants: an effect is returned by the turn that caused it; what is left on the turn's lists when `handle` returns
-(drains and input of connections whose output budget is spent, dead letters beyond a turn's slice) has a timer set at
-once.
+Invariants: an effect is returned by the turn that caused it. If work is left on the turn's lists when `handle` returns
+(drains and input of connections without output budget, dead letters beyond a turn's slice), a timer is set at once.
 
-Not here: sockets, clocks and threads (`node`), one client's conversation (`session`), one queue (`queue`).
+Not here: sockets, clocks and threads (`node`), one client's conversation (`broker.sessions`), one queue
+(`broker.queues`).
 """
 
 from typing import Final, final
@@ -60,14 +60,14 @@ from warren.broker.vhost import Vhost
 from warren.errors import NOT_ALLOWED, ConnectionFault
 
 DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
-"""More wait for the next turn: queues that dead-letter into one another must not hold up everybody else."""
+"""More dead letters wait for the next turn, so that a cycle of dead-letter queues does not delay other work."""
 
 
 @final
 class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
-    """One node's core. `seed` makes the names it invents: unguessable if the seed is.
+    """The core of one node. Generated names cannot be guessed if `seed` cannot.
 
-    `found` is what is on its disk; a core without one keeps everything in memory.
+    `found` is the state on disk; a core without it keeps everything in memory.
     """
 
     def __init__(self, settings: BrokerSettings, seed: bytes, found: StartupState | None = None) -> None:
@@ -85,7 +85,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._timeouts: ConsumerTimeouts = ConsumerTimeouts(settings, self.turn, self.connections)
         self._timer_at_ms: i64 = 0
         self._stopping: bool = False
-        # the last batch was ordered, and is on disk
+        # the last batch before the stop was ordered, and is on disk
         self._final_batch_ordered: bool = False
         self._final_batch_flushed: bool = False
         self._storage: Storage | None = None
@@ -121,7 +121,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             cluster = self._cluster_join.start_as_member(found.incarnation)
             self._load()
             cluster.adopt(found.revision, found.shared)
-        # what loading ordered stops out with the first turn
+        # effects of loading are returned by the first turn
         self._first_effects: list[Effect] = self.turn.effects
 
     def handle(self, events: list[Event], now_ms: int) -> list[Effect]:
@@ -139,7 +139,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         return turn.effects
 
     def _load(self) -> list[Definition]:
-        """Make what was recorded; all of it but queues, exchanges and bindings."""
+        """Apply recorded definitions; those of queues, exchanges and bindings are loaded by the storage."""
         if self._storage is None:
             return []
         recorded = self._storage.other_definitions()
@@ -152,7 +152,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         return recorded
 
     def _start_alone(self, seed: bytes) -> None:
-        """Bring back what was recorded, and add what is there from the first start on."""
+        """Load recorded definitions, and add those of a first start."""
         recorded = self._load()
         plan = MetadataTransaction()
         plan_first_access(plan, self.settings, seed, recorded, self.vhosts)
@@ -176,7 +176,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         del self.vhosts[name]
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if anything in this node contradicts itself."""
+        """Raise `InvariantBroken` if the state of this node is inconsistent."""
         for vhost in self.vhosts.values():
             vhost.check()
         for connection in self.connections.values():
@@ -199,7 +199,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self.control.add(MirrorCommands(self._cluster_join, self.vhosts))
         self.control.add_deferring(self._cluster_join)
 
-    # -- what sessions ask for
+    # -- services for sessions
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         self._logins.log_in(attempt, waiter)
@@ -229,7 +229,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
 
     @property
     def cluster(self) -> ClusterNode | None:
-        """Its part in a cluster, if it is in one."""
+        """The cluster side of this node; None without a cluster."""
         return self._cluster_join.cluster
 
     def forward_reply(self, node: str, inbox: str, message: Message) -> None:
@@ -251,7 +251,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     # -- events
 
     def _resume_inputs(self) -> None:
-        """What waited for something that came about in an earlier turn."""
+        """Handle input that waited for an earlier turn."""
         waiting = self.turn.inputs
         self.turn.inputs = []
         for held in waiting:
@@ -337,14 +337,14 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._set_timer()
 
     def _end_flush_waits(self) -> None:
-        """Without a disk nobody waits for it."""
+        """Without a disk, flushes complete at once."""
         waiters = self.turn.flush_waiters
         self.turn.flush_waiters = []
         for waiter in waiters:
             waiter.flushed()
 
     def _stop_node(self) -> None:
-        """Nobody is left to serve: the disk is told, and when it has everything the process may end."""
+        """All connections have ended: write the last batch, and stop when it is on disk."""
         if self._storage is None or self._final_batch_flushed:
             self.turn.effects.append(StopNode())
         elif not self._final_batch_ordered:

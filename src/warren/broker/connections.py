@@ -1,19 +1,15 @@
-"""The clients of a node, and the door they come in by.
+"""The client connections of a node, and their limits.
 
-The door is shut while the node stops, and while it is paused because it is cut off from others: whoever is in is told
-why and leaves, whoever comes is sent away.
+No connection is accepted while the node stops, or is paused because of a partition. Clients that are connected then
+get connection.close with the reason.
 
-Not here: one client's conversation (`broker.sessions.connection`), who may come in (`broker.broker`), sockets (`node`).
+Limits count the connections of all nodes of a cluster, as in RabbitMQ: those of this node, and the counts that other
+nodes sent. Two nodes that accept a connection at the same moment may exceed a limit.
 
-Who is in: the connections of each virtual host and of each user, and whether there is room for more.
+Internal connections belong to their user and virtual host, so that they are closed with them, but are not counted.
 
-Limits count what all nodes of a cluster have, as in RabbitMQ: what this one has, and what the others have told. Two
-nodes that let somebody in at the same moment may go beyond a limit by what neither could know of yet.
-
-Links of the node to itself are in, too, so that they end with their user or virtual host, but nobody counts them.
-
-Not here: who may come in at all (`broker.broker`), what a limit is (`broker.access.limits`), what nodes tell each other
-of this (`broker.cluster.peer_notices`).
+Not here: one connection (`broker.sessions.connection`), permissions (`broker.access.rights`), the limits
+(`broker.access.limits`), counts between nodes (`broker.cluster.peer_notices`).
 """
 
 from typing import Final, final
@@ -39,7 +35,7 @@ from warren.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionFault
 
 @final
 class ClientConnections:
-    """Everybody who is connected."""
+    """All connections of a node."""
 
     def __init__(self, node: NodePort) -> None:
         self.connections: dict[int, Connection] = {}
@@ -52,7 +48,7 @@ class ClientConnections:
             session_input.receive(connection, event.data)
 
     def take(self, event: Event) -> bool:
-        """Whether it was about a client."""
+        """Handle an event of a connection; False if it is another event."""
         if isinstance(event, ConnectionOpened):
             self._opened(event)
         elif isinstance(event, ConnectionDropped):
@@ -72,7 +68,7 @@ class ClientConnections:
         return True
 
     def stop_accepting(self, reason: str) -> None:
-        """Tell every client; each hangs up when it answered, or when its patience ends."""
+        """Close every connection with this reason. Each ends with close-ok or a timeout."""
         self._refusing = True
         fault = ConnectionFault(CONNECTION_FORCED, f"broker forced connection closure with reason '{reason}'")
         for connection in list(self.connections.values()):
@@ -96,26 +92,26 @@ CONNECTIONS_OF: Final = 2
 CHANNELS_OF: Final = 3
 
 CountKey = tuple[int, str]
-"""What is counted, and of which virtual host (`CONNECTIONS_IN`) or user (the others)."""
+"""The kind of count, and the virtual host (`CONNECTIONS_IN`) or user (the others)."""
 
 
 @final
 class ConnectionLimits:
-    """Open connections, by where they are and whose they are."""
+    """Open connections by virtual host and user."""
 
     def __init__(self, catalog: AccessCatalog) -> None:
         self.catalog: AccessCatalog = catalog
         self._by_vhost: dict[str, ConnectionGroup] = {}
         self._by_user: dict[str, ConnectionGroup] = {}
-        # by node, what the others have of those who have limits
+        # by node: the counts of other nodes, for users and virtual hosts with limits
         self.remote_counts: dict[str, dict[CountKey, int]] = {}
-        # virtual hosts and users whose connections, or limits, are not what they were; kept if anybody wants to know
+        # virtual hosts and users with changed connections or limits; kept only after `watch`
         self.changed_vhosts: dict[str, None] = {}
         self.changed_users: dict[str, None] = {}
         self._watched: bool = False
 
     def watch(self) -> None:
-        """Somebody tells others what moves, and begins with what there is."""
+        """Record changes from here on, beginning with all that exist."""
         self._watched = True
         self.changed_vhosts = dict.fromkeys(self._by_vhost)
         self.changed_users = dict.fromkeys(self._by_user)
@@ -135,7 +131,7 @@ class ConnectionLimits:
     # -- counting
 
     def count(self, what: CountKey) -> int:
-        """How many this node has."""
+        """The count of this node."""
         kind, name = what
         group = (self._by_vhost if kind == CONNECTIONS_IN else self._by_user).get(name)
         if group is None:
@@ -145,10 +141,10 @@ class ConnectionLimits:
     def _cluster_count(self, what: CountKey) -> int:
         return self.count(what) + sum([counts.get(what, 0) for counts in self.remote_counts.values()])
 
-    # -- room
+    # -- limits
 
     def check_room(self, connection: SessionPort, vhost: VhostPort) -> None:
-        """Raise a fault if its virtual host or its user has as many connections as it may have."""
+        """Raise a fault if the virtual host or the user has reached its limit of connections."""
         if connection.opened.internal:
             return
         name = connection.user
@@ -162,7 +158,7 @@ class ConnectionLimits:
             raise ConnectionFault(NOT_ALLOWED, f"{refused}: user connection limit ({limit}) is reached")
 
     def check_channel_room(self, connection: SessionPort) -> None:
-        """Raise a fault if its user has as many channels as it may have."""
+        """Raise a fault if the user has reached its limit of channels."""
         limit = self._limit_of_user(connection, MAX_CHANNELS)
         if limit != UNLIMITED and self._cluster_count((CHANNELS_OF, connection.user)) >= limit:
             opened = f"number of channels opened for user '{connection.user}'"
@@ -175,18 +171,18 @@ class ConnectionLimits:
             return UNLIMITED
         return limit_of(user.limits, name)
 
-    # -- changes of others
+    # -- deleted virtual hosts and users
 
     def close_all_in(self, vhost: str) -> None:
-        """The virtual host is about to go."""
+        """Before the virtual host is removed."""
         _close_all(self._by_vhost.get(vhost), f"vhost '{vhost}' is deleted")
 
     def close_all_of(self, user: str) -> None:
-        """The user is about to go."""
+        """Before the user is removed."""
         _close_all(self._by_user.get(user), f"user '{user}' is deleted")
 
     def vhost_changed(self, name: str) -> None:
-        """Its connections, or its limits."""
+        """The connections or limits of a virtual host changed."""
         if self._watched:
             self.changed_vhosts[name] = None
 
@@ -201,7 +197,7 @@ class ConnectionGroup:
 
     def __init__(self) -> None:
         self.connections: dict[int, SessionPort] = {}
-        # those that count
+        # connections that count
         self.clients: i64 = 0
 
     def channels(self) -> int:

@@ -1,9 +1,9 @@
-"""Deliveries that stay unacked too long.
+"""The timeout for acks of deliveries.
 
-Checked at intervals, as RabbitMQ does, by the oldest delivery of each channel. Depending on the node's settings the
-channel is closed with 406, or the late deliveries alone go back to their queues.
+The oldest delivery of each channel is checked at intervals, as in RabbitMQ. Depending on the settings, the channel is
+closed with 406, or only the late deliveries are requeued.
 
-Not here: how old a delivery is (`broker.sessions.unacked`).
+Not here: the age of a delivery (`broker.sessions.unacked`).
 """
 
 from typing import Final, final
@@ -22,7 +22,7 @@ CHECK_AT_LEAST_EVERY_MS: Final[i64] = 100
 
 @final
 class ConsumerTimeouts(TimerTarget):
-    """Looks at every channel now and then."""
+    """Checks every channel at intervals."""
 
     def __init__(self, settings: BrokerSettings, turn: Turn, connections: dict[int, Connection]) -> None:
         self._limit_ms: i64 = settings.consumer_timeout_ms

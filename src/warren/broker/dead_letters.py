@@ -1,12 +1,13 @@
-"""A message that died in one queue goes to that queue's dead-letter exchange.
+"""Dead letters: messages that go from the queue they died in to its dead-letter exchange.
 
-Its headers tell the story: `x-death` has a table per queue and reason, newest first, with a count; `x-first-death-*`
-say where it began. Its expiration is removed, or it would expire again at once. A message that would come back to a
-queue it already died in, with no consumer's reject in the round, is dropped instead: the round would never end.
+The headers have the history: `x-death` has a table for each queue and reason, newest first, with a count;
+`x-first-death-*` name the first death. The expiration is removed, or the message would expire again at once. A message
+that would return to a queue it died in before, without a consumer's reject in between, is dropped: the cycle would
+never end.
 
-It is forgotten where it died when it has arrived: at once, or when the other nodes have said so where its queues live.
-A node that may be behind keeps what would go nowhere until it knows, as long as that is not too much: there may be a
-queue for it by now.
+A dead letter is removed from its queue when it has arrived: at once, or when the home nodes of its new queues have
+confirmed it. A node that may be behind keeps dead letters that it cannot route until it is up to date, within a limit:
+the queue may exist already.
 
 Not here: when a message dies (`broker.queues.queue`).
 """
@@ -28,31 +29,31 @@ COUNT_MAX: Final = 2**63 - 1
 
 SLICE_LETTERS_MAX: Final = 256
 LETTER_BYTES: Final = 256
-"""What a waiting letter holds besides its content."""
+"""The memory of a waiting dead letter besides its content."""
 
 LETTER_COST_BYTES: Final = 1024
-"""What carrying one out costs, in bytes of headers that could be written in that time."""
+"""The cost of publishing one, in bytes of headers that could be written in that time."""
 
 NOT_SENT: Final = -1
 
 KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of what would go nowhere: one queue whose letters have no exchange must not fill a node that is cut off."""
+"""For letters without a route: one queue must not fill the memory of a node that is cut off."""
 
 
 @final
 class DeadLetterQueue(DeadLetterer):
-    """Those on their way, carried out in slices.
+    """The dead letters of a node, published in slices.
 
-    A slice that makes further dead letters is followed by those before anything older goes on, so that queues that
-    dead-letter into one another in circles keep few waiting; what one queue let die keeps its order.
+    Dead letters caused by a slice are published before older ones, so that queues that dead-letter into one another in
+    a cycle keep few waiting. The dead letters of one queue keep their order.
     """
 
     def __init__(self, turn: Turn, node_name: str) -> None:
         self._turn: Turn = turn
         self._node_name: str = node_name
-        # the last batch is worked at; each is reversed, so that the next letter is at its end
+        # the last batch is published first; each batch is reversed, so that its next letter is at the end
         self._batches: list[list[DeadLetter]] = []
-        # those that led nowhere while the node may have been behind
+        # letters without a route while the node may be behind
         self._kept: list[DeadLetter] = []
         self._kept_bytes: int = 0
 
@@ -62,7 +63,7 @@ class DeadLetterQueue(DeadLetterer):
         return len(self._batches) > 0 or len(self._turn.dead_letters) > 0
 
     def publish_slice(self, vhosts: dict[str, Vhost], budget_bytes: int) -> int:
-        """Send a slice on, or as much of it as the budget allows; what is left of the budget."""
+        """Publish one slice, or as much of it as the budget allows; the rest of the budget."""
         self._gather(0)
         if not self._turn.may_be_behind:
             self._retry_kept()
@@ -83,7 +84,7 @@ class DeadLetterQueue(DeadLetterer):
         return budget_bytes
 
     def send_dead_letters_of(self, queue: QueuePort, vhost: Vhost) -> None:
-        """The queue is about to be deleted: all that died in it is sent on first, lest a crash lose both."""
+        """Publish all dead letters of a queue before it is deleted, so that a crash cannot lose both."""
         self._gather(0)
         self._retry_kept()
         its: list[DeadLetter] = []
@@ -100,7 +101,7 @@ class DeadLetterQueue(DeadLetterer):
                 letter.queue.dead_letter_published(letter.entry)
 
     def drop_letters_of_vhost(self, vhost: str) -> None:
-        """The virtual host is gone, and so is wherever they would have gone."""
+        """The virtual host is removed, and the targets of its dead letters with it."""
         self._gather(0)
         self._retry_kept()
         others: list[list[DeadLetter]] = []
@@ -114,7 +115,7 @@ class DeadLetterQueue(DeadLetterer):
         self._batches = others
 
     def _keep(self, letter: DeadLetter) -> bool:
-        """Whether there is room for it; else it has gone nowhere."""
+        """Keep a letter without a route; False, with the letter dropped, if there is no room."""
         if self._kept_bytes > KEPT_BYTES_MAX:
             letter.queue.dead_letter_published(letter.entry)
             return False
@@ -123,7 +124,7 @@ class DeadLetterQueue(DeadLetterer):
         return True
 
     def _retry_kept(self) -> None:
-        """They are older than all others, and go first."""
+        """Publish the kept letters first, since they are older than all others."""
         if self._kept:
             self._kept.reverse()
             self._batches.append(self._kept)
@@ -146,21 +147,21 @@ def _held_bytes(letter: DeadLetter) -> int:
 
 @final
 class DeadLetterPublish(InternalPublish):
-    """A dead letter on its way."""
+    """A dead letter that is being published."""
 
     def __init__(self, letter: DeadLetter, message: Message, turn: Turn) -> None:
         super().__init__(message, turn, counted=False)
         self._letter: DeadLetter = letter
 
     def arrived(self) -> None:
-        # only now: a crash in between must not lose it
+        # only when it has arrived: a crash in between must not lose it
         self._letter.queue.dead_letter_published(self._letter.entry)
 
 
 def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name: str) -> int:
-    """Send it on, or let it go if it leads nowhere; how many bytes its headers took.
+    """Publish a dead letter, or drop it if it has no route; the size of its headers in bytes.
 
-    `NOT_SENT` if it leads nowhere only as far as this node knows, which may be behind.
+    `NOT_SENT` if this node finds no route but may be behind.
     """
     exchange = vhost.topology.exchanges.get(letter.exchange)
     if exchange is None:
@@ -193,7 +194,7 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name:
 
 
 def dead_message(letter: DeadLetter, deaths: list[Table]) -> Message:
-    """The message as it leaves the queue it died in."""
+    """The message as it is published to the dead-letter exchange."""
     old = letter.entry.message
     headers: Table = {"x-death": list(deaths)}
     if "x-death" not in old.headers():
@@ -212,7 +213,7 @@ def dead_message(letter: DeadLetter, deaths: list[Table]) -> Message:
 
 
 def deaths_of(letter: DeadLetter, now_s: int) -> list[Table]:
-    """The `x-death` list with this death in front."""
+    """The `x-death` list with this death first."""
     message = letter.entry.message
     earlier = _earlier_deaths(message)
     for death in earlier:
@@ -253,9 +254,9 @@ def is_cycle(queue: QueuePort, deaths: list[Table]) -> bool:
 
 
 def _earlier_deaths(message: Message) -> list[Table]:
-    """What `x-death` says so far: a table for each queue and reason, counts as the 64-bit integers clients expect.
+    """The tables of `x-death`: one for each queue and reason, with counts as 64-bit integers, which clients expect.
 
-    Entries of one queue and reason without counts, which old brokers wrote, are counted and become one.
+    Old brokers wrote several entries without counts for one queue and reason. They are counted and become one.
     """
     found = message.headers().get("x-death")
     earlier: dict[tuple[str, str], Table] = {}

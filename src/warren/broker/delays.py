@@ -1,11 +1,11 @@
-"""Messages that x-delayed-message exchanges hold back.
+"""Messages that x-delayed-message exchanges hold.
 
-A message waits here until its `x-delay` has passed, then goes on through the exchange's bindings as they are at that
-moment, with the header negated, which tells the consumer how long it was delayed and every other such exchange that
-it was. A node that may be behind keeps what would go nowhere until it knows: there may be a queue for it by now.
+A message waits until its `x-delay` has passed. It is then routed by the exchange's bindings of that moment, with the
+header negated: the consumer sees the delay, and other such exchanges do not delay it again. A node that may be behind
+keeps messages that it cannot route until it is up to date: the queue may exist already.
 
-A durable exchange has a log, as a queue has: its persistent messages are on disk, too, under the moment they are due,
-and are forgotten there when they went on. When the node starts they are all read back.
+A durable exchange has a log, as a queue has. Its persistent messages are on disk with the time they are due, and are
+removed there when they have been published. All of them are read when the node starts.
 
 Not here: which messages ask for a delay (`broker.routing.topology`).
 """
@@ -28,12 +28,12 @@ OVERHEAD_BYTES: Final[i64] = 256
 LOG_EVERY_MS: Final[i64] = 60_000
 FETCH_MAX: Final[i64] = 2048
 RETRY_MS: Final = 1_000
-"""How long a message waits that a node that may be behind knows no queue for, each time."""
+"""The time between attempts to route a message on a node that may be behind."""
 
 
 @final
 class DelayedMessages(TimerTarget):
-    """One vhost's delayed messages, soonest first."""
+    """The delayed messages of one virtual host, soonest first."""
 
     def __init__(self, topology: Topology, turn: Turn, logs: QueueLogs | None = None) -> None:
         self._topology: Topology = topology
@@ -48,17 +48,17 @@ class DelayedMessages(TimerTarget):
         self._counts: dict[Exchange, int] = {}
 
     def begin(self, exchange: Exchange) -> None:
-        """A delaying exchange was made; if it is durable, it has an id."""
+        """Open the log of a new exchange, if it delays messages and is durable."""
         if self._logs is not None and exchange.delays and exchange.exchange_id > 0:
             self._delay_logs[exchange] = DelayLog(self, exchange, self._logs.open(exchange.exchange_id, True, 0))
 
     def recover(self, exchange: Exchange, runs: list[PositionRange], next_position: i64) -> None:
-        """What the exchange held back when the node stopped."""
+        """Read the messages that the exchange held when the node stopped."""
         self._serial = max(self._serial, int(next_position))
         self._delay_logs[exchange].read(runs)
 
     def hold(self, exchange: Exchange, message: Message) -> i64:
-        """Hold a message back: `PENDING` if the disk is to have it, else `SETTLED`."""
+        """Hold a message: `PENDING` if it is written to disk, else `SETTLED`."""
         self._serial += 1
         entry = Entry(message, self._serial, self._turn.now_ms + delay_of(message))
         delay_log = self._delay_logs.get(exchange)
@@ -75,7 +75,7 @@ class DelayedMessages(TimerTarget):
         self._turn.held_bytes += len(entry.message.content) + OVERHEAD_BYTES
 
     def _log_counts(self) -> None:
-        """Say how many messages wait where, once a minute at most."""
+        """Log how many messages each exchange holds, at most once a minute."""
         if self._turn.now_ms - self._counts_logged_ms < LOG_EVERY_MS:
             return
         self._counts_logged_ms = self._turn.now_ms
@@ -84,11 +84,11 @@ class DelayedMessages(TimerTarget):
             self._turn.note("info", "exchange.delaying", facts)
 
     def count(self, exchange: Exchange) -> int:
-        """How many messages an exchange holds back: `messages_delayed` in listings."""
+        """How many messages an exchange holds: `messages_delayed` in listings."""
         return self._counts.get(exchange, 0)
 
     def forget_deleted(self) -> None:
-        """What exchanges held back that are no more is gone with them."""
+        """Drop the messages of deleted exchanges."""
         for exchange in [exchange for exchange in self._delay_logs if exchange.deleted]:
             self._delay_logs.pop(exchange).log.close()
         gone = [exchange for exchange in self._counts if exchange.deleted]
@@ -110,13 +110,13 @@ class DelayedMessages(TimerTarget):
         self.arm()
 
     def forget(self, exchange: Exchange, entry: Entry) -> None:
-        """A message has arrived where it was to go."""
+        """The message has arrived: remove it from the log."""
         delay_log = self._delay_logs.get(exchange)
         if entry.extent is not None and delay_log is not None:
             delay_log.log.forget(entry)
 
     def _released(self, exchange: Exchange, entry: Entry) -> bool:
-        """False: it is held back for a while longer."""
+        """Publish a message that is due; False if it is held for longer."""
         message = entry.message
         payload = edit_headers(message.header_payload(), [], {"x-delay": -int(delay_of(message))})
         due = message.with_header_payload(payload)
@@ -146,7 +146,7 @@ class DelayedMessages(TimerTarget):
         self._turn.note("error", "exchange.damaged", facts)
 
     def arm(self) -> None:
-        """Be woken when the next message is due."""
+        """Set the timer for the next message."""
         if not self._heap:
             return
         due_ms = self._heap[0][0]
@@ -160,7 +160,7 @@ class DelayedMessages(TimerTarget):
 
 @final
 class DelayedPublish(InternalPublish):
-    """A message that is held back no more, on its way."""
+    """A delayed message that is being published."""
 
     def __init__(self, delays: DelayedMessages, exchange: Exchange, entry: Entry, due: Message, turn: Turn) -> None:
         super().__init__(due, turn, counted=True)
@@ -169,19 +169,19 @@ class DelayedPublish(InternalPublish):
         self._entry: Entry = entry
 
     def arrived(self) -> None:
-        # only now: a crash in between must not lose it
+        # only when it has arrived: a crash in between must not lose it
         self._delays.forget(self._exchange, self._entry)
 
 
 @final
 class DelayLog(FetchWaiter):
-    """What one durable exchange has on disk."""
+    """The log of one durable exchange."""
 
     def __init__(self, delays: DelayedMessages, exchange: Exchange, log: QueueLog) -> None:
         self.log: QueueLog = log
         self._delays: DelayedMessages = delays
         self._exchange: Exchange = exchange
-        # those still to be read, the next one first
+        # positions still to be read, the next first
         self._runs: list[PositionRange] = []
 
     def read(self, runs: list[PositionRange]) -> None:
@@ -201,10 +201,10 @@ class DelayLog(FetchWaiter):
         self._read_next()
 
     def delivery_allowed(self) -> None:
-        """What is delayed is not lent to anybody."""
+        """Delayed messages are not delivered to consumers."""
 
     def stop(self, reason: str) -> None:
-        """Go on without what cannot be read."""
+        """Continue after messages that cannot be read."""
         self._delays.damaged(self._exchange, reason)
         del self._runs[0]
         self._read_next()

@@ -1,11 +1,10 @@
-"""Messages that the broker itself sends to queues of other nodes: dead letters, and what was delayed.
+"""Publishes of the broker itself: dead letters and delayed messages.
 
-What is on its way is still where it came from, and is forgotten there only when its last queue has it as safely as it
-promises. If the home of one of them is not there, or is lost before it said so, or nobody knows after that what it had,
-the message waits and is sent again when the home is back; so it may arrive twice, but it arrives. A queue that refuses,
-or is deleted, has had it.
+The message stays where it came from until its last queue has it as safely as it promises. If the home node of a queue
+is down, is lost before it confirmed, or the outcome is unknown, the message waits and is published again when the home
+node is back. So it may arrive twice, but it arrives. A queue that rejects the message, or is deleted, counts as done.
 
-Not here: a client's publishes, which are the client's to repeat (`broker.sessions.remote_queues`).
+Not here: publishes of clients, who repeat them themselves (`broker.sessions.remote_queues`).
 """
 
 from abc import abstractmethod
@@ -19,26 +18,26 @@ from warren.broker.model.remote_queue import RemoteQueuePort
 from warren.broker.model.turn import Turn
 
 PENDING_PUBLISH_BYTES: Final[i64] = 256
-"""What a message on its way holds besides its content."""
+"""The memory of a waiting publish besides its content."""
 
 
 class InternalPublish:
-    """One message on its way to one queue after another."""
+    """One message that is published to several queues."""
 
     def __init__(self, message: Message, turn: Turn, counted: bool) -> None:
         self.message: Message = message
         self.turn: Turn = turn
-        # whether it counts as published to its queues
+        # it counts as published in the stats of its queues
         self._counted: bool = counted
         self._open: i64 = 0
         self._sent: bool = False
 
     @abstractmethod
     def arrived(self) -> None:
-        """All queues have it."""
+        """All queues have the message."""
 
     def publish(self, queue: QueuePort) -> bool:
-        """Whether it has the message, or will."""
+        """Whether the queue has the message, or will have it."""
         outcome = self.send(queue)
         if outcome >= AWAITED:
             self._open += 1
@@ -46,13 +45,13 @@ class InternalPublish:
         return outcome & REJECTED == 0 or outcome & UNREACHABLE != 0
 
     def send(self, queue: QueuePort) -> i64:
-        """To one of its queues, for the first time or once more; what came of it."""
+        """Publish to one queue, for the first time or again; the outcome."""
         if not self._counted:
             queue.uncounted += 1
         return queue.publish(self.message)
 
     def end(self) -> None:
-        """It was sent to all its queues."""
+        """The message was published to all its queues."""
         self._sent = True
         if self._open == 0:
             self.arrived()
@@ -65,13 +64,13 @@ class InternalPublish:
 
 @final
 class RemoteInternalPublish(OutputPort, PublishWaiter):
-    """The way to one queue elsewhere."""
+    """A publish to one queue of another node."""
 
     def __init__(self, publish: InternalPublish, queue: QueuePort) -> None:
         self._publish: InternalPublish = publish
         self._queue: QueuePort = queue
         self._size_bytes: i64 = len(publish.message.content) + PENDING_PUBLISH_BYTES
-        # nobody knows whether it has arrived
+        # it is unknown whether the message arrived
         self._doubted: bool = False
 
     def begun(self, outcome: i64) -> None:
@@ -79,10 +78,10 @@ class RemoteInternalPublish(OutputPort, PublishWaiter):
         self._await(outcome)
 
     def flush(self) -> None:
-        """It has no output."""
+        """There is no output."""
 
     def go_on(self) -> None:
-        """The home is there, or the queue is not."""
+        """The home node is back, or the queue is deleted."""
         self._await(self._publish.send(self._queue))
 
     def settled(self, count: i64) -> None:
@@ -93,7 +92,7 @@ class RemoteInternalPublish(OutputPort, PublishWaiter):
             self._end()
 
     def refused(self, place: i64) -> None:
-        """That is an end as good as any other; `settled` follows."""
+        """A rejection counts as done; `settled` follows."""
 
     def doubted(self, place: i64) -> None:
         self._doubted = True

@@ -1,50 +1,34 @@
-"""A node's place among others: who is in the cluster, who is reached, and what this node does when it is alone.
+"""The members of a cluster, which of them are alive and reachable, and how this node reacts to partitions.
 
-Who is a member and who lives is agreed upon like everything else, and made here like queues and users are. Links come
-and go by themselves. From both together follows what a partition means for this node.
-
-A node *loses its life* when the store says that this run of it is over, though it runs: its lease ran out while it was
-cut off. Others have then begun to delete its transient queues.
-
-That a run is over is believed of the store alone, and only the run itself says so there: by holding nothing any more,
-which also happens to it when it is not heard of for the time of its lease, or by being succeeded by another run of the
-same name. Nobody declares another node dead. A lost link may come back, and a port that refuses
-connections may be closed by a firewall: whoever deletes queues because of either deletes those of a node that lives.
-
-Not here: what the tables mean (`broker.membership`, `broker.membership`), decisions (`broker.network_partitions`), what
-a dead node leaves (`broker.cluster.orphaned_queues`).
-
-Who is in the cluster, and who of them runs: what the store that nodes share says of it.
-
-A member may be down; what is alive need not be reachable from here. A node that is no member any more may still be said
-to be alive for a moment, until its lease runs out: it counts for nothing.
-
-Invariant: `version` moves whenever anything here does.
-
-Not here: who is reachable (`broker.membership`), what follows (`broker.network_partitions`, `broker.pending_deletes`).
-
-Who can be reached from here, and who cannot though it lives.
-
-Two things are known of another node: whether a link to it stands, which this node sees itself, and whether it is alive,
-which the store that nodes share says. Together they make four states:
+Membership and liveness are metadata: they are committed in the shared store and applied here. Links come and go by
+themselves. Two facts are known of another node: whether this node has a link to it, and whether the store says that it
+is alive. Together they make four states:
 
     link    alive
-    yes     yes      connected: all is well
-    yes     no       connected: it has just started, is about to stop, or is cut off from the store alone
-    no      no       down, as far as anybody can tell
-    no      yes      suspected: it may be starting, or may just have died; if it stays so, we are *parted*:
-                     others reach it, and we do not
+    yes     yes      connected
+    yes     no       connected: it has just started, is about to stop, or is cut off only from the store
+    no      no       down
+    no      yes      suspected: it may be starting, or may just have died; if it stays so, this node is
+                     *partitioned* from it: other nodes reach it, and this one does not
 
-A link goes as soon as its socket does, or when it has been silent for too long; that is the link's to decide. To be
-alive ends later, when a lease runs out. So a node that dies is suspected for a while, and one that stays suspected for
-longer than a lease lasts is parted from us.
+A link ends when its socket does, or when it was silent for too long. Liveness ends later, when a lease expires. So a
+node that dies is suspected for a while, and a node that stays suspected for longer than a lease is partitioned.
 
-Not here: links (`node.peers`), silence on them (`remote`), what follows from being parted
-(`broker.network_partitions`).
+A member may be down; a node that is alive need not be reachable from here. A node that is no longer a member may be
+alive until its lease expires: it does not count.
 
-Which number a run of a member has that is about to begin: one that no run of any node of its name ever had.
+A node *loses its lease* when the store says that this incarnation has ended although it runs, because it was cut off.
+Other nodes have then begun to delete its transient queues.
 
-Not here: having it agreed upon (`node.cluster.agent`), what a number means to a ring (`broker.replication.promotion`).
+Only the store is believed about the end of an incarnation. It ends when the node gives up its lease, when the lease
+expires, or when a later incarnation of the same name follows. No node declares another one dead: a lost link may come
+back, and a refused connection may be a firewall's, so acting on either could delete queues of a node that is alive.
+
+Invariant: `ClusterMembers.version` grows with every change.
+
+Not here: links (`node.peers`), silence on links (`broker.links`), decisions about partitions
+(`broker.network_partitions`), queues of dead nodes (`broker.cluster.orphaned_queues`), committing a new incarnation
+(`node.cluster.agent`), the meaning of an incarnation for a replica set (`broker.replication.promotion`).
 """
 
 from abc import abstractmethod
@@ -73,7 +57,7 @@ from warren.broker.network_partitions import PartitionHandling, PartitionView, P
 
 @final
 class ClusterMember:
-    """One node of the cluster; addresses are HOST:PORT, empty where it has none. A witness holds no queues."""
+    """One node of the cluster. Addresses are HOST:PORT, or empty. A witness holds no queues."""
 
     def __init__(
         self, name: str, kind: str, peer: str, http: str, amqp: str, store: str, witness: bool = False
@@ -88,23 +72,23 @@ class ClusterMember:
 
     @property
     def disc(self) -> bool:
-        """Whether it keeps metadata, and so counts when nodes agree."""
+        """Whether it keeps metadata, and so counts for the majority."""
         return self.kind == DISC
 
 
 @final
 class ClusterMembers:
-    """All of them."""
+    """All members, and the incarnations that are alive."""
 
     def __init__(self) -> None:
         self.version: int = 0
         self._members: dict[str, ClusterMember] = {}
         self._incarnations: dict[str, int] = {}
-        # by name: the first run with the data directory that it has now
+        # by name: the first incarnation with the node's current data directory
         self.born: dict[str, int] = {}
 
     def put(self, member: ClusterMember) -> None:
-        """It is a member from now on, and this is what there is to know of it."""
+        """Add a member, or replace its facts."""
         self._members[member.name] = member
         self.version += 1
 
@@ -113,7 +97,7 @@ class ClusterMembers:
             self.version += 1
 
     def begins_at(self, name: str, run: int) -> None:
-        """Whatever it was trusted with before that run it has no more."""
+        """The node lost its data before that incarnation."""
         if self.born.get(name, 0) != run:
             self.born[name] = run
             self.version += 1
@@ -131,7 +115,7 @@ class ClusterMembers:
         return self._members.get(name)
 
     def incarnation(self, name: str) -> int | None:
-        """Which run of its process is alive; none if it is not."""
+        """The incarnation that is alive; None if the node is not."""
         return self._incarnations.get(name)
 
     def names(self) -> list[str]:
@@ -153,28 +137,28 @@ class ClusterMembers:
         return [name for name in self.names() if name in self._incarnations]
 
     def names_by_rank(self) -> list[str]:
-        """All members, those that keep metadata first: an order in which everybody finds the same one ahead."""
+        """All members, disc nodes first, in an order that is the same on every node."""
         return self.disc_names() + [name for name in self.names() if not self._members[name].disc]
 
     def addresses(self) -> list[tuple[str, str, str]]:
-        """Of each member its name, its peer address and that of its part of the store."""
+        """The name, peer address and store address of each member."""
         found = [self._members[name] for name in self.names()]
         return [(member.name, member.peer, member.store) for member in found]
 
 
 PARTITIONED_AFTER_MS: Final = 10_000
-"""Longer than it takes until a dead node's lease has run out, and until a living one has made its links."""
+"""Longer than the lease of a dead node lasts, and than a started node takes to make its links."""
 
 
 @final
 class Reachability:
-    """What one node sees of the others."""
+    """The links of one node to the others."""
 
     def __init__(self, own: str) -> None:
         self._own: str = own
-        # connected nodes, and which run of their process that is
+        # connected nodes and their incarnations
         self._connected: dict[str, int] = {}
-        # since when nodes live and are not reached
+        # when members that are alive were first found not connected
         self._suspected_since_ms: dict[str, int] = {}
 
     def connected(self, node: str, incarnation: int) -> None:
@@ -187,15 +171,15 @@ class Reachability:
         return node == self._own or node in self._connected
 
     def reachable(self, members: ClusterMembers) -> list[str]:
-        """Members that are connected, this node among them."""
+        """Members that are connected, this node included."""
         return [name for name in members.names() if self.is_connected(name)]
 
     def suspected(self, members: ClusterMembers) -> list[str]:
-        """Members that are not connected and said to live."""
+        """Members that are alive and not connected."""
         return [name for name in members.alive_names() if not self.is_connected(name)]
 
     def partitioned(self, members: ClusterMembers, now_ms: int) -> list[str]:
-        """Those that have been suspected for so long that they must live. To be asked regularly."""
+        """Members that have been suspected for so long that they must be alive. Must be called regularly."""
         suspected = self.suspected(members)
         since = self._suspected_since_ms
         self._suspected_since_ms = {name: since.get(name, now_ms) for name in suspected}
@@ -204,7 +188,7 @@ class Reachability:
 
 @trait
 class LivenessListener:
-    """Whoever must act when nodes come alive, die, or are members no longer."""
+    """Called when nodes come alive, die, or leave the cluster."""
 
     @abstractmethod
     def liveness_changed(self) -> None: ...
@@ -212,7 +196,7 @@ class LivenessListener:
 
 @final
 class ClusterMembership(MetadataApplier):
-    """What one node, in one run, knows of its cluster."""
+    """The cluster, as one incarnation of one node knows it."""
 
     def __init__(self, own: str, incarnation: int, handling: PartitionHandling, turn: Turn) -> None:
         self.own: str = own
@@ -220,15 +204,15 @@ class ClusterMembership(MetadataApplier):
         self.members: ClusterMembers = ClusterMembers()
         self.reachability: Reachability = Reachability(own)
         self.listener: LivenessListener | None = None
-        # whether this run was said to be alive, and then not any more
+        # this incarnation was alive according to the store, and then no longer
         self.lease_lost: bool = False
         self._was_alive: bool = False
-        # of other nodes the last run that was seen to end
+        # the last ended incarnation of each other node
         self._ended: dict[str, int] = {}
         self._turn: Turn = turn
         self._partitions: PartitionWatch = PartitionWatch(handling)
 
-    # -- what was agreed upon
+    # -- committed definitions
 
     def kinds(self) -> list[str]:
         return [NODES, INCARNATIONS, LIVENESS]
@@ -294,7 +278,7 @@ class ClusterMembership(MetadataApplier):
             self.listener.liveness_changed()
 
     def has_ended(self, node: str, incarnation: int) -> bool:
-        """Whether the store said that this run of another node is over, and not that it lives since."""
+        """Whether the store said that this incarnation of another node has ended, and not that it is alive since."""
         return self._ended.get(node, 0) >= incarnation
 
     # -- links
@@ -312,9 +296,10 @@ class ClusterMembership(MetadataApplier):
         return self._partitions.paused
 
     def look(self, store_reached: bool) -> str:
-        """What this node is to do, as `broker.network_partitions` names it; to be asked every `CHECK_EVERY_MS`, and
-        whenever a
-        link comes or goes."""
+        """What this node must do, in the words of `broker.network_partitions`.
+
+        Called every `CHECK_EVERY_MS`, and whenever a link comes or goes.
+        """
         members, reachability = self.members, self.reachability
         view = PartitionView(
             self.own,
@@ -331,13 +316,14 @@ class ClusterMembership(MetadataApplier):
 def next_incarnation(
     name: str, run: int, data: int, asked: int, known: MetadataSnapshot
 ) -> tuple[IncarnationDefinition, int]:
-    """What is to be kept, and the revision at which what is kept was seen.
+    """The definition of an incarnation that is about to begin, with a number that no node of that name ever had.
 
-    `run` is what the node's disk counts, `asked` the last run that it asked to have counted.
+    Also the revision of the definition that it replaces. `run` is the count on the node's disk, `asked` the last run
+    for which the node asked for a number.
     """
     kept = known.get(incarnation_key(name))
     if kept is None:
-        # in a cluster of before runs were counted, rings tell of those that matter
+        # a cluster from before incarnations were counted: replica sets have those that matter
         return IncarnationDefinition(name, _latest_in_sync(name, known), 0, data).followed_by(run, data, asked), 0
     last = decode_definition(incarnation_key(name), kept[2])
     assert isinstance(last, IncarnationDefinition), "its key says so"

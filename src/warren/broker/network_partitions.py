@@ -1,32 +1,31 @@
-"""What a node does when it cannot reach others: go on, pause, or start anew.
+"""What a node does when it cannot reach others: continue, pause, or restart.
 
-**What never depends on this.** Definitions are changed by a majority of the nodes that keep them (*disc* nodes), which
-the store that nodes share sees to. A node on the smaller side agrees on nothing and confirms nothing about definitions,
-whatever is set. So no two sides ever know different things, and there is nothing to throw away when they meet again;
-what is chosen here is only whether clients of the smaller side are served what can be served there.
+**Independent of this setting.** Definitions are changed by a majority of the *disc* nodes, in the shared store. A node
+on the minority side commits and confirms no definitions. So the two sides never diverge, and nothing is discarded when
+they meet again. The setting decides only whether clients on the minority side are served.
 
-**The choices** have RabbitMQ's names, and its meanings as far as they make sense here:
+**The modes** have RabbitMQ's names, and its meanings as far as they apply:
 
-- `ignore`: go on.
+- `ignore`: continue.
 - `pause_minority`: pause unless more than half of the disc nodes are reachable; exactly half is not enough. RabbitMQ
-  counts all nodes; here a side that could not agree on anything would go on, and the other one pause, if RAM nodes
-  counted. A paused node resumes when it reaches more than half again.
-- `pause_if_all_down`: pause if none of the listed nodes is reachable. Names that are no members do not count; if none
-  of them is one, nobody pauses.
-- `autoheal`: go on; when all is over, who has *lost its life* starts anew. RabbitMQ lets the side with most clients
-  win. Here the winner is the side that has the majority: a node that was cut off from it is dead to all others once its
-  lease has run out, and its transient queues are deleted. If no side has a majority, no lease runs out and nobody
-  loses. With `pause_if_all_down` the same can be chosen for who was not paused.
+  counts all nodes. If RAM nodes counted here, a side without a majority of disc nodes could continue while the other
+  one pauses. A paused node resumes when it reaches more than half again.
+- `pause_if_all_down`: pause if none of the listed nodes is reachable. Names that are not members do not count; if none
+  of them is a member, no node pauses.
+- `autoheal`: continue; after the partition, nodes that *lost their lease* restart. RabbitMQ lets the side with most
+  clients win. Here the majority side wins: the lease of a node that was cut off from it has expired, and its transient
+  queues are deleted. If no side has a majority, no lease expires and no node restarts. `pause_if_all_down` can be
+  combined with autoheal for nodes that did not pause.
 
-**Partial partitions.** With `pause_minority`, two nodes that both reach the majority and not each other cannot both go
-on: clients would see different halves of one broker. Both live, and know that of each other by the store. The one that
-stands later in the order of all members (disc nodes first, then by name) pauses, until it reaches everybody who lives.
-So of those who see a majority the first one in the order never pauses. Nodes that pause withdraw their claim to be
-alive, so nobody pauses because of one that is paused.
+**Partial partitions.** With `pause_minority`, two nodes that both reach the majority but not each other must not both
+continue: clients would see different halves of one broker. Both know from the store that the other one is alive. The
+one that is later in the order of all members (disc nodes first, then by name) pauses, until it reaches every node that
+is alive. So the first node in the order that sees a majority never pauses. A paused node gives up its lease, so no node
+pauses because of a paused one.
 
-**Starting.** A node that has not yet been among enough others since it started does not pause: it is only starting.
+**Startup.** A node that has not reached enough others since it started does not pause: it is only starting.
 
-Not here: who is reachable (`broker.membership`); closing and opening listeners, ending connections (`node`).
+Not here: which nodes are reachable (`broker.membership`); closing listeners and connections (`node`).
 """
 
 from typing import Final, final
@@ -46,7 +45,7 @@ CHECK_EVERY_MS: Final = 1_000
 
 @final
 class PartitionHandling:
-    """What the operator chose; `nodes` and `recovery` belong to `pause_if_all_down`."""
+    """The operator's setting; `nodes` and `recovery` belong to `pause_if_all_down`."""
 
     def __init__(self, mode: str = IGNORE, nodes: list[str] | None = None, recovery: str = IGNORE) -> None:
         self.mode: str = mode
@@ -59,7 +58,7 @@ class PartitionHandling:
 
 @final
 class PartitionView:
-    """What a node sees when it decides."""
+    """The state of the cluster, as one node sees it."""
 
     def __init__(
         self,
@@ -72,21 +71,21 @@ class PartitionView:
         lease_lost: bool,
     ) -> None:
         self.own: str = own
-        # all members, the same order everywhere
+        # all members, in the same order on every node
         self.ranked: list[str] = ranked
         self.disc: list[str] = disc
-        # this node among them
+        # this node included
         self.reachable: list[str] = reachable
-        # members that live and are out of reach
+        # members that are alive and not reachable
         self.partitioned: list[str] = partitioned
         self.store_reached: bool = store_reached
-        # whether others have declared this run of this node dead
+        # the lease of this incarnation expired
         self.lease_lost: bool = lease_lost
 
 
 @final
 class PartitionWatch:
-    """One node's decisions, one after another."""
+    """The successive decisions of one node."""
 
     def __init__(self, handling: PartitionHandling) -> None:
         self._handling: PartitionHandling = handling
@@ -94,7 +93,7 @@ class PartitionWatch:
         self._started: bool = False
 
     def look(self, view: PartitionView) -> str:
-        """What is to be done about what there is to be seen: `GO_ON` if nothing is."""
+        """The action that this view requires; `CONTINUE` for none."""
         must_pause = should_pause(self._handling, view)
         if not self._started:
             self._started = not must_pause
@@ -113,7 +112,7 @@ class PartitionWatch:
 
 
 def should_pause(handling: PartitionHandling, view: PartitionView) -> bool:
-    """Whether a node that sees this must not serve clients."""
+    """Whether a node with this view must not serve clients."""
     if view.own not in view.ranked:
         return False
     if handling.mode == PAUSE_MINORITY:
@@ -125,12 +124,12 @@ def should_pause(handling: PartitionHandling, view: PartitionView) -> bool:
 
 
 def has_majority(view: PartitionView) -> bool:
-    """Whether this node, with those it reaches, could agree on something."""
+    """Whether this node and those it reaches are a majority of the disc nodes."""
     reached = [name for name in view.disc if name in view.reachable]
     return len(reached) * 2 > len(view.disc)
 
 
 def must_yield(view: PartitionView) -> bool:
-    """Whether somebody lives whom this node does not reach, and who goes before it."""
+    """Whether a node that is earlier in the order is alive and not reachable."""
     place = view.ranked.index(view.own)
     return any(name in view.ranked[:place] for name in view.partitioned)

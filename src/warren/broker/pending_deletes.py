@@ -1,20 +1,20 @@
-"""Queues that are to go, at their home, between the wish and the moment they are removed.
+"""Deletes of queues on their home node, from the decision until the queue is removed.
 
-A queue that *outlived its use* (its last consumer, its owner or its time is gone) goes without a client waiting for it.
-It is closed at once, and whoever declares one of its name waits until it is removed. Its removal is planned again
-whenever something it relies on has changed, and after a pause when it could not be agreed upon, as long as the queue is
-there: nobody else would. A mirrored one is not closed before it is removed: another node may become its master. A new
-master waits until those who consumed under the one before have had time to come back.
+A queue is deleted as *unused* because it was auto-delete, exclusive or expired, and no client waits for the answer. It
+is closed at once, and a declare of the same name waits until it is removed. The delete is planned again whenever a
+definition it relies on changed, and after a delay when the transaction failed, as long as the queue exists. A mirrored
+queue is not closed before it is removed, because another node may become its master. A new master waits until the
+consumers of the previous master had time to come back.
 
-A queue that was *checked* is deleted because it is empty, or unused. It stays as it is, but that nothing comes into it
-and nobody begins to consume, until that is decided; if the plan is outdated it goes on as if nothing had been. If
-nobody knows what became of the plan it may still come about, so the queue is touched first: that is agreed upon before
-the removal, which is outdated then, or after it.
+A queue is deleted as *checked* because a client asked for if-empty or if-unused. Until the delete is decided, the queue
+accepts no publishes and no consumers. If the transaction is outdated, the queue continues unchanged. If the outcome of
+the transaction is unknown, it may still commit. The queue's definition is then touched by a second transaction
+(`DeleteRevocation`). When that one has committed, the delete has either committed before or is outdated.
 
-Either way what is published meanwhile is neither confirmed nor lost before it is decided
+In both cases publishes meanwhile are neither confirmed nor lost before the delete is decided
 (`broker.queues.held_publishes`).
 
-Not here: which queues go (`broker.queues.queue`, `broker.vhost`), what goes along
+Not here: which queues are deleted (`broker.queues.queue`, `broker.vhost`), which definitions are deleted with a queue
 (`broker.routing.topology_transactions`).
 """
 
@@ -36,17 +36,17 @@ RETRY_MS: Final = 1000
 
 @final
 class PendingDeletes:
-    """Those of one virtual host."""
+    """The pending deletes of one virtual host."""
 
     def __init__(self, topology: Topology, backend: MetadataBackend, turn: Turn) -> None:
         self._topology: Topology = topology
         self._backend: MetadataBackend = backend
         self._turn: Turn = turn
-        # of queues that outlived their use, by name
+        # deletes of unused queues, by name
         self._deletes: dict[str, PendingDelete] = {}
 
     def delete_unused(self, queue: LocalQueue, refuses: bool) -> None:
-        """A queue outlived its use; `refuses`: what comes to it before it is removed might have prevented that."""
+        """Delete an unused queue. `refuses`: a publish before the removal might have prevented the delete."""
         delete = PendingDelete(queue, self._topology, self._backend, self._turn)
         if not delete.plan():
             self._deletes[queue.name] = delete
@@ -56,11 +56,11 @@ class PendingDeletes:
             queue.close()
 
     def delete_unused_mirrored(self, queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
-        """A queue that several nodes hold outlived its use, as its master, here, found."""
+        """Delete an unused mirrored queue, whose master is on this node."""
         PendingMirroredDelete(queue, proxy, self._topology, self._backend, self._turn).begin()
 
     def delete_checked(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
-        """Whether it is done; if not, the waiter is told."""
+        """Delete a checked queue; False if the waiter is called later."""
         plan = MetadataTransaction()
         plan_queue_removal(plan, self._topology, queue)
         if self._backend.is_immediate():
@@ -71,7 +71,7 @@ class PendingDeletes:
         return self._backend.submit(plan, ConditionalDelete(held_publishes, revocation, waiter))
 
     def await_end(self, name: str, waiter: TransactionWaiter | None) -> bool:
-        """Whether a queue of that name is yet to be removed; then whoever wants to make another plans after that."""
+        """Whether a queue of that name is yet to be removed. The waiter is then called, to plan again, when it is."""
         delete = self._deletes.get(name)
         if delete is not None and waiter is not None:
             delete.waiters.append(waiter)
@@ -87,11 +87,11 @@ class PendingDeletes:
 
 @final
 class PendingDelete(TransactionWaiter, TimerTarget):
-    """One queue's that outlived its use."""
+    """The delete of one unused queue."""
 
     def __init__(self, queue: QueuePort, topology: Topology, backend: MetadataBackend, turn: Turn) -> None:
         self.waiters: list[TransactionWaiter] = []
-        # nothing if it was to be deleted anyway
+        # None if a client was deleting the queue already
         self.held_publishes: HeldPublishes | None = None
         self._queue: QueuePort = queue
         self._topology: Topology = topology
@@ -99,7 +99,7 @@ class PendingDelete(TransactionWaiter, TimerTarget):
         self._turn: Turn = turn
 
     def plan(self) -> bool:
-        """Whether it is removed already."""
+        """Whether the queue is removed already."""
         plan = MetadataTransaction()
         plan_queue_removal(plan, self._topology, self._queue)
         return self._backend.submit(plan, self)
@@ -110,7 +110,7 @@ class PendingDelete(TransactionWaiter, TimerTarget):
             waiter.outdated()
 
     def agreed(self) -> None:
-        """It is removed, and whoever wanted to make another was told."""
+        """The queue is removed on all nodes."""
         if self.held_publishes is not None:
             self.held_publishes.known()
 
@@ -136,7 +136,7 @@ class PendingDelete(TransactionWaiter, TimerTarget):
 
 @final
 class PendingMirroredDelete(TransactionWaiter, TimerTarget):
-    """One queue's that several nodes hold. It is there until it is removed, and stays if somebody begins to use it."""
+    """The delete of one unused mirrored queue. The queue stays if a consumer comes before it is removed."""
 
     def __init__(
         self, queue: LocalQueue, proxy: MirroredQueueProxy, topology: Topology, backend: MetadataBackend, turn: Turn
@@ -160,10 +160,10 @@ class PendingMirroredDelete(TransactionWaiter, TimerTarget):
         self._backend.submit(plan, self)
 
     def agreed(self) -> None:
-        """It is removed."""
+        """The queue is removed."""
 
     def outdated(self) -> None:
-        """Its ring may have changed meanwhile."""
+        """Its replica set may have changed."""
         self._retry()
 
     def failed(self, reason: str) -> None:
@@ -174,7 +174,7 @@ class PendingMirroredDelete(TransactionWaiter, TimerTarget):
 
     def _retry(self) -> None:
         queue = self._queue
-        # it is closed when another node becomes its master
+        # the queue is closed when another node becomes its master
         unused = not queue.deleted and queue.consumer_count() == 0
         if unused and self._topology.queues.get(queue.name) is self._proxy:
             self._plan()
@@ -182,7 +182,7 @@ class PendingMirroredDelete(TransactionWaiter, TimerTarget):
 
 @final
 class ConditionalDelete(TransactionWaiter):
-    """One queue's that was found to be as whoever deletes it wants it to be."""
+    """The delete of one checked queue."""
 
     def __init__(
         self, held_publishes: HeldPublishes, revocation: "DeleteRevocation", waiter: TransactionWaiter
@@ -206,7 +206,7 @@ class ConditionalDelete(TransactionWaiter):
 
 @final
 class DeleteRevocation(TransactionWaiter, TimerTarget):
-    """Makes certain that a removal comes about no more, or has."""
+    """Makes certain that a delete either has committed or never will."""
 
     def __init__(
         self, queue: QueuePort, held_publishes: HeldPublishes, topology: Topology, backend: MetadataBackend, turn: Turn

@@ -1,12 +1,11 @@
-"""Lets policies work on the queues and exchanges of one virtual host.
+"""Applies policies to the queues and exchanges of one virtual host.
 
-Whoever is made is told what is in force for it before anything else happens to it. When a policy is set or cleared,
-only those are looked at again that it counted for, or that it fits; and of these only those work differently for whom
-another definition is in force.
+A new queue or exchange gets its effective policy first. When a policy is set or cleared, the queues and exchanges that
+it applied to or matches are examined. Only those whose effective definition changed are reconfigured.
 
-Invariant: the names and the definition on a queue or exchange are those that `Policies` finds for it.
+Invariant: the policy names and the definition on a queue or exchange are those that `Policies` finds for it.
 
-Not here: which policy counts (`broker.policies.policies`), how a queue takes other settings (`broker.queues.queue`).
+Not here: which policy is effective (`broker.policies.policies`), changing a queue's settings (`broker.queues.queue`).
 """
 
 from typing import final
@@ -25,13 +24,13 @@ from warren.wire.field_tables import Table
 
 @final
 class PolicyEnforcer:
-    """One virtual host's."""
+    """The enforcer of one virtual host."""
 
     def __init__(self, vhost: str, topology: Topology, policies: Policies) -> None:
         self._vhost: str = vhost
         self._topology: Topology = topology
         self._policies: Policies = policies
-        # of queues without arguments: they are many, and share their settings
+        # settings of queues without arguments, which are many and share them
         self._shared: dict[EffectivePolicy, QueueSettings] = {}
         for exchange in topology.exchanges.values():
             self.apply_to_exchange(exchange)
@@ -40,7 +39,7 @@ class PolicyEnforcer:
         return self._policies.for_queue(self._vhost, queue_name)
 
     def settings_for(self, arguments: Table, effective: EffectivePolicy) -> QueueSettings:
-        """What a queue with these arguments works by."""
+        """The settings of a queue with these arguments."""
         if arguments:
             return queue_settings(arguments, effective.definition)
         shared = self._shared.get(effective)
@@ -50,7 +49,7 @@ class PolicyEnforcer:
         return shared
 
     def apply_to_exchange(self, exchange: Exchange) -> None:
-        """Tell an exchange what is in force for it. The alternate exchange that its arguments name comes first."""
+        """Apply the effective policy. An alternate exchange in the arguments comes before one in the policy."""
         effective = self._policies.for_exchange(self._vhost, exchange.name)
         exchange.policy = effective.policy
         exchange.effective_policy = effective.definition
@@ -59,7 +58,7 @@ class PolicyEnforcer:
             self._topology.set_alternate(exchange, alternate if isinstance(alternate, str) else "")
 
     def policy_changed(self, queues: list[LocalQueue], name: str, policy: Policy | None, operator: bool) -> None:
-        """A policy of that name was set or, if there is none any more, cleared."""
+        """A policy of that name was set or, if `policy` is None, cleared."""
         self._shared = {}
         for queue in queues:
             counted = (queue.operator_policy if operator else queue.policy) == name
@@ -90,7 +89,7 @@ class PolicyEnforcer:
 
 
 def set_effective_policy(queue: LocalQueue, effective: EffectivePolicy) -> None:
-    """Write on a queue what is in force for it."""
+    """Store the effective policy on a queue."""
     queue.policy = effective.policy
     queue.operator_policy = effective.operator_policy
     queue.effective_policy = effective.definition

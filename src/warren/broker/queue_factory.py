@@ -1,6 +1,6 @@
-"""Makes the queues that live on a node, each of its type, with its log, its files and the policies that count for it.
+"""Makes the queues and streams of a node, with their logs, files and effective policies.
 
-Not here: which queues there are to be (`broker.vhost`), what is on disk of them (`broker.storage`).
+Not here: which queues exist (`broker.vhost`), their contents on disk (`broker.storage`).
 """
 
 from typing import final
@@ -22,7 +22,7 @@ from warren.broker.streams.stream import Stream
 
 @final
 class QueueFactory:
-    """For one virtual host. Without logs its queues are in memory alone."""
+    """The factory of one virtual host. Without logs, queues are kept in memory only."""
 
     def __init__(
         self, turn: Turn, enforcer: PolicyEnforcer, keeper: QueueOwner, logs: QueueLogs | None, streams: StreamFiles
@@ -68,7 +68,7 @@ class QueueFactory:
     def make_stream_of(
         self, definition: QueueDefinition, queue_id: int, log: QueueLog, archive: Archive, catalog: ArchiveIndex
     ) -> Stream:
-        """One that has these files."""
+        """A stream with these files."""
         effective = self._enforcer.effective_for(definition.name)
         settings = stream_settings_of(definition.arguments, effective.definition)
         stream = Stream(
@@ -81,6 +81,6 @@ class QueueFactory:
     def _open_log(self, definition: QueueDefinition, queue_id: int) -> QueueLog | None:
         if self._logs is None:
             return None
-        # what does not outlive the node has a negative id on its disk
+        # a transient queue has a negative id on disk
         log_id = queue_id if definition.durable else -abs(queue_id)
         return self._logs.open(log_id, definition.durable, int(queue_settings(definition.arguments).max_priority))

@@ -1,16 +1,11 @@
-"""Looking at the same thing again and again: is anything different from last time?
+"""Snapshots for monitoring: which objects changed since the last look, and totals of a node.
 
-Whoever keeps a history of every queue, exchange, connection and channel looks at all of them every few seconds, and
-most of the time most of them have done nothing. A glance remembers just enough to know that: every counter only
-grows, so their sum grows when any of them does.
+The history samples every queue, exchange, connection and channel every few seconds, and most of them are idle. A
+`Snapshot` detects that with one comparison: counters only grow, so their sum changes when any of them does.
 
-Not here: the history (`admin.history`), what is counted (`broker.model.stats`).
+Totals are computed on demand from all objects; nothing maintains them while messages pass.
 
-Sums over all queues, connections and channels of a node, at one moment.
-
-Nothing keeps these sums while messages pass: whoever wants them pays for going through everything.
-
-Not here: sums since the node started (`broker.model.stats.NodeFigures`).
+Not here: the history (`admin.history`), counters and totals since the node started (`broker.model.stats`).
 """
 
 from abc import abstractmethod
@@ -32,20 +27,20 @@ GONE: Final = 2
 
 
 class Snapshot:
-    """One thing, and what it was like when it was last looked at."""
+    """One object, with the counts of the last look."""
 
     @abstractmethod
     def look(self) -> int:
-        """`STIRRED` if a figure is different from last time, `GONE` if the thing is no more."""
+        """`CHANGED` if a count differs from the last look, `GONE` if the object was deleted."""
 
     @abstractmethod
     def stats(self) -> list[int]:
-        """All figures, as they are."""
+        """All counts."""
 
 
 @final
 class QueueSnapshot(Snapshot):
-    """Figures: those of `taken_figures`, published, ready, unacked."""
+    """Stats: those of `delivery_stats`, published, ready, unacked."""
 
     def __init__(self, queue: QueuePort, vhost: Vhost) -> None:
         self._queue: QueuePort = queue
@@ -79,7 +74,7 @@ class QueueSnapshot(Snapshot):
         return numbers
 
     def _local(self) -> QueuePort:
-        """The queue itself, while it is here, though something stands in for it."""
+        """The queue on this node behind a proxy, if there is one."""
         if isinstance(self._queue, RemoteQueuePort):
             return self._vhost.own_queue(self._queue.name) or self._queue
         return self._queue
@@ -87,7 +82,7 @@ class QueueSnapshot(Snapshot):
 
 @final
 class ChannelSnapshot(Snapshot):
-    """Figures: those of `channel_figures`."""
+    """Stats: those of `channel_stats`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel: Channel = channel
@@ -97,7 +92,7 @@ class ChannelSnapshot(Snapshot):
         if self._channel.closed:
             return GONE
         stats = self._channel.stats
-        # what could not be routed was published as well
+        # unroutable messages are among the published ones
         counted: i64 = stats.published + stats.confirmed + _sum_taken(stats)
         if counted == self._counted:
             return UNCHANGED
@@ -110,7 +105,7 @@ class ChannelSnapshot(Snapshot):
 
 @final
 class ExchangeSnapshot(Snapshot):
-    """Figures: published in, published out."""
+    """Stats: published in, published out."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange: Exchange = exchange
@@ -132,7 +127,7 @@ class ExchangeSnapshot(Snapshot):
 
 @final
 class ConnectionSnapshot(Snapshot):
-    """Figures: bytes received, bytes sent."""
+    """Stats: bytes received, bytes sent."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
@@ -153,7 +148,7 @@ class ConnectionSnapshot(Snapshot):
 
 
 def delivery_stats(stats: DeliveryStats) -> list[int]:
-    """Delivered, delivered without ack, got, got without ack, got in vain, redelivered, acked."""
+    """Delivered, delivered without ack, got, got without ack, empty gets, redelivered, acked."""
     return [
         int(stats.delivered),
         int(stats.delivered_no_ack),
@@ -166,7 +161,7 @@ def delivery_stats(stats: DeliveryStats) -> list[int]:
 
 
 def channel_stats(stats: ChannelStats) -> list[int]:
-    """Those of `taken_figures`, published, confirmed, returned, dropped."""
+    """Those of `delivery_stats`, published, confirmed, returned, dropped."""
     numbers = delivery_stats(stats)
     numbers.append(int(stats.published))
     numbers.append(int(stats.confirmed))
@@ -176,7 +171,7 @@ def channel_stats(stats: ChannelStats) -> list[int]:
 
 
 def queue_totals(vhost: Vhost) -> list[int]:
-    """Of all queues of a virtual host that live here: ready, unacked, read from disk, written to disk."""
+    """Ready, unacked, read from disk, written to disk: of all queues of a virtual host on this node."""
     ready: i64 = 0
     unacked: i64 = 0
     disk_reads: i64 = 0
@@ -196,7 +191,7 @@ def _sum_taken(stats: DeliveryStats) -> i64:
 
 @final
 class NodeQueueTotals:
-    """Of queues. Bytes are those of bodies, but for `memory_bytes`."""
+    """Totals of queues. Bytes are those of bodies, except `memory_bytes`."""
 
     def __init__(self, vhosts: list[Vhost]) -> None:
         self.queues: i64 = 0
@@ -245,7 +240,7 @@ class NodeQueueTotals:
 
 @final
 class NodeSessionTotals:
-    """Of the connections of clients and their channels."""
+    """Totals of client connections and their channels."""
 
     def __init__(self, connections: list[Connection]) -> None:
         self.connections: i64 = 0
@@ -287,5 +282,5 @@ class NodeSessionTotals:
 
 
 def is_client(connection: Connection) -> bool:
-    """Whether operators count it: it is let in, and no link within the process."""
+    """Whether the connection is open and not internal, so that operators see it."""
     return connection.state >= RUNNING and connection.vhost is not None and not connection.opened.internal

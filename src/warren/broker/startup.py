@@ -1,19 +1,15 @@
-"""From a snapshot of the metadata back to virtual hosts with their durable exchanges, queues and bindings.
+"""Definitions at startup: those of a metadata snapshot, and the default ones of a first start.
 
-Exchanges come first, then queues, then bindings, each in the order of their creation: among bindings that is what the
-order in listings and of deliveries depends on. Everything gets the id it had. Nothing is recorded by loading, for it
-is what the record says; only a binding that lost an end is deleted from it, lest it come back one day with a queue of
-the same name.
+Exchanges are loaded first, then queues, then bindings, each in the order of creation: the order of bindings decides the
+order in listings and of deliveries. Everything keeps its id. Loading records nothing, except that a binding without
+source or destination is deleted from the metadata, so that it cannot come back with a queue of the same name.
 
-Not here: what becomes of the messages (`broker.journal.recovery`), what comes and goes later (`broker.appliers`).
+A node without any recorded virtual host, user or permission gets the default ones, unless definitions are about to be
+imported. They are recorded, and from then on the settings that name them have no effect. A virtual host known only from
+its queues, as versions without users left it, is recorded too.
 
-What a node has that never started before.
-
-A node that finds no virtual host, user or permission recorded gets the default ones, unless definitions are about to be
-imported, and they are recorded: from then on the settings that name them have no effect. A virtual host that only its
-queues tell of, as versions without users left it, is recorded as well.
-
-Not here: how what was recorded comes back (`broker.storage`, and whoever makes things of its kind).
+Not here: messages (`broker.journal.recovery`), later definitions (`broker.appliers`), the order of loading
+(`broker.storage`).
 """
 
 import hashlib
@@ -34,21 +30,21 @@ from warren.errors import ProtocolFault, StoreError
 
 @final
 class LoadedDefinitions:
-    """What messages on disk may belong to, and the keys of the bindings that had lost an end."""
+    """Loaded objects that may have messages on disk, and the keys of dropped bindings."""
 
     def __init__(self) -> None:
         self.queues: dict[int, LocalQueue] = {}
-        # each with its virtual host and its id
+        # each with its virtual host and id
         self.delaying_exchanges: list[tuple[str, int, Exchange]] = []
         self.dropped: list[str] = []
 
 
 @final
 class DefinitionLoader:
-    """What a snapshot says, oldest first; a `StoreError` if a part of it cannot be read."""
+    """The definitions of a snapshot, oldest first; a `StoreError` if one cannot be decoded."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        # virtual hosts that something of a topology belongs to
+        # virtual hosts of the queues, exchanges and bindings
         self.vhosts: list[str] = []
         self.others: list[Definition] = []
         self._exchanges: list[tuple[int, ExchangeDefinition]] = []
@@ -61,9 +57,9 @@ class DefinitionLoader:
         return [queue_id for queue_id, _definition in self._queues]
 
     def load(self, vhosts: dict[str, Vhost], metadata: MetadataChangeLog | None) -> LoadedDefinitions:
-        """Make everything, in virtual hosts that are there: those that `vhosts` names, and empty so far.
+        """Make all queues, exchanges and bindings in these virtual hosts, which are empty.
 
-        Without metadata of its own a node deletes nothing from what others share.
+        `metadata` is None if the metadata is shared with other nodes: a node deletes nothing from that here.
         """
         loaded = LoadedDefinitions()
         for exchange_id, exchange in self._exchanges:
@@ -107,7 +103,7 @@ def _load_exchange(vhost: Vhost, exchange_id: int, definition: ExchangeDefinitio
 
 
 def _load_binding(vhost: Vhost, definition: BindingDefinition) -> bool:
-    """Whether both its ends are there."""
+    """Whether source and destination exist."""
     try:
         return vhost.bindings.make(definition)
     except ProtocolFault as fault:
@@ -125,7 +121,7 @@ def plan_first_access(
     recorded: list[Definition],
     vhosts: dict[str, Vhost],
 ) -> None:
-    """Add what is not recorded, after everything was loaded."""
+    """Add the definitions that are missing after loading."""
     names = [one.name for one in recorded if isinstance(one, VhostDefinition)]
     unrecorded = [name for name in vhosts if name not in names]
     others = [one for one in recorded if isinstance(one, UserDefinition | PermissionDefinition)]

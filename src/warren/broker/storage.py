@@ -1,10 +1,10 @@
-"""What of a node is on disk: its metadata and its journal, and how it comes back when the node starts.
+"""The state of a node on disk: metadata, journal and streams, and loading them at startup.
 
-Loading makes the durable exchanges, queues and bindings first, each queue with its log; then the journal is read into
-the logs; then every queue is told what it has. Nothing of it is in memory until somebody wants it, but for what
-exchanges delay.
+Durable exchanges, queues and bindings are made first, each queue with its log. Then the journal is read into the logs.
+Then every queue is given the positions of its messages. Messages stay on disk until they are needed, except delayed
+ones.
 
-Not here: the journal (`broker.journal.journal`), reading it (`broker.journal.recovery`), the metadata's way back
+Not here: the journal (`broker.journal.journal`), reading it (`broker.journal.recovery`), definitions
 (`broker.startup`).
 """
 
@@ -23,7 +23,7 @@ from warren.broker.vhost import Vhost
 
 @final
 class Storage:
-    """One node's disk, as its core sees it."""
+    """The disk of one node, as its core sees it."""
 
     def __init__(self, settings: BrokerSettings, turn: Turn, found: StartupState) -> None:
         self.metadata: MetadataChangeLog = MetadataChangeLog(found.revision)
@@ -34,7 +34,7 @@ class Storage:
         self._definitions: DefinitionLoader = DefinitionLoader(found.values)
 
     def take(self, event: Event) -> None:
-        """The disk answers."""
+        """An answer of the disk."""
         if isinstance(event, FlushCompleted):
             self.journal.stored(event)
         elif isinstance(event, JournalRead):
@@ -47,15 +47,15 @@ class Storage:
             self.streams.archives.written(event)
 
     def other_definitions(self) -> list[Definition]:
-        """What is recorded besides exchanges, queues and bindings."""
+        """Recorded definitions except exchanges, queues and bindings."""
         return self._definitions.others
 
     def vhost_names(self) -> list[str]:
-        """The virtual hosts that something on disk belongs to."""
+        """The virtual hosts of recorded exchanges, queues and bindings."""
         return self._definitions.vhosts
 
     def load(self, vhosts: dict[str, Vhost]) -> None:
-        """Bring back what was there; a `StoreError` if that cannot be done without guessing."""
+        """Load everything; a `StoreError` if the files are inconsistent."""
         loaded = self._definitions.load(vhosts, self.metadata if self._found.shared is None else None)
         recovery = Recovery(self.journal, self._found.files, self._found.revision)
         recovery.run()

@@ -1,22 +1,20 @@
-"""Consumers that a queue had before it was mirrored go on with its seat when the master is another node.
+"""One virtual host: its exchanges, queues and bindings, and the messages that its exchanges delay.
 
-Not here: those that came later (`broker.links.mirrored_queue_proxy`).
+A change has two halves. The first (`declare_queues` to `unbind`) writes the change into a metadata transaction. The
+second (`make_queue` to `remove_exchange`, `bindings`) applies one committed definition.
 
-One virtual host: its topology, the life of its queues, and the messages its exchanges delay.
+A queue that is deleted because it is unused is gone for clients at once, although the transaction takes a while in a
+cluster. Until it is removed, it is closed and pending; a declare of the same name waits for that
+(`broker.pending_deletes`).
 
-What somebody wants is planned and agreed upon (`declare_queues` to `unbind`); what was agreed upon is made and unmade
-(`make_queue` to `remove_exchange`, `bindings`), each thing for itself.
+When the master of a mirrored queue moves to another node, `move_consumers` moves the consumers from the local queue to
+its proxy.
 
-A queue that outlived its use is gone for everybody at once, even if it takes others a while to agree to that: till then
-it is a *departing* queue, closed and waiting to be unmade, and whoever declares one of its name waits for that.
+`DeadLetterer` and `QueueLocations` are the services of the node that a virtual host uses.
 
-Not here: routing (`broker.routing.topology`), what goes with what (`broker.routing.topology_transactions`), who calls
-upon it to make what (`broker.appliers`, `broker.startup`), what clients may ask (`broker.sessions.declares`), what
-policies do to whom (`broker.policy_enforcer`).
-
-What a virtual host asks of the node it is on: where queues live, and who carries dead letters out.
-
-Not here: the virtual host (`broker.vhost`), dead letters (`broker.dead_letters`), clusters (`broker.cluster.cluster`).
+Not here: routing (`broker.routing.topology`), which definitions belong together
+(`broker.routing.topology_transactions`), committed definitions (`broker.appliers`, `broker.startup`), methods of
+clients (`broker.sessions.declares`), the effect of policies (`broker.policy_enforcer`).
 """
 
 from abc import abstractmethod
@@ -66,7 +64,7 @@ from warren.wire.field_tables import Table
 
 
 def move_consumers(queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
-    """The queue of this node's is about to close, and lives elsewhere."""
+    """Before the local queue closes, because the master is on another node."""
     places = {consumer: queue.begins_at(consumer) for consumer, _served in queue.consumers()}
     for consumer in queue.dismiss():
         if isinstance(consumer, ChannelConsumer):
@@ -76,37 +74,37 @@ def move_consumers(queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
 
 
 class DeadLetterer:
-    """Carries dead letters out."""
+    """Publishes dead letters."""
 
     @abstractmethod
     def send_dead_letters_of(self, queue: QueuePort, vhost: "Vhost") -> None:
-        """Send on everything that died in this queue and waits."""
+        """Publish all dead letters of this queue that wait."""
 
 
 @trait
 class QueueLocations:
-    """Where the queues of a cluster live."""
+    """Where the queues of a cluster are."""
 
     @abstractmethod
     def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
-        """What stands in for a queue of another node, or of several; nothing for one that lives here alone."""
+        """The proxy for a queue of another node, or for a mirrored queue; None for an unmirrored queue of this node."""
 
     @abstractmethod
     def changed(self, queue: QueuePort, definition: QueueDefinition) -> None:
-        """A queue lives on another node from now on, or is held by others."""
+        """The home node or the replica set of a queue changed."""
 
     @abstractmethod
     def forget(self, queue: QueuePort) -> None:
-        """A queue that something stands in for is gone."""
+        """The queue of a proxy is deleted."""
 
     @abstractmethod
     def policies_changed(self, vhost: str) -> None:
-        """Other policies may count for the queues of that virtual host."""
+        """The effective policies of queues in that virtual host may have changed."""
 
 
 @final
 class Vhost(VhostPort):
-    """Plans, makes and unmakes queues, exchanges and bindings."""
+    """A virtual host of this node."""
 
     def __init__(
         self,
@@ -118,7 +116,7 @@ class Vhost(VhostPort):
         owners: dict[int, Connection] | None = None,
         streams: StreamFiles | None = None,
     ) -> None:
-        """Without logs its queues are in memory alone. `owners` is everybody who is connected."""
+        """Without `logs`, queues are kept in memory only. `owners` has all connections."""
         super().__init__(name)
         self._turn: Turn = turn
         self._backend: MetadataBackend = backend
@@ -129,7 +127,7 @@ class Vhost(VhostPort):
         self._cycles: dict[str, None] = {}
         self.delays: DelayedMessages = DelayedMessages(self.topology, turn, logs)
         self.dead_letterer: DeadLetterer | None = None
-        # of a node in a cluster
+        # None for a node without a cluster
         self.queue_locations: QueueLocations | None = None
         self._owners: dict[int, Connection] | None = owners
         self._enforcer: PolicyEnforcer = PolicyEnforcer(
@@ -138,7 +136,7 @@ class Vhost(VhostPort):
         files = StreamFiles(turn, False, None) if streams is None else streams
         self._factory: QueueFactory = QueueFactory(turn, self._enforcer, QueueExpiry(self), logs, files)
 
-    # -- what somebody wants
+    # -- changes, as transactions
 
     def applies_immediately(self) -> bool:
         return self._backend.is_immediate()
@@ -163,7 +161,7 @@ class Vhost(VhostPort):
         return self._pending_deletes.delete_checked(queue, waiter)
 
     def delete_mirrored_queue(self, name: str, waiter: TransactionWaiter) -> None:
-        """It was found to be as whoever deletes it wants it to be."""
+        """Delete a mirrored queue after its master checked that it is empty or unused."""
         proxy = self.topology.queues.get(name)
         if proxy is None:
             waiter.outdated()
@@ -227,7 +225,7 @@ class Vhost(VhostPort):
         self._exclusive.pop(connection_id, None)
 
     def delete_unused(self, queue: QueuePort, refuses: bool = False) -> None:
-        """Delete a queue that outlived its use. Whoever looks finds it gone, also while that is not agreed upon."""
+        """Delete a queue that is unused or expired. Clients find it gone before the transaction commits."""
         if queue.deleted:
             return
         self._send_dead_letters(queue)
@@ -238,14 +236,14 @@ class Vhost(VhostPort):
             self._pending_deletes.delete_unused(self._queues[queue.name], refuses)
 
     def _send_dead_letters(self, queue: QueuePort) -> None:
-        """Before it is recorded that the queue is gone."""
+        """Called before the delete of the queue is recorded."""
         if self.dead_letterer is not None and queue.durable:
             self.dead_letterer.send_dead_letters_of(queue, self)
 
-    # -- what was agreed upon
+    # -- committed definitions
 
     def make_queue(self, definition: QueueDefinition, queue_id: int) -> LocalQueue | None:
-        """The queue, if it lives here."""
+        """The queue, if it is on this node and not mirrored."""
         if partition_count(definition.arguments):
             logical = PartitionedStream(
                 self.name, definition.name, definition.arguments, self.topology.queues, self._turn
@@ -268,14 +266,14 @@ class Vhost(VhostPort):
         return queue
 
     def _is_gone(self, owner_id: int) -> bool:
-        """Whether a queue comes too late for its owner, who was told that nobody knows whether it ever will."""
+        """Whether the owner of an exclusive queue ended before the queue was made."""
         if self._owners is None:
             return False
         owner = self._owners.get(owner_id)
         return owner is None or owner.vhost is None
 
     def make_master_queue(self, definition: QueueDefinition, queue_id: int, log: QueueLog) -> Queue:
-        """The queue of a ring whose master is here; what stands in for it, here as everywhere, is made already."""
+        """The local queue of a mirrored queue's master on this node. The proxy exists already."""
         queue = self._factory.make_queue(definition, queue_id, log)
         self._queues[queue.name] = queue
         return queue
@@ -283,13 +281,13 @@ class Vhost(VhostPort):
     def make_master_stream(
         self, definition: QueueDefinition, queue_id: int, log: QueueLog, archive: Archive, catalog: ArchiveIndex
     ) -> Stream:
-        """The same, for a stream."""
+        """The same for a stream."""
         stream = self._factory.make_stream_of(definition, queue_id, log, archive, catalog)
         self._queues[stream.name] = stream
         return stream
 
     def remove_master_queue(self, name: str) -> None:
-        """The master is here no more."""
+        """This node is no longer the master."""
         queue = self._queues.pop(name, None)
         if queue is None:
             return
@@ -299,15 +297,15 @@ class Vhost(VhostPort):
         queue.close()
 
     def own_queues(self) -> list[LocalQueue]:
-        """Those that are on this node, whatever stands in for them."""
+        """The queues on this node, those behind a proxy included."""
         return list(self._queues.values())
 
     def own_queue(self, name: str) -> LocalQueue | None:
-        """The queue of that name that is on this node, whatever stands in for it."""
+        """The queue of that name on this node, also if it is behind a proxy."""
         return self._queues.get(name)
 
     def unacked_entries(self, queue: QueuePort) -> list[Entry]:
-        """What clients of this node have of it."""
+        """The entries that clients of this node have unacked."""
         found: list[Entry] = []
         for connection in (self._owners or {}).values():
             for channel in connection.channels.values():
@@ -342,7 +340,7 @@ class Vhost(VhostPort):
             self.queue_locations.forget(proxy)
 
     def make_exchange(self, definition: ExchangeDefinition, exchange_id: int) -> Exchange:
-        """A fault if there is none of its type."""
+        """Add an exchange; a fault if its type does not exist."""
         exchange = self.topology.declare_exchange(
             definition.name,
             definition.type,
@@ -364,7 +362,7 @@ class Vhost(VhostPort):
                 self.delays.forget_deleted()
 
     def dismantle(self) -> None:
-        """Unmake everything in it: the virtual host itself is about to go."""
+        """Remove everything, before the virtual host itself is removed."""
         removal = TopologyRemoval(self.topology)
         removal.remove_all()
         for thing in removal.gone:
@@ -375,20 +373,20 @@ class Vhost(VhostPort):
             else:
                 self.remove_queue(thing.name)
 
-    # -- what it is told
+    # -- settings
 
     def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
-        """A policy of this virtual host was set or, if there is none of that name any more, cleared."""
+        """A policy of this virtual host was set or, if `policy` is None, cleared."""
         self._enforcer.policy_changed(list(self._queues.values()), name, policy, operator)
         if self.queue_locations is not None:
             self.queue_locations.policies_changed(self.name)
 
     def set_tracing(self, on: bool) -> None:
-        """Publish copies of all messages to the trace exchange from here on, or no more."""
+        """Switch the copies of all messages to the trace exchange on or off."""
         if on == self.tracing:
             return
         self.tracing = on
-        # what publishers remember of their routes tells whether copies are made
+        # publishers check tracing when they route again
         self.topology.version += 1
         for queue in self.topology.queues.values():
             for consumer in _consumers_of(queue):
@@ -402,7 +400,7 @@ class Vhost(VhostPort):
         return int(self._turn.now_ms)
 
     def note_cycle(self, queue: QueuePort, letter: DeadLetter) -> None:
-        """A dead letter was dropped because it would go round for ever; said once for each queue."""
+        """Log that a dead letter was dropped because it would cycle forever; once for each queue."""
         if letter.queue.name not in self._cycles:
             self._cycles[letter.queue.name] = None
             facts: dict[str, object] = {"vhost": self.name, "from": letter.queue.name, "to": queue.name}
@@ -415,7 +413,7 @@ class Vhost(VhostPort):
 
 
 def _consumers_of(queue: QueuePort) -> list[ConsumerPort]:
-    """Those that this node knows."""
+    """The consumers of this node."""
     if isinstance(queue, QueueProxy):
         return queue.consumers()
     return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, LocalQueue) else []
@@ -423,7 +421,7 @@ def _consumers_of(queue: QueuePort) -> list[ConsumerPort]:
 
 @final
 class QueueExpiry(QueueOwner):
-    """Deletes the queues that ask for it."""
+    """Deletes queues that expired."""
 
     def __init__(self, vhost: Vhost) -> None:
         self._vhost: Vhost = vhost

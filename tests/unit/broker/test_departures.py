@@ -11,7 +11,7 @@ from warren.broker.metadata.backend import MetadataAppliers
 from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.model.ports import AWAITED, REJECTED, SETTLED, QueuePort
 from warren.broker.model.turn import Turn
-from warren.broker.pending_deletes import PAUSE_MS
+from warren.broker.pending_deletes import RETRY_MS
 from warren.broker.vhost import Vhost
 from warren.wire.field_tables import Table
 
@@ -82,7 +82,7 @@ def test_what_comes_to_it_meanwhile_waits_until_it_is_gone(
     queue = departing(world)
     assert queue.publish(message_of("late")) == AWAITED
     world.backend.fail("no majority")
-    world.pass_ms(int(PAUSE_MS))
+    world.pass_ms(int(RETRY_MS))
     assert queue.publish(message_of("late")) == AWAITED
     world.backend.grant()
     assert (queue.ready_count(), world.turn.held_bytes) == (0, 0)
@@ -104,7 +104,7 @@ def test_it_is_planned_again_if_something_else_changed_first(world: World) -> No
 def test_it_is_planned_again_after_a_pause_if_it_could_not_be_agreed_upon(world: World) -> None:
     orphaned(world)
     world.backend.fail("no majority")
-    world.pass_ms(int(PAUSE_MS) - 1)
+    world.pass_ms(int(RETRY_MS) - 1)
     assert world.backend.waiting == []
     world.pass_ms(1)
     assert world.backend.keys() == [["queues/%2F/q"]]
@@ -115,5 +115,5 @@ def test_it_is_not_planned_again_once_it_is_gone(world: World) -> None:
     world.backend.fail("nobody knows")
     world.vhost.remove_queue("q")
     world.queue()
-    world.pass_ms(int(PAUSE_MS))
+    world.pass_ms(int(RETRY_MS))
     assert (world.backend.waiting, list(world.vhost.topology.queues)) == ([], ["q"])

@@ -1,8 +1,8 @@
-"""How many connections, channels and queues a user or a virtual host may have.
+"""Limits on the connections, channels and queues of a user or a virtual host.
 
 A limit of 0 allows none; a negative one allows any number, as if it were not set.
 
-Not here: counting what there is (`broker.access`, `session`).
+Not here: counting connections and channels (`broker.connections`) and queues (`broker.sessions.declares`).
 """
 
 from typing import Final
@@ -21,12 +21,12 @@ LARGEST: Final = 2**63 - 1
 
 
 def limit_of(limits: dict[str, int], name: str) -> int:
-    """`UNLIMITED`, or how many there may be."""
+    """The limit, or `UNLIMITED`."""
     return max(limits.get(name, UNLIMITED), UNLIMITED)
 
 
 def checked_user_limits(limits: dict[str, object]) -> dict[str, int]:
-    """The same, once they are known to make sense; else `Refused`."""
+    """The limits, validated; else `Refused`."""
     fault = _fault_in(limits, OF_USERS, "user-limits")
     if fault:
         raise Refused("bad_request", fault)
@@ -41,7 +41,7 @@ def checked_vhost_limits(limits: dict[str, object]) -> dict[str, int]:
 
 
 def limits_without(limits: dict[str, int], names: list[str] | None) -> dict[str, int]:
-    """Those that are left when these are cleared, or all of them (`names` is None)."""
+    """The limits without these names, or none (`names` is None)."""
     return {} if names is None else {name: limit for name, limit in limits.items() if name not in names}
 
 

@@ -1,29 +1,20 @@
-"""Who is let in.
+"""Logins: whether a client's credentials are accepted.
 
-A login is decided at once, unless the user's password hash is slow to compute: then the shell is check
-(`VerifyPassword`) and answers later (`PasswordVerified`). Several logins with the same user and password wait for one
-answer, few answers are check for at a time, none for key has gone meanwhile. The addresses that wait take turns, and
-how many may wait of one is bounded, so that a flood of guesses from one does not keep the others waiting.
+A login is decided at once, unless the user's password hash is slow to compute. Then the shell computes it
+(`VerifyPassword`) and answers later (`PasswordVerified`). Logins with the same user and password share one computation.
+Few computations run at a time, and none for clients that have disconnected. Addresses with waiting logins take turns,
+and the number of waiting logins of one address is bounded, so that a flood of guesses from one address does not delay
+the others.
 
-A password that was verified so is remembered as a keyed digest until the user changes, so that the next login costs
-microseconds. An unknown user takes as long as one that is known, and so does one without a password.
+A verified password is kept as a keyed digest until the user changes, so that the next login takes microseconds. A login
+of an unknown user, or of a user without a password, takes as long as any other.
 
-Not here: how a client offers its proof (`broker.sessions.handshake`), the hashes (`broker.access.passwords`), how long
-a refused one waits (`broker.access.logins`).
+The answer to a failed login is delayed (`LoginThrottle`). Each failure of a user from one address doubles the delay, up
+to a bound; a success, or a time without failures, resets it. The first failure is not delayed, because people mistype.
+A success is never delayed, so an attacker cannot lock out a user who knows the password. The number of recorded
+failures is bounded: the oldest are dropped.
 
-How long a failed login is kept waiting for its answer.
-
-Each failure of a user from one address doubles the wait, up to a bound; a good login, or a while without failures, ends
-it. The first failure waits for nothing: people mistype. Only refusals wait, so nobody key knows the password is kept
-out by somebody key does not.
-
-What is remembered is bounded: of too many, those whose last failure is the longest ago are forgotten.
-
-Not here: what a login is judged by (`broker.access.logins`).
-
-Where a client comes from.
-
-Not here: whom that matters for (`broker.access.logins`).
+Not here: the SASL exchange (`broker.sessions.handshake`), the hashes (`broker.access.passwords`).
 """
 
 import hmac
@@ -42,7 +33,7 @@ from warren.broker.model.turn import TimerTarget, Turn
 
 @final
 class LoginAttempt:
-    """What a client offered to prove key it is."""
+    """The credentials of a client."""
 
     def __init__(
         self,
@@ -57,22 +48,22 @@ class LoginAttempt:
         self.password = password
         self.peer_host = peer_host
         self.certificate_name = certificate_name
-        # somebody else vouches for it: a certificate, or the node itself (`trusted`)
+        # authenticated by other means: a certificate, or the node itself (`trusted`)
         self.external = external
         self.trusted = trusted
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LoginWaiter:
-    """Whoever wants to be let in."""
+    """A client or operator that waits for a login."""
 
     @abstractmethod
     def still_waits(self) -> bool:
-        """Whether it has not gone meanwhile."""
+        """Whether the client is still connected."""
 
     @abstractmethod
     def login_decided(self, refusal: str) -> None:
-        """Called once, unless it has gone: why the login is refused, for the log; empty when it is good."""
+        """Called once, unless the client has disconnected; `refusal` is the reason for the log, empty on success."""
 
 
 FIRST_DELAY_MS: Final = 100
@@ -83,14 +74,14 @@ FAILURES_MAX: Final = 10_000
 
 @final
 class LoginThrottle:
-    """Failures by address and user."""
+    """Failed logins by address and user."""
 
     def __init__(self) -> None:
-        # how many, and when the last was; the oldest first
+        # the count, and the time of the last failure; oldest first
         self._failures: dict[tuple[str, str], tuple[int, int]] = {}
 
     def failed(self, host: str, user: str, now_ms: int) -> int:
-        """Count a failure; for how many milliseconds its answer waits."""
+        """Count a failure; the delay of its answer in milliseconds."""
         key = (host, user)
         count, last_ms = self._failures.pop(key, (0, now_ms))
         if now_ms - last_ms > FAILURE_EXPIRY_MS:
@@ -98,14 +89,14 @@ class LoginThrottle:
         while len(self._failures) >= FAILURES_MAX:
             del self._failures[next(iter(self._failures))]
         self._failures[key] = (count + 1, now_ms)
-        # beyond the bound there is nothing to double
+        # the shift is bounded, since the delay is
         return 0 if count == 0 else min(FIRST_DELAY_MS << min(count - 1, 16), DELAY_MAX_MS)
 
     def succeeded(self, host: str, user: str) -> None:
         self._failures.pop((host, user), None)
 
     def count(self) -> int:
-        """How many users at addresses are remembered."""
+        """How many pairs of address and user have failures."""
         return len(self._failures)
 
 
@@ -120,12 +111,12 @@ def is_loopback(host: str) -> bool:
 
 RUNNING_CHECKS_MAX: Final = 4
 QUEUED_CHECKS_MAX: Final = 1024
-"""Of one address; as many as could be judged while they have patience."""
+"""For one address; as many as can be decided before the clients time out."""
 
 
 @final
 class Logins:
-    """Judges logins."""
+    """Decides logins."""
 
     def __init__(self, settings: BrokerSettings, turn: Turn, catalog: AccessCatalog, secret: bytes) -> None:
         self._turn: Turn = turn
@@ -134,19 +125,19 @@ class Logins:
         self._loopback_users: list[str] = settings.loopback_users
         self._usual_algorithm: str = settings.password_hashing_module
         self._throttle: LoginThrottle = LoginThrottle()
-        # of users whose password was verified: its digest
+        # digests of verified passwords, by user
         self._verified_digests: dict[str, bytes] = {}
         self._tickets: int = 0
         self._running_checks: dict[int, PasswordCheck] = {}
-        # by digest, those that were check for and those that were not yet; these also by the address of their first
+        # checks by digest, running and queued; the queued ones also by the address of their first login
         self._checks: dict[bytes, PasswordCheck] = {}
         self._queued_checks: dict[str, list[PasswordCheck]] = {}
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
-        """`waiter.login_decided` follows, within this call or later."""
+        """Decide a login; `waiter.login_decided` is called within this call, or later."""
         user = self._catalog.users.get(attempt.user)
         if attempt.external:
-            # whoever the node trusts without a name is the node itself
+            # a trusted connection without a user name is the node's own
             self._decide(attempt, waiter, user is not None or (attempt.trusted and not attempt.user))
             return
         algorithm = self._usual_algorithm
@@ -165,7 +156,7 @@ class Logins:
             self._start_check(digest, algorithm, password_hash, WaitingLogin(attempt, waiter))
 
     def verified(self, ticket: int, good: bool) -> None:
-        """The shell has the answer."""
+        """The shell has computed a hash."""
         check = self._running_checks.pop(ticket)
         del self._checks[check.digest]
         name = check.user
@@ -179,7 +170,7 @@ class Logins:
         self._start_queued()
 
     def forget(self, user: str) -> None:
-        """The user changed, or is no more."""
+        """The user was changed or deleted."""
         self._verified_digests.pop(user, None)
 
     def _start_check(self, digest: bytes, algorithm: str, password_hash: bytes, candidate: "WaitingLogin") -> None:
@@ -208,7 +199,7 @@ class Logins:
             self._turn.effects.append(order)
 
     def _next_queued(self) -> "PasswordCheck":
-        """The oldest of the address whose turn it is."""
+        """The oldest queued check of the next address."""
         host = next(iter(self._queued_checks))
         waiting = self._queued_checks.pop(host)
         oldest = waiting.pop(0)
@@ -239,7 +230,7 @@ class Logins:
 
 @final
 class WaitingLogin:
-    """One login that waits."""
+    """A login that waits for a check."""
 
     def __init__(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         self.attempt: LoginAttempt = attempt
@@ -248,7 +239,7 @@ class WaitingLogin:
 
 @final
 class PasswordCheck:
-    """One password that is compared with one hash, and key waits for that."""
+    """The comparison of one password with one hash, and the logins that wait for it."""
 
     def __init__(
         self, digest: bytes, user: str, password: str, algorithm: str, password_hash: bytes, first: WaitingLogin
@@ -261,13 +252,13 @@ class PasswordCheck:
         self.candidates: list[WaitingLogin] = [first]
 
     def wanted(self) -> bool:
-        """Whether anybody waits for it still."""
+        """Whether a waiting client is still connected."""
         return any(candidate.waiter.still_waits() for candidate in self.candidates)
 
 
 @final
 class DelayedRefusal(TimerTarget):
-    """A refusal that waits."""
+    """A refusal that is sent later."""
 
     def __init__(self, waiter: LoginWaiter, refusal: str) -> None:
         self._waiter: LoginWaiter = waiter

@@ -1,16 +1,16 @@
 """Passwords as salted hashes.
 
-RabbitMQ's three are kept as it keeps them, so that its definitions can be taken over: four octets of salt, then the
-digest of salt and password. They are quick to compute, for us and for whoever steals them. The fourth is scrypt, slow
-on purpose; its hash says how slow:
+RabbitMQ's three algorithms use its format, so that its definitions can be imported: four octets of salt, then the
+digest of salt and password. They are fast to compute, also for an attacker. The fourth algorithm is scrypt, which is
+slow on purpose; its hash has the parameters:
 
     log2(n)  r   p   salt      digest
     1        1   1   16        32 octets
 
-A hash that is not as its algorithm wants it, or of an algorithm that is not known, fits no password.
+A malformed hash, or one of an unknown algorithm, matches no password.
 
-Not here: where the salt comes from, and the thread in which slow hashes are computed (`node`, `admin`); which passwords
-are remembered (`broker.access`).
+Not here: the source of the salt, and the thread that computes slow hashes (`node.password_checks`), cached digests
+(`broker.access.logins`).
 """
 
 import hashlib
@@ -26,27 +26,27 @@ ALGORITHMS: Final = (SHA256, SHA512, MD5, SCRYPT)
 DIGESTS: Final = {SHA256: "sha256", SHA512: "sha512", MD5: "md5"}
 QUICK_SALT_OCTETS: Final = 4
 SALT_OCTETS: Final = 16
-"""As many as any algorithm wants; one that wants fewer takes the first."""
+"""Enough for every algorithm; one that needs fewer takes the first."""
 
 SCRYPT_LOG_N: Final = 14
 SCRYPT_R: Final = 8
 SCRYPT_P: Final = 1
 SCRYPT_DIGEST_OCTETS: Final = 32
 SCRYPT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What one computation may take of memory: a hash from elsewhere must not be able to ask for all there is."""
+"""The memory of one computation: an imported hash must not be able to ask for all memory."""
 
 NO_QUICK_HASH: Final = bytes(20)
 NO_SLOW_HASH: Final = bytes([SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P]) + bytes(SALT_OCTETS + SCRYPT_DIGEST_OCTETS)
-"""What a password is compared with when there is nothing to compare it with: nobody will find one that fits."""
+"""Compared with the password of a user that has no hash; no known password matches it."""
 
 
 def is_slow(algorithm: str) -> bool:
-    """Whether it takes too long for a turn."""
+    """Whether the algorithm takes too long for a turn."""
     return algorithm == SCRYPT
 
 
 def hash_password(algorithm: str, password: str, salt: bytes) -> bytes:
-    """What is kept of a password."""
+    """The hash of a password."""
     octets = password.encode("utf-8", "surrogateescape")
     if algorithm == SCRYPT:
         return _scrypt(octets, SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P, salt[:SALT_OCTETS])
@@ -55,7 +55,7 @@ def hash_password(algorithm: str, password: str, salt: bytes) -> bytes:
 
 
 def is_password(password: str, algorithm: str, password_hash: bytes) -> bool:
-    """Whether this is what the hash was made of. An empty password never is."""
+    """Whether the hash is the hash of this password. An empty password never matches."""
     if not password or not password_hash:
         return False
     octets = password.encode("utf-8", "surrogateescape")

@@ -1,12 +1,12 @@
-"""What one client may do: its user's permissions in the virtual host it is in.
+"""The permissions of one client: those of its user in its virtual host.
 
-Asked for each time a method names something; of publishes only when their route is looked up, so whoever changes a
-permission moves the version of the virtual host's topology.
+They are checked for every method that names a queue or exchange. A publish checks them only when it is routed; so a
+change of permissions increments the version of the topology.
 
-A refusal is a channel's fault, worded as RabbitMQ words it. The default exchange has no name; here it is called
+A refusal is a channel fault, worded as RabbitMQ words it. The default exchange has no name; in permissions it is
 `amq.default`.
 
-Not here: which method needs which permission (`session`), the permissions themselves (`broker.access.users`).
+Not here: which method needs which permission (`broker.sessions`), the permissions themselves (`broker.access.users`).
 """
 
 from typing import Final, final
@@ -21,30 +21,30 @@ DEFAULT_EXCHANGE: Final = "amq.default"
 
 @final
 class Rights:
-    """One user's in one virtual host, as they are at any moment."""
+    """The current permissions of one user in one virtual host."""
 
     def __init__(self, catalog: AccessCatalog, user: str, vhost: str) -> None:
         self._catalog: AccessCatalog = catalog
         self._user: str = user
         self._vhost: str = vhost
         self._key: tuple[str, str] = (user, vhost)
-        # those of the node itself, which asks nobody
+        # for connections of the node itself
         self.unlimited: bool = False
 
     def to_configure(self, kind: str, name: str) -> None:
-        """Raise a fault unless the user may declare and delete it."""
+        """Raise a fault unless the user may declare and delete the object."""
         permission = self._catalog.permissions.get(self._key)
         if permission is None or not permission.configures.matches(_called(kind, name)):
             self._refuse(kind, name)
 
     def to_write(self, kind: str, name: str) -> None:
-        """Raise a fault unless the user may publish to it, or bind it to something."""
+        """Raise a fault unless the user may publish to the object, or bind it to an exchange."""
         permission = self._catalog.permissions.get(self._key)
         if permission is None or not permission.writes.matches(_called(kind, name)):
             self._refuse(kind, name)
 
     def to_read(self, kind: str, name: str) -> None:
-        """Raise a fault unless the user may take messages from it, or bind something to it."""
+        """Raise a fault unless the user may take messages from the object, or bind to it."""
         permission = self._catalog.permissions.get(self._key)
         if permission is None or not permission.reads.matches(_called(kind, name)):
             self._refuse(kind, name)

@@ -1,30 +1,20 @@
-"""Everything the node knows of its users and what they may do.
+"""Users, their permissions in virtual hosts, and their topic permissions.
 
-Invariant: every permission is of a user in `users`.
+A user without a password hash cannot log in with a password, but with a certificate.
 
-Not here: which virtual hosts there are, what is on disk, and changes (`broker.access`); a client's view of it
-(`broker.access.rights`).
+A permission has three regular expressions for the names of objects that a user may configure (declare, delete), write
+to (publish, bind to) and read from (consume, get, purge, bind from). A topic permission has two, for the routing keys
+of one topic exchange. An expression may match anywhere in a name. An empty one matches only the empty name, which no
+object has.
 
-A user as the node knows it.
+Results of matching are cached, so that a check is usually one lookup. The cache is bounded, because clients invent
+names.
 
-A user without a password hash cannot log in by password; a certificate may still name it.
+Invariants: every permission belongs to a user in `users`. Users and permissions are never changed, only replaced, so
+cached results stay valid.
 
-Not here: how a password becomes a hash (`broker.access.passwords`), what a user may do (`broker.access.users`), who is
-let in (`broker.access`).
-
-What a user may do in a virtual host, by the names of things.
-
-Three expressions say what it may configure (declare, delete), write to (publish, bind to) and read from (consume, get,
-purge, bind from). On topic exchanges two more may look at routing keys. An expression is searched anywhere in a name;
-an empty one matches the empty name alone, which nothing has that matters.
-
-Judgements are remembered, so that a name costs one lookup, the most part of the time. What is remembered is bounded:
-names may be invented by clients.
-
-Invariant: a permission is never changed, only replaced, so what it remembers stays true.
-
-Not here: when which of them is asked for (`broker.access.rights`), expressions themselves
-(`broker.model.name_pattern`).
+Not here: when a permission is checked (`broker.access.rights`), regular expressions (`broker.model.name_pattern`),
+password hashes (`broker.access.passwords`), changes (`broker.appliers`).
 """
 
 import re
@@ -34,7 +24,7 @@ from warren.broker.model.name_pattern import NamePattern
 
 ADMINISTRATOR: Final = "administrator"
 IMPERSONATOR: Final = "impersonator"
-"""Who bears it may say in a message's user-id that it comes from somebody else."""
+"""A user with this tag may publish messages with another user's user-id."""
 
 
 @final
@@ -58,7 +48,7 @@ NO_CLIENT: Final = ""
 
 @final
 class CachedPattern:
-    """One expression, and which names it was found to match."""
+    """A regular expression with a cache of its results."""
 
     def __init__(self, expression: str) -> None:
         self.pattern: NamePattern = NamePattern(expression or NOTHING)
@@ -77,7 +67,7 @@ class CachedPattern:
 
 @final
 class Permission:
-    """One user's in one virtual host."""
+    """The permissions of one user in one virtual host."""
 
     def __init__(self, user: str, vhost: str, configure: str, write: str, read: str) -> None:
         self.user: str = user
@@ -92,9 +82,9 @@ class Permission:
 
 @final
 class TopicPermission:
-    """One user's on one topic exchange: which keys it may publish with and bind with.
+    """The routing keys that one user may publish with and bind with on one topic exchange.
 
-    `{username}` and `{vhost}` stand for its own; a client has no other names in this protocol, so `{client_id}` stays.
+    `{username}` and `{vhost}` are replaced. AMQP 0-9-1 has no client id, so `{client_id}` is not.
     """
 
     def __init__(self, user: str, vhost: str, exchange: str, write: str, read: str) -> None:
@@ -107,7 +97,7 @@ class TopicPermission:
         self.reads: CachedPattern = CachedPattern(self._filled_in(read))
 
     def _filled_in(self, expression: str) -> str:
-        # a name is a name here, whatever it would mean as an expression
+        # names are inserted literally
         named = expression.replace("{username}", re.escape(self.user))
         return named.replace("{vhost}", re.escape(self.vhost))
 

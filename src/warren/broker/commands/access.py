@@ -1,21 +1,13 @@
-"""Operators' commands about users, permissions and users' limits.
+"""Commands about users, permissions, virtual hosts and their limits.
 
-Not here: what a change entails (`broker.commands.access`), virtual hosts (`broker.commands.access`).
+Several commands may share one transaction, so each is planned against the state after those before it: the planned
+change of a key if there is one, else the current definition.
 
-Operators' commands about virtual hosts and their limits.
+A user is deleted with its permissions, a virtual host with everything in it. The transaction relies on those keys, so
+that nothing can be added meanwhile. The user or virtual host comes first in the transaction: its connections are then
+closed with that reason, and not because of a lost permission.
 
-Not here: what goes with a virtual host (`broker.commands.access`), how it comes and goes (`broker.appliers`).
-
-What changes of users, permissions and virtual hosts entail, written into a plan.
-
-A command may follow others in one plan, so what it finds is what there will be by then: what the plan says of a key
-and, if it says nothing, what there is.
-
-With a user go its permissions; with a virtual host everything in it. So nothing may come meanwhile that would have to
-go, too. Whoever goes comes first in the plan: its connections are told why, and not that they lost what went with it.
-
-Not here: whether a change is allowed (`broker.commands.access`, `broker.commands.access`), making it
-(`broker.appliers`).
+Not here: committed definitions (`broker.appliers`), hashing of passwords (`broker.access.passwords`).
 """
 
 from typing import Final, final
@@ -65,17 +57,17 @@ from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, Refused
 
 IN_VHOSTS: Final = (POLICIES, OPERATOR_POLICIES, PARAMETERS, EXCHANGES, QUEUES, BINDINGS)
-"""Kinds whose keys have the virtual host first."""
+"""Kinds of definitions with the virtual host first in their keys."""
 
 
 def is_new(plan: MetadataTransaction, key: str, known: bool) -> bool:
-    """Whether a key will stand for nothing when all of the plan came about; `known`: it stands for something now."""
+    """Whether a key has no definition after the planned changes; `known`: it has one now."""
     change = plan.planned(key)
     return not known if change is None else change.definition is None
 
 
 def planned_user(plan: MetadataTransaction, catalog: AccessCatalog, name: str) -> UserDefinition | None:
-    """The user as it will be."""
+    """The user after the planned changes."""
     change = plan.planned(user_key(name))
     if change is not None:
         return change.definition if isinstance(change.definition, UserDefinition) else None
@@ -86,7 +78,7 @@ def planned_user(plan: MetadataTransaction, catalog: AccessCatalog, name: str) -
 
 
 def planned_vhost(plan: MetadataTransaction, vhosts: dict[str, Vhost], name: str) -> VhostDefinition | None:
-    """The virtual host as it will be."""
+    """The virtual host after the planned changes."""
     change = plan.planned(vhost_key(name))
     if change is not None:
         return change.definition if isinstance(change.definition, VhostDefinition) else None
@@ -95,7 +87,7 @@ def planned_vhost(plan: MetadataTransaction, vhosts: dict[str, Vhost], name: str
 
 
 def require_user_and_vhost(plan: MetadataTransaction, user: str, vhost: str) -> None:
-    """What is planned makes no sense without either."""
+    """Make the transaction outdated if the user or the virtual host is deleted meanwhile."""
     plan.rely_on(user_key(user))
     plan.rely_on(vhost_key(vhost))
 
@@ -127,7 +119,7 @@ def plan_vhost_removal(plan: MetadataTransaction, catalog: AccessCatalog, polici
 
 @final
 class UserCommands(CommandHandler):
-    """Checks and plans them."""
+    """Commands about users, permissions and limits of users."""
 
     def __init__(self, catalog: AccessCatalog, vhosts: dict[str, Vhost]) -> None:
         self._catalog: AccessCatalog = catalog
@@ -239,7 +231,7 @@ class UserCommands(CommandHandler):
 
 @final
 class LoginCommands(DeferringHandler):
-    """`Authenticate`: answered when the password is."""
+    """`Authenticate`, answered when the login is decided."""
 
     def __init__(self, logins: Logins, turn: Turn) -> None:
         self._logins: Logins = logins
@@ -256,7 +248,7 @@ class LoginCommands(DeferringHandler):
 
 @final
 class CommandLogin(LoginWaiter):
-    """An operator who waits to be let in."""
+    """A login of an operator."""
 
     def __init__(self, ticket: int, command: Authenticate, turn: Turn) -> None:
         self._ticket: int = ticket
@@ -264,7 +256,7 @@ class CommandLogin(LoginWaiter):
         self._turn: Turn = turn
 
     def still_waits(self) -> bool:
-        # whoever asked over HTTP may be gone, and nobody minds
+        # an answer to an HTTP client that has disconnected does no harm
         return True
 
     def login_decided(self, refusal: str) -> None:
@@ -308,7 +300,7 @@ def _not_found() -> Refused:
 
 @final
 class VhostCommands(CommandHandler):
-    """Checks and plans them."""
+    """Commands about virtual hosts and their limits."""
 
     def __init__(self, vhosts: dict[str, Vhost], catalog: AccessCatalog, policies: Policies) -> None:
         self._vhosts: dict[str, Vhost] = vhosts
@@ -351,7 +343,7 @@ class VhostCommands(CommandHandler):
         return None
 
     def follow_up(self, command: Command) -> None:
-        """Each node traces for itself."""
+        """Tracing is a setting of each node."""
         if isinstance(command, PutVhost) and command.tracing is not None:
             vhost = self._vhosts.get(command.name)
             if vhost is not None:

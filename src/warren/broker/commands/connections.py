@@ -1,6 +1,6 @@
-"""Operators' commands about connections.
+"""Commands about connections.
 
-Not here: how a client learns of its end (`broker.sessions.connection`).
+Not here: closing a connection (`broker.sessions.connection`).
 """
 
 from typing import final
@@ -15,7 +15,7 @@ from warren.errors import CONNECTION_FORCED, ConnectionFault, InvariantBroken, R
 
 @final
 class ConnectionCommands(CommandHandler):
-    """Checks them, and carries them out on its own: no definition tells of connections."""
+    """Checks and executes them without a transaction, since connections are not metadata."""
 
     def __init__(self, connections: dict[int, Connection]) -> None:
         self._connections: dict[int, Connection] = connections
@@ -39,5 +39,5 @@ class ConnectionCommands(CommandHandler):
         if connection.state == RUNNING:
             connection.dismiss(ConnectionFault(CONNECTION_FORCED, command.reason), 0, 0)
         elif connection.state < RUNNING:
-            # it has not shaken hands, so there is nobody to tell
+            # the handshake is not complete, so the client gets no connection.close
             connection.hang_up()

@@ -1,21 +1,22 @@
-"""An operator's commands: checked, planned, agreed upon, and answered when what they changed is safe.
+"""The control: checks, plans, commits and answers the commands of operators.
 
-Each kind of command has a handler. A handler checks first, then writes what was found good into a plan, and changes
-nothing by either. So several commands that belong together are checked one after another, each against what there is
-and what those before it will have made (`PlannedNames`), and go into one plan only if all of them are good. On a node
-alone it comes about in one turn, so in one batch, which the disk has as a whole or not at all; in a cluster a large one
-may come about in part, and whoever is refused the rest is told so.
+Each kind of command has a handler. The handler first checks a command and then writes its changes into a transaction;
+neither changes the state. So the commands of a batch are checked one after another, each against the current state and
+the objects that earlier ones will make (`PlannedNames`), and enter one transaction only if all are accepted. On a node
+alone the transaction is applied in one turn and written in one batch, completely or not at all. In a cluster a large
+transaction may be applied in part, and a refusal then says how much was applied.
 
 ::
 
-    Commanded ──► check ──► plan ──► agree ──► follow up ──► Answered, once the disk has it
-                    ▲                  │
-                    └──── outdated ────┘   failed: Answered, unavailable
+    CommandReceived ──► check ──► plan ──► commit ──► follow up ──► CompleteCommand, when it is on disk
+                          ▲                  │
+                          └──── outdated ────┘   failed: CompleteCommand, unavailable
 
-A node alone agrees at once. Else the command waits, and is checked and planned again if things it relied on moved.
+On a node alone a transaction commits at once. Otherwise the command waits, and is checked and planned again if the
+definitions it relied on changed.
 
-Not here: the commands (`broker.model.events`), who may give them (`admin`), what they change (their handlers), who
-agrees (`broker.metadata.backend`) and who makes the changes (`broker.metadata.backend`).
+Not here: the requests (`broker.commands.requests`), permissions of operators (`admin`), transactions
+(`broker.metadata.backend`).
 """
 
 from abc import abstractmethod
@@ -31,7 +32,7 @@ from warren.broker.routing.exchanges import Matcher
 from warren.errors import InvariantBroken, Refused
 
 ATTEMPTS_MAX: Final = 20
-"""After so many plans that were outdated before they were agreed upon, a command is given up."""
+"""A command is refused after so many outdated transactions."""
 
 UNAVAILABLE: Final = "unavailable"
 PARTLY_DONE: Final = "changes were made before that, and stay"
@@ -39,57 +40,57 @@ PARTLY_DONE: Final = "changes were made before that, and stay"
 
 @final
 class PlannedNames:
-    """What commands that were checked, and not carried out yet, will have made."""
+    """Objects that checked commands of the same batch will make."""
 
     def __init__(self) -> None:
         self.vhosts: dict[str, None] = {}
         self.users: dict[str, None] = {}
-        # of exchanges and queues: virtual host and name, and how the exchange will route
+        # by virtual host and name; of an exchange its matcher
         self.exchanges: dict[tuple[str, str], Matcher] = {}
         self.queues: dict[tuple[str, str], None] = {}
 
 
 class CommandHandler:
-    """Knows some kinds of commands."""
+    """Handles some kinds of commands."""
 
     @abstractmethod
     def kinds(self) -> list[type[Command]]:
-        """The commands it knows."""
+        """The commands it handles."""
 
     @abstractmethod
     def check(self, command: Command, planned: PlannedNames) -> None:
-        """Raise `Refused` if it cannot be carried out, else add to what is planned; changes nothing."""
+        """Raise `Refused` if the command is invalid, else add to `planned`; changes nothing else."""
 
     @abstractmethod
     def plan(self, command: Command, plan: MetadataTransaction) -> object:
-        """Add what was found good to a plan, which commands before this one may have added to; changes nothing else.
+        """Add the changes to a transaction, which may have those of earlier commands; changes nothing else.
 
-        The answer once the plan has come about, if there is one.
+        The result is the answer once the transaction is committed.
         """
 
     def follow_up(self, command: Command) -> None:
-        """The plan came about: do what concerns this node alone, and no definition tells of. For most that is nothing.
+        """The transaction is committed: make changes of this node that are not metadata. Most commands have none.
 
-        Much may have changed since the command was checked.
+        The state may have changed since the check.
         """
         return
 
 
 class DeferringHandler:
-    """Knows commands that change nothing and whose answer may take a while."""
+    """Handles commands that change nothing and may be answered later."""
 
     @abstractmethod
     def kinds(self) -> list[type[Command]]:
-        """The commands it knows."""
+        """The commands it handles."""
 
     @abstractmethod
     def begin(self, ticket: int, command: Command) -> None:
-        """`Answered` with this ticket follows, in this turn or later."""
+        """`CompleteCommand` with this ticket follows, in this turn or later."""
 
 
 @final
 class Control:
-    """Where commands come in."""
+    """Executes the commands of a node."""
 
     def __init__(self, turn: Turn, backend: MetadataBackend) -> None:
         self.journal: Journal | None = None
@@ -107,14 +108,14 @@ class Control:
             self._deferring[kind] = handler
 
     def take(self, event: CommandReceived) -> None:
-        """Carry a command out; its answer follows: in this turn, or when it is agreed upon and on disk."""
+        """Execute a command. Its answer follows in this turn, or when its changes are committed and on disk."""
         deferring = self._deferring.get(type(event.command))
         if deferring is not None:
             deferring.begin(event.ticket, event.command)
             return
         self._try(PendingCommand(self, event.command, event.ticket))
 
-    # -- one command, from its check to its answer
+    # -- one command, from check to answer
 
     def _try(self, pending: "PendingCommand") -> None:
         plan = MetadataTransaction()
@@ -129,7 +130,7 @@ class Control:
             self.agreed(pending)
 
     def agreed(self, pending: "PendingCommand") -> None:
-        """Its plan came about."""
+        """The transaction is committed."""
         self._follow_up(pending.command)
         answer = CompleteCommand(pending.ticket, pending.result)
         if self.journal is not None and self.journal.metadata_pending():
@@ -138,21 +139,21 @@ class Control:
             self._turn.effects.append(answer)
 
     def outdated(self, pending: "PendingCommand") -> None:
-        """Its plan was made for what is no more."""
+        """A definition that the transaction relied on changed."""
         if pending.plans < ATTEMPTS_MAX:
             self._try(pending)
         else:
             self.failed(pending, f"what the command relies on changed {ATTEMPTS_MAX} times before it was agreed upon")
 
     def failed(self, pending: "PendingCommand", reason: str) -> None:
-        """It is not known whether its plan came about, or will."""
+        """The outcome of the transaction is unknown."""
         self._refuse(pending, Refused(UNAVAILABLE, reason))
 
     def _refuse(self, pending: "PendingCommand", refusal: Refused) -> None:
         reason = refusal.reason + pending.partial_changes()
         self._turn.effects.append(CompleteCommand(pending.ticket, None, refusal.kind, reason, refusal.at))
 
-    # -- commands that belong together, one by one
+    # -- batches of commands
 
     def _check(self, command: Command, planned: PlannedNames) -> None:
         if isinstance(command, CommandBatch):
@@ -188,17 +189,17 @@ class Control:
 
 @final
 class PendingCommand(TransactionWaiter):
-    """A command that was found good, while it is not agreed upon."""
+    """A checked command while its transaction is not decided."""
 
     def __init__(self, control: Control, command: Command, ticket: int) -> None:
         self.command: Command = command
         self.ticket: int = ticket
-        # what the last plan would be answered with, and how many there were
+        # the answer to the last transaction, and how many transactions there were
         self.result: object = None
         self.plans: int = 0
         self._control: Control = control
         self._plan: MetadataTransaction = MetadataTransaction()
-        # how much of it the plans before that have brought about at least
+        # how many changes of earlier transactions were applied at least
         self._made: int = 0
 
     def replan(self, plan: MetadataTransaction) -> None:
@@ -207,7 +208,7 @@ class PendingCommand(TransactionWaiter):
         self._plan = plan
 
     def partial_changes(self) -> str:
-        """How much of it has come about all the same, to be added to a reason."""
+        """How many changes were applied, to be added to a refusal."""
         made = max(self._made, self._plan.made)
         return f"; {made} of {len(self._plan.changes)} {PARTLY_DONE}" if made else ""
 

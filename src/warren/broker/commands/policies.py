@@ -1,11 +1,8 @@
-"""Operators' commands about policies.
+"""Commands about policies, and about parameters of components and global parameters.
 
-Not here: what a policy may say (`broker.policies.validation`), how it comes into force (`broker.appliers`).
-
-Operators' commands about parameters, of components and global ones.
-
-Not here: what a component takes (`broker.policies.parameters.ParameterComponent`); policies and the limits of virtual
-hosts, which RabbitMQ also calls parameters and which have commands of their own.
+Not here: validation of policies (`broker.policies.validation`) and parameters
+(`broker.policies.parameters.ParameterComponent`), committed definitions (`broker.appliers`), limits of virtual hosts,
+which RabbitMQ also calls parameters (`broker.commands.access`).
 """
 
 from typing import Final, final
@@ -37,12 +34,12 @@ from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, Refused
 
 NO_SUCH_PARAMETER: Final = "Parameter does not exist"
-"""What RabbitMQ, to which a policy is a parameter, says of one that is not there."""
+"""RabbitMQ's answer about a missing policy, which is a parameter there."""
 
 
 @final
 class PolicyCommands(CommandHandler):
-    """Checks and plans them."""
+    """Commands about policies and operator policies."""
 
     def __init__(self, policies: Policies, vhosts: dict[str, Vhost]) -> None:
         self._policies: Policies = policies
@@ -78,7 +75,7 @@ def check_vhost(name: str, vhosts: dict[str, Vhost], planned: PlannedNames) -> N
 
 
 def plan_policies_removal(plan: MetadataTransaction, policies: Policies, vhost: str) -> None:
-    """A virtual host goes, and whatever was said of it."""
+    """Delete the policies and parameters of a virtual host."""
     for policy in policies.policies.values():
         if policy.vhost == vhost:
             plan.delete(policy_key(False, vhost, policy.name))
@@ -101,7 +98,7 @@ POLICY_COMPONENTS: Final = ("policy", "operator_policy")
 
 @final
 class ParameterCommands(CommandHandler):
-    """Checks and plans them. Parts of the node that have parameters add themselves to its components."""
+    """Commands about parameters. Components of the node that have parameters register in `components`."""
 
     def __init__(self, policies: Policies, vhosts: dict[str, Vhost]) -> None:
         self.components: dict[str, ParameterComponent] = {}

@@ -1,20 +1,10 @@
-"""Commands about what clients make and about clients themselves.
+"""The requests of operators: commands about topology, connections, users, virtual hosts, policies and parameters.
 
-What is made by command is made by the node: nobody's permissions are asked, and what is there already stays as it is,
-even if it is different.
+Objects declared by command are declared by the node: no permissions are checked, and an existing object stays as it is,
+even if it differs. A password comes as its hash, because computing one takes too long for a turn.
 
-Not here: what becomes of them (`broker.orders`), making things as a user, which is done by AMQP (`admin`).
-
-What an operator may ask about users, permissions, virtual hosts and limits.
-
-A password comes as its hash: computing one takes longer than a turn may.
-
-Not here: how they are carried out (`broker.access`), how a password is hashed (`broker.access.passwords`).
-
-The commands that change policies and parameters.
-
-Not here: what becomes of them (`broker.policy_commands`), making a policy of values from outside
-(`broker.policies.validation.policy_of`).
+Not here: their handlers (the other modules of `broker.commands`), declaring objects as a user, which is done by AMQP
+(`admin`), a policy from external values (`broker.policies.validation.policy_of`).
 """
 
 from typing import final
@@ -27,7 +17,7 @@ from warren.wire.field_tables import Table
 
 @final
 class DeclareExchange(Command):
-    """Make an exchange, unless there is one of that name."""
+    """Declare an exchange, unless it exists."""
 
     def __init__(
         self, vhost: str, name: str, type: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
@@ -43,7 +33,7 @@ class DeclareExchange(Command):
 
 @final
 class DeclareQueue(Command):
-    """Make a queue, unless there is one of that name."""
+    """Declare a queue, unless it exists."""
 
     def __init__(self, vhost: str, name: str, durable: bool, auto_delete: bool, arguments: Table) -> None:
         self.vhost = vhost
@@ -55,7 +45,7 @@ class DeclareQueue(Command):
 
 @final
 class DeclareBinding(Command):
-    """Bind a queue or an exchange to an exchange, unless it is bound so."""
+    """Bind a queue or an exchange to an exchange, unless the binding exists."""
 
     def __init__(
         self,
@@ -76,7 +66,7 @@ class DeclareBinding(Command):
 
 @final
 class SyncMirrors(Command):
-    """Let the mirrors of a queue whose master is here catch up."""
+    """Synchronise the mirrors of a queue, whose master is on this node."""
 
     def __init__(self, vhost: str, name: str) -> None:
         self.vhost = vhost
@@ -85,7 +75,7 @@ class SyncMirrors(Command):
 
 @final
 class CancelSync(Command):
-    """Let them catch up no more, until that is asked for again."""
+    """Stop synchronising them, until it is requested again."""
 
     def __init__(self, vhost: str, name: str) -> None:
         self.vhost = vhost
@@ -94,12 +84,12 @@ class CancelSync(Command):
 
 @final
 class RebalanceQueues(Command):
-    """Spread the masters of mirrored queues evenly; answered with how many move."""
+    """Spread the masters of mirrored queues evenly; answered with the number of moves."""
 
 
 @final
 class ForceCloseConnection(Command):
-    """End a client's connection; the reason is told to the client."""
+    """Close a client's connection; the client gets the reason."""
 
     def __init__(self, connection_id: int, reason: str) -> None:
         self.connection_id = connection_id
@@ -108,15 +98,15 @@ class ForceCloseConnection(Command):
 
 @final
 class JoinCluster(Command):
-    """Keep all plans back, because definitions move to a store that nodes share; `MetadataMigrated` ends that.
+    """Hold all transactions back, because definitions move to a shared store; `MetadataMigrated` ends that.
 
-    Answered with `TransientDefinitions` when everything that outlives the node is on its disk.
+    Answered with `TransientDefinitions` when all durable definitions are on disk.
     """
 
 
 @final
 class PutUser(Command):
-    """Make a user, or give one a new password and tags; its limits stay. Answered by whether it is new."""
+    """Add a user, or set the password and tags of one; limits stay. Answered with whether it is new."""
 
     def __init__(self, name: str, password_hash: bytes, hashing_algorithm: str, tags: list[str]) -> None:
         self.name = name
@@ -127,7 +117,7 @@ class PutUser(Command):
 
 @final
 class DeleteUser(Command):
-    """Remove a user with all its permissions; its connections are closed."""
+    """Delete a user with all its permissions, and close its connections."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -135,7 +125,7 @@ class DeleteUser(Command):
 
 @final
 class Authenticate(Command):
-    """Find out whether this is the user's password, and whether it may come from there; `Refused` if not."""
+    """Check a user's password and address; `Refused` if they are not accepted."""
 
     def __init__(self, user: str, password: str, peer_host: str) -> None:
         self.user = user
@@ -145,7 +135,7 @@ class Authenticate(Command):
 
 @final
 class SetPermission(Command):
-    """Answered by whether the user had none in that virtual host."""
+    """Answered with whether the user had none in that virtual host."""
 
     def __init__(self, user: str, vhost: str, configure: str, write: str, read: str) -> None:
         self.user = user
@@ -157,7 +147,7 @@ class SetPermission(Command):
 
 @final
 class ClearPermission(Command):
-    """The user may not enter the virtual host any more; who is in it can do nothing there."""
+    """The user may no longer enter the virtual host; its connections there lose their permissions."""
 
     def __init__(self, user: str, vhost: str) -> None:
         self.user = user
@@ -166,7 +156,7 @@ class ClearPermission(Command):
 
 @final
 class SetTopicPermission(Command):
-    """Answered by whether the user had none on that exchange."""
+    """Answered with whether the user had none on that exchange."""
 
     def __init__(self, user: str, vhost: str, exchange: str, write: str, read: str) -> None:
         self.user = user
@@ -178,7 +168,7 @@ class SetTopicPermission(Command):
 
 @final
 class ClearTopicPermission(Command):
-    """On one exchange, or on all of the virtual host's (`exchange` is None)."""
+    """On one exchange, or on all of the virtual host (`exchange` is None)."""
 
     def __init__(self, user: str, vhost: str, exchange: str | None) -> None:
         self.user = user
@@ -188,7 +178,7 @@ class ClearTopicPermission(Command):
 
 @final
 class SetUserLimits(Command):
-    """Limits that are not named stay as they are."""
+    """Limits that are not named stay."""
 
     def __init__(self, user: str, limits: dict[str, object]) -> None:
         self.user = user
@@ -197,7 +187,7 @@ class SetUserLimits(Command):
 
 @final
 class ClearUserLimits(Command):
-    """Those named, or all of them (`names` is None)."""
+    """Clear these limits, or all (`names` is None)."""
 
     def __init__(self, user: str, names: list[str] | None) -> None:
         self.user = user
@@ -206,7 +196,7 @@ class ClearUserLimits(Command):
 
 @final
 class PutVhost(Command):
-    """Make a virtual host, or describe one anew; `tracing` None leaves that as it is. Answered by whether it is new."""
+    """Add a virtual host, or change its description; `tracing` None leaves tracing. Answered with whether it is new."""
 
     def __init__(self, name: str, description: str, tags: list[str], tracing: bool | None) -> None:
         self.name = name
@@ -217,7 +207,7 @@ class PutVhost(Command):
 
 @final
 class DeleteVhost(Command):
-    """Remove a virtual host with all there is in it; its connections are closed."""
+    """Delete a virtual host with everything in it, and close its connections."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -225,7 +215,7 @@ class DeleteVhost(Command):
 
 @final
 class SetVhostLimits(Command):
-    """Limits that are not named stay as they are."""
+    """Limits that are not named stay."""
 
     def __init__(self, vhost: str, limits: dict[str, object]) -> None:
         self.vhost = vhost
@@ -234,7 +224,7 @@ class SetVhostLimits(Command):
 
 @final
 class ClearVhostLimits(Command):
-    """Those named, or all of them (`names` is None)."""
+    """Clear these limits, or all (`names` is None)."""
 
     def __init__(self, vhost: str, names: list[str] | None) -> None:
         self.vhost = vhost
@@ -243,7 +233,7 @@ class ClearVhostLimits(Command):
 
 @final
 class SetPolicy(Command):
-    """Add a policy or operator policy, or put it in the place of the one with its name."""
+    """Add a policy or operator policy, or replace the one with its name."""
 
     def __init__(self, policy: Policy, operator: bool) -> None:
         self.policy = policy
@@ -252,7 +242,7 @@ class SetPolicy(Command):
 
 @final
 class ClearPolicy(Command):
-    """Remove a policy or operator policy."""
+    """Delete a policy or operator policy."""
 
     def __init__(self, vhost: str, name: str, operator: bool) -> None:
         self.vhost = vhost
@@ -273,7 +263,7 @@ class SetParameter(Command):
 
 @final
 class ClearParameter(Command):
-    """Remove a parameter of a component; with `as_seen`, if it still says the same."""
+    """Delete a parameter of a component; with `as_seen`, only if its value is still that one."""
 
     def __init__(self, vhost: str, component: str, name: str, as_seen: Parameter | None = None) -> None:
         self.vhost = vhost
@@ -284,7 +274,7 @@ class ClearParameter(Command):
 
 @final
 class SetGlobalParameter(Command):
-    """Set a parameter of the whole cluster."""
+    """Set a global parameter of the cluster."""
 
     def __init__(self, name: str, value: object) -> None:
         self.name = name
@@ -293,7 +283,7 @@ class SetGlobalParameter(Command):
 
 @final
 class ClearGlobalParameter(Command):
-    """Remove a parameter of the whole cluster."""
+    """Delete a global parameter of the cluster."""
 
     def __init__(self, name: str) -> None:
         self.name = name

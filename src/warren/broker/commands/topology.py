@@ -1,9 +1,9 @@
-"""Exchanges, queues and bindings that the node makes itself, as a file of definitions asks for.
+"""Commands that declare exchanges, queues and bindings, as an import of definitions does.
 
-Arguments are judged as a client's would be, and in the same words. A binding may refer to what commands before it
-will have made.
+Arguments are validated as a client's are, and refused in the same words. A binding may refer to objects of earlier
+commands.
 
-Not here: reading definitions (`admin`), what a client may declare (`broker.sessions.declares`).
+Not here: reading definitions (`admin`), declares of clients (`broker.sessions.declares`).
 """
 
 from typing import Final, final
@@ -37,7 +37,7 @@ NAME_OCTETS_MAX: Final = 255
 
 @final
 class TopologyCommands(CommandHandler):
-    """Checks and plans them."""
+    """Commands that declare exchanges, queues and bindings."""
 
     def __init__(self, vhosts: dict[str, Vhost]) -> None:
         self._vhosts: dict[str, Vhost] = vhosts
@@ -45,7 +45,7 @@ class TopologyCommands(CommandHandler):
     def kinds(self) -> list[type[Command]]:
         return [DeclareExchange, DeclareQueue, DeclareBinding]
 
-    # -- before anything changes
+    # -- checks
 
     def check(self, command: Command, planned: PlannedNames) -> None:
         try:
@@ -75,7 +75,7 @@ class TopologyCommands(CommandHandler):
             raise Refused("bad_request", "queue name must not be empty")
         _check_length("queue name", command.name)
         arguments = without_aliases(command.name, command.vhost, command.arguments)
-        # no client may say of a queue that it is a partition, but what was exported does
+        # a client may not declare a partition, but exported definitions have them
         own: Table = {name: arguments[name] for name in arguments if name != PARTITION_OF}
         validate_declaration(command.name, command.vhost, command.durable, False, command.auto_delete, own)
         self._check_room(command, planned)
@@ -83,7 +83,7 @@ class TopologyCommands(CommandHandler):
         self._check_partitions(command, arguments, planned)
 
     def _check_partitions(self, command: DeclareQueue, arguments: Table, planned: PlannedNames) -> None:
-        """A partitioned stream brings its partitions along, whether they are told of or not."""
+        """A partitioned stream is declared with its partitions, whether the batch has them or not."""
         vhost = self._vhosts.get(command.vhost)
         queues: dict[str, QueuePort] = {} if vhost is None else vhost.topology.queues
         check_partition_names(command.name, command.vhost, arguments, queues)
@@ -120,7 +120,7 @@ class TopologyCommands(CommandHandler):
         source.check(command.routing_key, command.arguments)
 
     def _matcher(self, vhost: str, name: str, planned: PlannedNames) -> Matcher | None:
-        """How an exchange routes that is there, or will be."""
+        """The matcher of an exchange that exists or is planned."""
         found = self._vhosts.get(vhost)
         if found is not None:
             exchange = found.topology.exchanges.get(name)
@@ -136,7 +136,7 @@ class TopologyCommands(CommandHandler):
         found = self._vhosts.get(vhost)
         return (found is not None and name in found.topology.queues) or (vhost, name) in planned.queues
 
-    # -- what was found good
+    # -- transactions
 
     def plan(self, command: Command, plan: MetadataTransaction) -> object:
         if isinstance(command, DeclareExchange):
@@ -195,7 +195,7 @@ class TopologyCommands(CommandHandler):
         )
 
     def _exchange_is_durable(self, plan: MetadataTransaction, vhost: str, name: str) -> bool | None:
-        """Of an exchange that is there, or will be; None if it will not."""
+        """Whether an existing or planned exchange is durable; None if there is none."""
         planned = plan.planned(exchange_key(vhost, name))
         if planned is not None:
             return None if planned.definition is None else planned.kept
@@ -228,7 +228,7 @@ class TopologyCommands(CommandHandler):
 
 
 def _is_implied(command: DeclareBinding) -> bool:
-    """Whether it is a binding every queue has."""
+    """Whether every queue has this binding: that to the default exchange."""
     return command.destination_is_queue and not command.source and command.routing_key == command.destination
 
 

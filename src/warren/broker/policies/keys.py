@@ -1,21 +1,14 @@
-"""What a policy's definition may say: its keys, and the values each of them takes.
+"""The keys of a policy's definition, and the values that each accepts.
 
-The checks run in RabbitMQ's order and each refusal is worded as RabbitMQ words it, Erlang terms included: first the
-place of a queue's master, then everything in the order of the keys, then mirroring, then federation, and what nobody
-knows at last.
+The checks run in RabbitMQ's order, and each refusal is worded as RabbitMQ words it, Erlang terms included: first the
+master locator, then all keys in order, then mirroring, then federation, and unknown keys last.
 
-Where this differs from RabbitMQ 3.10: values that crash its check (a `max-age` that is no text, an `ha-mode` that is
-a number) are refused like others; `ha-min-in-sync`, `ha-confirm` and `dedup-window` are Warren's own.
+Differences from RabbitMQ 3.10: values that crash its check (a `max-age` that is no text, an `ha-mode` that is a number)
+are refused like others. `ha-min-in-sync`, `ha-confirm` and `dedup-window` are Warren's own: how many copies a publish
+needs, whether a confirm waits for all of them or only for the master, and how many publishing ids are kept.
 
-Not here: the rest of a policy (`broker.policies.validation`), what the keys do (`broker.queues.settings`,
-`broker.routing.topology`).
-
-The keys with which a policy asks for mirrors, and how they depend on one another.
-
-`ha-min-in-sync` and `ha-confirm` are Warren's own: how many copies there must be for a publish to be taken, and
-whether a confirm waits for all of them or for the master alone.
-
-Not here: the other keys (`broker.policies.keys`), mirroring itself.
+Not here: the rest of a policy (`broker.policies.validation`), the effect of the keys (`broker.queues.settings`,
+`broker.routing.topology`, `broker.replication.mirroring_policy`).
 """
 
 from collections.abc import Callable
@@ -47,7 +40,7 @@ MIRRORING_KEYS: Final = (
 
 
 def mirroring_refusal(definition: Table) -> str:
-    """Why what a definition says of mirrors cannot be accepted; empty if it can, or says nothing."""
+    """Why the mirroring keys of a definition are refused; empty if they are accepted, or absent."""
     given = [key for key in MIRRORING_KEYS if key in definition]
     if not given:
         return ""
@@ -118,7 +111,7 @@ OPERATOR_KEYS: Final = (
     "max-length-bytes",
     "message-ttl",
 )
-"""What an operator policy may limit."""
+"""The keys that an operator policy may have."""
 
 MASTER_LOCATOR: Final = "queue-master-locator"
 FEDERATION_KEYS: Final = ("federation-upstream", "federation-upstream-pattern", "federation-upstream-set")
@@ -133,7 +126,7 @@ SHORT_STRING_MAX: Final = 255
 
 
 def definition_refusal(definition: Table, operator: bool) -> str:
-    """Why a definition, in the order of its keys, cannot be accepted; empty if it can."""
+    """Why a definition, in the order of its keys, is refused; empty if it is accepted."""
     if not definition:
         return "no policy provided"
     known = OPERATOR_KEYS if operator else KNOWN_KEYS
@@ -171,14 +164,14 @@ def _federation_refusal(definition: Table) -> str:
 
 
 def pattern_refusal(pattern: NamePattern, complaint: str) -> str:
-    """The complaint and what is wrong with a regular expression; empty if nothing is."""
+    """The complaint with the error in a regular expression; empty if there is none."""
     if not pattern.fault:
         return ""
     fault: list[object] = [ord(character) for character in pattern.fault]
     return f"{complaint}: {json_term((fault, pattern.fault_at), len(complaint) + 2)}"
 
 
-# -- what makes a value good
+# -- predicates for values
 
 
 def _is_count(value: object) -> bool:
@@ -248,6 +241,6 @@ CHECKS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "queue-version": (_is_queue_version, "queue-version value"),
     "stream-max-segment-size-bytes": (_is_count, "segment size"),
 }
-"""Of each key that stands for itself, what makes a value good, and how RabbitMQ calls one that is."""
+"""For each key that stands alone: the predicate for its value, and RabbitMQ's name for a valid one."""
 
 KNOWN_KEYS: Final = (*CHECKS, MASTER_LOCATOR, *MIRRORING_KEYS, *FEDERATION_KEYS)

@@ -1,8 +1,8 @@
-"""Parameters: settings of parts of the node (components) that are changed while it runs, by virtual host and name.
+"""Parameters: settings of components of the node that are changed at run time, by virtual host and name.
 
-A component says what its parameters may look like. Global parameters belong to no component and may be anything.
+A component validates its parameters. Global parameters belong to no component and may have any value.
 
-Not here: the components themselves; limits of virtual hosts, which operators also know as parameters (`access`).
+Not here: the components; limits of virtual hosts, which RabbitMQ also calls parameters (`broker.access.limits`).
 """
 
 from abc import abstractmethod
@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 @final
 class Parameter:
-    """One parameter of a component; its value is whatever JSON can say."""
+    """One parameter of a component. Its value is any JSON value."""
 
     def __init__(self, vhost: str, component: str, name: str, value: object) -> None:
         self.vhost: str = vhost
@@ -24,8 +24,8 @@ class Parameter:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ParameterComponent:
-    """A part of the node that has parameters."""
+    """A component of the node that has parameters."""
 
     @abstractmethod
     def refusals(self, parameter: Parameter) -> list[str]:
-        """All that is wrong with a parameter."""
+        """All faults of a parameter."""

@@ -1,25 +1,17 @@
-"""All policies and parameters of a node, and which of the policies counts for whom.
+"""Policies, operator policies and parameters of a node, and which policy is effective.
 
-For each queue and exchange that is one policy, and for a queue one operator policy: of those that fit, the one with the
-highest priority, and among equals the one whose name comes first.
+A policy adds to the arguments of every queue or exchange whose name matches its pattern. For each queue and exchange
+one policy is effective, and for a queue also one operator policy: of those that match, the one with the highest
+priority, and among equals the first by name.
 
-Invariants: the lists are those of the dictionaries, in the order of rank; a definition in force is made once for
-each pair of policies and is shared, so nobody may change one.
+A policy and an operator policy are merged. Where both have a key, the lower number counts: an operator policy limits
+and never allows more. All its keys are numbers.
 
-Not here: validation (`broker.policies.validation`), what is planned and recorded (`broker.policy`).
+Invariants: the ranked lists have the policies of the dictionaries, in the order of rank. An effective definition is
+made once for each pair of policies and shared, so it must not be changed.
 
-A policy: what every queue or exchange whose name matches a pattern is told, besides its own arguments.
-
-Not here: whether a policy makes sense (`broker.policies.validation`), which of several counts
-(`broker.policies.policies`), what its definition does (`broker.queues.settings`, `routing`).
-
-What a policy and an operator policy say together.
-
-Each may say what the other does not. Where both speak, the lower number counts: an operator policy limits, it never
-allows more. All its keys are numbers.
-
-Not here: which policies those are (`broker.policies.policies`), how a queue's own arguments join in
-(`broker.queues.settings`).
+Not here: validation (`broker.policies.validation`), the effect of a definition (`broker.queues.settings`,
+`broker.routing`), commands (`broker.commands.policies`).
 """
 
 from typing import Final, final
@@ -63,7 +55,7 @@ class Policy:
 
 
 def merged_definition(policy: Policy | None, operator_policy: Policy | None) -> Table:
-    """The definition in force, in the order of its keys."""
+    """The effective definition, in the order of its keys."""
     if operator_policy is None:
         return {} if policy is None else policy.definition
     if policy is None:
@@ -86,7 +78,7 @@ CLUSTER_ID: Final = "internal_cluster_id"
 
 @final
 class EffectivePolicy:
-    """What policies say of one queue or exchange: their names, empty for none, and the definition."""
+    """The effective policies of one queue or exchange: their names, empty for none, and the merged definition."""
 
     def __init__(self, policy: Policy | None, operator_policy: Policy | None) -> None:
         self.policy: str = "" if policy is None else policy.name
@@ -99,7 +91,7 @@ NO_EFFECTIVE_POLICY: Final = EffectivePolicy(None, None)
 
 @final
 class Policies:
-    """One node's policies, operator policies, parameters and global parameters."""
+    """The policies, operator policies, parameters and global parameters of one node."""
 
     def __init__(self) -> None:
         # by virtual host and name
@@ -108,12 +100,12 @@ class Policies:
         # by virtual host, component and name
         self.parameters: dict[tuple[str, str, str], Parameter] = {}
         self.global_parameters: dict[str, object] = {}
-        # those of each virtual host, the first in rank first
+        # the policies of each virtual host, in the order of rank
         self._ranked: dict[str, list[Policy]] = {}
         self._ranked_operator: dict[str, list[Policy]] = {}
         self._in_force: dict[tuple[Policy | None, Policy | None], EffectivePolicy] = {}
 
-    # -- who is told what
+    # -- effective policies
 
     def for_queue(self, vhost: str, name: str) -> EffectivePolicy:
         ranked = self._ranked.get(vhost)
@@ -144,7 +136,7 @@ class Policies:
         return (self.operator_policies if operator else self.policies).get((vhost, name))
 
     def set_policy(self, policy: Policy, operator: bool) -> None:
-        """Add a policy, or put it in the place of the one with its name."""
+        """Add a policy, or replace the one with its name."""
         (self.operator_policies if operator else self.policies)[policy.vhost, policy.name] = policy
         self._rank(policy.vhost, operator)
 
@@ -153,7 +145,7 @@ class Policies:
         self._rank(vhost, operator)
 
     def _rank(self, vhost: str, operator: bool) -> None:
-        # those of other virtual hosts are what they were: queues there share what they made of them
+        # other virtual hosts keep theirs: queues there share settings made from them
         kept = [pair for pair in self._in_force if not _is_of(pair, vhost)]
         self._in_force = {pair: self._in_force[pair] for pair in kept}
         among = self.operator_policies if operator else self.policies

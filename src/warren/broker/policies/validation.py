@@ -1,7 +1,7 @@
-"""Whether something is a policy: all that is wrong with it, worded as RabbitMQ words it.
+"""Validation of a policy: all its faults, worded as RabbitMQ words them.
 
-Not here: the keys of a definition (`broker.policies.keys`), whether the virtual host is there
-(`broker.policy_commands`).
+Not here: the keys of a definition (`broker.policies.keys`), whether the virtual host exists
+(`broker.commands.policies`).
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ APPLY_TO: Final = (QUEUES, EXCHANGES, ALL)
 def policy_of(
     vhost: str, name: str, pattern: object, apply_to: object, definition: object, priority: object, operator: bool
 ) -> Policy:
-    """The policy that values from outside describe; a `Refused` that says all that is wrong with them."""
+    """The policy with these values; a `Refused` with all faults."""
     reasons = [
         _definition_refusal(definition, operator),
         _apply_to_refusal(apply_to),
@@ -35,12 +35,12 @@ def policy_of(
 
 
 def check_policy(policy: Policy, operator: bool) -> None:
-    """The same for a policy that was made somewhere else."""
+    """Raise `Refused` if a policy from another source has faults."""
     policy_of(policy.vhost, policy.name, policy.pattern, policy.apply_to, policy.definition, policy.priority, operator)
 
 
 def refuse(reasons: list[str]) -> None:
-    """Raise the `Refused` that gives these reasons, if there are any."""
+    """Raise `Refused` with these reasons, if there are any."""
     if reasons:
         raise Refused("bad_request", "Validation failed\n\n" + "\n".join(reasons) + "\n")
 
