@@ -180,8 +180,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         for vhost in self.vhosts.values():
             vhost.check()
         for connection in self.connections.values():
-            for channel in connection.channels.values():
-                channel.unacked_deliveries.check()
+            connection.check()
 
     def _add_appliers(self) -> None:
         self.appliers.add(AccessApplier(self.access, self._logins, self._connection_limits, self, self.vhosts))

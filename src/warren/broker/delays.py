@@ -141,6 +141,10 @@ class DelayedMessages(TimerTarget):
         publish.end()
         return True
 
+    def check(self) -> None:
+        held = sum(list(self._counts.values()))
+        assert held == len(self._heap), f"{held} delayed messages are counted, {len(self._heap)} wait"
+
     def damaged(self, exchange: Exchange, reason: str) -> None:
         facts: dict[str, object] = {"exchange": exchange.name, "vhost": self._topology.vhost, "reason": reason}
         self._turn.note("error", "exchange.damaged", facts)

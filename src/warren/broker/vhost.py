@@ -410,6 +410,7 @@ class Vhost(VhostPort):
         for queue in self._queues.values():
             queue.check()
         self._enforcer.check(list(self._queues.values()))
+        self.delays.check()
 
 
 def _consumers_of(queue: QueuePort) -> list[ConsumerPort]:

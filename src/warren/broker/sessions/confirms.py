@@ -48,6 +48,10 @@ class PublishRange:
         # every publish of it is decided
         self.over: bool = False
 
+    def open_count(self) -> i64:
+        """How many of its publishes are not decided."""
+        return self.last - self.first + 1
+
 
 @trait
 class ConfirmSender:
@@ -140,6 +144,10 @@ class RemotePublishRange(PublishRange, PublishWaiter):
             self._reject_rest(rejected)
         self.over = self.first > self.last
 
+    def open_count(self) -> i64:
+        """How many of its publishes are neither settled nor rejected, as far as its channel knows."""
+        return self.last - self.first + 1 - (len(self._refused) - len(self._unsent))
+
     def _reject_rest(self, rejected: list[int]) -> None:
         refused = set(self._refused)
         while self.first <= self.last:
@@ -168,6 +176,7 @@ class PendingPublishRanges:
         self._first: i64 = 0
 
     def add(self, numbers: PublishRange) -> None:
+        assert not self._ranges or self._ranges[-1].last < numbers.first, "ranges are added in order"
         self._ranges.append(numbers)
         self.count += 1
 
@@ -175,6 +184,7 @@ class PendingPublishRanges:
         """A range is over; called once for each."""
         numbers.over = True
         self.count -= 1
+        assert self.count >= 0, "a range ends once"
         ranges = self._ranges
         while self._first < len(ranges) and ranges[self._first].over:
             self._first += 1
@@ -185,6 +195,24 @@ class PendingPublishRanges:
     def first_no(self) -> i64:
         """The lowest pending number. The caller checked that there is one."""
         return self._ranges[self._first].first
+
+    def open_count(self) -> i64:
+        """How many publishes of these ranges are not decided."""
+        total: i64 = 0
+        for numbers in self._ranges:
+            if not numbers.over:
+                total += numbers.open_count()
+        return total
+
+    def check(self) -> None:
+        pending = [numbers for numbers in self._ranges if not numbers.over]
+        assert self.count == len(pending), f"{self.count} ranges are counted as pending, {len(pending)} are"
+        assert not pending or self._ranges[self._first] is pending[0], "the first range is not the first pending one"
+        last: i64 = 0
+        for numbers in self._ranges:
+            assert last < numbers.first <= numbers.last + 1, "ranges overlap, or are out of order"
+            assert numbers.over or numbers.first <= numbers.last, "an empty range is pending"
+            last = numbers.last
 
 
 ACK: Final[i64] = 80
@@ -284,6 +312,7 @@ class Confirms:
     def flushed(self) -> None:
         """The oldest batch is on disk: settle the publishes that waited for it."""
         self._flushed_no += 1
+        assert self._flushed_no <= self._batch_no, "a batch is flushed after it began"
         count = 0
         for numbers in self._batched:
             if numbers.batch_no > self._flushed_no:
@@ -297,6 +326,26 @@ class Confirms:
         del self._batched[:count]
         if not self._batched:
             self._growing = None
+
+    def check(self) -> None:
+        """Every publish is acked, nacked, decided and unsent, or pending: exactly one of these."""
+        self._pending.check()
+        sent: i64 = self.acked + self.nacked
+        if self._plain:
+            assert self._pending.count == 0, "a publish is pending in plain mode"
+            assert not self._settled, "settled publishes are named in plain mode"
+            assert sent == self._confirmed_to <= self.last_no, f"{sent} confirms were sent, up to {self._confirmed_to}"
+        else:
+            settled: i64 = 0
+            for numbers in self._settled:
+                settled += numbers.open_count()
+            decided: i64 = sent + settled + len(self._rejected)
+            pending: i64 = self._pending.open_count()
+            assert decided + pending == self.last_no, f"{decided} decided and {pending} pending, of {self.last_no}"
+        batch_no: i64 = self._flushed_no
+        for numbers in self._batched:
+            assert numbers.over or batch_no <= numbers.batch_no <= self._batch_no, "batches are out of order"
+            batch_no = max(batch_no, numbers.batch_no)
 
     def unconfirmed(self) -> i64:
         """How many publishes are neither acked nor nacked to the client."""
@@ -388,6 +437,7 @@ class Confirms:
         self._changed.clear()
 
     def _begin_range(self, number: i64) -> None:
+        assert self._batch_no > self._flushed_no, "the batch began in this turn"
         if self._plain:
             self._leave_plain()
         numbers = PublishRange(number, number, self._batch_no)

@@ -435,6 +435,13 @@ class Connection(SessionPort, FlushWaiter):
             self.vhost = None
             self.counters.vhost_stats = None
 
+    def check(self) -> None:
+        """Raise if the ledgers of this connection or its channels are inconsistent."""
+        self._gate.check()
+        assert self.state == RUNNING or not self.channels, "channels outlive their connection"
+        for channel in self.channels.values():
+            channel.check()
+
     # -- time
 
     def time_out(self) -> None:
@@ -658,3 +665,22 @@ class Channel(FlushWaiter, ConfirmSender):
             # cached publishes are keyed by the frame, which has the channel number; another channel may get that number
             self.connection.clear_cached_publishes()
         self.counters.drop()
+
+    def check(self) -> None:
+        """Raise if the ledgers of this channel are inconsistent."""
+        ledger = self.unacked_deliveries
+        ledger.check()
+        self.confirms.check()
+        assert not self.confirms.on or self.transaction is None, "a channel confirms, or is transactional"
+        assert not self.closing or (ledger.count == 0 and not self.consumers), "a closing channel has deliveries"
+        unsettled = [consumer for _entry, consumer in ledger.outstanding()]
+        if self.transaction is not None:
+            self.transaction.check()
+            unsettled += [delivery.consumer for delivery in self.transaction.taken_out()]
+        to_consumers = len([consumer for consumer in unsettled if consumer.subscribed])
+        assert ledger.consumers_unacked == to_consumers, "the channel's unacked deliveries are miscounted"
+        counts: dict[AckingConsumer, int] = dict.fromkeys(self.consumers.values(), 0)
+        for consumer in unsettled:
+            counts[consumer] = counts.get(consumer, 0) + 1
+        for consumer, count in counts.items():
+            assert consumer.unacked == count, f"consumer '{consumer.tag}' counts {consumer.unacked} of {count} unacked"

@@ -81,6 +81,7 @@ class OutputGate:
 
     def open_oldest(self) -> None:
         self._opened_no += 1
+        assert self._opened_no <= self._shut_no, "a gate opens once"
         self.closed = self._opened_no < self._shut_no
 
     def passed(self, data: bytes) -> bytes:
@@ -105,6 +106,13 @@ class OutputGate:
         self._count(-self.kept_bytes)
         self._pieces = []
         self._behind = []
+
+    def check(self) -> None:
+        held = sum([len(piece) for piece in self._pieces])
+        assert self.kept_bytes == held, f"{self.kept_bytes} bytes are counted as held, {held} are"
+        assert len(self._pieces) == len(self._behind), "a chunk has no gate"
+        assert self._behind == sorted(self._behind), "chunks are out of order"
+        assert self.closed == (self._opened_no < self._shut_no), "the gate is open before its flush"
 
     def _count(self, size: i64) -> None:
         self.kept_bytes += size

@@ -69,6 +69,10 @@ class ChannelTransaction:
             taken.extend(refusal.deliveries)
         return taken
 
+    def check(self) -> None:
+        tags = [delivery.tag for delivery in self.taken_out()]
+        assert len(tags) == len(set(tags)), "a delivery is settled twice in a transaction"
+
     def removes_durable(self) -> bool:
         """Whether the commit removes an entry that is on disk."""
         settled = list(self.acks)
@@ -109,6 +113,7 @@ class PendingTxCommit(PublishWaiter):
 
     def await_queues(self, queues: list[QueuePort]) -> None:
         """Wait until each queue has settled the last record sent to it."""
+        assert self._open >= 0, "no queue has been lost yet"
         for queue in queues:
             self._open += 1
             queue.await_settlement(self, self._open)

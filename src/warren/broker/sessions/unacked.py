@@ -178,6 +178,14 @@ class UnackedDeliveries:
             raise InvariantBroken(f"ledger counts {self.count} unacked but holds {alive}")
         if self.count and self._first_tag + len(self._entries) != self.next_tag:
             raise InvariantBroken("ledger indexes do not follow its tags")
+        stragglers = list(self._stragglers)
+        if stragglers != sorted(stragglers) or (stragglers and stragglers[-1] >= self._first_tag):
+            raise InvariantBroken("stragglers are out of order")
+        if len(self._entries) != len(self._consumers):
+            raise InvariantBroken("ledger entries and consumers differ in number")
+        head = self._entries[: self._head]
+        if any(entry is not None for entry in head):
+            raise InvariantBroken("an outstanding delivery is before the ledger's head")
 
     def _index_of(self, tag: i64) -> i64:
         index: i64 = tag - self._first_tag
@@ -241,6 +249,7 @@ class UnackedDeliveries:
         while head < size and self._entries[head] is None:
             head += 1
         self._head = head
+        assert self.count >= 0, "a delivery leaves the ledger once"
         if head >= COMPACT_FROM and head * 2 >= size:
             del self._entries[:head]
             del self._consumers[:head]
@@ -296,7 +305,7 @@ class AckingConsumer(ConsumerPort):
         self.ledger: UnackedDeliveries = ledger
         self.unacked: i64 = 0
         # deliveries to basic.get do not count for the prefetch limit
-        self._subscribed: bool = tag != ""
+        self.subscribed: bool = tag != ""
 
     @final
     def acked(self, entry: Entry) -> None:
@@ -311,8 +320,9 @@ class AckingConsumer(ConsumerPort):
     @final
     def settled(self) -> None:
         """One delivery is no longer outstanding: acked, rejected or requeued."""
+        assert self.unacked > 0, "a delivery is settled once"
         self.unacked -= 1
-        if self._subscribed:
+        if self.subscribed:
             self.ledger.consumers_unacked -= 1
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from warren.broker.access.logins import (
-    RUNNING_CHECKS_MAX,
     DELAY_MAX_MS,
     QUEUED_CHECKS_MAX,
+    RUNNING_CHECKS_MAX,
     LoginAttempt,
     Logins,
     LoginWaiter,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.core_driver import Client, published, spoken
 from tests.unit.broker.sessions.agreeing_core import AgreeingCore
-from warren.broker.pending_deletes import PAUSE_MS
+from warren.broker.pending_deletes import RETRY_MS
 from warren.wire.methods import (
     BasicAck,
     BasicCancel,
@@ -101,7 +101,7 @@ def test_a_removal_of_which_nobody_knows_is_made_impossible_first(
     core.fail()
     flushed(core)
     assert publisher.methods() == []
-    core.now_ms += PAUSE_MS
+    core.now_ms += RETRY_MS
     core.turn()
     core.outdate()
     core.grant()
@@ -205,7 +205,7 @@ def test_what_comes_to_a_queue_that_departs_is_answered_when_that_is_agreed_upon
     core.fail()
     flushed(core)
     assert publisher.methods() == []
-    core.now_ms += PAUSE_MS
+    core.now_ms += RETRY_MS
     core.turn()
     core.grant()
     flushed(core)

@@ -20,6 +20,13 @@ DELIVERIES_A_MS = 10
 A_SECONDS_WORTH = int(SPAN_MS) * DELIVERIES_A_MS
 
 
+def consumer_with_deliveries() -> ChannelConsumer:
+    """A consumer that has enough deliveries to settle; its own count is not under test."""
+    consumer = consumer_of_a_deleted_queue()
+    consumer.unacked = 2_000_000
+    return consumer
+
+
 def kept(unacked_deliveries: UnackedDeliveries) -> int:
     """Everything the ledger has room for, however it keeps it."""
     return (
@@ -44,7 +51,7 @@ def needing_no_ack(unacked_deliveries: UnackedDeliveries, consumer: ChannelConsu
 def test_one_stuck_delivery_does_not_make_a_ledger_keep_the_million_after_it(
     others: Callable[[UnackedDeliveries, ChannelConsumer, range], None],
 ) -> None:
-    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_with_deliveries()
     stuck = unacked_deliveries.record(ENTRY, consumer, START_MS)
     for start in range(0, 1_000_000, 12_500):
         others(unacked_deliveries, consumer, range(start, start + 12_500))
@@ -56,7 +63,7 @@ def test_one_stuck_delivery_does_not_make_a_ledger_keep_the_million_after_it(
 
 
 def test_a_ledger_whose_deliveries_are_acked_in_order_stays_small() -> None:
-    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_with_deliveries()
     for number in range(100_000):
         tag = unacked_deliveries.record(ENTRY, consumer, START_MS + number)
         if number >= 100:
@@ -66,7 +73,7 @@ def test_a_ledger_whose_deliveries_are_acked_in_order_stays_small() -> None:
 
 
 def test_the_marks_of_time_do_not_pile_up_behind_the_oldest_delivery() -> None:
-    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_with_deliveries()
     tag = unacked_deliveries.record(ENTRY, consumer, START_MS)
     for second in range(1, 20_000):
         following = unacked_deliveries.record(ENTRY, consumer, START_MS + second * 1000)
@@ -76,7 +83,7 @@ def test_the_marks_of_time_do_not_pile_up_behind_the_oldest_delivery() -> None:
 
 
 def test_a_ledger_that_miscounts_is_found_out() -> None:
-    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_with_deliveries()
     unacked_deliveries.record(ENTRY, consumer, START_MS)
     unacked_deliveries.count = 2
     with pytest.raises(InvariantBroken):
@@ -84,7 +91,7 @@ def test_a_ledger_that_miscounts_is_found_out() -> None:
 
 
 def test_only_outstanding_tags_are_known() -> None:
-    unacked_deliveries, consumer = UnackedDeliveries(), consumer_of_a_deleted_queue()
+    unacked_deliveries, consumer = UnackedDeliveries(), consumer_with_deliveries()
     tag = unacked_deliveries.record(ENTRY, consumer, START_MS)
     skipped = unacked_deliveries.skip()
     asked = (tag - 1, tag, skipped, skipped + 1, -1, 2**63 - 1)
