@@ -1,4 +1,4 @@
-"""A virtual host whose durable part is in a real metadata file, and that can be started again."""
+"""A virtual host with a real metadata file, which can be restarted."""
 
 from tests.support.lone_vhosts import lone_vhost
 from tests.unit.broker.queues.world import START_MS
@@ -16,7 +16,7 @@ SEGMENT_BYTES = 1024 * 1024
 
 
 class Life:
-    """A virtual host from the start of its node on, with what its node keeps on disk."""
+    """A virtual host from the start of its node on, with the files of the node."""
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
@@ -32,7 +32,7 @@ class Life:
         self.store.apply(self.metadata.take())
 
     def keys(self) -> list[str]:
-        """What is kept, in no order."""
+        """The recorded keys, in no order."""
         self.end_turn()
         return sorted(self.store.snapshot()[1])
 

@@ -1,4 +1,4 @@
-"""Users, permissions and virtual hosts outlive the node, each change whole or not at all."""
+"""Users, permissions and virtual hosts survive a restart; each change is atomic."""
 
 import pytest
 
@@ -29,7 +29,7 @@ FIRST_KEYS = ["permissions/guest/%2F", "users/guest", "vhosts/%2F"]
 
 
 def access_keys(disk: PlainDisk) -> list[str]:
-    """What is kept of users and virtual hosts, and of what is in these."""
+    """The recorded keys of users, virtual hosts and their contents."""
     return sorted(key for key in disk.values if not key.startswith("global_parameters/"))
 
 
@@ -123,7 +123,7 @@ def test_a_virtual_host_is_deleted_on_disk_as_a_whole() -> None:
     client.declare("q", arguments, durable=True)
     client.declare("dead", durable=True)
     before = len(core.orders)
-    # a dead letter is carried out of its queue when that goes, so something is written in the midst of it all
+    # a dead letter is sent when its queue is deleted, so there is a write in the middle of the change
     core.turn(BytesReceived(client.number, persistent("q", b"x")), CommandReceived(9, DeleteVhost("v")))
     stores = [order for order in core.orders[before:] if isinstance(order, AppendRecords)]
     [whole] = [store for store in stores if "vhosts/v" in [change.key for change in store.changes]]

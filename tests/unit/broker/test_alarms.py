@@ -1,4 +1,4 @@
-"""When the alarms rise and when they are over."""
+"""When alarms are raised and cleared."""
 
 from warren.broker.alarms import DiskAlarm, MemoryAlarm, reason_of
 
@@ -108,7 +108,7 @@ def test_a_write_that_finds_no_room_raises_it_until_one_does() -> None:
     assert not alarm.look()
 
 
-def test_publishers_are_told_what_runs_low() -> None:
+def test_publishers_get_the_reason_of_the_alarm() -> None:
     assert reason_of(False, False) == ""
     assert reason_of(True, False) == "low on memory"
     assert reason_of(False, True) == "low on disk"

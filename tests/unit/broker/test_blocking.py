@@ -1,4 +1,4 @@
-"""A node short of memory: publishers are told and not read, everybody else is served."""
+"""A node short of memory: publishers are blocked, other clients are served."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def core() -> Core:
 
 @pytest.fixture
 def filler(core: Core) -> Client:
-    """Whoever filled the queue `q` and the memory."""
+    """The client that filled the queue `q` and the memory."""
     filler = core.client()
     filler.declare("q")
     core.turn(MemoryMeasured(1_000_000, LIMIT))
@@ -98,7 +98,7 @@ def test_consumers_and_askers_are_not_blocked(core: Core, filler: Client) -> Non
     assert core.broker.alarm == ""
 
 
-def test_a_publisher_is_told_once_however_much_it_had_sent(core: Core, filler: Client) -> None:
+def test_a_publisher_gets_connection_blocked_once(core: Core, filler: Client) -> None:
     fill(filler)
     publisher = core.client()
     publisher.publish("q", *[b"x"] * 100)

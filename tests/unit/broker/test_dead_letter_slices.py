@@ -1,4 +1,4 @@
-"""Many dead letters at once: they keep their order, and do not keep everybody else waiting."""
+"""Many dead letters at once: they keep their order, and do not delay other work."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def numbered(start: int, end: int) -> list[bytes]:
     return [b"%d" % number for number in range(start, end)]
 
 
-def buried(core: Core, client: Client) -> list[bytes]:
-    """Everything that went to the grave, in order."""
+def dead_lettered(core: Core, client: Client) -> list[bytes]:
+    """All dead letters, in order."""
     core.settle()
     client.consume("grave", no_ack=True)
     core.settle()
@@ -42,14 +42,14 @@ def test_letters_keep_their_order_over_slices_and_turns(core: Core, client: Clie
     client.publish("short", *numbered(0, 5000))
     client.publish("short", *numbered(5000, 10_000))
     client.publish("short", *numbered(10_000, 10_010))
-    assert buried(core, client) == numbered(0, 10_010)
+    assert dead_lettered(core, client) == numbered(0, 10_010)
 
 
 def test_letters_of_letters_keep_their_order(core: Core, client: Client) -> None:
     chained = {"x-max-length": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "short"}
     client.declare("first", {**chained})
     client.publish("first", *numbered(0, 1000))
-    assert buried(core, client) == numbered(0, 1000)
+    assert dead_lettered(core, client) == numbered(0, 1000)
 
 
 def test_others_are_served_while_letters_wait(core: Core, client: Client) -> None:
@@ -69,7 +69,7 @@ def test_letters_that_multiply_in_circles_take_many_turns_and_little_room(core: 
     for number in range(8):
         client.declare(f"ring{number}", {"x-max-length": 0, "x-dead-letter-exchange": "amq.fanout"})
         client.bind(f"ring{number}", "amq.fanout")
-    # would make more than a hundred thousand letters in one turn
+    # this would make more than a hundred thousand letters in one turn
     assert SetTimer(core.now_ms) in client.publish("", b"x", exchange="amq.fanout")
     assert 0 < sum(len(batch) for batch in core.broker._dead_letters._batches) < 5000
 
@@ -92,12 +92,12 @@ def test_letters_whose_queue_was_deleted_meanwhile_still_arrive(core: Core, clie
 
 
 def test_letters_of_a_durable_queue_that_is_deleted_keep_their_order(core: Core, client: Client) -> None:
-    """Some wait from an earlier turn, others died just now."""
+    """Some wait from an earlier turn, others died in this one."""
     client.say(QueueDeclare(queue="solid", durable=True, arguments={"x-max-length": 0, **TO_GRAVE}))
     client.publish("solid", *numbered(0, 5000))
     later = b"".join(published("solid", body) for body in numbered(5000, 5010))
     client.read(later + spoken(QueueDelete(queue="solid")))
-    assert buried(core, client) == numbered(0, 5010)
+    assert dead_lettered(core, client) == numbered(0, 5010)
 
 
 def test_letters_whose_exchange_is_missing_are_let_go(core: Core, client: Client) -> None:

@@ -1,4 +1,4 @@
-"""What a dead letter says of its deaths, and which ones would never end.
+"""The headers of a dead letter, and the detection of cycles.
 
 Not here: the same over sockets, against RabbitMQ (`tests/wire/test_dead_letters.py`).
 """
@@ -33,7 +33,7 @@ def death(queue: str = "q", reason: str = "expired", count: object = 1) -> Table
     return {"queue": queue, "reason": reason, "count": count}
 
 
-def test_a_first_death_is_told_in_full() -> None:
+def test_a_first_death_is_recorded_in_full() -> None:
     assert deaths_of(letter_of(expiration="60000"), NOW_S) == [
         {
             "count": Long(1),
@@ -47,12 +47,12 @@ def test_a_first_death_is_told_in_full() -> None:
     ]
 
 
-def test_the_keys_of_cc_are_told_after_the_first() -> None:
+def test_the_keys_of_cc_follow_the_routing_key() -> None:
     (only,) = deaths_of(letter_of({"CC": ["copy", 5, "other"]}), NOW_S)
     assert only["routing-keys"] == ["key", "copy", "other"]
 
 
-def test_a_message_that_never_expired_tells_of_no_expiration() -> None:
+def test_a_message_without_expiration_has_no_original_expiration() -> None:
     (only,) = deaths_of(letter_of(), NOW_S)
     assert "original-expiration" not in only
 
@@ -118,7 +118,7 @@ def test_a_story_without_a_first_death_is_given_none() -> None:
     assert list(dead_message(letter, deaths_of(letter, NOW_S)).headers()) == ["x-death"]
 
 
-def test_deaths_that_were_told_one_by_one_are_counted_together() -> None:
+def test_deaths_recorded_one_by_one_are_counted_together() -> None:
     uncounted: list[object] = [{"queue": name, "reason": "expired"} for name in ("other", "q", "other", "q", "other")]
     deaths = deaths_of(letter_of({"x-death": uncounted}), NOW_S)
     assert [(one["queue"], one["count"]) for one in deaths] == [("q", Long(3)), ("other", Long(3))]

@@ -1,4 +1,4 @@
-"""Messages an x-delayed-message exchange holds back: how many, in which order, and where they go in the end."""
+"""Messages of an x-delayed-message exchange: how many, in which order, and their queues."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def client(core: Core) -> Client:
     client.bind("q", "late")
     client.consume("q", no_ack=True)
     client.heard()
-    # the handshake's timer is over
+    # the handshake's timer has fired
     core.pass_ms(60_000)
     return client
 

@@ -1,4 +1,4 @@
-"""What of a virtual host outlives the node: every durable thing, as it came and as it went, whatever took it along."""
+"""Durable exchanges, queues and bindings after a restart: as declared, and deleted with all that belongs to them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def life(store: SqliteStore) -> Life:
     return Life(store)
 
 
-# -- what is kept
+# -- recorded
 
 
 def test_durable_queues_and_exchanges_are_kept_and_others_are_not(life: Life) -> None:
@@ -92,7 +92,7 @@ def test_without_metadata_nothing_is_recorded_and_queues_have_no_log() -> None:
     assert (vhost.topology.exchanges["e"].exchange_id, vhost.topology.queues) == (0, {})
 
 
-# -- what goes
+# -- deleted
 
 
 def test_a_deleted_queue_takes_its_bindings_and_the_exchange_that_lived_by_them_along(life: Life) -> None:
@@ -133,7 +133,7 @@ def test_an_unbound_binding_goes_and_the_last_one_takes_its_auto_delete_exchange
     assert life.keys() == ["queues/%2F/q"]
 
 
-def test_a_queue_that_nobody_used_for_too_long_goes(life: Life) -> None:
+def test_an_unused_queue_expires(life: Life) -> None:
     life.bind("amq.fanout", life.queue("q", arguments={"x-expires": 1000}))
     assert len(life.keys()) == 2
     life.turn.now_ms += 1000
@@ -158,7 +158,7 @@ def test_the_exclusive_queues_of_a_connection_take_what_lived_by_them_along(life
     assert life.keys() == []
 
 
-# -- what comes back
+# -- loaded
 
 
 def test_what_was_kept_is_what_a_client_would_declare_again(life: Life) -> None:

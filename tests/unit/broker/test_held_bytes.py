@@ -1,6 +1,6 @@
-"""What the node counts as held: every message while it is somewhere, and nothing once it is gone.
+"""The bytes that the node counts as held: every message it has, and no others.
 
-Each story ends with everything consumed, dropped or closed; the count must be back at nothing.
+Each test ends with everything consumed, dropped or closed; the count must be 0 again.
 """
 
 import pytest
@@ -81,7 +81,7 @@ def test_a_refused_message_is_held_as_long_as_it_stays(core: Core, client: Clien
     assert core.held_bytes() == 0
 
 
-def test_a_message_nobody_wants_is_not_held(core: Core, client: Client) -> None:
+def test_a_message_without_a_queue_is_not_held(core: Core, client: Client) -> None:
     client.publish("nowhere", BODY)
     client.read(published("nowhere", BODY, mandatory=True))
     assert core.held_bytes() == 0
@@ -127,7 +127,7 @@ def test_content_on_its_way_is_held_until_it_is_complete_or_given_up(core: Core,
     elif end == "lose":
         client.lose()
     else:
-        # anything but content where content is due ends the connection
+        # another frame where content is due closes the connection
         rest = frames[200_000 : 14 + 8 + 131_072 * 2]
         client.read(rest + spoken(ChannelClose(200, "bye") if end == "channel.close" else BasicGet(queue="q")))
         assert client.names() == ["connection.close"]
@@ -139,7 +139,7 @@ def test_content_refused_for_its_size_is_not_held() -> None:
     client = core.client()
     frames = content(bytes(300_000))
     client.read(spoken(BasicPublish("", "nowhere")) + frames[:140_000])
-    # its header alone is enough to refuse it
+    # its header is enough to refuse it
     assert client.names() == ["channel.close"]
     client.read(frames[140_000:])
     assert client.heard() == []

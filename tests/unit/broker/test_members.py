@@ -1,4 +1,4 @@
-"""Who is in the cluster, and who of them runs."""
+"""The members of a cluster, and which of them are alive."""
 
 from warren.broker.membership import ClusterMember, ClusterMembers
 
@@ -38,7 +38,7 @@ def test_what_is_known_of_a_member_can_change() -> None:
     assert known.kind == "ram"
 
 
-def test_a_forgotten_member_is_gone_and_a_dead_one_is_not() -> None:
+def test_a_removed_member_is_no_member_and_a_dead_one_is() -> None:
     members = cluster(a="disc", b="disc")
     members.came_alive("a", 1)
     members.died("a")

@@ -1,4 +1,4 @@
-"""A node's place among others: what it learns of members, and when it pauses, resumes or starts anew."""
+"""Cluster membership: what a node learns of members, and when it pauses, resumes or restarts."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from warren.broker.network_partitions import (
 
 
 def membership(mode: str = PAUSE_MINORITY, own: str = "a") -> ClusterMembership:
-    """Of one of three disc nodes, all alive, in the first run of each."""
+    """The membership of one of three disc nodes, all alive, each in its first incarnation."""
     made = ClusterMembership(own, 1, PartitionHandling(mode), Turn())
     for name in ("a", "b", "c"):
         made.put(NodeDefinition(name, "disc", f"{name}:25672"), 2)
@@ -26,7 +26,7 @@ def membership(mode: str = PAUSE_MINORITY, own: str = "a") -> ClusterMembership:
     return made
 
 
-def test_members_and_lives_are_told_as_they_are_agreed_upon() -> None:
+def test_members_and_liveness_are_logged_as_they_are_committed() -> None:
     made = membership()
     assert made.members.names() == made.members.alive_names() == ["a", "b", "c"]
     made.delete(["alive", "b"])
@@ -57,11 +57,11 @@ def test_a_run_has_ended_when_the_store_says_so_and_not_when_a_link_is_lost() ->
     made = membership()
     made.peer_connected("b", 1)
     made.peer_lost("b")
-    # a link may tell of a run before the store does
+    # a link may show an incarnation before the store does
     assert [made.has_ended("b", incarnation) for incarnation in (1, 2)] == [False, False]
     made.delete(["alive", "b"])
     assert [made.has_ended("b", incarnation) for incarnation in (1, 2)] == [True, False]
-    # it had only paused
+    # the node had only paused
     made.put(LivenessDefinition("b", 1), 9)
     assert not made.has_ended("b", 1)
     made.put(LivenessDefinition("b", 3), 10)
@@ -78,7 +78,7 @@ def test_a_node_that_loses_its_peers_pauses_and_resumes() -> None:
     assert (made.look(True), made.paused) == (RESUME, False)
 
 
-def test_a_node_that_is_parted_from_one_that_goes_before_it_pauses() -> None:
+def test_a_node_that_is_partitioned_from_an_earlier_one_pauses() -> None:
     turn = Turn()
     made = ClusterMembership("b", 1, PartitionHandling(PAUSE_MINORITY), turn)
     for name in ("a", "b", "c"):
@@ -93,7 +93,7 @@ def test_a_node_that_is_parted_from_one_that_goes_before_it_pauses() -> None:
 
 
 @pytest.mark.parametrize("again", [1, 2])
-def test_a_node_whose_run_was_declared_over_has_lost_its_life_even_if_it_is_said_to_live_again(again: int) -> None:
+def test_a_node_whose_incarnation_ended_has_lost_its_lease_even_if_it_is_alive_again(again: int) -> None:
     made = membership(AUTOHEAL)
     made.peer_connected("b", 1)
     assert (made.look(True), made.lease_lost) == (CONTINUE, False)
@@ -104,7 +104,7 @@ def test_a_node_whose_run_was_declared_over_has_lost_its_life_even_if_it_is_said
     assert made.look(True) == RESTART
 
 
-def test_what_an_earlier_run_left_is_no_loss_of_life() -> None:
+def test_the_end_of_an_earlier_incarnation_loses_no_lease() -> None:
     made = ClusterMembership("a", 2, PartitionHandling(AUTOHEAL), Turn())
     made.put(NodeDefinition("a", "disc", ""), 1)
     made.put(LivenessDefinition("a", 1), 2)

@@ -1,4 +1,4 @@
-"""A node that is asked to stop tells its clients and waits for them, but not for ever."""
+"""A node that stops closes its connections and waits for its clients, but not forever."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_node_without_clients_stops_at_once(core: Core) -> None:
     assert core.note_names() == ["node.stopping"]
 
 
-def test_a_client_is_told_and_the_node_stops_when_it_has_gone(core: Core) -> None:
+def test_a_client_gets_connection_close_and_the_node_stops_when_it_disconnected(core: Core) -> None:
     client = core.client()
     assert StopNode() not in core.turn(StopRequested())
     assert client.methods() == [FAREWELL]
@@ -42,7 +42,7 @@ def test_a_client_that_has_not_opened_yet_is_cut_off_without_a_word(core: Core) 
     assert StopNode() in client.lose()
 
 
-def test_nobody_is_let_in_any_more(core: Core) -> None:
+def test_no_connection_is_accepted_any_more(core: Core) -> None:
     core.client()
     core.turn(StopRequested())
     effects = core.turn(ConnectionOpened(99, "127.0.0.1", 1, "127.0.0.1", 5672))
@@ -50,7 +50,7 @@ def test_nobody_is_let_in_any_more(core: Core) -> None:
     assert 99 not in core.broker.connections
 
 
-def test_every_client_must_be_gone_before_the_node_stops(core: Core) -> None:
+def test_every_client_must_disconnect_before_the_node_stops(core: Core) -> None:
     one, other = core.client(), core.client()
     core.turn(StopRequested())
     assert StopNode() not in one.lose()

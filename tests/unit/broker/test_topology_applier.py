@@ -1,4 +1,4 @@
-"""What was agreed upon is made once, and unmade for itself, whatever is there."""
+"""Committed definitions are made once, and each is removed by itself."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_a_binding_goes_by_its_key(world: World, arguments: Table) -> None:
     assert [binding.arguments for binding in left] == others
 
 
-def test_an_auto_delete_exchange_stays_until_its_own_end_is_agreed_upon(world: World) -> None:
+def test_an_auto_delete_exchange_stays_until_its_delete_is_committed(world: World) -> None:
     world.put(QUEUE, EXCHANGE, bound({}))
     world.delete(bound({}))
     world.delete(QUEUE)
@@ -92,7 +92,7 @@ def test_a_binding_without_its_ends_is_not_made(world: World) -> None:
     assert world.vhost.topology.exchanges["e"].outgoing == {}
 
 
-def test_a_virtual_host_that_is_gone_is_left_alone(world: World) -> None:
+def test_definitions_of_a_removed_virtual_host_are_ignored(world: World) -> None:
     elsewhere = QueueDefinition("gone", "q", True, False, False, {})
     world.put(elsewhere)
     world.delete(elsewhere)

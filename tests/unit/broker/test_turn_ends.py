@@ -1,4 +1,4 @@
-"""What a turn leaves behind: nothing but what it said."""
+"""A turn leaves nothing behind but its effects."""
 
 from tests.support.core_driver import Core, spoken, without_notes
 from warren.broker.model.events import BytesReceived, ConnectionDropped

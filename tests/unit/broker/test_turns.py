@@ -1,4 +1,4 @@
-"""What one turn does, in which order, and that it is one turn's worth: batching comes from the turn alone."""
+"""The work of one turn, its order, and its batching."""
 
 from tests.support.core_driver import Core, content, published, sent_to, spoken, without_notes
 from warren.broker.model.effects import SendBytes
@@ -105,7 +105,7 @@ def test_confirms_round_a_refused_publish_do_not_overlap() -> None:
     ]
 
 
-def test_each_channel_is_told_of_its_own_publishes() -> None:
+def test_each_channel_gets_confirms_of_its_own_publishes() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client(channels=2)
     client.declare("q")
@@ -181,7 +181,7 @@ def test_what_dies_in_a_turn_reaches_its_dead_letter_queue_in_that_turn() -> Non
     assert len(without_notes(effects)) == 1
 
 
-def test_events_of_connections_nobody_knows_are_ignored() -> None:
+def test_events_of_unknown_connections_are_ignored() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client()
     client.lose()

@@ -1,4 +1,4 @@
-"""Limits: which there are, and how senseless ones are refused."""
+"""Limits of users and virtual hosts, and how invalid ones are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How long refusals wait, and how much is remembered for it."""
+"""The delay of refused logins, and the bound on recorded failures."""
 
 from warren.broker.access.logins import DELAY_MAX_MS, FAILURE_EXPIRY_MS, FAILURES_MAX, LoginThrottle
 
@@ -20,7 +20,7 @@ def test_a_good_login_and_a_while_without_failures_end_it() -> None:
     assert throttle.failed("h", "u", 2 * FAILURE_EXPIRY_MS + 3) == 0
 
 
-def test_of_too_many_the_longest_ago_are_forgotten() -> None:
+def test_the_oldest_failures_are_dropped_beyond_the_limit() -> None:
     throttle = LoginThrottle()
     throttle.failed("h", "first", 0)
     for number in range(FAILURES_MAX - 1):

@@ -1,4 +1,4 @@
-"""Who is let in, from where, and how long it takes to be told."""
+"""Logins: which are accepted, from which address, and how long the answer takes."""
 
 import pytest
 
@@ -24,7 +24,7 @@ SLOW_HASH = hash_password(SCRYPT, "guest", SALT)
 
 
 class Waiter(LoginWaiter):
-    """Remembers what it was told."""
+    """Records its outcome."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -37,8 +37,8 @@ class Waiter(LoginWaiter):
         self.told.append(refusal)
 
 
-class Door:
-    """A node's logins with one user, its time, and what it asks the shell."""
+class LoginNode:
+    """The logins of a node with one user, its clock, and its requests to the shell."""
 
     def __init__(self, settings: BrokerSettings | None = None, password_hash: bytes = b"", name: str = "guest") -> None:
         settings = settings or BrokerSettings()
@@ -49,7 +49,7 @@ class Door:
         self.catalog.add_user(User(name, password_hash or hash_password(SHA256, "guest", SALT), algorithm, [], {}))
         self.logins = Logins(settings, self.turn, self.catalog, b"secret")
 
-    def knock(
+    def log_in(
         self, user: str = "guest", password: str = "guest", host: str = "127.0.0.1", external: bool = False
     ) -> Waiter:
         waiter = Waiter()
@@ -66,8 +66,8 @@ class Door:
         self.turn.fire_timers()
 
 
-def slow_door() -> Door:
-    return Door(BrokerSettings(password_hashing_module=SCRYPT), SLOW_HASH)
+def slow_node() -> LoginNode:
+    return LoginNode(BrokerSettings(password_hashing_module=SCRYPT), SLOW_HASH)
 
 
 def refusal(
@@ -77,7 +77,7 @@ def refusal(
     external: bool = False,
     settings: BrokerSettings | None = None,
 ) -> str:
-    [told] = Door(settings).knock(user, password, host, external).told
+    [told] = LoginNode(settings).log_in(user, password, host, external).told
     return told
 
 
@@ -96,10 +96,10 @@ def test_an_unknown_user_is_refused_like_a_wrong_password(user: str) -> None:
 
 
 def test_a_user_without_a_password_cannot_log_in_with_any() -> None:
-    door = Door()
-    door.catalog.add_user(User("guest", b"", SHA256, [], {}))
-    assert [door.knock(password=password).told for password in ("", "guest")] == [[INVALID], []]
-    assert door.knock(external=True).told == [""]
+    node = LoginNode()
+    node.catalog.add_user(User("guest", b"", SHA256, [], {}))
+    assert [node.log_in(password=password).told for password in ("", "guest")] == [[INVALID], []]
+    assert node.log_in(external=True).told == [""]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"])
@@ -121,7 +121,7 @@ def test_the_password_is_judged_before_the_place() -> None:
     assert refusal(password="wrong", host="10.0.0.1") == INVALID
 
 
-def test_without_loopback_users_anybody_may_come_from_anywhere() -> None:
+def test_without_loopback_users_every_address_is_accepted() -> None:
     assert refusal(host="10.0.0.1", settings=BrokerSettings(loopback_users=[])) == ""
 
 
@@ -137,18 +137,18 @@ def test_a_verified_certificate_needs_no_password_but_a_known_name() -> None:
 
 def test_the_node_itself_may_come_from_anywhere() -> None:
     waiter = Waiter()
-    Door().logins.log_in(LoginAttempt("guest", "", "", "", True, trusted=True), waiter)
+    LoginNode().logins.log_in(LoginAttempt("guest", "", "", "", True, trusted=True), waiter)
     assert waiter.told == [""]
 
 
-def test_refusals_are_told_later_and_later_up_to_a_bound() -> None:
-    door = Door()
+def test_refusals_are_delayed_longer_each_time_up_to_a_bound() -> None:
+    node = LoginNode()
     waits = []
     for _ in range(12):
-        waiter, waited_ms = door.knock(password="wrong"), 0
+        waiter, waited_ms = node.log_in(password="wrong"), 0
         while not waiter.told:
             waited_ms += 100
-            door.pass_ms(100)
+            node.pass_ms(100)
             assert waited_ms <= DELAY_MAX_MS
         assert waiter.told == [INVALID]
         waits.append(waited_ms)
@@ -157,131 +157,131 @@ def test_refusals_are_told_later_and_later_up_to_a_bound() -> None:
 
 
 def test_who_knows_the_password_is_not_slowed_by_who_does_not() -> None:
-    door = Door()
-    guesses = [door.knock(password="wrong") for _ in range(5)]
-    assert door.knock().told == [""]
+    node = LoginNode()
+    guesses = [node.log_in(password="wrong") for _ in range(5)]
+    assert node.log_in().told == [""]
     assert [len(guess.told) for guess in guesses] == [1, 0, 0, 0, 0]
 
 
 def test_other_users_and_other_addresses_are_not_slowed() -> None:
-    door = Door()
+    node = LoginNode()
     for _ in range(3):
-        door.knock(password="wrong")
-    assert door.knock(user="other").told == ["user 'other' - invalid credentials"]
-    assert door.knock(password="wrong", host="127.0.0.2").told == [INVALID]
+        node.log_in(password="wrong")
+    assert node.log_in(user="other").told == ["user 'other' - invalid credentials"]
+    assert node.log_in(password="wrong", host="127.0.0.2").told == [INVALID]
 
 
 def test_a_slow_hash_is_computed_outside_and_the_login_waits_for_it() -> None:
-    door = slow_door()
-    waiter = door.knock()
-    [order] = door.asked()
+    node = slow_node()
+    waiter = node.log_in()
+    [order] = node.asked()
     assert (order.algorithm, order.password_hash, order.password) == (SCRYPT, SLOW_HASH, "guest")
     assert waiter.told == []
-    door.logins.verified(order.ticket, True)
+    node.logins.verified(order.ticket, True)
     assert waiter.told == [""]
 
 
 def test_a_verified_password_is_remembered_until_the_user_changes() -> None:
-    door = slow_door()
-    door.knock()
-    [order] = door.asked()
-    door.logins.verified(order.ticket, True)
-    assert door.knock().told == [""]
-    assert door.knock(password="guess").told == []
-    assert len(door.asked()) == 1
-    door.logins.forget("guest")
-    assert door.knock().told == []
-    assert len(door.asked()) == 1
+    node = slow_node()
+    node.log_in()
+    [order] = node.asked()
+    node.logins.verified(order.ticket, True)
+    assert node.log_in().told == [""]
+    assert node.log_in(password="guess").told == []
+    assert len(node.asked()) == 1
+    node.logins.forget("guest")
+    assert node.log_in().told == []
+    assert len(node.asked()) == 1
 
 
 def test_a_wrong_password_is_not_remembered() -> None:
-    door = slow_door()
-    first = door.knock(password="wrong")
-    [order] = door.asked()
-    door.logins.verified(order.ticket, False)
+    node = slow_node()
+    first = node.log_in(password="wrong")
+    [order] = node.asked()
+    node.logins.verified(order.ticket, False)
     assert first.told == [INVALID]
-    door.knock(password="wrong")
-    assert len(door.asked()) == 1
+    node.log_in(password="wrong")
+    assert len(node.asked()) == 1
 
 
 def test_logins_with_the_same_password_wait_for_one_answer() -> None:
-    door = slow_door()
-    waiters = [door.knock() for _ in range(50)]
-    [order] = door.asked()
-    door.logins.verified(order.ticket, True)
+    node = slow_node()
+    waiters = [node.log_in() for _ in range(50)]
+    [order] = node.asked()
+    node.logins.verified(order.ticket, True)
     assert [waiter.told for waiter in waiters] == [[""]] * 50
 
 
 def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
-    door = slow_door()
-    waiters = [door.knock(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
-    orders = door.asked()
+    node = slow_node()
+    waiters = [node.log_in(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
+    orders = node.asked()
     assert len(orders) == RUNNING_CHECKS_MAX
-    door.logins.verified(orders[0].ticket, False)
-    [following] = door.asked()
+    node.logins.verified(orders[0].ticket, False)
+    [following] = node.asked()
     assert following.password == f"guess {RUNNING_CHECKS_MAX}"
     assert [len(waiter.told) for waiter in waiters] == [1] + [0] * (RUNNING_CHECKS_MAX + 1)
 
 
-def test_a_flood_of_guesses_keeps_nobody_elsewhere_waiting() -> None:
-    door = slow_door()
+def test_a_flood_of_guesses_from_one_address_does_not_delay_another() -> None:
+    node = slow_node()
     for number in range(QUEUED_CHECKS_MAX + RUNNING_CHECKS_MAX):
-        door.knock(password=f"guess {number}", host="10.0.0.1")
-    waiter = door.knock()
-    [first, *_others] = door.asked()
-    door.logins.verified(first.ticket, False)
-    door.logins.verified(first.ticket + 1, False)
-    assert [order.password for order in door.asked()] == [f"guess {RUNNING_CHECKS_MAX}", "guest"]
+        node.log_in(password=f"guess {number}", host="10.0.0.1")
+    waiter = node.log_in()
+    [first, *_others] = node.asked()
+    node.logins.verified(first.ticket, False)
+    node.logins.verified(first.ticket + 1, False)
+    assert [order.password for order in node.asked()] == [f"guess {RUNNING_CHECKS_MAX}", "guest"]
     assert waiter.told == []
 
 
 def test_of_one_address_so_many_may_wait() -> None:
-    door = slow_door()
+    node = slow_node()
     waiters = [
-        door.knock(user=f"user {number}", host="10.0.0.1")
+        node.log_in(user=f"user {number}", host="10.0.0.1")
         for number in range(RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX + 1)
     ]
     assert [waiter.told for waiter in waiters[:-1]] == [[]] * (RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX)
     assert waiters[-1].told == [f"user 'user {RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX}' - invalid credentials"]
 
 
-def test_nothing_is_asked_for_who_has_gone() -> None:
-    door = slow_door()
-    waiters = [door.knock(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
+def test_no_hash_is_computed_for_a_client_that_disconnected() -> None:
+    node = slow_node()
+    waiters = [node.log_in(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
     waiters[RUNNING_CHECKS_MAX].gone = True
-    [first, *_others] = door.asked()
-    door.logins.verified(first.ticket, False)
-    [following] = door.asked()
+    [first, *_others] = node.asked()
+    node.logins.verified(first.ticket, False)
+    [following] = node.asked()
     assert following.password == f"guess {RUNNING_CHECKS_MAX + 1}"
-    again = door.knock(password=f"guess {RUNNING_CHECKS_MAX}")
-    door.logins.verified(following.ticket, False)
-    assert [order.password for order in door.asked()] == [f"guess {RUNNING_CHECKS_MAX}"]
+    again = node.log_in(password=f"guess {RUNNING_CHECKS_MAX}")
+    node.logins.verified(following.ticket, False)
+    assert [order.password for order in node.asked()] == [f"guess {RUNNING_CHECKS_MAX}"]
     assert again.told == []
 
 
 def test_an_unknown_user_costs_the_same_computation() -> None:
-    door = slow_door()
-    waiter = door.knock(user="stranger")
-    [order] = door.asked()
+    node = slow_node()
+    waiter = node.log_in(user="stranger")
+    [order] = node.asked()
     assert len(order.password_hash) == len(SLOW_HASH)
-    # were its password to fit the hash that nobody has, there would still be no such user
-    door.logins.verified(order.ticket, True)
+    # even if the password matched the hash for unknown users, the user would not exist
+    node.logins.verified(order.ticket, True)
     assert waiter.told == ["user 'stranger' - invalid credentials"]
 
 
 def test_a_password_that_was_changed_meanwhile_is_good_no_more() -> None:
-    door = slow_door()
-    waiter = door.knock()
-    [order] = door.asked()
-    door.catalog.add_user(User("guest", hash_password(SCRYPT, "other", SALT), SCRYPT, [], {}))
-    door.logins.forget("guest")
-    door.logins.verified(order.ticket, True)
+    node = slow_node()
+    waiter = node.log_in()
+    [order] = node.asked()
+    node.catalog.add_user(User("guest", hash_password(SCRYPT, "other", SALT), SCRYPT, [], {}))
+    node.logins.forget("guest")
+    node.logins.verified(order.ticket, True)
     assert waiter.told == [INVALID]
-    assert door.knock().told == []
+    assert node.log_in().told == []
 
 
 def test_an_order_never_shows_its_password() -> None:
-    door = slow_door()
-    door.knock(password="open sesame")
-    [order] = door.asked()
+    node = slow_node()
+    node.log_in(password="open sesame")
+    [order] = node.asked()
     assert "sesame" not in repr(order)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.core_driver import Core
-from tests.unit.broker.commanding import refusal
+from tests.unit.broker.refusals import refusal
 from warren.broker.commands.requests import CancelSync, SyncMirrors
 from warren.broker.model.events import Command
 

@@ -1,12 +1,12 @@
-"""Connections that an operator ends."""
+"""Connections that an operator closes."""
 
 from tests.support.core_driver import Core
-from tests.unit.broker.commanding import refusal
+from tests.unit.broker.refusals import refusal
 from warren.broker.commands.requests import ForceCloseConnection
 from warren.wire.methods import ConnectionClose, ConnectionCloseOk
 
 
-def test_a_client_is_told_why_it_must_go() -> None:
+def test_a_client_gets_the_reason_why_its_connection_is_closed() -> None:
     core = Core()
     client = core.client()
     client.declare("mine", exclusive=True)
@@ -15,7 +15,7 @@ def test_a_client_is_told_why_it_must_go() -> None:
     assert isinstance(close, ConnectionClose)
     assert (close.reply_code, close.reply_text) == (320, "CONNECTION_FORCED - Closed via management plugin")
     assert "mine" not in core.broker.vhosts["/"].topology.queues
-    # a second order changes nothing
+    # a second command changes nothing
     core.command(ForceCloseConnection(client.number, "again"))
     assert client.methods() == []
     client.say(ConnectionCloseOk(), channel=0)
@@ -30,5 +30,5 @@ def test_one_that_has_not_shaken_hands_is_cut_off() -> None:
     assert core.closed == [client.number]
 
 
-def test_nobody_is_not_found() -> None:
+def test_an_unknown_connection_is_not_found() -> None:
     assert refusal(Core(), ForceCloseConnection(7, "because")) == ("not_found", "Not Found")

@@ -1,4 +1,4 @@
-"""Commands between their plan and their answer, with an agreement that takes its time."""
+"""Commands between their transaction and their answer, with a backend that decides late."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from warren.broker.model.events import Command, CommandBatch, CommandReceived
 from warren.broker.policies.policies import Policy
 
 
-class LateAgreement(MetadataBackend):
+class LateBackend(MetadataBackend):
     """Decides nothing until the test does."""
 
     def __init__(self, core: Core) -> None:
@@ -46,16 +46,16 @@ class LateAgreement(MetadataBackend):
     def is_immediate(self) -> bool:
         return False
 
-    def come_about(self) -> list[CompleteCommand]:
-        """The last plan is made, and whoever waits is told so; the answers."""
+    def commit(self) -> list[CompleteCommand]:
+        """The last transaction is committed; the answers."""
         self.make()
-        return self.tell("agreed")
+        return self.decide("agreed")
 
     def make(self) -> None:
         assert self._real.submit(self.plans[-1], None)
 
-    def tell(self, outcome: str, *reason: str) -> list[CompleteCommand]:
-        """Whoever waits is told as a turn begins; the answers of that turn."""
+    def decide(self, outcome: str, *reason: str) -> list[CompleteCommand]:
+        """Call the waiter at the beginning of a turn; the answers of that turn."""
         waiter, self._waiter = self._waiter, None
         turn = self.core.broker.turn
         turn.effects = []
@@ -63,8 +63,8 @@ class LateAgreement(MetadataBackend):
         effects = turn.effects + self.core.turn()
         return [effect for effect in effects if isinstance(effect, CompleteCommand)]
 
-    def elsewhere(self, command: Command) -> None:
-        """Somebody else has this agreed upon meanwhile."""
+    def commit_from_another_node(self, command: Command) -> None:
+        """Another node commits this command meanwhile."""
         self.core.broker.control.backend = self._real
         self.core.command(command)
         self.core.broker.control.backend = self
@@ -84,102 +84,100 @@ def core() -> Core:
 
 
 @pytest.fixture
-def late(core: Core) -> LateAgreement:
-    return LateAgreement(core)
+def late(core: Core) -> LateBackend:
+    return LateBackend(core)
 
 
 def order(core: Core, command: Command, ticket: int = 7) -> list[CompleteCommand]:
-    """The answers of the turn in which the command comes in."""
+    """The answers of the turn that receives the command."""
     return [effect for effect in core.turn(CommandReceived(ticket, command)) if isinstance(effect, CompleteCommand)]
 
 
-def test_nothing_is_made_or_answered_before_it_is_agreed_upon(core: Core, late: LateAgreement) -> None:
+def test_nothing_is_made_or_answered_before_it_is_committed(core: Core, late: LateBackend) -> None:
     assert order(core, put_user()) == []
     assert "u" not in core.broker.access.users
-    assert late.come_about() == [CompleteCommand(7, True)]
+    assert late.commit() == [CompleteCommand(7, True)]
     assert "u" in core.broker.access.users
 
 
-def test_a_plan_that_is_outdated_is_made_anew_from_what_there_is(core: Core, late: LateAgreement) -> None:
+def test_a_plan_that_is_outdated_is_made_anew_from_what_there_is(core: Core, late: LateBackend) -> None:
     order(core, put_user())
-    late.elsewhere(CommandBatch([put_user(), SetUserLimits("u", {"max-channels": 3})]))
-    assert late.tell("outdated") == []
-    assert late.come_about() == [CompleteCommand(7, False)]
+    late.commit_from_another_node(CommandBatch([put_user(), SetUserLimits("u", {"max-channels": 3})]))
+    assert late.decide("outdated") == []
+    assert late.commit() == [CompleteCommand(7, False)]
     assert core.broker.access.users["u"].limits == {"max-channels": 3}
     assert len(late.plans) == 2
 
 
-def test_a_command_that_has_become_impossible_is_refused(core: Core, late: LateAgreement) -> None:
+def test_a_command_that_has_become_impossible_is_refused(core: Core, late: LateBackend) -> None:
     order(core, CommandBatch([put_user("w"), DeleteUser("guest")]))
-    late.elsewhere(DeleteUser("guest"))
-    assert late.tell("outdated") == [CompleteCommand(7, None, "not_found", "Not Found", 1)]
+    late.commit_from_another_node(DeleteUser("guest"))
+    assert late.decide("outdated") == [CompleteCommand(7, None, "not_found", "Not Found", 1)]
     assert core.broker.access.users == {}
 
 
-def test_a_command_that_is_always_outdated_is_given_up(core: Core, late: LateAgreement) -> None:
+def test_a_command_that_is_always_outdated_is_given_up(core: Core, late: LateBackend) -> None:
     order(core, put_user())
     for _again in range(19):
-        assert late.tell("outdated") == []
-    [answer] = late.tell("outdated")
+        assert late.decide("outdated") == []
+    [answer] = late.decide("outdated")
     assert (answer.ticket, answer.refusal, len(late.plans)) == (7, "unavailable", 20)
     assert "20 times" in answer.reason
 
 
-def test_who_cannot_be_told_whether_it_came_about_is_told_why(core: Core, late: LateAgreement) -> None:
+def test_an_unknown_outcome_is_answered_with_its_reason(core: Core, late: LateBackend) -> None:
     order(core, put_user())
-    assert late.tell("failed", "no majority") == [CompleteCommand(7, None, "unavailable", "no majority")]
+    assert late.decide("failed", "no majority") == [CompleteCommand(7, None, "unavailable", "no majority")]
     assert "u" not in core.broker.access.users
 
 
-def test_a_refused_command_is_never_planned(core: Core, late: LateAgreement) -> None:
+def test_a_refused_command_is_never_planned(core: Core, late: LateBackend) -> None:
     assert order(core, put_user("")) == [CompleteCommand(7, None, "bad_request", "user name must not be empty")]
     assert late.plans == []
 
 
-def test_what_changes_no_definition_needs_no_agreement(core: Core, late: LateAgreement) -> None:
+def test_what_changes_no_definition_needs_no_agreement(core: Core, late: LateBackend) -> None:
     client = core.client()
     assert order(core, ForceCloseConnection(client.number, "enough")) == [CompleteCommand(7)]
     assert late.plans == []
     assert client.names() == ["connection.close"]
 
 
-def test_a_node_traces_once_the_virtual_host_is_agreed_upon(core: Core, late: LateAgreement) -> None:
+def test_a_node_traces_once_the_virtual_host_is_committed(core: Core, late: LateBackend) -> None:
     order(core, put_vhost("/", True))
     assert core.broker.vhosts["/"].tracing is False
-    late.come_about()
+    late.commit()
     assert core.broker.vhosts["/"].tracing is True
 
 
-def test_a_virtual_host_that_went_at_once_is_not_traced(core: Core, late: LateAgreement) -> None:
+def test_a_virtual_host_that_went_at_once_is_not_traced(core: Core, late: LateBackend) -> None:
     order(core, put_vhost("v", True))
     late.make()
-    late.elsewhere(DeleteVhost("v"))
-    assert late.tell("agreed") == [CompleteCommand(7, True)]
+    late.commit_from_another_node(DeleteVhost("v"))
+    assert late.decide("agreed") == [CompleteCommand(7, True)]
 
 
 @pytest.mark.parametrize("outcome", [("failed", "no majority"), ("outdated",)])
-def test_who_is_refused_what_came_about_in_part_is_told_how_much_stays(
-    core: Core, late: LateAgreement, outcome: tuple[str, ...]
-) -> None:
+def test_a_refusal_says_how_many_changes_were_applied(core: Core, late: LateBackend, outcome: tuple[str, ...]) -> None:
     order(core, CommandBatch([put_user("w"), put_user("x"), SetUserLimits("guest", {"max-channels": 3})]))
     late.plans[-1].made = 2
-    assert late.tell("outdated") == []
+    assert late.decide("outdated") == []
     late.plans[-1].made = 1
-    late.elsewhere(DeleteUser("guest"))
-    [answer] = late.tell(*outcome)
+    late.commit_from_another_node(DeleteUser("guest"))
+    [answer] = late.decide(*outcome)
     assert answer.reason.endswith("; 2 of 3 changes were made before that, and stay")
 
 
-def test_an_answer_that_is_agreed_upon_late_waits_for_the_disk() -> None:
+def test_an_answer_that_is_committed_late_waits_for_the_disk() -> None:
     core = DurableCore(PlainDisk())
-    late = LateAgreement(core)
+    late = LateBackend(core)
     assert order(core, put_user()) == []
-    late.come_about()
+    late.commit()
     assert core.answers[7] == CompleteCommand(7, True)
     assert "users/u" in core.disk.values
 
 
-def test_commands_that_belong_together_are_one_plan(core: Core, late: LateAgreement) -> None:
+def test_commands_that_belong_together_are_one_plan(core: Core, late: LateBackend) -> None:
     commands: list[Command] = [
         put_vhost(),
         put_vhost(),
@@ -197,7 +195,7 @@ def test_commands_that_belong_together_are_one_plan(core: Core, late: LateAgreem
     ]
     assert order(core, CommandBatch(commands)) == []
     assert len(late.plans) == 1
-    [answer] = late.come_about()
+    [answer] = late.commit()
     assert answer.result == [True, False, None, None, True, None, None, False, True, False, True, False, None]
     access = core.broker.access
     assert core.broker.vhosts["v"].limits == {"max-queues": 1, "max-connections": 2}
@@ -207,7 +205,7 @@ def test_commands_that_belong_together_are_one_plan(core: Core, late: LateAgreem
     assert ("v", "p") in core.broker.policies.policies
 
 
-def relied_on(late: LateAgreement) -> list[str]:
+def relied_on(late: LateBackend) -> list[str]:
     return sorted([*late.plans[-1].relied_on, *late.plans[-1].relied_on_under])
 
 
@@ -225,19 +223,17 @@ def relied_on(late: LateAgreement) -> list[str]:
         (SetGlobalParameter("g", 1), ["global_parameters/g"]),
     ],
 )
-def test_a_plan_relies_on_what_it_belongs_to(
-    core: Core, late: LateAgreement, command: Command, keys: list[str]
-) -> None:
+def test_a_plan_relies_on_what_it_belongs_to(core: Core, late: LateBackend, command: Command, keys: list[str]) -> None:
     order(core, command)
     assert relied_on(late) == keys
 
 
-def test_deleting_a_user_relies_on_nobody_giving_it_permissions(core: Core, late: LateAgreement) -> None:
+def test_deleting_a_user_relies_on_its_permissions_staying_the_same(core: Core, late: LateBackend) -> None:
     order(core, DeleteUser("guest"))
     assert relied_on(late) == ["permissions/guest/", "permissions/guest/%2F", "topic_permissions/guest/", "users/guest"]
 
 
-def test_deleting_a_virtual_host_relies_on_nothing_coming_into_it(core: Core, late: LateAgreement) -> None:
+def test_deleting_a_virtual_host_relies_on_nothing_coming_into_it(core: Core, late: LateBackend) -> None:
     order(core, DeleteVhost("/"))
     assert relied_on(late) == [
         "bindings/%2F/",

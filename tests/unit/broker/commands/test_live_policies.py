@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.core_driver import Client, Core, published
-from tests.unit.broker.commanding import clear_policy, exchange_of, queue_of, refusal, set_policy
+from tests.unit.broker.refusals import clear_policy, exchange_of, queue_of, refusal, set_policy
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.model.events import CommandBatch
 from warren.broker.policies.policies import Policy
@@ -39,7 +39,7 @@ def numbered(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-# -- who follows what
+# -- effective policies
 
 
 def test_a_policy_counts_for_queues_that_are_there_and_for_new_ones(core: Core, client: Client) -> None:
@@ -101,7 +101,7 @@ def test_exclusive_queues_follow_policies(core: Core, client: Client) -> None:
     assert queue_of(core, "mine").settings.max_length == 1
 
 
-def test_a_policy_that_says_the_same_again_disturbs_nobody(core: Core, client: Client) -> None:
+def test_setting_a_policy_again_unchanged_reconfigures_nothing(core: Core, client: Client) -> None:
     client.declare("q")
     set_policy(core, "q", {"expires": 1000})
     settings = queue_of(core, "q").settings
@@ -129,7 +129,7 @@ def test_what_is_refused(core: Core) -> None:
     assert refusal(core, ClearPolicy("/", "p", True)) == ("not_found", "Parameter does not exist")
 
 
-# -- what a change does to messages
+# -- the effect of a change on messages
 
 
 def test_a_shorter_limit_drops_heads_at_once_and_keeps_the_rest(core: Core, client: Client) -> None:
@@ -246,12 +246,12 @@ def test_what_no_binding_wants_goes_to_the_alternate_exchange_of_a_policy(core: 
     client.declare_exchange("spare", "fanout")
     client.declare_exchange("news", "direct")
     client.bind("rest", "spare")
-    # the route is remembered from the first publish on
-    client.publish("nobody", b"lost", exchange="news")
+    # the route is cached from the first publish on
+    client.publish("unbound", b"lost", exchange="news")
     set_policy(core, "^news$", {"alternate-exchange": "spare"}, apply_to="exchanges")
-    client.publish("nobody", b"kept", exchange="news")
+    client.publish("unbound", b"kept", exchange="news")
     clear_policy(core)
-    client.publish("nobody", b"lost again", exchange="news")
+    client.publish("unbound", b"lost again", exchange="news")
     assert drained(client, "rest") == [b"kept"]
 
 

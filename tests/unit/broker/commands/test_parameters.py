@@ -1,7 +1,7 @@
 """Parameters of components, and global ones."""
 
 from tests.support.core_driver import Core
-from tests.unit.broker.commanding import refusal
+from tests.unit.broker.refusals import refusal
 from warren.broker.commands.requests import ClearGlobalParameter, ClearParameter, SetGlobalParameter, SetParameter
 from warren.broker.policies.parameters import Parameter, ParameterComponent
 from warren.wire.frames import PROTOCOL_HEADER
@@ -16,7 +16,7 @@ class Even(ParameterComponent):
         return [] if isinstance(value, int) and value % 2 == 0 else [f"{value} in {parameter.name}", "not even"]
 
 
-def test_a_component_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_component_is_refused() -> None:
     refused = refusal(Core(), SetParameter("/", "nosuch", "n", {}))
     assert refused == ("bad_request", "Validation failed\n\ncomponent nosuch not found\n")
 
@@ -65,7 +65,7 @@ def test_a_global_parameter_may_be_anything() -> None:
     assert refusal(core, ClearGlobalParameter("g")) == ("not_found", "Parameter does not exist")
 
 
-def test_clients_are_told_the_clusters_name() -> None:
+def test_clients_get_the_name_of_the_cluster() -> None:
     core = Core()
     assert cluster_name(core) == "warren@localhost"
     core.command(SetGlobalParameter("cluster_name", "sales"))

@@ -1,11 +1,11 @@
-"""What the node makes itself, as a file of definitions asks for."""
+"""Exchanges, queues and bindings declared by an import of definitions."""
 
 import pytest
 
 from tests.support.core_driver import Core
-from tests.unit.broker.commanding import exchange_of, queue_of, refusal
 from tests.unit.broker.journal.plain_disk import PlainDisk
 from tests.unit.broker.metadata.journal_world import DurableCore
+from tests.unit.broker.refusals import exchange_of, queue_of, refusal
 from warren.broker.commands.requests import DeclareBinding, DeclareExchange, DeclareQueue, PutVhost, SetVhostLimits
 from warren.broker.model.events import Command, CommandBatch
 from warren.wire.field_tables import Table
@@ -104,7 +104,7 @@ def test_the_binding_that_every_queue_has_is_there() -> None:
         (binding("amq.direct", "there", key="é" * 128), f"routing key is longer than 255 bytes: {'é' * 32}..."),
     ],
 )
-def test_a_mistake_is_told_as_a_client_is_told_and_nothing_is_made(command: Command, reason: str) -> None:
+def test_a_mistake_is_refused_in_the_words_for_clients_and_nothing_is_made(command: Command, reason: str) -> None:
     core = Core()
     core.command(queue("there"))
     assert refusal(core, CommandBatch([queue("before"), command])) == ("bad_request", reason)

@@ -1,4 +1,4 @@
-"""What operators change about users, permissions and limits, and what becomes of clients meanwhile."""
+"""Changes of users, permissions and limits, and their effect on clients."""
 
 import pytest
 
@@ -205,7 +205,7 @@ def test_a_verified_password_stays_so_until_there_is_another_one() -> None:
     assert core.answers[9].refusal == "not_authorised"
 
 
-def test_a_refused_login_with_a_slow_hash_is_told_so() -> None:
+def test_a_refused_login_with_a_slow_hash_is_answered() -> None:
     core = Core(BrokerSettings(password_hashing_module=SCRYPT))
     client = core.connect()
     client.log_in("guest", "wrong")
@@ -214,7 +214,7 @@ def test_a_refused_login_with_a_slow_hash_is_told_so() -> None:
     assert core.unread == set()
 
 
-def test_who_cannot_be_told_of_a_refusal_is_cut_off() -> None:
+def test_a_client_that_does_not_understand_a_refusal_is_disconnected() -> None:
     core = Core(BrokerSettings(password_hashing_module=SCRYPT))
     client = core.connect()
     client.log_in("guest", "wrong", capabilities={})

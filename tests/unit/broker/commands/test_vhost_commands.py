@@ -1,4 +1,4 @@
-"""Virtual hosts that come and go, and how many connections they take."""
+"""Adding and deleting virtual hosts, and their limit of connections."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def closed_with(client: Client) -> tuple[int, str]:
 
 
 def open_in(core: Core, vhost: str) -> str:
-    """How opening a connection ends."""
+    """The outcome of opening a connection."""
     last = core.connect().shake_hands(vhost=vhost)[-1].method
     return last.reply_text if isinstance(last, ConnectionClose) else last.name
 
@@ -65,7 +65,7 @@ def test_what_is_in_one_virtual_host_is_not_in_another(core: Core) -> None:
     assert core.broker.vhosts["v"].topology.queues["q"].ready_count() == 1
 
 
-def test_deleting_a_virtual_host_closes_its_connections_and_forgets_all_of_it(core: Core) -> None:
+def test_deleting_a_virtual_host_closes_its_connections_and_deletes_its_contents(core: Core) -> None:
     core.command(SetTopicPermission("guest", "v", "amq.topic", "", ""))
     other, client = core.client(), core.client(vhost="v")
     client.declare("q")
@@ -84,7 +84,7 @@ def test_deleting_a_virtual_host_closes_its_connections_and_forgets_all_of_it(co
     assert refused.value.kind == "not_found"
 
 
-def test_whoever_consumes_in_a_virtual_host_that_goes_hears_of_nothing_else(core: Core) -> None:
+def test_a_consumer_in_a_deleted_virtual_host_gets_only_the_close(core: Core) -> None:
     client = core.client(vhost="v")
     client.declare("q")
     client.declare("passing", auto_delete=True)
@@ -115,7 +115,7 @@ def test_a_virtual_host_of_the_same_name_begins_empty(core: Core) -> None:
 def test_dead_letters_on_their_way_go_with_their_virtual_host(core: Core) -> None:
     client = core.client(vhost="v")
     client.declare("q", {"x-max-length": 0, "x-dead-letter-exchange": "amq.fanout"})
-    # in one turn: the letters of the publish are carried out at its end, when their virtual host is gone
+    # in one turn: the dead letters of the publish are sent at its end, when their virtual host is deleted
     core.turn(BytesReceived(client.number, published("q", b"x")), CommandReceived(99, DeleteVhost("v")))
     assert core.answers[99].refusal == ""
     assert core.held_bytes() == 0
@@ -131,7 +131,7 @@ def test_delayed_messages_go_with_their_virtual_host(core: Core) -> None:
     core.pass_ms(10_000)
 
 
-def test_bindings_between_exchanges_everybody_has_go_as_well(core: Core) -> None:
+def test_bindings_between_default_exchanges_are_deleted_too(core: Core) -> None:
     client = core.client(vhost="v")
     client.say(ExchangeBind(destination="amq.fanout", source="amq.topic", routing_key="#"))
     topology = core.broker.vhosts["v"].topology

@@ -1,4 +1,4 @@
-"""Which policy counts for whom, and what two of them say together."""
+"""Which policy is effective for a queue, and how two policies are merged."""
 
 from warren.broker.policies.policies import NO_EFFECTIVE_POLICY, Policies, Policy, merged_definition
 from warren.wire.field_tables import Table
@@ -94,7 +94,7 @@ def test_exchanges_have_no_operator_policy() -> None:
     assert made.for_exchange("/", "x").operator_policy == ""
 
 
-def test_what_is_in_force_in_one_virtual_host_outlives_changes_in_another() -> None:
+def test_effective_policies_of_one_virtual_host_outlive_changes_in_another() -> None:
     made = policies(policy("here"))
     made.set_policy(policy("limit"), True)
     effective = made.for_queue("/", "q")

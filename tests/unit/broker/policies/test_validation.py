@@ -1,4 +1,4 @@
-"""What is refused as a policy, in RabbitMQ 3.10.8's recorded words; those it has none for are ours."""
+"""Refused policies, in the recorded words of RabbitMQ 3.10.8, or in ours where it has none."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def refusal(
     apply_to: object = "all",
     priority: object = 0,
 ) -> str:
-    """All that is said against it; empty if it is accepted."""
+    """All mistakes in a policy; empty if it is accepted."""
     try:
         policy_of("/", "p", pattern, apply_to, definition, priority, operator)
     except Refused as refused:
@@ -174,7 +174,7 @@ def test_what_may_not_be_said_of_mirrors(definition: Table, reason: str) -> None
         ({"ha-mode": "foo", "nosuch": 1}, '<<"foo">> is not a valid ha-mode value'),
     ],
 )
-def test_of_several_mistakes_the_one_is_told_that_rabbitmq_finds_first(definition: Table, reason: str) -> None:
+def test_of_several_mistakes_the_one_that_rabbitmq_finds_first_is_reported(definition: Table, reason: str) -> None:
     assert refusal(definition) == reason
 
 
@@ -204,7 +204,7 @@ def test_a_policy_applies_to_queues_exchanges_or_all(apply_to: str) -> None:
     assert refusal({"max-length": 1}, apply_to=apply_to) == expected
 
 
-def test_a_broken_pattern_is_told_with_its_place() -> None:
+def test_a_broken_pattern_is_reported_with_its_place() -> None:
     assert refusal({"max-length": 1}, pattern="(") == (
         'pattern should be regular expression but is invalid: {"missing )",1}'
     )
@@ -218,7 +218,7 @@ def test_a_priority_is_an_integer() -> None:
     assert refusal({"max-length": 1}, priority=1.5) == "priority should be an integer, actually was 1.5"
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     assert refusal({"max-length": -1}, pattern="[", apply_to="foo", priority="x") == (
         "-1 is not a valid maximum length\n"
         "apply-to 'foo' unrecognised; should be 'queues', 'exchanges' or 'all'\n"
@@ -230,7 +230,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     )
 
 
-def test_a_policy_made_elsewhere_is_checked_the_same() -> None:
+def test_a_policy_from_another_source_is_checked_the_same() -> None:
     with pytest.raises(Refused, match="not a valid maximum length"):
         check_policy(Policy("/", "p", "x", "all", {"max-length": -1}), False)
     check_policy(Policy("/", "p", "x", "all", {"max-length": 1}), False)

@@ -1,7 +1,7 @@
 """A node whose disk is the test: batches are flushed, and entries read, when the test says so.
 
-Sessions, queues and the turn are the real ones. What a turn wrote waits in `batches`; `flush()` is a turn that begins
-with the news that the oldest of them is on disk.
+Sessions, queues and the turn are the real ones. The writes of a turn wait in `batches`; `flush()` is a turn in which
+the oldest batch is flushed.
 """
 
 from tests.support.core_driver import Client, Core, published
@@ -44,7 +44,7 @@ class JournalledCore(Core):
         self.batches: list[list[FlushWaiter]] = []
 
     def flush(self) -> list[Effect]:
-        """A turn in which the oldest batch is known to be on disk."""
+        """A turn in which the oldest batch is flushed."""
         waiters = self.batches.pop(0)
         self._begin()
         for waiter in waiters:
@@ -103,7 +103,7 @@ class JournalledCore(Core):
 
 
 class JournalledNode(NodePort):
-    """A node of one vhost that lets everybody in."""
+    """A node with one virtual host that accepts every login."""
 
     def __init__(self, settings: BrokerSettings, turn: Turn, logs: "Logs") -> None:
         super().__init__(settings, turn)
@@ -149,7 +149,7 @@ class Logs(QueueLogs):
 
 
 class Log(QueueLog):
-    """What one queue wrote. What it wants read, it gets by `read`."""
+    """The log of one queue. `read` answers its fetch."""
 
     def __init__(self, durable: bool) -> None:
         super().__init__(durable)
@@ -171,7 +171,7 @@ class Log(QueueLog):
         asker.paged_in(entries)
 
     def damage(self) -> None:
-        """Answer a fetch by saying that there is nothing to be read."""
+        """Answer a fetch with damage."""
         assert self._wanted is not None, "the queue has asked for nothing"
         self._wanted[1].stop("segment 1 is damaged")
 

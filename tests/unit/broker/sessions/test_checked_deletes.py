@@ -1,11 +1,11 @@
-"""Deleting a queue that must be empty, or unused, while others have yet to agree: it stays so until they have."""
+"""queue.delete with if-empty or if-unused: the queue stays empty and unused until the delete is decided."""
 
 from collections.abc import Callable
 
 import pytest
 
 from tests.support.core_driver import Client, published, spoken
-from tests.unit.broker.sessions.agreeing_core import AgreeingCore
+from tests.unit.broker.sessions.deferred_core import DeferredCore
 from warren.broker.pending_deletes import RETRY_MS
 from warren.wire.methods import (
     BasicAck,
@@ -27,8 +27,8 @@ REMOVAL = ["queues/%2F/q"]
 
 
 @pytest.fixture
-def core() -> AgreeingCore:
-    core = AgreeingCore()
+def core() -> DeferredCore:
+    core = DeferredCore()
     client = core.client()
     client.declare("q")
     core.grant()
@@ -36,7 +36,7 @@ def core() -> AgreeingCore:
 
 
 @pytest.fixture
-def client(core: AgreeingCore) -> Client:
+def client(core: DeferredCore) -> Client:
     """Deletes the queue, if it is empty and unused, and waits."""
     client = core.client()
     client.say(QueueDelete("q", if_unused=True, if_empty=True))
@@ -45,8 +45,8 @@ def client(core: AgreeingCore) -> Client:
 
 
 @pytest.fixture
-def publisher(core: AgreeingCore, client: Client) -> Client:
-    """Publishes while that is not decided."""
+def publisher(core: DeferredCore, client: Client) -> Client:
+    """Publishes while the delete is undecided."""
     publisher = core.client()
     publisher.confirm()
     publisher.publish("q", b"1", b"2")
@@ -54,13 +54,13 @@ def publisher(core: AgreeingCore, client: Client) -> Client:
     return publisher
 
 
-def flushed(core: AgreeingCore) -> None:
+def flushed(core: DeferredCore) -> None:
     while core.batches:
         core.flush()
 
 
 def test_what_comes_meanwhile_is_refused_if_the_queue_goes(
-    core: AgreeingCore, client: Client, publisher: Client
+    core: DeferredCore, client: Client, publisher: Client
 ) -> None:
     core.grant()
     flushed(core)
@@ -70,7 +70,7 @@ def test_what_comes_meanwhile_is_refused_if_the_queue_goes(
 
 
 def test_what_comes_meanwhile_is_there_if_the_queue_stays(
-    core: AgreeingCore, client: Client, publisher: Client
+    core: DeferredCore, client: Client, publisher: Client
 ) -> None:
     core.outdate()
     flushed(core)
@@ -83,19 +83,19 @@ def test_what_comes_meanwhile_is_there_if_the_queue_stays(
     assert publisher.methods() == [BasicAck(3)]
 
 
-def test_who_does_not_wait_for_confirms_loses_nothing_if_the_queue_stays(core: AgreeingCore, client: Client) -> None:
+def test_who_does_not_wait_for_confirms_loses_nothing_if_the_queue_stays(core: DeferredCore, client: Client) -> None:
     core.client().publish("q", b"1")
     core.outdate()
     assert core.vhost.topology.queues["q"].ready_count() == 1
 
 
-def test_a_removal_of_which_nobody_knows_is_made_impossible_first(
-    core: AgreeingCore, client: Client, publisher: Client
+def test_a_delete_with_an_unknown_outcome_is_revoked_first(
+    core: DeferredCore, client: Client, publisher: Client
 ) -> None:
     core.fail()
     (closed,) = client.methods()
     assert isinstance(closed, ChannelClose)
-    # the queue is touched, and until that is agreed upon the removal may yet come about
+    # the queue's definition is touched, and until that commits the delete may still commit
     (plan, _waiter) = core.backend.waiting[0]
     assert (list(plan.changes), list(plan.touched)) == ([], REMOVAL)
     core.fail()
@@ -110,8 +110,8 @@ def test_a_removal_of_which_nobody_knows_is_made_impossible_first(
     assert core.vhost.topology.queues["q"].ready_count() == 2
 
 
-def test_a_removal_of_which_nobody_knew_may_turn_out_to_have_come_about(
-    core: AgreeingCore, client: Client, publisher: Client
+def test_a_delete_with_an_unknown_outcome_may_have_committed(
+    core: DeferredCore, client: Client, publisher: Client
 ) -> None:
     core.fail()
     core.vhost.remove_queue("q")
@@ -121,7 +121,7 @@ def test_a_removal_of_which_nobody_knew_may_turn_out_to_have_come_about(
     assert core.backend.waiting == []
 
 
-def test_a_commit_waits_too(core: AgreeingCore, client: Client) -> None:
+def test_a_commit_waits_too(core: DeferredCore, client: Client) -> None:
     committer = core.client()
     committer.say(TxSelect())
     committer.heard()
@@ -133,7 +133,7 @@ def test_a_commit_waits_too(core: AgreeingCore, client: Client) -> None:
     assert committer.methods() == [TxCommitOk()]
 
 
-def test_a_commit_after_the_queue_is_gone_finds_none(core: AgreeingCore, client: Client) -> None:
+def test_a_commit_after_the_queue_is_gone_finds_none(core: DeferredCore, client: Client) -> None:
     committer = core.client()
     committer.say(TxSelect())
     committer.heard()
@@ -144,7 +144,7 @@ def test_a_commit_after_the_queue_is_gone_finds_none(core: AgreeingCore, client:
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_whoever_wants_to_consume_waits(core: AgreeingCore, client: Client, stays: bool) -> None:
+def test_a_consume_waits(core: DeferredCore, client: Client, stays: bool) -> None:
     consumer = core.client()
     consumer.say(BasicConsume("q", "c"))
     assert consumer.methods() == []
@@ -156,11 +156,11 @@ def test_whoever_wants_to_consume_waits(core: AgreeingCore, client: Client, stay
     (answer,) = consumer.methods()
     assert isinstance(answer, BasicConsumeOk if stays else ChannelClose)
     (told,) = client.methods()
-    # the consumer was first to look again, and the queue is in use
+    # the consumer was handled first, and the queue is in use
     assert isinstance(told, ChannelClose if stays else QueueDeleteOk)
 
 
-def test_one_waits_for_the_removal_another_wants(core: AgreeingCore, client: Client) -> None:
+def test_one_waits_for_the_removal_another_wants(core: DeferredCore, client: Client) -> None:
     other = core.client()
     other.say(QueueDelete("q", if_empty=True))
     assert len(core.backend.waiting) == 1
@@ -169,7 +169,7 @@ def test_one_waits_for_the_removal_another_wants(core: AgreeingCore, client: Cli
     assert (client.methods(), other.methods()) == ([QueueDeleteOk(0)], [QueueDeleteOk(0)])
 
 
-def unused(core: AgreeingCore) -> None:
+def unused(core: DeferredCore) -> None:
     client = core.client()
     client.declare("gone", auto_delete=True)
     core.grant()
@@ -177,14 +177,14 @@ def unused(core: AgreeingCore) -> None:
     client.say(BasicCancel("c"))
 
 
-def expired(core: AgreeingCore) -> None:
+def expired(core: DeferredCore) -> None:
     core.client().declare("gone", {"x-expires": 1000})
     core.grant()
     core.now_ms += 1000
     core.turn()
 
 
-def orphaned(core: AgreeingCore) -> None:
+def orphaned(core: DeferredCore) -> None:
     client = core.client()
     client.declare("gone", exclusive=True)
     core.grant()
@@ -195,8 +195,8 @@ def orphaned(core: AgreeingCore) -> None:
     ("depart", "told"),
     [(unused, [BasicAck(1)]), (expired, [BasicNack(1, requeue=True)]), (orphaned, [BasicAck(1)])],
 )
-def test_what_comes_to_a_queue_that_departs_is_answered_when_that_is_agreed_upon(
-    core: AgreeingCore, depart: Callable[[AgreeingCore], None], told: list[Method]
+def test_publishes_to_a_queue_with_a_pending_delete_are_answered_when_it_commits(
+    core: DeferredCore, depart: Callable[[DeferredCore], None], told: list[Method]
 ) -> None:
     depart(core)
     publisher = core.client()
@@ -217,8 +217,8 @@ def test_what_comes_to_a_queue_that_departs_is_answered_when_that_is_agreed_upon
     [(QueueDelete("q"), [BasicAck(1)]), (QueueDelete("q", if_unused=True), [BasicNack(1, requeue=True)])],
     ids=["unconditionally", "if unused"],
 )
-def test_a_queue_that_goes_whatever_it_holds_may_take_what_comes(
-    core: AgreeingCore, delete: Method, told: list[Method]
+def test_a_queue_that_is_deleted_without_conditions_accepts_publishes(
+    core: DeferredCore, delete: Method, told: list[Method]
 ) -> None:
     client, publisher = core.client(), core.client()
     publisher.say(ConfirmSelect())

@@ -1,4 +1,4 @@
-"""tx.commit-ok and the disk: it leaves when what the commit changed there is safe.
+"""tx.commit-ok is sent when the changes of the commit are on disk.
 
 Not here: what a transaction does otherwise (`test_transactions`).
 """

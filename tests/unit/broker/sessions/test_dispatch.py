@@ -1,4 +1,4 @@
-"""Every method a client may send on a channel has somebody who answers it."""
+"""Every method that a client may send on a channel has a handler."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from warren.broker.sessions.input import HANDLERS
 from warren.wire.methods import NAMES, READERS, ChannelOpen, ConnectionClose, Method
 from warren.wire.values import ArgumentReader
 
-# known by their ids before a method is decoded
-SHORT_ROAD = {
+# recognised by their ids before a method is decoded
+UNDECODED = {
     "basic.publish": session_input.BASIC_PUBLISH,
     "basic.ack": session_input.BASIC_ACK,
     "channel.open": session_input.CHANNEL_OPEN,
@@ -17,7 +17,7 @@ SHORT_ROAD = {
     "channel.close-ok": session_input.CHANNEL_CLOSE_OK,
 }
 
-# what a server alone says: its answers, and what it sends unasked
+# methods that only a server sends: answers, and those sent unasked
 OF_THE_SERVER = {name for name in NAMES.values() if name.endswith("-ok")} | {
     "basic.deliver",
     "basic.return",
@@ -36,16 +36,16 @@ def test_the_registry_names_what_it_reads() -> None:
 
 def test_every_method_of_a_channel_is_handled_or_takes_the_short_road() -> None:
     of_clients = (of_channels() - OF_THE_SERVER) | {"channel.close-ok"}
-    assert HANDLERS.keys() | SHORT_ROAD.keys() == of_clients
-    assert HANDLERS.keys().isdisjoint(SHORT_ROAD)
+    assert HANDLERS.keys() | UNDECODED.keys() == of_clients
+    assert HANDLERS.keys().isdisjoint(UNDECODED)
 
 
 def test_the_short_road_goes_by_the_ids_of_the_registry() -> None:
-    assert {NAMES[int(number)]: int(number) for number in SHORT_ROAD.values()} == SHORT_ROAD
+    assert {NAMES[int(number)]: int(number) for number in UNDECODED.values()} == UNDECODED
 
 
 def read_from_zeros(number: int) -> Method:
-    """Some method of that kind: every argument is zero, false or empty."""
+    """A method of that kind with every argument zero, false or empty."""
     return READERS[number](ArgumentReader(bytes(64), 0, 64))
 
 

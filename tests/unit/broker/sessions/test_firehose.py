@@ -1,4 +1,4 @@
-"""Copies of what is published and delivered, while a virtual host is traced; the wire tests compare with RabbitMQ."""
+"""Copies of publishes and deliveries of a traced virtual host; the wire tests compare them with RabbitMQ."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_a_copy_has_nothing_of_the_message_but_its_body_and_its_story(traced: Tr
 
 
 def test_headers_keep_the_types_they_came_with(traced: Traced) -> None:
-    # an octet, which nobody here would write for 7
+    # an octet, which Warren would not write for 7
     table = b"\x01nB\x07"
     header = b"\x00\x3c\x00\x00" + bytes(8) + b"\x20\x00" + len(table).to_bytes(4, "big") + table
     frame = b"\x02\x00\x01" + len(header).to_bytes(4, "big") + header + b"\xce"
@@ -178,7 +178,7 @@ def test_copies_count_nowhere(traced: Traced) -> None:
     assert traced.vhost.topology.exchanges[TRACE].published_in == 0
 
 
-def test_a_copy_nobody_is_bound_for_is_not_made(traced: Traced) -> None:
+def test_a_copy_that_no_queue_is_bound_for_is_not_made(traced: Traced) -> None:
     core = Core()
     core.broker.vhosts["/"].set_tracing(True)
     client = core.client()

@@ -1,4 +1,4 @@
-"""Copies of what becomes of deliveries, while a virtual host is traced: acks, refusals, dead letters."""
+"""Copies of acks, rejects and dead letters of a traced virtual host."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_what_is_got_is_acked_too(traced: Traced) -> None:
     assert traced.traces() == [("publish.", b"m"), ("deliver.q", b"m"), ("ack.q", b"m")]
 
 
-def test_a_refusal_tells_whether_the_message_goes_back(traced: Traced) -> None:
+def test_the_copy_of_a_reject_says_whether_the_message_is_requeued(traced: Traced) -> None:
     traced.client.publish("q", b"1", b"2", b"3")
     traced.client.say(BasicGet(queue="q"), BasicGet(queue="q"), BasicGet(queue="q"))
     traced.listener.heard()

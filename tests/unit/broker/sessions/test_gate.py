@@ -1,4 +1,4 @@
-"""Answers that wait for the disk, and what waits behind them."""
+"""Answers that wait for the disk, and the output that waits behind them."""
 
 import pytest
 
@@ -130,7 +130,7 @@ def test_without_a_disk_nothing_waits() -> None:
     assert client.names() == ["queue.purge-ok", "basic.get-empty"]
 
 
-# -- what waits behind them
+# -- output behind them
 
 
 def test_what_follows_keeps_its_place_and_leaves_in_one_write(core: JournalledCore, client: Client) -> None:

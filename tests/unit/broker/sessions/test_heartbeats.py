@@ -1,4 +1,4 @@
-"""Time in the life of a connection: how long it may take to open, to stay silent, and to leave."""
+"""Timeouts of a connection: the handshake, silence, and the close."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How much a ledger keeps: as much as is unacked, not as much as was delivered since.
+"""The size of a ledger follows the unacked deliveries, not those delivered since.
 
 Not here: what each operation does (`tests/property/test_ledger.py`).
 """
@@ -28,7 +28,7 @@ def consumer_with_deliveries() -> ChannelConsumer:
 
 
 def kept(unacked_deliveries: UnackedDeliveries) -> int:
-    """Everything the ledger has room for, however it keeps it."""
+    """The number of elements in all containers of the ledger."""
     return (
         len(unacked_deliveries._entries)
         + len(unacked_deliveries._consumers)

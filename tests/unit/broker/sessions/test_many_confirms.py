@@ -1,4 +1,4 @@
-"""What it costs to tell a confirm does not depend on how many others wait."""
+"""The cost of sending a confirm does not depend on how many others wait."""
 
 import time
 
@@ -13,7 +13,7 @@ MEASURED = 200
 
 
 def seconds_to_tell(waiting: int) -> float:
-    """How long it takes to tell some, one after the other, while so many publishes to two queues wait in turn."""
+    """The time to send some confirms one by one, while `waiting` publishes alternate between two queues."""
     nodes = Together("here", "there")
     for name in ("a", "b"):
         nodes.place(name, "there")
@@ -33,8 +33,8 @@ def seconds_to_tell(waiting: int) -> float:
     return time.process_time() - begun_s
 
 
-def test_telling_a_confirm_takes_as_long_whether_few_others_wait_or_many() -> None:
+def test_sending_a_confirm_takes_as_long_whether_few_others_wait_or_many() -> None:
     few_s = min(seconds_to_tell(FEW) for _ in range(3))
     many_s = min(seconds_to_tell(MANY) for _ in range(3))
-    # a look at all of them would take forty times as long
+    # a scan of all of them would take forty times as long
     assert many_s < 8 * few_s

@@ -162,7 +162,7 @@ def test_a_trace_may_be_copied(core: Core, client: Client) -> None:
     assert counts(core, "orders", "audit", "traces", "more-traces") == [1, 1, 1, 1]
 
 
-# -- what publishers are told
+# -- confirms and returns
 
 
 def test_a_copy_alone_is_no_route_for_a_mandatory_message(core: Core) -> None:
@@ -231,7 +231,7 @@ def test_a_copy_may_be_exclusive_or_auto_delete(core: Core, client: Client) -> N
     assert counts(core, "orders", "audit", "passing") == [2, 2, 2]
 
 
-def test_aliases_are_written_down_under_the_names_everybody_knows(core: Core, client: Client) -> None:
+def test_aliases_are_stored_under_the_official_names(core: Core, client: Client) -> None:
     arguments: Table = {"copy_from": "orders", "routing_key": "eu.#", "mirrored": True}
     client.declare("europe", arguments)
     known: Table = {"x-copy-from": "orders", "x-copy-routing-key": "eu.#", "x-ha-mode": "all"}
@@ -274,7 +274,7 @@ def test_who_may_not_read_the_source_may_not_copy_it(core: Core, client: Client)
     assert other.names() == ["queue.declare-ok"]
 
 
-def test_nobody_copies_an_exclusive_queue_of_somebody_else(core: Core, client: Client) -> None:
+def test_an_exclusive_queue_of_another_connection_cannot_be_copied(core: Core, client: Client) -> None:
     client.declare("mine", exclusive=True)
     other = core.client()
     other.say(QueueDeclare(queue="theirs", arguments={"x-copy-from": "mine"}))

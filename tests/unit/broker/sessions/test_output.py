@@ -1,4 +1,4 @@
-"""Large things leave as they are, and in their place."""
+"""Large chunks are sent uncopied and in order."""
 
 from warren.broker.sessions.output import OutputBuffer
 

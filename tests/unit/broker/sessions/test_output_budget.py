@@ -1,7 +1,7 @@
-"""How much leaves for one client in a turn, and what waits meanwhile.
+"""The output budget of a connection in one turn.
 
-Invariants: deliveries and replies leave in slices of about a mebibyte, with a turn for everybody else in between; a
-client that does not read costs a bounded amount, and loses nothing.
+Invariants: deliveries and replies are sent in slices of about a mebibyte, with a turn for other connections in between;
+a client that does not read costs a bounded amount of memory, and loses nothing.
 """
 
 import pytest
@@ -187,7 +187,7 @@ def test_requests_of_a_client_that_does_not_read_wait_until_it_does(core: Core, 
     core.settle()
     assert client.octets_received - before < SLICE_BYTES_MAX
     assert core.unread == {client.number}
-    # what the socket had read already is not answered either
+    # input that was read already is not answered either
     assert client.say(BasicGet(queue="q", no_ack=True)) == []
     core.turn(WritesResumed(client.number))
     core.settle()

@@ -1,6 +1,6 @@
 """Confirms of publishes that wait for the disk.
 
-Not here: every mixture of fates and flushes (`tests/property/test_confirms.py`).
+Not here: every mixture of outcomes and flushes (`tests/property/test_confirms.py`).
 """
 
 import pytest
@@ -63,7 +63,9 @@ def test_a_channel_waits_once_for_each_batch(core: JournalledCore, client: Clien
     assert [len(waiters) for waiters in core.batches] == [1, 1]
 
 
-def test_what_is_settled_at_once_is_told_singly_when_its_turn_ends(core: JournalledCore, client: Client) -> None:
+def test_a_publish_that_is_settled_at_once_is_confirmed_singly_at_the_end_of_its_turn(
+    core: JournalledCore, client: Client
+) -> None:
     client.read(published("memory") + persistent("durable", b"2") + published("memory") * 2)
     assert client.methods() == [BasicAck(1), BasicAck(3), BasicAck(4)]
     client.read(published("memory"))
@@ -74,7 +76,7 @@ def test_what_is_settled_at_once_is_told_singly_when_its_turn_ends(core: Journal
     assert client.methods() == [BasicAck(7, multiple=True)]
 
 
-def test_a_refusal_is_told_at_once_whatever_is_pending(core: JournalledCore, client: Client) -> None:
+def test_a_rejection_is_sent_at_once_while_others_are_pending(core: JournalledCore, client: Client) -> None:
     client.read(persistent("durable", b"1", b"2") + persistent("full", b"3"))
     assert client.methods() == [BasicNack(3, requeue=True)]
     core.flush()
@@ -120,7 +122,7 @@ def test_a_return_is_followed_by_its_own_ack_while_others_are_pending(core: Jour
 @pytest.mark.parametrize(
     "end", [ChannelClose(200, "bye"), QueueDeclare(queue="missing", passive=True)], ids=["closed", "failed"]
 )
-def test_a_channel_that_ended_is_told_nothing_more(
+def test_a_closed_channel_gets_no_confirms(
     core: JournalledCore, client: Client, end: ChannelClose | QueueDeclare
 ) -> None:
     client.read(persistent("durable", b"1"))
@@ -144,7 +146,7 @@ def test_a_channel_opened_again_under_the_same_number_has_numbers_of_its_own(
     assert client.methods() == [BasicAck(1)]
 
 
-def test_a_client_that_is_gone_is_not_missed(core: JournalledCore, client: Client) -> None:
+def test_a_disconnected_client_gets_no_confirms(core: JournalledCore, client: Client) -> None:
     client.read(persistent("durable", b"1"))
     client.lose()
     assert core.flush() == []

@@ -1,6 +1,6 @@
-"""What is remembered about a publish frame is true as long as the topology stands, and no longer.
+"""The cache of basic.publish frames is valid until the topology changes, and no longer.
 
-Each test publishes the same frame before and after a change: the second must see it.
+Each test publishes the same frame before and after a change: the second publish must see the change.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""A limit for a whole channel counts what waits for its commit, as RabbitMQ's does."""
+"""The prefetch limit of a channel counts deliveries acked in an open transaction, as RabbitMQ's does."""
 
 from tests.support.core_driver import Client, Core
 from warren.broker.model.settings import BrokerSettings

@@ -1,6 +1,6 @@
-"""A transaction step by step: what waits, what is put back, what is put to others.
+"""A transaction step by step: publishes and acks that wait, commit, and rollback.
 
-Not here: the same as clients see it (`tests/wire/test_transactions.py`).
+Not here: the same over sockets (`tests/wire/test_transactions.py`).
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""A basic.get whose message is on disk: it waits for the reading, and the client's other requests wait behind it."""
+"""A basic.get whose message is on disk: it waits for the read, and further input waits behind it."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def client(core: JournalledCore) -> Client:
 
 @pytest.fixture
 def log(core: JournalledCore, client: Client) -> Log:
-    """Of `q`, whose two messages are on disk only."""
+    """The log of `q`, which has two messages on disk only."""
     return paged(client, core, "q", b"1", b"2")
 
 

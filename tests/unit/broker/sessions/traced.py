@@ -1,7 +1,4 @@
-"""A virtual host that is traced, and somebody who hears all of it.
-
-Not here: what must be heard.
-"""
+"""A traced virtual host, and a consumer of its traces."""
 
 from tests.support.core_driver import Core
 from warren.wire.field_tables import Table
@@ -12,7 +9,7 @@ TRACE = "amq.rabbitmq.trace"
 
 
 class Traced:
-    """A traced virtual host with a queue, and somebody who listens to its traces."""
+    """A traced virtual host with a queue, and a consumer of its traces."""
 
     def __init__(self) -> None:
         self.core = Core()

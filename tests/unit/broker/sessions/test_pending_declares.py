@@ -1,9 +1,9 @@
-"""Methods that wait until others have agreed: nothing overtakes them, and each is answered once, for what is there."""
+"""Methods that wait for a metadata transaction: nothing overtakes them, and each is answered once."""
 
 import pytest
 
 from tests.support.core_driver import Client, published, spoken
-from tests.unit.broker.sessions.agreeing_core import AgreeingCore
+from tests.unit.broker.sessions.deferred_core import DeferredCore
 from warren.broker.access.limits import MAX_QUEUES
 from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.model.events import StopRequested
@@ -30,27 +30,27 @@ from warren.wire.methods import (
 
 
 @pytest.fixture
-def core() -> AgreeingCore:
-    return AgreeingCore()
+def core() -> DeferredCore:
+    return DeferredCore()
 
 
 @pytest.fixture
-def client(core: AgreeingCore) -> Client:
+def client(core: DeferredCore) -> Client:
     return core.client()
 
 
-def made(core: AgreeingCore, client: Client, *methods: Method) -> None:
-    """Say these, and have all of them agreed upon."""
+def made(core: DeferredCore, client: Client, *methods: Method) -> None:
+    """Send these, and commit all their transactions."""
     for method in methods:
         client.say(method)
         core.grant()
     client.heard()
 
 
-# -- agreed
+# -- committed
 
 
-def test_a_queue_is_answered_for_once_it_is_agreed_upon(core: AgreeingCore, client: Client) -> None:
+def test_a_declare_is_answered_once_it_is_committed(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare("q"))
     assert (client.heard(), core.backend.keys()) == ([], [["queues/%2F/q"]])
     assert "q" not in core.vhost.topology.queues
@@ -58,7 +58,7 @@ def test_a_queue_is_answered_for_once_it_is_agreed_upon(core: AgreeingCore, clie
     assert client.methods() == [QueueDeclareOk("q", 0, 0)]
 
 
-def test_what_follows_waits_behind_it(core: AgreeingCore, client: Client) -> None:
+def test_what_follows_waits_behind_it(core: DeferredCore, client: Client) -> None:
     client.read(spoken(QueueDeclare("q")) + published("q", b"one") + spoken(QueueDeclare("r")))
     client.read(published("q", b"two") + spoken(BasicGet("q", no_ack=True)))
     assert client.number in core.unread
@@ -72,7 +72,7 @@ def test_what_follows_waits_behind_it(core: AgreeingCore, client: Client) -> Non
     assert client.number not in core.unread
 
 
-def test_others_do_not_wait(core: AgreeingCore, client: Client) -> None:
+def test_others_do_not_wait(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("there"))
     client.say(QueueDeclare("q"))
     other = core.client()
@@ -80,7 +80,7 @@ def test_others_do_not_wait(core: AgreeingCore, client: Client) -> None:
     assert other.methods() == [QueueDeclareOk("there", 0, 0)]
 
 
-def test_a_queue_keeps_the_name_it_was_given(core: AgreeingCore, client: Client) -> None:
+def test_a_queue_keeps_the_name_it_was_given(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare(""))
     core.outdate()
     core.grant()
@@ -104,8 +104,8 @@ def test_a_queue_keeps_the_name_it_was_given(core: AgreeingCore, client: Client)
         (QueueDelete("q"), ["bindings/%2F/e/q/q/there/-", "queues/%2F/q"]),
     ],
 )
-def test_every_change_is_agreed_upon_and_answered_once(
-    core: AgreeingCore, client: Client, method: Method, keys: list[str]
+def test_every_change_is_committed_and_answered_once(
+    core: DeferredCore, client: Client, method: Method, keys: list[str]
 ) -> None:
     made(core, client, ExchangeDeclare("e", "topic"), ExchangeDeclare("f", "topic"), QueueDeclare("q"))
     made(core, client, QueueBind("q", "e", "there"), ExchangeBind("f", "e", "there"))
@@ -115,7 +115,7 @@ def test_every_change_is_agreed_upon_and_answered_once(
     assert (client.names(), core.backend.waiting) == ([f"{method.name}-ok"], [])
 
 
-def test_nowait_is_not_answered_and_still_nothing_overtakes_it(core: AgreeingCore, client: Client) -> None:
+def test_nowait_is_not_answered_and_still_nothing_overtakes_it(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare("q", nowait=True), QueueBind("q", "amq.fanout", nowait=True), QueueDeclare("q"))
     core.grant(2)
     assert client.names() == ["queue.declare-ok"]
@@ -125,14 +125,14 @@ def test_nowait_is_not_answered_and_still_nothing_overtakes_it(core: AgreeingCor
     assert client.names() == ["channel.close"]
 
 
-def test_what_needs_no_change_needs_no_agreement(core: AgreeingCore, client: Client) -> None:
+def test_what_needs_no_change_needs_no_agreement(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q"), QueueBind("q", "amq.fanout"))
     client.say(QueueDeclare("q"), QueueBind("q", "amq.fanout"), QueueUnbind("q", "amq.direct"), QueueDelete("none"))
     assert client.names() == ["queue.declare-ok", "queue.bind-ok", "queue.unbind-ok", "queue.delete-ok"]
     assert core.backend.waiting == []
 
 
-def test_a_deleted_queue_is_answered_for_with_what_was_in_it(core: AgreeingCore, client: Client) -> None:
+def test_a_deleted_queue_is_answered_for_with_what_was_in_it(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q"))
     client.publish("q", b"one", b"two")
     client.say(QueueDelete("q"))
@@ -141,7 +141,7 @@ def test_a_deleted_queue_is_answered_for_with_what_was_in_it(core: AgreeingCore,
     assert client.methods() == [QueueDeleteOk(2)]
 
 
-def test_its_consumers_are_told_of_its_end_once(core: AgreeingCore, client: Client) -> None:
+def test_the_consumers_of_a_deleted_queue_are_cancelled_once(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q"))
     client.say(BasicConsume("q", consumer_tag="c"))
     client.heard()
@@ -150,7 +150,7 @@ def test_its_consumers_are_told_of_its_end_once(core: AgreeingCore, client: Clie
     assert client.names() == ["basic.cancel", "queue.delete-ok"]
 
 
-def test_a_queue_that_is_declared_again_at_once_is_not_deleted_again(core: AgreeingCore, client: Client) -> None:
+def test_a_queue_that_is_declared_again_at_once_is_not_deleted_again(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q"))
     other = core.client()
     client.say(QueueDelete("q"))
@@ -167,7 +167,7 @@ def test_a_queue_that_is_declared_again_at_once_is_not_deleted_again(core: Agree
 # -- several at once
 
 
-def test_declarations_in_a_row_are_agreed_upon_together_and_answered_singly(core: AgreeingCore, client: Client) -> None:
+def test_pipelined_declares_are_committed_together_and_answered_singly(core: DeferredCore, client: Client) -> None:
     client.say(*[QueueDeclare(name, durable=True) for name in "abc"], QueueDeclare("d", exclusive=True))
     assert core.backend.keys() == [[f"queues/%2F/{name}" for name in "abcd"]]
     core.grant()
@@ -190,7 +190,7 @@ def test_declarations_in_a_row_are_agreed_upon_together_and_answered_singly(core
     ids=["there", "there but different", "twice", "asked for", "reserved", "invalid", "another method"],
 )
 def test_a_row_ends_before_what_may_end_otherwise(
-    core: AgreeingCore, client: Client, stranger: Method, answers: list[str]
+    core: DeferredCore, client: Client, stranger: Method, answers: list[str]
 ) -> None:
     made(core, client, QueueDeclare("there"))
     client.say(QueueDeclare("q"), stranger, QueueDeclare("r"))
@@ -204,7 +204,7 @@ def test_a_row_ends_before_what_may_end_otherwise(
         assert "r" not in core.vhost.topology.queues
 
 
-def test_a_row_ends_where_the_client_has_not_finished_speaking(core: AgreeingCore, client: Client) -> None:
+def test_a_row_ends_where_the_client_has_not_finished_speaking(core: DeferredCore, client: Client) -> None:
     third = spoken(QueueDeclare("c"))
     client.read(spoken(QueueDeclare("a"), QueueDeclare("b")) + third[:-1])
     assert core.backend.keys() == [["queues/%2F/a", "queues/%2F/b"]]
@@ -215,7 +215,7 @@ def test_a_row_ends_where_the_client_has_not_finished_speaking(core: AgreeingCor
     assert client.methods() == [QueueDeclareOk(name, 0, 0) for name in "abc"]
 
 
-def test_a_row_is_of_one_channel(core: AgreeingCore, client: Client) -> None:
+def test_a_row_is_of_one_channel(core: DeferredCore, client: Client) -> None:
     client.say(ChannelOpen(), channel=2)
     client.heard()
     client.read(spoken(QueueDeclare("a")) + spoken(QueueDeclare("b"), channel=2) + spoken(QueueDeclare("c")))
@@ -224,7 +224,7 @@ def test_a_row_is_of_one_channel(core: AgreeingCore, client: Client) -> None:
     assert client.names() == ["queue.declare-ok"] * 3
 
 
-def test_a_row_has_no_more_queues_than_its_virtual_host_may_have(core: AgreeingCore, client: Client) -> None:
+def test_a_row_has_no_more_queues_than_its_virtual_host_may_have(core: DeferredCore, client: Client) -> None:
     core.vhost.limits[MAX_QUEUES] = 2
     client.say(*[QueueDeclare(name) for name in "abc"])
     assert core.backend.keys() == [["queues/%2F/a", "queues/%2F/b"]]
@@ -232,7 +232,7 @@ def test_a_row_has_no_more_queues_than_its_virtual_host_may_have(core: AgreeingC
     assert client.names() == ["queue.declare-ok", "queue.declare-ok", "channel.close"]
 
 
-def test_a_row_that_is_outdated_is_planned_again_from_where_it_stands(core: AgreeingCore, client: Client) -> None:
+def test_a_row_that_is_outdated_is_planned_again_from_where_it_stands(core: DeferredCore, client: Client) -> None:
     other = core.client()
     client.say(*[QueueDeclare(name) for name in "abc"])
     other.say(QueueDeclare("b"))
@@ -248,7 +248,7 @@ def test_a_row_that_is_outdated_is_planned_again_from_where_it_stands(core: Agre
 # -- outdated
 
 
-def test_an_outdated_plan_is_made_again(core: AgreeingCore, client: Client) -> None:
+def test_an_outdated_plan_is_made_again(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare("q"))
     core.outdate()
     assert (client.heard(), core.backend.keys()) == ([], [["queues/%2F/q"]])
@@ -256,7 +256,7 @@ def test_an_outdated_plan_is_made_again(core: AgreeingCore, client: Client) -> N
     assert client.methods() == [QueueDeclareOk("q", 0, 0)]
 
 
-def test_what_others_made_meanwhile_is_what_counts(core: AgreeingCore, client: Client) -> None:
+def test_what_others_made_meanwhile_is_what_counts(core: DeferredCore, client: Client) -> None:
     other = core.client()
     client.say(QueueDeclare("q", auto_delete=True))
     other.say(QueueDeclare("q"))
@@ -268,7 +268,7 @@ def test_what_others_made_meanwhile_is_what_counts(core: AgreeingCore, client: C
     assert (answer.reply_code, "inequivalent arg 'auto_delete'" in answer.reply_text) == (PRECONDITION_FAILED, True)
 
 
-def test_conditions_are_looked_at_again(core: AgreeingCore, client: Client) -> None:
+def test_conditions_are_looked_at_again(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q"))
     client.say(QueueDelete("q", if_empty=True))
     core.client().publish("q", b"late")
@@ -281,7 +281,7 @@ def test_conditions_are_looked_at_again(core: AgreeingCore, client: Client) -> N
 # -- failed
 
 
-def test_what_could_not_be_agreed_upon_ends_the_channel(core: AgreeingCore, client: Client) -> None:
+def test_a_failed_transaction_closes_the_channel(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare("q"), QueueDeclare("never looked at"))
     core.fail("the store cannot be reached")
     (answer,) = client.methods()
@@ -293,10 +293,10 @@ def test_what_could_not_be_agreed_upon_ends_the_channel(core: AgreeingCore, clie
     assert client.names() == ["channel.open-ok", "queue.declare-ok"]
 
 
-# -- nobody waits any more
+# -- connections that ended
 
 
-def test_a_client_that_is_gone_is_not_answered(core: AgreeingCore, client: Client) -> None:
+def test_a_disconnected_client_is_not_answered(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare("q"), QueueDelete("q"))
     client.lose()
     core.backend.grant()
@@ -306,7 +306,7 @@ def test_a_client_that_is_gone_is_not_answered(core: AgreeingCore, client: Clien
 
 
 @pytest.mark.parametrize("outcome", ["agreed", "outdated", "failed"])
-def test_a_connection_that_ends_meanwhile_reads_on_without_it(core: AgreeingCore, client: Client, outcome: str) -> None:
+def test_a_connection_that_ends_meanwhile_reads_on_without_it(core: DeferredCore, client: Client, outcome: str) -> None:
     client.say(QueueDeclare("q"))
     core.turn(StopRequested())
     assert client.names() == ["connection.close"]
@@ -316,7 +316,9 @@ def test_a_connection_that_ends_meanwhile_reads_on_without_it(core: AgreeingCore
     assert core.closed == [client.number]
 
 
-def test_an_exclusive_queue_whose_owner_is_gone_goes_as_soon_as_it_comes(core: AgreeingCore, client: Client) -> None:
+def test_an_exclusive_queue_of_an_ended_connection_is_deleted_as_soon_as_it_is_made(
+    core: DeferredCore, client: Client
+) -> None:
     client.say(QueueDeclare("q", exclusive=True))
     client.lose()
     core.grant()
@@ -326,8 +328,8 @@ def test_an_exclusive_queue_whose_owner_is_gone_goes_as_soon_as_it_comes(core: A
 
 
 @pytest.mark.parametrize("leaves", ["lost", "closing"])
-def test_an_exclusive_queue_that_comes_when_nobody_waits_for_it_goes_without_its_owner(
-    core: AgreeingCore, client: Client, leaves: str
+def test_a_late_exclusive_queue_is_deleted_if_its_owner_has_ended(
+    core: DeferredCore, client: Client, leaves: str
 ) -> None:
     client.say(QueueDeclare("q", exclusive=True))
     late = core.backend.waiting[0][0]
@@ -343,9 +345,7 @@ def test_an_exclusive_queue_that_comes_when_nobody_waits_for_it_goes_without_its
     assert core.vhost.topology.queues == {}
 
 
-def test_an_exclusive_queue_that_comes_when_nobody_waits_for_it_is_its_owners(
-    core: AgreeingCore, client: Client
-) -> None:
+def test_a_late_exclusive_queue_belongs_to_its_owner(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare("q", exclusive=True))
     late = core.backend.waiting[0][0]
     core.fail("no answer")
@@ -357,7 +357,7 @@ def test_an_exclusive_queue_that_comes_when_nobody_waits_for_it_is_its_owners(
     assert core.vhost.topology.queues == {}
 
 
-def test_a_channel_that_was_closed_meanwhile_lets_its_connection_go_on(core: AgreeingCore, client: Client) -> None:
+def test_a_channel_that_was_closed_meanwhile_lets_its_connection_go_on(core: DeferredCore, client: Client) -> None:
     client.say(ChannelOpen(), channel=2)
     client.heard()
     client.read(spoken(QueueDeclare("q")) + spoken(QueueDeclare("r"), channel=2))
@@ -369,12 +369,10 @@ def test_a_channel_that_was_closed_meanwhile_lets_its_connection_go_on(core: Agr
     assert client.names() == ["channel.close", "queue.declare-ok"]
 
 
-# -- queues that are about to go
+# -- queues with a pending delete
 
 
-def test_whoever_declares_another_queue_of_a_departing_ones_name_waits_for_its_end(
-    core: AgreeingCore, client: Client
-) -> None:
+def test_a_declare_of_a_queue_with_a_pending_delete_waits_for_the_delete(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q", exclusive=True))
     client.lose()
     other = core.client()
@@ -385,7 +383,7 @@ def test_whoever_declares_another_queue_of_a_departing_ones_name_waits_for_its_e
     assert core.vhost.topology.queues["q"].auto_delete
 
 
-def test_whoever_waits_for_its_end_is_told_if_that_could_not_be_agreed_upon(core: AgreeingCore, client: Client) -> None:
+def test_a_declare_that_waits_for_a_delete_fails_if_the_delete_does(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q", exclusive=True))
     client.lose()
     other = core.client()

@@ -1,4 +1,4 @@
-"""When the node asks to be called: once, for the earliest of all it waits for."""
+"""The timer of a node: one, for the earliest deadline."""
 
 import gc
 
@@ -12,12 +12,12 @@ from warren.wire.properties import Properties
 
 
 def timers(effects: list[Effect]) -> list[int]:
-    """How far ahead each order lies."""
+    """The delay of each timer."""
     return [effect.at_ms - START_MS for effect in effects if isinstance(effect, SetTimer)]
 
 
 def quiet_core() -> Core:
-    """A node that waits for nothing of its own accord."""
+    """A node without timers of its own."""
     return Core(BrokerSettings(consumer_timeout_ms=0))
 
 

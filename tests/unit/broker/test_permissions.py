@@ -1,4 +1,4 @@
-"""What each method needs, and in which words it is refused: RabbitMQ's, one by one."""
+"""The permissions that each method needs, and RabbitMQ's words for a refusal."""
 
 from collections.abc import Iterable
 
@@ -30,8 +30,8 @@ NONE, ALL = "^$", ".*"
 NOTHING = (NONE, NONE, NONE)
 
 
-class House:
-    """A node with things in it, and a user `u` whose permissions the test sets."""
+class PermissionNode:
+    """A node with queues and exchanges, and a user `u` with permissions set by the test."""
 
     def __init__(self, configure: str = ALL, write: str = ALL, read: str = ALL, tags: Iterable[str] = ()) -> None:
         self.core = Core()
@@ -47,7 +47,7 @@ class House:
         self.core.command(SetPermission("u", "/", configure, write, read))
 
     def refusal(self, method: Method) -> str:
-        """How the method is refused; empty if it is not."""
+        """The refusal of the method; empty if there is none."""
         self.client.say(method)
         return self.told()
 
@@ -101,22 +101,22 @@ def topic_refused(key: str) -> str:
     ],
 )
 def test_who_may_nothing_is_refused(permissions: tuple[str, str, str], method: Method, kind: str, name: str) -> None:
-    assert House(*permissions).refusal(method) == refused(kind, name)
+    assert PermissionNode(*permissions).refusal(method) == refused(kind, name)
 
 
 @pytest.mark.parametrize("exchange", ["e", "absent", "amq.rabbitmq.trace"])
 def test_who_may_nothing_may_not_publish(exchange: str) -> None:
-    assert House(*NOTHING).refusal_of_publish(exchange, "k") == refused("exchange", exchange)
+    assert PermissionNode(*NOTHING).refusal_of_publish(exchange, "k") == refused("exchange", exchange)
 
 
 def test_the_default_exchange_has_a_name_for_permissions() -> None:
-    assert House(*NOTHING).refusal_of_publish("", "q") == refused("exchange", "amq.default")
-    assert House(write="^amq\\.default$").refusal_of_publish("", "q") == ""
+    assert PermissionNode(*NOTHING).refusal_of_publish("", "q") == refused("exchange", "amq.default")
+    assert PermissionNode(write="^amq\\.default$").refusal_of_publish("", "q") == ""
 
 
 def test_a_generated_name_is_judged_like_any_other() -> None:
-    assert "access to queue 'amq.gen-" in House(*NOTHING).refusal(QueueDeclare(queue=""))
-    assert House(configure="^amq\\.gen").refusal(QueueDeclare(queue="")) == ""
+    assert "access to queue 'amq.gen-" in PermissionNode(*NOTHING).refusal(QueueDeclare(queue=""))
+    assert PermissionNode(configure="^amq\\.gen").refusal(QueueDeclare(queue="")) == ""
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_generated_name_is_judged_like_any_other() -> None:
     ],
 )
 def test_some_methods_need_no_permission(method: Method) -> None:
-    assert House(*NOTHING).refusal(method) == ""
+    assert PermissionNode(*NOTHING).refusal(method) == ""
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_some_methods_need_no_permission(method: Method) -> None:
         ),
     ],
 )
-def test_what_nobody_may_is_refused_before_what_the_user_may_not(method: Method, text: str) -> None:
-    assert House(*NOTHING).refusal(method) == text
+def test_forbidden_methods_are_refused_before_missing_permissions(method: Method, text: str) -> None:
+    assert PermissionNode(*NOTHING).refusal(method) == text
 
 
 @pytest.mark.parametrize(
@@ -158,71 +158,71 @@ def test_what_nobody_may_is_refused_before_what_the_user_may_not(method: Method,
     ],
 )
 def test_binding_a_queue_writes_to_it_and_reads_from_the_exchange(method: Method) -> None:
-    assert House(write=NONE).refusal(method) == refused("queue", "q")
-    assert House(read=NONE).refusal(method) == refused("exchange", "e")
-    assert House(NONE, "^q$", "^e$").refusal(method) == ""
+    assert PermissionNode(write=NONE).refusal(method) == refused("queue", "q")
+    assert PermissionNode(read=NONE).refusal(method) == refused("exchange", "e")
+    assert PermissionNode(NONE, "^q$", "^e$").refusal(method) == ""
 
 
 @pytest.mark.parametrize("method", [ExchangeBind(destination="e", source="t"), ExchangeUnbind("e", "t")])
 def test_binding_an_exchange_writes_to_it_and_reads_from_the_other(method: Method) -> None:
-    assert House(write=NONE).refusal(method) == refused("exchange", "e")
-    assert House(read=NONE).refusal(method) == refused("exchange", "t")
-    assert House(NONE, "^e$", "^t$").refusal(method) == ""
+    assert PermissionNode(write=NONE).refusal(method) == refused("exchange", "e")
+    assert PermissionNode(read=NONE).refusal(method) == refused("exchange", "t")
+    assert PermissionNode(NONE, "^e$", "^t$").refusal(method) == ""
 
 
 def test_a_dead_letter_exchange_needs_more_than_the_queue() -> None:
     declare = QueueDeclare(queue="new", arguments={"x-dead-letter-exchange": "dlx"})
-    assert House(write=NONE).refusal(declare) == refused("exchange", "dlx")
-    assert House(read=NONE).refusal(declare) == refused("queue", "new")
-    assert House("^new$", "^dlx$", "^new$").refusal(declare) == ""
+    assert PermissionNode(write=NONE).refusal(declare) == refused("exchange", "dlx")
+    assert PermissionNode(read=NONE).refusal(declare) == refused("queue", "new")
+    assert PermissionNode("^new$", "^dlx$", "^new$").refusal(declare) == ""
     to_default = QueueDeclare(queue="new", arguments={"x-dead-letter-exchange": ""})
-    assert House(write=NONE).refusal(to_default) == refused("exchange", "amq.default")
+    assert PermissionNode(write=NONE).refusal(to_default) == refused("exchange", "amq.default")
 
 
 def test_an_alternate_exchange_needs_more_than_the_exchange() -> None:
     declare = ExchangeDeclare(exchange="new", type="direct", arguments={"alternate-exchange": "ae"})
-    assert House(write=NONE).refusal(declare) == refused("exchange", "ae")
-    assert House(read=NONE).refusal(declare) == refused("exchange", "new")
-    assert House("^new$", "^ae$", "^new$").refusal(declare) == ""
+    assert PermissionNode(write=NONE).refusal(declare) == refused("exchange", "ae")
+    assert PermissionNode(read=NONE).refusal(declare) == refused("exchange", "new")
+    assert PermissionNode("^new$", "^ae$", "^new$").refusal(declare) == ""
 
 
 def test_an_expression_is_searched_anywhere_in_the_name() -> None:
-    house = House(configure="rder")
-    assert house.refusal(QueueDeclare(queue="orders")) == ""
-    assert house.refusal(QueueDeclare(queue="ordinary")) == refused("queue", "ordinary")
+    node = PermissionNode(configure="rder")
+    assert node.refusal(QueueDeclare(queue="orders")) == ""
+    assert node.refusal(QueueDeclare(queue="ordinary")) == refused("queue", "ordinary")
 
 
 def test_a_publisher_is_judged_anew_when_its_permission_changes() -> None:
-    house = House()
-    assert house.refusal_of_publish("e", "k") == ""
-    house.permit(ALL, NONE, ALL)
-    assert house.refusal_of_publish("e", "k") == refused("exchange", "e")
-    house.permit(ALL, ALL, ALL)
-    assert house.refusal_of_publish("e", "k") == ""
-    house.core.command(ClearPermission("u", "/"))
-    assert house.refusal_of_publish("e", "k") == refused("exchange", "e")
+    node = PermissionNode()
+    assert node.refusal_of_publish("e", "k") == ""
+    node.permit(ALL, NONE, ALL)
+    assert node.refusal_of_publish("e", "k") == refused("exchange", "e")
+    node.permit(ALL, ALL, ALL)
+    assert node.refusal_of_publish("e", "k") == ""
+    node.core.command(ClearPermission("u", "/"))
+    assert node.refusal_of_publish("e", "k") == refused("exchange", "e")
 
 
 def test_topic_permissions_judge_routing_keys_on_their_exchange_alone() -> None:
-    house = House()
-    house.core.command(SetTopicPermission("u", "/", "t", "^{username}-{vhost}-", "^r"))
-    assert house.refusal_of_publish("t", "u-/-x") == ""
-    assert house.refusal_of_publish("t", "k") == topic_refused("k")
-    assert house.refusal_of_publish("amq.topic", "k") == ""
-    assert house.refusal_of_publish("e", "k") == ""
-    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="r.x")) == ""
-    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
-    assert house.refusal(QueueUnbind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
-    assert house.refusal(ExchangeBind(destination="e", source="t", routing_key="x")) == topic_refused("x")
+    node = PermissionNode()
+    node.core.command(SetTopicPermission("u", "/", "t", "^{username}-{vhost}-", "^r"))
+    assert node.refusal_of_publish("t", "u-/-x") == ""
+    assert node.refusal_of_publish("t", "k") == topic_refused("k")
+    assert node.refusal_of_publish("amq.topic", "k") == ""
+    assert node.refusal_of_publish("e", "k") == ""
+    assert node.refusal(QueueBind(queue="q", exchange="t", routing_key="r.x")) == ""
+    assert node.refusal(QueueBind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
+    assert node.refusal(QueueUnbind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
+    assert node.refusal(ExchangeBind(destination="e", source="t", routing_key="x")) == topic_refused("x")
 
 
 def test_an_empty_topic_permission_allows_the_empty_key() -> None:
-    house = House()
-    house.core.command(SetTopicPermission("u", "/", "t", "^{client_id}$", ""))
-    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="")) == ""
-    assert house.refusal(QueueBind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
-    # who is not an MQTT client has no client id, and the word stays
-    assert house.refusal_of_publish("t", "{client_id}") == ""
+    node = PermissionNode()
+    node.core.command(SetTopicPermission("u", "/", "t", "^{client_id}$", ""))
+    assert node.refusal(QueueBind(queue="q", exchange="t", routing_key="")) == ""
+    assert node.refusal(QueueBind(queue="q", exchange="t", routing_key="x")) == topic_refused("x")
+    # AMQP clients have no client id, so the word stays
+    assert node.refusal_of_publish("t", "{client_id}") == ""
 
 
 def test_a_name_within_a_topic_permission_is_no_expression() -> None:
@@ -238,16 +238,16 @@ def test_a_name_within_a_topic_permission_is_no_expression() -> None:
 def test_only_an_impersonator_may_speak_for_others() -> None:
     as_other = Properties(user_id="other")
     text = "PRECONDITION_FAILED - user_id property set to 'other' but authenticated user was 'u'"
-    assert House().refusal_of_publish("e", "k", as_other) == text
-    assert House(tags=["impersonator"]).refusal_of_publish("e", "k", as_other) == ""
+    assert PermissionNode().refusal_of_publish("e", "k", as_other) == text
+    assert PermissionNode(tags=["impersonator"]).refusal_of_publish("e", "k", as_other) == ""
 
 
 def test_a_virtual_host_takes_only_so_many_queues() -> None:
-    house = House()
-    house.core.command(SetVhostLimits("/", {"max-queues": 2}))
-    assert house.refusal(QueueDeclare(queue="two")) == ""
+    node = PermissionNode()
+    node.core.command(SetVhostLimits("/", {"max-queues": 2}))
+    assert node.refusal(QueueDeclare(queue="two")) == ""
     full = "PRECONDITION_FAILED - cannot declare queue 'three': queue limit in vhost '/' (2) is reached"
-    assert house.refusal(QueueDeclare(queue="three", arguments={"x-expires": "never"})) == full
-    assert house.refusal(QueueDeclare(queue="two")) == ""
-    house.core.command(SetVhostLimits("/", {"max-queues": -5}))
-    assert house.refusal(QueueDeclare(queue="three")) == ""
+    assert node.refusal(QueueDeclare(queue="three", arguments={"x-expires": "never"})) == full
+    assert node.refusal(QueueDeclare(queue="two")) == ""
+    node.core.command(SetVhostLimits("/", {"max-queues": -5}))
+    assert node.refusal(QueueDeclare(queue="three")) == ""

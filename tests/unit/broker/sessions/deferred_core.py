@@ -1,4 +1,4 @@
-"""A node whose wishes wait: the test says what becomes of each."""
+"""A node whose metadata transactions wait: the test decides each."""
 
 from tests.support.slow_agreement import SlowAgreement
 from tests.unit.broker.sessions.journalled import JournalledCore
@@ -7,8 +7,8 @@ from warren.broker.metadata.backend import MetadataAppliers
 from warren.broker.vhost import Vhost
 
 
-class AgreeingCore(JournalledCore):
-    """A node that is one of several: what it wants, others must agree to."""
+class DeferredCore(JournalledCore):
+    """A node in a cluster, whose transactions must be committed by others."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Each figure moves when RabbitMQ's would, on everybody it concerns, and not otherwise."""
+"""Each counter grows when RabbitMQ's does, in all stats concerned, and not otherwise."""
 
 from tests.support.core_driver import Client, Core, published, spoken
 from warren.broker.model.stats import ChannelStats, DeliveryStats
@@ -49,7 +49,7 @@ def channel_of(core: Core, client: Client, number: int = 1) -> Channel:
 
 
 def everybody(core: Core, client: Client) -> list[ChannelStats]:
-    """Those who count what one channel did, as long as it is the only one."""
+    """All stats that count one channel's messages, as long as it is the only one."""
     return [channel_of(core, client).stats, core.broker.vhosts["/"].stats, core.broker.stats]
 
 
@@ -109,7 +109,7 @@ def test_confirms_count_acks_but_not_nacks() -> None:
     channel = channel_of(core, client)
     assert channel.confirms.unconfirmed() == 0
     assert [counter.confirmed for counter in channel.publish_counters()] == [3]
-    # what a queue refuses was published to it
+    # a publish that a queue rejects counts as published to it
     assert queue_of(core, "full").stats.published == 2
 
 
@@ -182,7 +182,7 @@ def test_a_transaction_counts_when_it_is_committed() -> None:
     assert (core.broker.stats.received, core.broker.stats.received_confirm) == (3, 2)
 
 
-def test_figures_of_a_vhost_and_a_node_outlive_the_channel() -> None:
+def test_stats_of_a_vhost_and_a_node_outlive_the_channel() -> None:
     core, client = with_queue()
     client.publish("q", b"1")
     client.consume("q")
@@ -242,7 +242,7 @@ def test_connections_and_channels_that_come_and_go() -> None:
     stats = core.broker.stats
     client = core.client(channels=2)
     core.connect().lose()
-    # a socket on which nobody spoke was no connection, but is one that is closed
+    # a socket without input is not counted as opened, but as closed
     assert (stats.connections_created, stats.connections_closed) == (1, 1)
     client.say(ChannelClose(reply_code=200, reply_text="", blamed_class_id=0, blamed_method_id=0), channel=2)
     assert (stats.channels_created, stats.channels_closed) == (2, 1)
@@ -294,7 +294,7 @@ def test_an_idle_channel_and_queue_know_since_when() -> None:
     assert channel.counters.active_at_ms == queue.report().used_at_ms == began_ms + 1500
 
 
-def test_tallies_of_what_is_gone_do_not_pile_up() -> None:
+def test_counters_of_deleted_queues_do_not_pile_up() -> None:
     core, client = with_queue()
     for number in range(200):
         client.say(QueueDeclare(queue=f"q{number}"), BasicGet(queue=f"q{number}"), QueueDelete(queue=f"q{number}"))

@@ -1,4 +1,4 @@
-"""What a queue says of its messages on disk."""
+"""The stats of a queue's messages on disk."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def queue_of(life: Life, durable: bool) -> Queue:
     return queue
 
 
-def test_persistent_messages_of_a_durable_queue_are_counted_until_they_are_gone(life: Life) -> None:
+def test_persistent_messages_of_a_durable_queue_are_counted_until_they_are_removed(life: Life) -> None:
     queue = queue_of(life, durable=True)
     for body in ("1", "22", "333"):
         queue.publish(message_of(body, persistent=True))

@@ -1,4 +1,4 @@
-"""Links of the node to itself: they are who they say, may what their user may, and nobody counts or logs them."""
+"""Internal connections: they have their user's permissions, and are neither counted nor logged."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from warren.wire.methods import (
 @pytest.fixture
 def core() -> Core:
     core = Core()
-    # without a password: nobody but the node can be it
+    # without a password: only the node can log in as this user
     core.command(PutUser("u", b"", SHA256, []))
     core.command(SetPermission("u", "/", ".*", ".*", "^a"))
     return core
@@ -53,7 +53,7 @@ def test_a_link_is_its_user_and_may_what_that_may(core: Core) -> None:
     assert close.reply_text == "ACCESS_REFUSED - access to queue 'b' in vhost '/' refused for user 'u'"
 
 
-def test_a_link_of_nobody_is_refused(core: Core) -> None:
+def test_an_internal_connection_of_an_unknown_user_is_refused(core: Core) -> None:
     closes = [method for method in link(core, "absent").methods() if isinstance(method, ConnectionClose)]
     assert [close.reply_code for close in closes] == [403]
 
@@ -71,7 +71,7 @@ def test_a_link_ends_with_its_user(core: Core) -> None:
     assert client.names()[-1] == "connection.close"
 
 
-def test_nobody_logs_a_link(core: Core) -> None:
+def test_an_internal_connection_is_not_logged(core: Core) -> None:
     client = link(core)
     client.say(BasicGet(queue="b"))
     client.lose()

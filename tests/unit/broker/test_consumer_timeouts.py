@@ -1,4 +1,4 @@
-"""Deliveries that stay unacked too long: their channel goes, or they alone do, as the node was told."""
+"""Deliveries that time out: their channel is closed, or they are requeued, depending on the settings."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from warren.broker.model.settings import REQUEUE_DELIVERY, BrokerSettings
 from warren.wire.methods import BasicAck, BasicDeliver, BasicGet, BasicQos, ChannelClose, QueueDeclare, QueueDeclareOk
 
 LIMIT_MS = 10_000
-# looked at every half limit, by the second
+# checked every half limit, to the second
 LATEST_MS = LIMIT_MS + LIMIT_MS // 2 + 1_000
 
 
@@ -105,7 +105,7 @@ def test_where_deliveries_return_only_the_late_ones_do() -> None:
     assert ready(core) == (0, 0)
 
 
-def test_the_late_ack_of_a_delivery_that_returned_is_forgiven_once() -> None:
+def test_the_late_ack_of_a_requeued_delivery_is_tolerated_once() -> None:
     core = requeueing()
     client = consumer_of(core)
     client.publish("q", b"x")

@@ -24,7 +24,7 @@ from warren.broker.access.passwords import (
 SALT = bytes(range(1, 17))
 QUICK = [SHA256, SHA512, MD5]
 
-# what a RabbitMQ 3.10.8 lets a user in with, whose password is "p"
+# hashes of the password "p", made by RabbitMQ 3.10.8
 MADE_ELSEWHERE = [
     (SHA256, "AQIDBJdEbMXW6f+VE3iMWG11UIgf0WmDaykMvsT/nerMRhNV"),
     (SHA512, "AQIDBEv08L+iRi6ZYtPsVLlHi/nOFKLypZXpZLuQCrgZ4K1q+WrKAlgZwNbemOkemTfbWw6ukQpIJFFKquObC2n3wxc="),

@@ -1,4 +1,4 @@
-"""Queues that go without a client asking: gone for everybody at once, and for good when the others agree."""
+"""Deletes of unused queues: clients find them gone at once, and they are removed when the delete commits."""
 
 from collections.abc import Callable
 
@@ -64,7 +64,7 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("departing", [unused, expired, orphaned])
-def test_a_queue_that_outlived_its_use_is_gone_before_others_agreed(
+def test_an_unused_queue_is_gone_before_its_delete_is_committed(
     world: World, departing: Callable[[World], QueuePort]
 ) -> None:
     queue = departing(world)
@@ -76,7 +76,7 @@ def test_a_queue_that_outlived_its_use_is_gone_before_others_agreed(
 
 
 @pytest.mark.parametrize(("departing", "outcome"), [(unused, SETTLED), (expired, REJECTED), (orphaned, SETTLED)])
-def test_what_comes_to_it_meanwhile_waits_until_it_is_gone(
+def test_publishes_to_an_unused_queue_wait_until_it_is_removed(
     world: World, departing: Callable[[World], QueuePort], outcome: int
 ) -> None:
     queue = departing(world)
@@ -101,7 +101,7 @@ def test_it_is_planned_again_if_something_else_changed_first(world: World) -> No
     assert world.vhost.topology.queues == {}
 
 
-def test_it_is_planned_again_after_a_pause_if_it_could_not_be_agreed_upon(world: World) -> None:
+def test_a_failed_delete_is_planned_again_after_a_pause(world: World) -> None:
     orphaned(world)
     world.backend.fail("no majority")
     world.pass_ms(int(RETRY_MS) - 1)
@@ -110,7 +110,7 @@ def test_it_is_planned_again_after_a_pause_if_it_could_not_be_agreed_upon(world:
     assert world.backend.keys() == [["queues/%2F/q"]]
 
 
-def test_it_is_not_planned_again_once_it_is_gone(world: World) -> None:
+def test_a_delete_is_not_planned_again_once_the_queue_is_removed(world: World) -> None:
     orphaned(world)
     world.backend.fail("nobody knows")
     world.vhost.remove_queue("q")

@@ -1,9 +1,9 @@
-"""Policies and parameters after the end of the node that was told of them."""
+"""Policies and parameters after a restart of the node."""
 
 from tests.support.core_driver import START_MS
-from tests.unit.broker.commanding import clear_policy, exchange_of, queue_of, refusal, set_policy
 from tests.unit.broker.journal.plain_disk import PlainDisk
 from tests.unit.broker.metadata.journal_world import DurableCore, drain, persistent
+from tests.unit.broker.refusals import clear_policy, exchange_of, queue_of, refusal, set_policy
 from warren.broker.commands.requests import (
     ClearGlobalParameter,
     DeleteVhost,
@@ -84,7 +84,7 @@ def test_a_cleared_policy_stays_cleared() -> None:
     assert DurableCore(disk).broker.policies.policies == {}
 
 
-def test_policies_of_a_deleted_virtual_host_are_gone_for_good() -> None:
+def test_policies_of_a_deleted_virtual_host_are_deleted() -> None:
     disk = PlainDisk()
     core = DurableCore(disk)
     core.command(PutVhost("v", "", [], None))

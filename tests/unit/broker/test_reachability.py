@@ -1,4 +1,4 @@
-"""Who can be reached, who cannot, and from whom a node is parted."""
+"""Reachable, suspected and partitioned members."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_who_is_dead_is_not_suspected(members: ClusterMembers) -> None:
     assert reachability.suspected(members) == ["c"]
 
 
-def test_who_lives_out_of_reach_for_long_is_parted_from_us(members: ClusterMembers) -> None:
+def test_a_living_node_that_is_unreachable_for_long_is_partitioned(members: ClusterMembers) -> None:
     reachability = Reachability("a")
     reachability.connected("b", 1)
     assert reachability.partitioned(members, 1_000) == []

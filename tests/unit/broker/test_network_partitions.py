@@ -39,13 +39,13 @@ class SmallWorld:
 
     def view(self, own: str, alive: list[str]) -> PartitionView:
         reachable = [name for name in self.names if self.reaches(own, name)]
-        parted = [name for name in alive if name not in reachable]
-        return PartitionView(own, self.ranked, self.disc, reachable, parted, True, False)
+        partitioned = [name for name in alive if name not in reachable]
+        return PartitionView(own, self.ranked, self.disc, reachable, partitioned, True, False)
 
     def running(self, handling: PartitionHandling) -> list[str]:
-        """Who serves clients when everybody has looked, paused nodes do not claim to live, and all have looked again.
+        """The nodes that serve clients after all have looked, paused ones gave up their lease, and all looked again.
 
-        Leases do not run out in between: who is cut off from everybody still claims to live until it pauses.
+        No lease expires in between: a node that is cut off is alive until it pauses.
         """
         at_first = [name for name in self.names if not should_pause(handling, self.view(name, []))]
         return [name for name in at_first if not should_pause(handling, self.view(name, at_first))]
@@ -60,7 +60,7 @@ def small_worlds(*kinds_there: str) -> Iterator[SmallWorld]:
 
 
 def sides(world: SmallWorld) -> list[list[str]]:
-    """Who is linked to whom, over however many links."""
+    """The groups of nodes that are connected, directly or over others."""
     found: list[list[str]] = []
     for name in world.names:
         if not any(name in side for side in found):
@@ -81,13 +81,13 @@ def test_pause_minority_in_every_small_world() -> None:
     for world in small_worlds("disc", "ram"):
         running = world.running(handling)
         seeing = [name for name in world.ranked if has_majority(world.view(name, []))]
-        # nobody serves who could not agree on anything, and no two serve who do not reach each other
+        # no node without a majority serves, and no two nodes serve that do not reach each other
         assert set(running) <= set(seeing)
         assert all(world.reaches(one, other) for one, other in combinations(running, 2))
-        # but somebody does, if anybody can agree on anything
+        # but a node serves if any node has a majority
         assert bool(running) == bool(seeing)
         assert not seeing or seeing[0] in running
-        # where nothing is partial, that is the whole side of the majority
+        # without partial partitions, all nodes of the majority side serve
         if all(is_whole(world, side) for side in sides(world)):
             larger = [side for side in sides(world) if len(set(side) & set(world.disc)) * 2 > len(world.disc)]
             assert sorted(running) == (larger[0] if larger else [])
@@ -113,13 +113,13 @@ def test_of_two_nodes_that_the_third_reaches_the_later_one_pauses() -> None:
     assert world.running(PartitionHandling(PAUSE_MINORITY)) == ["a", "c"]
 
 
-def test_a_ram_node_yields_to_a_disc_node_whatever_their_names() -> None:
+def test_a_ram_node_pauses_for_a_disc_node_with_a_later_name() -> None:
     world = SmallWorld(("ram", "disc", "disc", "disc"), (False, True, True, True, True, True))
     assert world.running(PartitionHandling(PAUSE_MINORITY)) == ["b", "c", "d"]
 
 
 @pytest.mark.parametrize("mode", [IGNORE, AUTOHEAL])
-def test_nobody_pauses_unless_asked_to(mode: str) -> None:
+def test_no_node_pauses_with_ignore_or_autoheal(mode: str) -> None:
     for world in small_worlds("disc"):
         assert world.running(PartitionHandling(mode)) == world.names
 
@@ -134,10 +134,12 @@ def test_pause_if_all_down_in_every_small_world() -> None:
             assert world.running(PartitionHandling(PAUSE_IF_ALL_DOWN, listed)) == wanted
 
 
-def view_of(reachable: str, lease_lost: bool = False, store_reached: bool = True, parted: str = "") -> PartitionView:
-    """What node a of three disc nodes sees."""
+def view_of(
+    reachable: str, lease_lost: bool = False, store_reached: bool = True, partitioned: str = ""
+) -> PartitionView:
+    """The view of node a of three disc nodes."""
     return PartitionView(
-        "a", ["a", "b", "c"], ["a", "b", "c"], list(reachable), list(parted), store_reached, lease_lost
+        "a", ["a", "b", "c"], ["a", "b", "c"], list(reachable), list(partitioned), store_reached, lease_lost
     )
 
 
@@ -153,11 +155,12 @@ def test_a_node_that_has_not_been_among_others_yet_is_only_starting() -> None:
     assert seen == [CONTINUE, CONTINUE, CONTINUE, PAUSE]
 
 
-def test_a_node_that_yielded_pauses_until_it_reaches_everybody_who_lives() -> None:
+def test_a_node_that_paused_for_another_resumes_when_it_reaches_every_living_node() -> None:
     watch = PartitionWatch(PartitionHandling(PAUSE_MINORITY))
     later = ["b", "c", "a"]
     views = [
-        PartitionView("a", later, later, list("abc"[:2]), list(parted), True, False) for parted in ("", "c", "c", "")
+        PartitionView("a", later, later, list("abc"[:2]), list(partitioned), True, False)
+        for partitioned in ("", "c", "c", "")
     ]
     assert [watch.look(view) for view in views] == [CONTINUE, PAUSE, CONTINUE, RESUME]
 
@@ -165,7 +168,7 @@ def test_a_node_that_yielded_pauses_until_it_reaches_everybody_who_lives() -> No
 @pytest.mark.parametrize(
     "handling", [PartitionHandling(AUTOHEAL), PartitionHandling(PAUSE_IF_ALL_DOWN, ["a"], recovery=AUTOHEAL)]
 )
-def test_who_lost_its_life_starts_anew_when_it_is_among_the_majority_again(handling: PartitionHandling) -> None:
+def test_a_node_that_lost_its_lease_restarts_when_it_is_in_the_majority_again(handling: PartitionHandling) -> None:
     watch = PartitionWatch(handling)
     assert watch.look(view_of("abc")) == CONTINUE
     assert watch.look(view_of("a", lease_lost=False, store_reached=False)) == CONTINUE
@@ -178,7 +181,7 @@ def test_who_lost_its_life_starts_anew_when_it_is_among_the_majority_again(handl
     "handling",
     [PartitionHandling(IGNORE), PartitionHandling(PAUSE_MINORITY), PartitionHandling(PAUSE_IF_ALL_DOWN, ["a"])],
 )
-def test_nobody_starts_anew_unless_that_was_chosen(handling: PartitionHandling) -> None:
+def test_no_node_restarts_without_autoheal(handling: PartitionHandling) -> None:
     watch = PartitionWatch(handling)
     assert [watch.look(view_of("abc", lease_lost=True)) for _ in range(3)] == [CONTINUE] * 3
 

@@ -1,4 +1,4 @@
-"""An operator at work on a core."""
+"""Commands of an operator to a core."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from warren.errors import Refused
 
 
 def refusal(core: Core, command: Command) -> tuple[str, str]:
-    """The kind and the reason with which a command is refused."""
+    """The kind and the reason of a refusal."""
     with pytest.raises(Refused) as refused:
         core.command(command)
     return refused.value.kind, refused.value.reason
