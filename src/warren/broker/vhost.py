@@ -86,7 +86,7 @@ class QueueLocations:
     """Where the queues of a cluster are."""
 
     @abstractmethod
-    def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
+    def proxy_for(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
         """The proxy for a queue of another node, or for a mirrored queue; None for an unmirrored queue of this node."""
 
     @abstractmethod
@@ -252,7 +252,7 @@ class Vhost(VhostPort):
             self.topology.add_queue(logical)
             return None
         if self.queue_locations is not None:
-            proxy = self.queue_locations.elsewhere(definition, queue_id)
+            proxy = self.queue_locations.proxy_for(definition, queue_id)
             if proxy is not None:
                 self.topology.add_queue(proxy)
                 return None

@@ -287,7 +287,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
 
     # -- where queues live
 
-    def elsewhere(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
+    def proxy_for(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
         membership = self.membership
         if definition.replica_set is not None and self.replica_sets is not None:
             self.replica_sets.put(definition, queue_id)
