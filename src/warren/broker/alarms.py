@@ -27,7 +27,7 @@ class Alarms:
         self._memory: MemoryAlarm = MemoryAlarm(paging_ratio)
         self._disk: DiskAlarm = DiskAlarm()
 
-    def take(self, event: Event) -> bool:
+    def handle(self, event: Event) -> bool:
         """Whether the event was about memory or disk space."""
         if isinstance(event, MemoryMeasured):
             self._memory.measured(event.used_bytes, event.limit_bytes, self._turn.held_bytes)
@@ -43,11 +43,11 @@ class Alarms:
             return False
         return True
 
-    def look(self) -> str:
+    def update(self) -> str:
         """The reason in connection.blocked; empty if no alarm is raised. Also sets `Turn.tight`."""
         held_bytes = self._turn.held_bytes
         self._turn.tight = self._memory.tight(held_bytes)
-        return reason_of(self._memory.look(held_bytes), self._disk.look())
+        return reason_of(self._memory.update(held_bytes), self._disk.is_raised())
 
 
 @final
@@ -67,7 +67,7 @@ class MemoryAlarm:
         self._tight_bytes = int(limit_bytes * self._paging_ratio)
         self._other_bytes = max(i64(used_bytes) - held_bytes, 0)
 
-    def look(self, held_bytes: i64) -> bool:
+    def update(self, held_bytes: i64) -> bool:
         """Whether the alarm is raised."""
         if self._limit_bytes == 0:
             self.raised = False
@@ -100,7 +100,7 @@ class DiskAlarm:
         """A write found no room; with an empty reason, a write succeeded again."""
         self._full = reason != ""
 
-    def look(self) -> bool:
+    def is_raised(self) -> bool:
         return self._low or self._full
 
 

@@ -132,7 +132,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._first_effects = []
         self._resume_inputs()
         for event in events:
-            self._take(event)
+            self._handle_event(event)
         self._timeouts.start()
         turn.fire_timers()
         self._finish()
@@ -255,25 +255,25 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self.turn.inputs = []
         for held in waiting:
             if isinstance(held, Connection):
-                session_input.go_on(held)
+                session_input.resume(held)
             else:
                 held.go_on()
 
-    def _take(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         if isinstance(event, BytesReceived):
             self._clients.received(event)
         elif isinstance(event, ClusterEvent):
             self._cluster_join.take(event)
-        elif self._clients.take(event) or self._alarms.take(event):
+        elif self._clients.handle(event) or self._alarms.handle(event):
             return
         elif isinstance(event, CommandReceived):
-            self.control.take(event)
+            self.control.handle(event)
         elif isinstance(event, PasswordVerified):
             self._logins.verified(event.ticket, event.good)
         elif isinstance(event, StopRequested):
             self._stop()
         elif self._storage is not None:
-            self._storage.take(event)
+            self._storage.handle(event)
 
     def _stop(self) -> None:
         self._stopping = True
@@ -356,7 +356,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         self._final_batch_flushed = True
 
     def _update_alarm(self) -> None:
-        alarm = self._alarms.look()
+        alarm = self._alarms.update()
         if self._cluster_join.cluster is not None:
             alarm = self._cluster_join.cluster.notices.alarmed(alarm)
         if alarm == self.alarm:

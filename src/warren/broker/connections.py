@@ -47,7 +47,7 @@ class ClientConnections:
         if connection is not None:
             session_input.receive(connection, event.data)
 
-    def take(self, event: Event) -> bool:
+    def handle(self, event: Event) -> bool:
         """Handle an event of a connection; False if it is another event."""
         if isinstance(event, ConnectionOpened):
             self._opened(event)

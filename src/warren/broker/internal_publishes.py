@@ -41,7 +41,7 @@ class InternalPublish:
         outcome = self.send(queue)
         if outcome >= AWAITED:
             self._open += 1
-            RemoteInternalPublish(self, queue).begun(outcome)
+            RemoteInternalPublish(self, queue).begin(outcome)
         return outcome & REJECTED == 0 or outcome & UNREACHABLE != 0
 
     def send(self, queue: QueuePort) -> i64:
@@ -73,7 +73,7 @@ class RemoteInternalPublish(OutputPort, PublishWaiter):
         # it is unknown whether the message arrived
         self._doubted: bool = False
 
-    def begun(self, outcome: i64) -> None:
+    def begin(self, outcome: i64) -> None:
         self._publish.turn.held_bytes += self._size_bytes
         self._await(outcome)
 

@@ -33,7 +33,7 @@ class Storage:
         self._found: StartupState = found
         self._definitions: DefinitionLoader = DefinitionLoader(found.values)
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """An answer of the disk."""
         if isinstance(event, FlushCompleted):
             self.journal.stored(event)

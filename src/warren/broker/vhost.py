@@ -261,11 +261,11 @@ class Vhost(VhostPort):
         self.topology.add_queue(queue)
         if definition.owner:
             self._exclusive.setdefault(definition.owner, {})[queue.name] = queue
-            if self._is_gone(definition.owner):
+            if self._has_ended(definition.owner):
                 self.delete_queues_of(definition.owner)
         return queue
 
-    def _is_gone(self, owner_id: int) -> bool:
+    def _has_ended(self, owner_id: int) -> bool:
         """Whether the owner of an exclusive queue ended before the queue was made."""
         if self._owners is None:
             return False

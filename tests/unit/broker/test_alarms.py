@@ -26,14 +26,14 @@ def test_the_alarm_rises_above_the_limit_and_not_at_it() -> None:
 
 def test_what_came_since_the_measurement_counts() -> None:
     alarm = alarm_with(used=600_000, held=100_000)
-    assert not alarm.look(500_000)
-    assert alarm.look(500_001)
+    assert not alarm.update(500_000)
+    assert alarm.update(500_001)
 
 
 def test_what_went_since_the_measurement_counts() -> None:
     alarm = alarm_with(used=LIMIT + 200_000, held=600_000)
-    assert alarm.look(600_000)
-    assert not alarm.look(300_000)
+    assert alarm.update(600_000)
+    assert not alarm.update(300_000)
 
 
 def test_a_large_process_that_holds_few_messages_is_not_alarmed() -> None:
@@ -47,25 +47,25 @@ def test_a_limit_next_to_nothing_alarms_a_node_that_holds_nothing() -> None:
 
 def test_an_alarm_is_over_only_a_twentieth_below_the_limit() -> None:
     alarm = alarm_with(used=600_000, held=0)
-    assert alarm.look(400_001)
-    assert alarm.look(350_001)
-    assert not alarm.look(350_000)
-    assert not alarm.look(400_000)
+    assert alarm.update(400_001)
+    assert alarm.update(350_001)
+    assert not alarm.update(350_000)
+    assert not alarm.update(400_000)
 
 
 def test_an_alarm_that_few_messages_end_is_over_at_half_of_what_raised_it() -> None:
     alarm = alarm_with(used=3 * LIMIT, held=0)
-    assert alarm.look(250_000)
-    assert alarm.look(125_000)
-    assert not alarm.look(124_999)
-    assert not alarm.look(249_999)
+    assert alarm.update(250_000)
+    assert alarm.update(125_000)
+    assert not alarm.update(124_999)
+    assert not alarm.update(249_999)
 
 
 def test_a_higher_limit_ends_the_alarm() -> None:
     alarm = alarm_with(used=2 * LIMIT, held=LIMIT)
-    assert alarm.look(LIMIT)
+    assert alarm.update(LIMIT)
     alarm.measured(2 * LIMIT, 4 * LIMIT, LIMIT)
-    assert not alarm.look(LIMIT)
+    assert not alarm.update(LIMIT)
 
 
 def test_a_process_that_seems_smaller_than_its_messages_counts_its_messages() -> None:
@@ -92,20 +92,20 @@ def test_a_ratio_above_one_leaves_paging_to_the_alarm() -> None:
 
 def test_too_little_free_space_raises_the_alarm_of_the_disk() -> None:
     alarm = DiskAlarm()
-    assert not alarm.look()
+    assert not alarm.is_raised()
     alarm.measured(999, 1000)
-    assert alarm.look()
+    assert alarm.is_raised()
     alarm.measured(1000, 1000)
-    assert not alarm.look()
+    assert not alarm.is_raised()
 
 
 def test_a_write_that_finds_no_room_raises_it_until_one_does() -> None:
     alarm = DiskAlarm()
     alarm.measured(10**9, 1000)
     alarm.full("no space left on device")
-    assert alarm.look()
+    assert alarm.is_raised()
     alarm.full("")
-    assert not alarm.look()
+    assert not alarm.is_raised()
 
 
 def test_publishers_get_the_reason_of_the_alarm() -> None:

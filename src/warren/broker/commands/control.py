@@ -107,7 +107,7 @@ class Control:
         for kind in handler.kinds():
             self._deferring[kind] = handler
 
-    def take(self, event: CommandReceived) -> None:
+    def handle(self, event: CommandReceived) -> None:
         """Execute a command. Its answer follows in this turn, or when its changes are committed and on disk."""
         deferring = self._deferring.get(type(event.command))
         if deferring is not None:
@@ -143,7 +143,7 @@ class Control:
         if pending.plans < ATTEMPTS_MAX:
             self._try(pending)
         else:
-            self.failed(pending, f"what the command relies on changed {ATTEMPTS_MAX} times before it was agreed upon")
+            self.failed(pending, f"what the command relies on changed {ATTEMPTS_MAX} times before it was committed")
 
     def failed(self, pending: "PendingCommand", reason: str) -> None:
         """The outcome of the transaction is unknown."""

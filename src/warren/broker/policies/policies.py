@@ -103,7 +103,7 @@ class Policies:
         # the policies of each virtual host, in the order of rank
         self._ranked: dict[str, list[Policy]] = {}
         self._ranked_operator: dict[str, list[Policy]] = {}
-        self._in_force: dict[tuple[Policy | None, Policy | None], EffectivePolicy] = {}
+        self._effective: dict[tuple[Policy | None, Policy | None], EffectivePolicy] = {}
 
     # -- effective policies
 
@@ -124,10 +124,10 @@ class Policies:
         if policy is None and operator_policy is None:
             return NO_EFFECTIVE_POLICY
         pair = (policy, operator_policy)
-        effective = self._in_force.get(pair)
+        effective = self._effective.get(pair)
         if effective is None:
             effective = EffectivePolicy(policy, operator_policy)
-            self._in_force[pair] = effective
+            self._effective[pair] = effective
         return effective
 
     # -- policies
@@ -146,8 +146,8 @@ class Policies:
 
     def _rank(self, vhost: str, operator: bool) -> None:
         # other virtual hosts keep theirs: queues there share settings made from them
-        kept = [pair for pair in self._in_force if not _is_of(pair, vhost)]
-        self._in_force = {pair: self._in_force[pair] for pair in kept}
+        kept = [pair for pair in self._effective if not _is_of(pair, vhost)]
+        self._effective = {pair: self._effective[pair] for pair in kept}
         among = self.operator_policies if operator else self.policies
         ranked = sorted([policy for policy in among.values() if policy.vhost == vhost], key=_rank_of)
         lists = self._ranked_operator if operator else self._ranked

@@ -132,7 +132,7 @@ class Connection(SessionPort, FlushWaiter):
         self.turn: Turn = node.turn
         self.state: i64 = AWAIT_HEADER
         # octets of an incomplete protocol header
-        self.early: bytes = b""
+        self.partial_header: bytes = b""
         self.reader: FrameReader = FrameReader(FRAME_MIN)
         # the SASL mechanism of its login
         self.mechanism: str = ""
@@ -164,7 +164,7 @@ class Connection(SessionPort, FlushWaiter):
         self._gate_shut: bool = False
         self._notes: ConnectionLog = ConnectionLog(opened, node.turn)
         # the socket is closed
-        self._gone: bool = False
+        self._socket_closed: bool = False
         self._starved: bool = False
         self._woken_first: int = 0
         self._writes_paused: bool = False
@@ -239,7 +239,7 @@ class Connection(SessionPort, FlushWaiter):
         self.output()
 
     def flush(self) -> None:
-        if self._gone:
+        if self._socket_closed:
             return
         self.send_confirms()
         self._notes.end_turn()
@@ -254,7 +254,7 @@ class Connection(SessionPort, FlushWaiter):
             if not self._gate.closed:
                 self.turn.effects.append(CloseConnection(self.connection_id))
         elif not self._writes_paused:
-            self._go_on()
+            self._resume_waiting()
 
     def _send_bytes(self, data: bytes) -> None:
         self.turn.effects.append(SendBytes(self.connection_id, data))
@@ -276,9 +276,9 @@ class Connection(SessionPort, FlushWaiter):
     def writes_resumed(self) -> None:
         self._writes_paused = False
         self.unread_bytes = 0
-        self._go_on()
+        self._resume_waiting()
 
-    def _go_on(self) -> None:
+    def _resume_waiting(self) -> None:
         """There is room for output: consumers and input that waited for it go on in the next turn."""
         if self._starved and not self._gate.closed:
             self._wake_consumers()
@@ -416,7 +416,7 @@ class Connection(SessionPort, FlushWaiter):
         self.state = CLOSED
         self.timer.end()
         self.counters.count_connection_lost()
-        self._gone = True
+        self._socket_closed = True
         self._gate.drop()
 
     def end_channels(self) -> None:

@@ -97,20 +97,20 @@ class PendingDeclare(TransactionWaiter):
 
     def agreed(self) -> None:
         self.granted = True
-        self._go_on()
+        self._resume_input()
         connection = self._channel.connection
         if connection.state != RUNNING:
             # the exclusive queues of an ended connection are deleted, and this may have declared another
             self._channel.vhost.delete_queues_of(connection.connection_id)
 
     def outdated(self) -> None:
-        self._go_on()
+        self._resume_input()
 
     def failed(self, reason: str) -> None:
         self.refusal = reason
-        self._go_on()
+        self._resume_input()
 
-    def _go_on(self) -> None:
+    def _resume_input(self) -> None:
         connection = self._channel.connection
         # input of an ended connection waits for nothing
         if connection.state == RUNNING:

@@ -150,7 +150,7 @@ def receive(connection: Connection, data: bytes) -> None:
         _step(connection)
 
 
-def go_on(connection: Connection) -> None:
+def resume(connection: Connection) -> None:
     """Handle input that was held."""
     if connection.state >= IGNORING:
         return
@@ -162,7 +162,7 @@ def _step(connection: Connection) -> None:
     reader = connection.reader
     while connection.state < IGNORING:
         try:
-            _run(connection, reader)
+            _handle_frames(connection, reader)
             return
         except ConnectionFault as fault:
             _connection_failed(connection, reader, fault)
@@ -174,11 +174,11 @@ def _step(connection: Connection) -> None:
 
 def _read_header(connection: Connection, data: bytes) -> bytes:
     """Check the protocol header; the bytes after it."""
-    data = connection.early + data
+    data = connection.partial_header + data
     if len(data) < 8:
-        connection.early = data
+        connection.partial_header = data
         return b""
-    connection.early = b""
+    connection.partial_header = b""
     if data[:8] not in handshake.HEADERS:
         connection.note("warning", "handshake.refused", {"header": repr(data[:8])})
         connection.output().write(PROTOCOL_HEADER)
@@ -189,7 +189,7 @@ def _read_header(connection: Connection, data: bytes) -> bytes:
     return data[8:]
 
 
-def _run(connection: Connection, reader: FrameReader) -> None:
+def _handle_frames(connection: Connection, reader: FrameReader) -> None:
     """Handle complete frames until there are no more, or until input must wait."""
     while connection.state < IGNORING and reader.next():
         if connection.state == RUNNING and reader.channel != 0:

@@ -124,7 +124,7 @@ class PendingTxCommit(PublishWaiter):
     def abandon(self) -> None:
         """The channel is closed: input that follows on the connection is handled."""
         if self._open > 0:
-            self._go_on()
+            self._resume_input()
         self._abandoned = True
 
     def forget(self) -> None:
@@ -134,7 +134,7 @@ class PendingTxCommit(PublishWaiter):
     def settled(self, count: i64) -> None:
         self._open -= count
         if self._open == 0:
-            self._go_on()
+            self._resume_input()
 
     def refused(self, place: i64) -> None:
         self.failure = self.failure or "partial tx completion"
@@ -143,8 +143,8 @@ class PendingTxCommit(PublishWaiter):
         if self._open > 0:
             self.failure = f"partial tx completion: {reason}"
             self._open = 0
-            self._go_on()
+            self._resume_input()
 
-    def _go_on(self) -> None:
+    def _resume_input(self) -> None:
         if not self._abandoned:
             self._turn.inputs.append(self._connection)

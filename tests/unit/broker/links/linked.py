@@ -70,7 +70,7 @@ class LinkedCore(JournalledCore):
         waiting, turn.inputs = turn.inputs, []
         for one in waiting:
             if isinstance(one, Connection):
-                session_input.go_on(one)
+                session_input.resume(one)
             else:
                 one.go_on()
 

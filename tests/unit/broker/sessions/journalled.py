@@ -66,7 +66,7 @@ class JournalledCore(Core):
         waiting, turn.inputs = turn.inputs, []
         for connection in waiting:
             assert isinstance(connection, Connection)
-            session_input.go_on(connection)
+            session_input.resume(connection)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, ConnectionOpened):
