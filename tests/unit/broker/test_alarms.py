@@ -12,16 +12,16 @@ def alarm_with(used: int, held: int, limit: int = LIMIT) -> MemoryAlarm:
 
 
 def test_a_node_that_was_never_measured_is_not_alarmed() -> None:
-    assert not MemoryAlarm(0.5).look(10**15)
+    assert not MemoryAlarm(0.5).update(10**15)
 
 
 def test_a_limit_of_nothing_is_no_limit() -> None:
-    assert not alarm_with(used=10**12, held=10**12, limit=0).look(10**12)
+    assert not alarm_with(used=10**12, held=10**12, limit=0).update(10**12)
 
 
 def test_the_alarm_rises_above_the_limit_and_not_at_it() -> None:
-    assert not alarm_with(used=LIMIT, held=500_000).look(500_000)
-    assert alarm_with(used=LIMIT + 1, held=500_000).look(500_000)
+    assert not alarm_with(used=LIMIT, held=500_000).update(500_000)
+    assert alarm_with(used=LIMIT + 1, held=500_000).update(500_000)
 
 
 def test_what_came_since_the_measurement_counts() -> None:
@@ -37,12 +37,12 @@ def test_what_went_since_the_measurement_counts() -> None:
 
 
 def test_a_large_process_that_holds_few_messages_is_not_alarmed() -> None:
-    assert not alarm_with(used=3 * LIMIT, held=249_999).look(249_999)
-    assert alarm_with(used=3 * LIMIT, held=250_000).look(250_000)
+    assert not alarm_with(used=3 * LIMIT, held=249_999).update(249_999)
+    assert alarm_with(used=3 * LIMIT, held=250_000).update(250_000)
 
 
 def test_a_limit_next_to_nothing_alarms_a_node_that_holds_nothing() -> None:
-    assert alarm_with(used=1_000_000, held=0, limit=1).look(0)
+    assert alarm_with(used=1_000_000, held=0, limit=1).update(0)
 
 
 def test_an_alarm_is_over_only_a_twentieth_below_the_limit() -> None:
@@ -69,8 +69,8 @@ def test_a_higher_limit_ends_the_alarm() -> None:
 
 
 def test_a_process_that_seems_smaller_than_its_messages_counts_its_messages() -> None:
-    assert not alarm_with(used=0, held=2 * LIMIT).look(LIMIT)
-    assert alarm_with(used=0, held=2 * LIMIT).look(LIMIT + 1)
+    assert not alarm_with(used=0, held=2 * LIMIT).update(LIMIT)
+    assert alarm_with(used=0, held=2 * LIMIT).update(LIMIT + 1)
 
 
 def test_memory_is_tight_well_below_the_limit() -> None:

@@ -92,7 +92,7 @@ class LinkedCore(JournalledCore):
         turn = self.node.turn
         turn.fire_timers()
         while turn.drains or self.dead_letterer.waiting():
-            self.dead_letterer.carry_out({"/": self.node.only_vhost}, 1 << 20)
+            self.dead_letterer.publish_slice({"/": self.node.only_vhost}, 1 << 20)
             drains, turn.drains = turn.drains, []
             for queue in drains:
                 queue.drain()

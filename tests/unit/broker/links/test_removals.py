@@ -193,14 +193,14 @@ def test_whoever_wanted_to_consume_and_left_is_not_there(world: World, client: C
 
 
 def test_a_queue_whose_node_expires_it_refuses_what_comes_from_others(world: World) -> None:
-    world.nodes["there"].node.only_vhost.let_go(world.queue, refuses=True)
+    world.nodes["there"].node.only_vhost.delete_unused(world.queue, refuses=True)
     publisher = world.publisher("here")
     world.come_about()
     assert publisher.methods() == NACKED
 
 
 def test_whoever_declares_a_queue_that_departs_waits_and_makes_another(world: World) -> None:
-    world.nodes["there"].node.only_vhost.let_go(world.queue, refuses=True)
+    world.nodes["there"].node.only_vhost.delete_unused(world.queue, refuses=True)
     client = world.client()
     client.say(QueueDeclare("q", durable=True))
     world.settle()
@@ -216,6 +216,6 @@ def test_consumers_elsewhere_are_cancelled_when_their_queue_departs(world: World
     consumer.consume("q")
     world.settle()
     consumer.heard()
-    world.nodes["there"].node.only_vhost.let_go(world.queue)
+    world.nodes["there"].node.only_vhost.delete_unused(world.queue)
     world.settle()
     assert consumer.methods() == [BasicCancel("c", nowait=True)]
