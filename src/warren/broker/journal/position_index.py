@@ -37,22 +37,18 @@ Not here: the marks that are made (`broker.journal.position_index`), the reading
 """
 
 from array import array
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from warren.broker.journal.extents import ExtentList, extent_first
-from warren.broker.journal.pending_reads import ReadWaiter
+from warren.broker.journal.queue_index import QueueIndex
 from warren.broker.journal.records import COPY, MESSAGE
 from warren.broker.journal.segment_index import ROW_BYTES, row_body_bytes, row_kind, row_position, row_priority
-from warren.broker.model.effects import ReadIndex
+from warren.broker.journal.tail import ReadWaiter, current_segment
 from warren.broker.model.journal import PositionRange, Segment, SegmentExtent
 from warren.broker.model.replica_contents import PositionSpan, ReplicaContentsWaiter
 from warren.errors import InvariantBroken
-
-if TYPE_CHECKING:
-    from warren.broker.journal.queue_index import QueueIndex
-
 
 POSITIONS_PER_BLOCK: Final[i64] = 4096
 BLOCK_SHIFT: Final[i64] = 12
@@ -169,7 +165,7 @@ class PositionBlock:
 class PositionIndex:
     """Durable messages of one level, or others of it."""
 
-    def __init__(self, queue_index: "QueueIndex", level: i64, durable: bool) -> None:
+    def __init__(self, queue_index: QueueIndex, level: i64, durable: bool) -> None:
         self.level: i64 = level
         self.durable: bool = durable
         self.count: i64 = 0
@@ -224,7 +220,7 @@ class PositionIndex:
             if above is not None:
                 segment_extents.append(above)
                 self._share(over, above)
-                self._queue_index.journal.compaction.divided(self._queue_index.queue_id)
+                self._queue_index.tail.compacting.pop(int(self._queue_index.queue_id), None)
         extent = row.open_at(position, segment)
         if extent is None:
             extent = row.begin(position, segment)
@@ -494,7 +490,7 @@ class IndexRebuild(ReadWaiter):
 
     def __init__(
         self,
-        queue_index: "QueueIndex",
+        queue_index: QueueIndex,
         lasting: list[PositionIndex],
         passing: list[PositionIndex],
         asker: ReplicaContentsWaiter,
@@ -511,15 +507,14 @@ class IndexRebuild(ReadWaiter):
 
     def go_on(self) -> None:
         """Look into one segment after another, as far as that goes without reading."""
-        journal = self._queue_index.journal
+        tail, queue_id = self._queue_index.tail, self._queue_index.queue_id
         while self._left:
             segment = self._left.pop()
-            if not journal.rows_at_hand(segment):
+            if not tail.rows_at_hand(segment):
                 self._reading = segment
-                ticket = journal.tickets.take(self, segment)
-                journal.turn.effects.append(ReadIndex(ticket, int(segment.number), int(self._queue_index.queue_id)))
+                tail.read_index(self, segment, queue_id)
                 return
-            self._mark(segment, journal.rows_in(segment, self._queue_index.queue_id))
+            self._mark(segment, tail.rows_in(segment, queue_id))
         self._finish()
 
     def index_read(self, rows: bytes, error: str) -> None:
@@ -530,7 +525,7 @@ class IndexRebuild(ReadWaiter):
             self._asker.contents_damaged(error)
             return
         if segment.moved_to is not None:
-            self._look_at(self._queue_index.journal.home_of(segment))
+            self._look_at(current_segment(segment))
         self._mark(segment, rows)
         self.go_on()
 
@@ -538,7 +533,7 @@ class IndexRebuild(ReadWaiter):
         """Never asked for."""
 
     def cancel(self) -> None:
-        self._queue_index.journal.tickets.withdraw(self)
+        self._queue_index.tail.reads.withdraw(self)
 
     def _look_at(self, segment: Segment) -> None:
         if segment not in self._left:

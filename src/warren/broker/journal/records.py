@@ -31,9 +31,10 @@ from zlib import crc32
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.broker.journal.payloads import payload_prefix
+from warren.broker.journal.payloads import PREFIX_BYTES, payload_body_bytes, payload_names_bytes, payload_prefix
+from warren.broker.model.journal import ENTRY_COST_BYTES
 from warren.broker.model.message import Message
-from warren.errors import InvariantBroken
+from warren.errors import InvariantBroken, StoreError
 
 MESSAGE: Final[i64] = 1
 PAGED: Final[i64] = 2
@@ -288,6 +289,31 @@ class RecordScanner:
     def payload(self) -> bytes:
         begin: i64 = self.payload_start - self.base
         return self.data[begin : begin + self.payload_bytes]
+
+
+def find_placement(scanner: RecordScanner, queue_id: i64, position: i64) -> i64:
+    """Step to a record that should hold a queue's message; the index of its triple, -1 if the record is damaged."""
+    if not scanner.next() or not scanner.intact():
+        return -1
+    index: i64 = 0
+    while index < scanner.count:
+        if scanner.a(index) == queue_id and scanner.b(index) == position:
+            return index
+        index += 1
+    return -1
+
+
+def record_sizes(scanner: RecordScanner, damaged: bool) -> tuple[i64, i64]:
+    """The size of a message's body, and the cost of an entry of it; of a damaged record, estimates."""
+    if damaged:
+        return scanner.payload_bytes - PREFIX_BYTES, scanner.payload_bytes + ENTRY_COST_BYTES
+    start: i64 = scanner.payload_start - scanner.base
+    cost: i64 = scanner.payload_bytes - PREFIX_BYTES - payload_names_bytes(scanner.data, start) + ENTRY_COST_BYTES
+    return payload_body_bytes(scanner.data, start), cost
+
+
+def damaged_segment(segment: i64, offset: i64) -> StoreError:
+    return StoreError(f"segment {segment} of the journal is damaged at byte {offset}")
 
 
 def next_opening(data: bytes, segment: i64, at: i64) -> i64:

@@ -44,13 +44,14 @@ Not here: reading around damage (`broker.journal.recovery`, when it is lenient).
 
 from abc import abstractmethod
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.journal.batches import DAMAGED, TORN, BatchScanner, next_record
 from warren.broker.journal.checkpoint import decode_checkpoint
-from warren.broker.journal.payloads import PREFIX_BYTES, payload_body_bytes, payload_names_bytes
+from warren.broker.journal.journal import Journal
+from warren.broker.journal.queue_index import QueueIndex
 from warren.broker.journal.queue_state import replay_queue_state
 from warren.broker.journal.records import (
     COPY,
@@ -67,6 +68,7 @@ from warren.broker.journal.records import (
     WATERMARK,
     RecordScanner,
     next_opening,
+    record_sizes,
     segment_header_fault,
 )
 from warren.broker.journal.segment_index import (
@@ -87,11 +89,6 @@ from warren.broker.model.events import MetadataSnapshot
 from warren.broker.model.journal import ENTRY_COST_BYTES, Segment, SegmentExtent
 from warren.errors import ConfigError, StoreError
 
-if TYPE_CHECKING:
-    from warren.broker.journal.journal import Journal
-    from warren.broker.journal.queue_index import QueueIndex
-
-
 SALVAGE_HINT: Final = "'warren journal salvage DIR' reads what can be read"
 
 
@@ -99,7 +96,7 @@ SALVAGE_HINT: Final = "'warren journal salvage DIR' reads what can be read"
 class RecoveredRows:
     """The rows of durable messages, by segment."""
 
-    def __init__(self, journal: "Journal", files: "JournalFiles") -> None:
+    def __init__(self, journal: Journal, files: "JournalFiles") -> None:
         # of the segments that were read, whose indexes are to be written
         self.read: dict[int, SegmentIndex] = {}
         self._journal: Journal = journal
@@ -166,15 +163,6 @@ class RecoveredRows:
             )
 
 
-def record_sizes(scanner: RecordScanner, damaged: bool) -> tuple[i64, i64]:
-    """How long the body of a message record is, and what an entry of it costs; of a damaged one only about."""
-    if damaged:
-        return scanner.payload_bytes - PREFIX_BYTES, scanner.payload_bytes + ENTRY_COST_BYTES
-    start: i64 = scanner.payload_start - scanner.base
-    cost: i64 = scanner.payload_bytes - PREFIX_BYTES - payload_names_bytes(scanner.data, start) + ENTRY_COST_BYTES
-    return payload_body_bytes(scanner.data, start), cost
-
-
 RANGES_MAX: Final = 100_000
 """More are joined before others are kept: consumers that share a queue ack every other position, one by one."""
 
@@ -183,7 +171,7 @@ RANGES_MAX: Final = 100_000
 class ExtentRecount:
     """Counts again what is left where something was removed."""
 
-    def __init__(self, journal: "Journal", rows: RecoveredRows) -> None:
+    def __init__(self, journal: Journal, rows: RecoveredRows) -> None:
         self._journal: Journal = journal
         self._rows: RecoveredRows = rows
         # by queue: level, first and last of what was removed
@@ -191,7 +179,7 @@ class ExtentRecount:
         self._count: int = 0
         self._count_max: int = RANGES_MAX
 
-    def removed(self, queue_index: "QueueIndex", level: i64, first: i64, last: i64) -> None:
+    def removed(self, queue_index: QueueIndex, level: i64, first: i64, last: i64) -> None:
         ranges = self._ranges.setdefault(int(queue_index.queue_id), [])
         if ranges and ranges[-1][0] == level and ranges[-1][2] + 1 == first:
             ranges[-1] = (int(level), ranges[-1][1], int(last))
@@ -251,7 +239,7 @@ def is_touched(extent: SegmentExtent, ranges: list[tuple[int, int, int]]) -> boo
     return True
 
 
-def recount_extent(queue_index: "QueueIndex", extent: SegmentExtent, rows: bytes) -> None:
+def recount_extent(queue_index: QueueIndex, extent: SegmentExtent, rows: bytes) -> None:
     """Count what rows say is alive of a holding."""
     removed = queue_index.removed_at(extent.level)
     before: i64 = extent.count
@@ -280,7 +268,7 @@ def recount_extent(queue_index: "QueueIndex", extent: SegmentExtent, rows: bytes
         extent.cost_bytes = extent.cost_bytes * extent.count // before
 
 
-def rebuild_extents(journal: "Journal", segments: dict[int, Segment], rows: dict[int, SegmentIndex]) -> None:
+def rebuild_extents(journal: Journal, segments: dict[int, Segment], rows: dict[int, SegmentIndex]) -> None:
     """Count what is alive of every queue from the rows alone; a position that is there twice counts once."""
     for segment in segments.values():
         segment.total_bytes = 0
@@ -292,7 +280,7 @@ def rebuild_extents(journal: "Journal", segments: dict[int, Segment], rows: dict
         _hold(queue_index, segments, found)
 
 
-def _live_rows(queue_index: "QueueIndex", number: int, rows: bytes) -> list[tuple[int, int, int, int, int]]:
+def _live_rows(queue_index: QueueIndex, number: int, rows: bytes) -> list[tuple[int, int, int, int, int]]:
     """Level, position, segment, body and cost of the rows that were not removed."""
     found: list[tuple[int, int, int, int, int]] = []
     for index in range(len(rows) // int(ROW_BYTES)):
@@ -304,7 +292,7 @@ def _live_rows(queue_index: "QueueIndex", number: int, rows: bytes) -> list[tupl
     return found
 
 
-def _hold(queue_index: "QueueIndex", segments: dict[int, Segment], found: list[tuple[int, int, int, int, int]]) -> None:
+def _hold(queue_index: QueueIndex, segments: dict[int, Segment], found: list[tuple[int, int, int, int, int]]) -> None:
     queue_index.segment_extents = []
     extent: SegmentExtent | None = None
     for level, position, number, body_bytes, cost_bytes in found:
@@ -369,7 +357,7 @@ class StartupState:
 class Recovery:
     """Fills a journal's books, which must be open, from files."""
 
-    def __init__(self, journal: "Journal", files: JournalFiles, revision: int, lenient: bool = False) -> None:
+    def __init__(self, journal: Journal, files: JournalFiles, revision: int, lenient: bool = False) -> None:
         self._journal: Journal = journal
         self._files: JournalFiles = files
         self._revision: int = revision
@@ -470,12 +458,12 @@ class Recovery:
                 if extent.segment in self._missing and extent.count > 0:
                     self._stop_queue(queue_index, f"segment {extent.segment.number} of the journal is missing")
 
-    def _stop_queue(self, queue_index: "QueueIndex", reason: str) -> None:
+    def _stop_queue(self, queue_index: QueueIndex, reason: str) -> None:
         self.stopped.setdefault(int(queue_index.queue_id), reason)
         if reason not in self.faults:
             self.faults.append(reason)
 
-    def _queue_index(self, queue_id: i64) -> "QueueIndex | None":
+    def _queue_index(self, queue_id: i64) -> QueueIndex | None:
         """The book of a queue that records speak of; None if it was deleted."""
         queue_index = self._journal.queue_indexes.get(int(queue_id))
         if queue_index is None and queue_id > self._revision:
@@ -496,7 +484,7 @@ class Recovery:
                 if extent.segment in self._missing and extent.count > 0:
                     self._lose(queue_index, int(extent.count))
 
-    def _lose(self, queue_index: "QueueIndex", count: int) -> None:
+    def _lose(self, queue_index: QueueIndex, count: int) -> None:
         self.lost[int(queue_index.queue_id)] = self.lost.get(int(queue_index.queue_id), 0) + count
 
     def _tell_unknown(self) -> None:

@@ -48,7 +48,7 @@ from warren.broker.journal.payloads import (
     payload_names_bytes,
 )
 from warren.broker.journal.position_index import IndexRebuild, PositionIndex, merge_position_ranges, merge_spans
-from warren.broker.journal.queue_index import QueueIndex, raise_floors
+from warren.broker.journal.queue_index import QueueIndex
 from warren.broker.journal.queue_state import IDS_ADDED, IDS_REMOVED, IDS_REPLACED, write_publishing_ids
 from warren.broker.journal.removed_positions import RemovedPositions
 from warren.broker.model.deduplication import NO_IDENTITY, window_row
@@ -82,9 +82,7 @@ def drop_publishing_id(queue_index: QueueIndex, payload: bytes) -> None:
     if identity != NO_IDENTITY:
         queue_index.seen.discard(identity)
         if queue_index.durable:
-            write_publishing_ids(
-                queue_index.journal.batch, queue_index.queue_id, IDS_REMOVED, window_row(identity, True)
-            )
+            write_publishing_ids(queue_index.tail.batch, queue_index.queue_id, IDS_REMOVED, window_row(identity, True))
 
 
 def load_publishing_ids(queue_index: QueueIndex, rows: bytes, anew: bool) -> bool:
@@ -95,7 +93,7 @@ def load_publishing_ids(queue_index: QueueIndex, rows: bytes, anew: bool) -> boo
         queue_index.seen.clear()
     queue_index.seen.load(rows, False)
     if queue_index.durable:
-        write_publishing_ids(queue_index.journal.batch, queue_index.queue_id, IDS_REPLACED if anew else IDS_ADDED, rows)
+        write_publishing_ids(queue_index.tail.batch, queue_index.queue_id, IDS_REPLACED if anew else IDS_ADDED, rows)
     return queue_index.durable
 
 
@@ -108,7 +106,7 @@ class DiskContents(ReplicaContents):
         self.max_priority = queue_index.max_priority
         # until it is known to have everything, something may come that lies below all it has
         queue_index.catching_up = True
-        queue_index.whole = True
+        queue_index.mirrored_on_disk = True
         # by level, twice: what lasts, and what does not
         self._lasting: list[PositionIndex] = []
         self._passing: list[PositionIndex] = []
@@ -271,7 +269,7 @@ class DiskContents(ReplicaContents):
 
     def caught_up(self) -> None:
         self.queue_index.catching_up = False
-        raise_floors(self.queue_index)
+        self.queue_index.raise_floors()
 
     # -- its end
 

@@ -31,6 +31,9 @@ INDEX_VERSION: Final[i64] = 1
 INDEX_MAGIC: Final = b"WARRENIX"
 CRC_BYTES: Final[i64] = 4
 
+GAP_BYTES: Final[i64] = 4 * 1024
+"""Records that are no further apart are read in one piece."""
+
 LOW_32: Final[i64] = 0xFFFFFFFF
 
 
@@ -152,6 +155,26 @@ def first_row_from(rows: bytes, position: i64) -> i64:
         else:
             high = middle
     return low
+
+
+def pieces_of(rows: bytes, chosen: list[int]) -> tuple[list[tuple[int, int]], list[int]]:
+    """The pieces of a segment to read for some rows, each its offset and length; and the piece of each row."""
+    pieces: list[tuple[int, int]] = []
+    piece_of: list[int] = []
+    start: i64 = -1
+    end: i64 = -1
+    for index in chosen:
+        # compacted records do not lie in the order of their positions
+        offset = row_offset(rows, index)
+        if start >= 0 and not end <= offset <= end + GAP_BYTES:
+            pieces.append((int(start), int(end - start)))
+            start = -1
+        if start < 0:
+            start = offset
+        end = offset + row_length(rows, index)
+        piece_of.append(len(pieces))
+    pieces.append((int(start), int(end - start)))
+    return pieces, piece_of
 
 
 def directory_bytes(header: bytes) -> int:

@@ -158,12 +158,13 @@ def test_rows_of_segments_just_sealed_are_in_memory_until_their_indexes_are_writ
         publisher.read(persistent("q", body))
         reports.append(core.unreported)
     journal = core.journal()
-    assert journal.active.number > 4
+    assert journal.tail.active.number > 4
     for written_no in reports:
         core.turn(FlushCompleted(written_no, written_no))
         # the first batch of a segment is written after the indexes of all before it
-        may_lack_index = [segment for segment in journal.segments.values() if segment.number >= journal._written.number]
-        assert all(journal.rows_at_hand(segment) for segment in may_lack_index)
+        tail = journal.tail
+        may_lack_index = [one for one in journal.segments.values() if one.number >= tail.written.number]
+        assert all(tail.rows_at_hand(segment) for segment in may_lack_index)
     core.late = False
     core.report()
     assert drain(core.client(), "q") == bodies(20)
@@ -262,5 +263,5 @@ def test_rows_that_a_start_found_leave_memory_when_their_indexes_are_written() -
     publish(core, bodies(10))
     restarted = DurableCore(core.disk.copy())
     journal = restarted.journal()
-    assert not any(journal.rows_at_hand(segment) for segment in journal.segments.values() if segment.sealed)
+    assert not any(journal.tail.rows_at_hand(segment) for segment in journal.segments.values() if segment.sealed)
     assert drain(restarted.client(), "q") == bodies(10)
