@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.broker.cluster.locators import (
+from warren.broker.cluster.placement import (
     CLIENT_LOCAL,
     MASTER_LOCATORS,
     MIN_MASTERS,

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.broker.cluster.balance import MovableQueue, plan_moves
+from warren.broker.cluster.placement import MovableQueue, plan_moves
 
 NODES = ["a", "b", "c"]
 
 
-def test_a_queue_without_copies_stays_and_is_not_counted() -> None:
+def test_a_queue_without_mirrors_stays_and_is_not_counted() -> None:
     balance = plan_moves([MovableQueue(f"q{number}", "a", [], number) for number in range(9)], NODES)
     assert balance.moves == []
     assert balance.counts == {"a": 0, "b": 0, "c": 0}
@@ -38,17 +38,17 @@ def test_nobody_gets_more_than_its_share_and_no_queue_goes_where_it_has_no_copy(
     rows: list[tuple[str, set[str], int]],
 ) -> None:
     queues = [
-        MovableQueue(f"q{place}", home, sorted(copies - {home}), length)
-        for place, (home, copies, length) in enumerate(rows)
+        MovableQueue(f"q{place}", home, sorted(mirrors - {home}), length)
+        for place, (home, mirrors, length) in enumerate(rows)
     ]
     balance = plan_moves(queues, NODES)
     by_key = {queue.key: queue for queue in queues}
-    spread = [queue for queue in queues if queue.copies]
+    spread = [queue for queue in queues if queue.mirrors]
     share = -(-len(spread) // 3)
     homes = {queue.key: queue.home for queue in spread}
     before = {name: list(homes.values()).count(name) for name in NODES}
     for key, target in balance.moves:
-        assert target in by_key[key].copies
+        assert target in by_key[key].mirrors
         homes[key] = target
     after = {name: list(homes.values()).count(name) for name in NODES}
     assert after == balance.counts

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.broker.journal.copy_world import Newcomer, Prepared, body_of, message_of, passing_book, spans_of
 from tests.unit.broker.metadata.journal_world import IdleKeeper
 from warren.broker.journal.payloads import message_payload
-from warren.broker.journal.replica_contents import KEPT_BYTES, MemoryContents
+from warren.broker.journal.replica_contents import ENTRY_MEMORY_BYTES, MemoryContents
 from warren.broker.model.message import Entry
 from warren.broker.model.replica_contents import ReplicaContentsWaiter
 from warren.broker.model.replica_set import POSITION_BITS
@@ -87,9 +87,9 @@ def test_what_is_removed_before_it_comes_stays_out_until_all_is_there() -> None:
 def test_it_costs_what_is_held() -> None:
     world = filled(1, 2)
     payload, _crc = message_payload(message_of("1"))
-    assert world.turn.held_bytes == 2 * (len(payload) + KEPT_BYTES)
+    assert world.turn.held_bytes == 2 * (len(payload) + ENTRY_MEMORY_BYTES)
     world.copy.remove_any(1, 1)
-    assert world.turn.held_bytes == len(payload) + KEPT_BYTES
+    assert world.turn.held_bytes == len(payload) + ENTRY_MEMORY_BYTES
     world.copy.close()
     assert (world.turn.held_bytes, world.copy.count(), world.copy.spans()) == (0, 0, [])
 
@@ -120,7 +120,7 @@ def test_nothing_is_in_memory_twice_at_a_master() -> None:
     queue.arrive([entry])
     with_queue = world.turn.held_bytes
     queue.close()
-    assert with_queue > world.turn.held_bytes == 3 * KEPT_BYTES
+    assert with_queue > world.turn.held_bytes == 3 * ENTRY_MEMORY_BYTES
     # and what a newcomer lacks can be made of it
     newcomer = Newcomer()
     world.copy.read(world.copy.spans(), newcomer).more(10_000)

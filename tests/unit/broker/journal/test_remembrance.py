@@ -109,7 +109,9 @@ def test_a_damaged_record_of_ids_stops_its_queue_and_salvage_goes_on_without() -
     world = World()
     world.publish(1)
     queue_index = book_of(world.core)
-    write_publishing_ids(world.core.journal().tail.batch, queue_index.queue_id, IDS_ADDED, window_row((b"p", b"20"), True))
+    write_publishing_ids(
+        world.core.journal().tail.batch, queue_index.queue_id, IDS_ADDED, window_row((b"p", b"20"), True)
+    )
     world.publish(2)
     # a batch behind it says that it was flushed
     world.publish(3)
@@ -133,7 +135,9 @@ def test_salvage_takes_no_id_from_a_message_that_is_known_not_to_count(checkpoin
     world.publish(1, 2)
     queue_index = book_of(world.core)
     queue_index.seen.discard((b"p", b"1"))
-    write_publishing_ids(world.core.journal().tail.batch, queue_index.queue_id, IDS_REMOVED, window_row((b"p", b"1"), True))
+    write_publishing_ids(
+        world.core.journal().tail.batch, queue_index.queue_id, IDS_REMOVED, window_row((b"p", b"1"), True)
+    )
     queue_index.remember("reader", 7)
     for number in range(3, 30):
         world.publish(number)
