@@ -1,4 +1,5 @@
-"""Where in a segment each queue's messages lie: rows in memory while it is written, a file once it is sealed.
+"""The index of a segment: the offset of every message, by queue and position. In memory while the segment is written, a
+file once it is sealed.
 
 ::
 
@@ -7,13 +8,12 @@
     rows       i64 position, u32 offset, u32 length, u32 body_bytes, u8 priority, u8 kind, u16 0
     end        u32 crc32 of everything before
 
-Offset and length are those of the whole record. A reader needs the header, the directory and one stretch of rows; the
-checksum is for whoever reads the whole file.
+Offset and length are those of the whole record. A reader needs the header, the directory and the rows of one queue;
+the checksum is for readers of the whole file.
 
-Invariants: the rows of a queue stand together, sorted by position. A position is positive, so rows sort as the bytes
-they are.
+Invariants: the rows of a queue stand together, sorted by position. Positions are positive, so rows sort as bytes.
 
-Not here: which rows are still alive (`broker.journal.removed_positions`), how files are read (`node.disk`).
+Not here: which messages are alive (`broker.journal.removed_positions`), reading files (`node.disk`).
 """
 
 from typing import Final, final
@@ -39,7 +39,7 @@ LOW_32: Final[i64] = 0xFFFFFFFF
 
 @final
 class _QueueRows:
-    """The rows of one queue, as they came."""
+    """The rows of one queue, in the order of writing."""
 
     def __init__(self) -> None:
         self.out: BytesWriter = BytesWriter()
@@ -47,7 +47,7 @@ class _QueueRows:
         self.in_order: bool = True
 
     def sorted(self) -> bytes:
-        """In the order of their positions, which they keep: copies come seldom, and readers ask often."""
+        """The rows sorted by position. The order is kept: compaction is rare, and reads are frequent."""
         rows = self.out.getvalue()
         if self.in_order:
             return rows
@@ -62,7 +62,7 @@ class _QueueRows:
 
 @final
 class SegmentIndex:
-    """The rows of the segment that is being written."""
+    """The rows of one segment."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
@@ -90,7 +90,7 @@ class SegmentIndex:
         return b"" if queue is None else queue.sorted()
 
     def encode(self, number: int) -> bytes:
-        """The index file of the segment, whose number this is."""
+        """The index file of the segment with this number."""
         out = BytesWriter()
         out.write(INDEX_MAGIC)
         write_i64_be(out, INDEX_VERSION << 32 | len(self._queues))
@@ -112,7 +112,7 @@ class SegmentIndex:
 
 
 def _signed(word: i64) -> i64:
-    """An unsigned word of 32 bits as the signed number of the same bits, which is what writers take."""
+    """An unsigned 32-bit word as the signed number of the same bits."""
     return (word ^ 0x80000000) - 0x80000000
 
 
@@ -145,7 +145,7 @@ def _unsigned_at(data: bytes, at: i64) -> i64:
 
 
 def first_row_from(rows: bytes, position: i64) -> i64:
-    """The first row at this position or above it; the number of rows if there is none."""
+    """The first row at or above this position; the number of rows if there is none."""
     low: i64 = 0
     high: i64 = len(rows) // ROW_BYTES
     while low < high:
@@ -178,7 +178,7 @@ def pieces_of(rows: bytes, chosen: list[int]) -> tuple[list[tuple[int, int]], li
 
 
 def directory_bytes(header: bytes) -> int:
-    """How many bytes of directory follow the header of an index file."""
+    """The size of the directory behind the header of an index file."""
     if len(header) < INDEX_HEADER_BYTES or header[:8] != INDEX_MAGIC:
         raise StoreError("not an index of a segment")
     version = _unsigned_at(header, 8)
@@ -188,7 +188,7 @@ def directory_bytes(header: bytes) -> int:
 
 
 def find_rows(header_and_directory: bytes, queue_id: int) -> tuple[int, int]:
-    """Where in the file the rows of a queue start, and how many bytes they are; two zeros if it has none."""
+    """The offset and the size of a queue's rows in the file; two zeros if it has none."""
     wanted: i64 = queue_id
     size: i64 = directory_bytes(header_and_directory)
     rows_start: i64 = INDEX_HEADER_BYTES + size
@@ -212,7 +212,7 @@ def find_rows(header_and_directory: bytes, queue_id: int) -> tuple[int, int]:
 
 
 def check_index(data: bytes, number: int) -> None:
-    """Raise unless this is the whole and undamaged index of that segment."""
+    """Raise `StoreError` unless this is the complete and intact index of that segment."""
     rows_start: i64 = INDEX_HEADER_BYTES + directory_bytes(data)
     size: i64 = len(data)
     if size < rows_start + CRC_BYTES:
@@ -228,12 +228,12 @@ def check_index(data: bytes, number: int) -> None:
 
 
 def rows_in(data: bytes, queue_id: int) -> bytes:
-    """The rows of one queue in a whole index file."""
+    """The rows of one queue in a complete index file."""
     start, size = find_rows(data, queue_id)
     return data[start : start + size]
 
 
 def queue_ids(data: bytes) -> list[int]:
-    """The queues that have rows in a whole index file, in order."""
+    """The queues that have rows in a complete index file, in order."""
     end = int(INDEX_HEADER_BYTES) + directory_bytes(data)
     return [int(read_i64_be(data, at)) for at in range(int(INDEX_HEADER_BYTES), end, int(DIRECTORY_ROW_BYTES))]
