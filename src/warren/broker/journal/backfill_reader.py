@@ -1,9 +1,11 @@
-"""Reading a copy on disk for a member that lacks some of it, a slice at a time.
+"""Reads a replica on disk for a joining mirror, a slice at a time.
 
-What is wanted is read holding by holding, so each segment's index is read once. A holding may be moved by compaction
-meanwhile; the reading goes on where it went. What was removed since is left out; what came since is not wanted.
+The reader goes from extent to extent, so each segment's index is read once. Compaction may move an extent meanwhile;
+the reader continues in the other segment. Messages removed meanwhile are left out; messages stored meanwhile are not
+wanted.
 
-Not here: what a newcomer lacks (`broker.replication.backfill`), a queue's own reading (`broker.journal.entry_fetch`).
+Not here: which messages a joining mirror lacks (`broker.replication.backfill`), a queue's own reads
+(`broker.journal.queue_index`).
 """
 
 from bisect import bisect_left
@@ -29,30 +31,30 @@ from warren.broker.model.journal import Segment, SegmentExtent
 from warren.broker.model.replica_contents import ANY_COUNT, BackfillReader, BackfillReceiver, PositionSpan
 
 BEYOND: Final[i64] = 1 << 62
-"""Above every position."""
+"""A number above every position."""
 
 
 @final
 class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
-    """One newcomer's."""
+    """One joining mirror's reader."""
 
-    def __init__(self, queue_index: QueueIndex, spans: list[PositionSpan], taker: BackfillReceiver) -> None:
+    def __init__(self, queue_index: QueueIndex, spans: list[PositionSpan], receiver: BackfillReceiver) -> None:
         self._queue_index: QueueIndex = queue_index
-        self._taker: BackfillReceiver = taker
+        self._receiver: BackfillReceiver = receiver
         self._firsts: list[int] = [int(span.first) for span in spans]
         self._lasts: list[int] = [int(span.last) for span in spans]
-        # what is left to read; of the first of them, from this position on
+        # the extents left to read, the last one first; of that one, from this position on
         self._segment_extents: list[SegmentExtent] = []
         self._from: i64 = 0
         for extent in sorted(queue_index.segment_extents, key=extent_first):
             if extent.count > 0 and self._wanted_from(extent.first) <= extent.last:
                 self._segment_extents.append(extent)
         self._segment_extents.reverse()
-        # the rows in use, of which segment, and which holdings were in it when they were read
+        # the rows in use, their segment, and the extents that were in it when the rows were read
         self._rows: bytes = b""
         self._rows_of: Segment | None = None
         self._covered: list[SegmentExtent] = []
-        # what is being read
+        # the read under way
         self._segment: Segment | None = None
         self._chosen: list[int] = []
         self._pieces: list[tuple[int, int]] = []
@@ -60,7 +62,7 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         self._size_bytes: i64 = 0
         self._count: i64 = 0
         self._unwritten: bool = False
-        self._over: bool = False
+        self._done: bool = False
 
     def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
         self._size_bytes = size_bytes
@@ -68,12 +70,12 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         self._go_on()
 
     def cancel(self) -> None:
-        self._over = True
+        self._done = True
         self._forget_rows()
         self._queue_index.tail.reads.withdraw(self)
 
     def retry(self) -> None:
-        if self._unwritten and not self._over:
+        if self._unwritten and not self._done:
             self._unwritten = False
             self._go_on()
 
@@ -82,7 +84,7 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         at = bisect_left(self._lasts, int(position))
         return max(position, self._firsts[at]) if at < len(self._lasts) else BEYOND
 
-    # -- where it is
+    # -- finding messages
 
     def _go_on(self) -> None:
         while self._segment_extents:
@@ -94,12 +96,12 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
                     return
             self._segment_extents.pop()
             self._from = 0
-        self._over = True
+        self._done = True
         self._forget_rows()
-        self._taker.backfill_done()
+        self._receiver.backfill_done()
 
     def _rows_for(self, extent: SegmentExtent) -> bool:
-        """Whether the rows of its segment are there; if not, they are being read."""
+        """Whether the rows of its segment are in memory; if not, they are being read."""
         tail, segment = self._queue_index.tail, extent.segment
         if self._rows_of is segment and extent in self._covered:
             return True
@@ -133,7 +135,7 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         self._covered = []
 
     def _choose(self, extent: SegmentExtent) -> bool:
-        """Ask for what is wanted next of a holding; False if nothing is left, or it is not written yet."""
+        """Read the next wanted messages of an extent; False if none is left, or they are not written yet."""
         queue_index, rows, segment = self._queue_index, self._rows, extent.segment
         removed = queue_index.removed_at(extent.level)
         written_to = queue_index.tail.written_to(segment)
@@ -180,7 +182,7 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         self._pieces, self._piece_of = pieces_of(self._rows, chosen)
         self._queue_index.tail.read_records(self, segment, self._pieces)
 
-    # -- what it is
+    # -- reading messages
 
     def journal_read(self, blocks: list[bytes], error: str) -> None:
         segment = self._segment
@@ -197,7 +199,7 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
                 return
             self._give(scanner, position, scanner.c(placement))
             self._from = position + 1
-        self._taker.backfill_slice_done()
+        self._receiver.backfill_slice_done()
 
     def _give(self, scanner: RecordScanner, position: i64, expires_at_ms: i64) -> None:
         """Hand a message to the receiver, unless it was removed meanwhile."""
@@ -206,9 +208,11 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
             persistent = scanner.kind in (MESSAGE, COPY)
             returned: i64 = queue_index.return_counts.get(int(position), 0)
             payload, crc = scanner.payload(), scanner.payload_crc
-            self._taker.backfill_message(position, scanner.priority, expires_at_ms, persistent, returned, payload, crc)
+            self._receiver.backfill_message(
+                position, scanner.priority, expires_at_ms, persistent, returned, payload, crc
+            )
 
     def _fail(self, reason: str) -> None:
-        self._over = True
+        self._done = True
         self._forget_rows()
-        self._taker.backfill_failed(reason)
+        self._receiver.backfill_failed(reason)

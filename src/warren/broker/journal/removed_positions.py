@@ -200,7 +200,7 @@ class RemovedPositions:
         return self._own * BITMAP_COST_BYTES + shared * SHARED_COST_BYTES
 
     def encode(self, out: BytesWriter) -> None:
-        """The floor, the number of bitmaps, and of each its number, its length and its bytes; a full one has length 0."""
+        """The floor, the number of bitmaps, and of each its number, its length (0 if it is full) and its bytes."""
         write_i64_be(out, self.floor)
         write_i64_be(out, len(self._bitmaps))
         for number in sorted(self._bitmaps):

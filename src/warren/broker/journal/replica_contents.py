@@ -245,7 +245,7 @@ class DiskContents(IndexedContents):
         count: i64 = 0
         body_bytes: i64 = 0
         for position_index in self.position_indexes():
-            for extent in position_index.row.between(0, last):
+            for extent in position_index.extents.between(0, last):
                 several, their_bytes = position_index.sums(extent.first, min(last, extent.last))
                 count += several
                 body_bytes += their_bytes
