@@ -103,15 +103,15 @@ class ArchiveIndex:
 
     def add(self, segment: i64, at: i64, head: ChunkHead) -> None:
         """A chunk is there; a `StoreError` if it is not the one that comes next."""
-        kept = ArchivedChunk(segment, at, head)
-        if self._chunks and kept.first != self.end():
-            raise StoreError(f"offset {self.end()} is missing: a chunk begins with {kept.first}")
+        chunk = ArchivedChunk(segment, at, head)
+        if self._chunks and chunk.first != self.end():
+            raise StoreError(f"offset {self.end()} is missing: a chunk begins with {chunk.first}")
         self.torn = (0, 0)
-        self._chunks.append(kept)
-        self._firsts.append(int(kept.first))
-        self._sizes[int(segment)] = int(at + kept.length)
-        self.size_bytes += kept.length
-        self.body_bytes += kept.body_bytes
+        self._chunks.append(chunk)
+        self._firsts.append(int(chunk.first))
+        self._sizes[int(segment)] = int(at + chunk.length)
+        self.size_bytes += chunk.length
+        self.body_bytes += chunk.body_bytes
 
     def lack(self, offset: i64) -> str:
         """Where an offset should be that the journal does not have, in words."""
@@ -147,17 +147,17 @@ class ArchiveIndex:
         return self._chunks[low] if low < len(self._chunks) else None
 
     def has_position(self, position: i64) -> bool:
-        kept = self.from_position(position)
-        return kept is not None and kept.first_position <= position
+        chunk = self.from_position(position)
+        return chunk is not None and chunk.first_position <= position
 
     def spans(self) -> list[PositionSpan]:
         """All positions, in order; spans do not touch."""
         spans: list[PositionSpan] = []
-        for kept in self._chunks:
-            if spans and spans[-1].last + 1 == kept.first_position:
-                spans[-1].last = kept.last_position()
+        for chunk in self._chunks:
+            if spans and spans[-1].last + 1 == chunk.first_position:
+                spans[-1].last = chunk.last_position()
             else:
-                spans.append(PositionSpan(kept.first_position, kept.last_position()))
+                spans.append(PositionSpan(chunk.first_position, chunk.last_position()))
         return spans
 
     def forget_to(self, position: i64) -> list[int]:
@@ -173,10 +173,10 @@ class ArchiveIndex:
 
     def _last_position_in(self, segment: int) -> i64:
         last: i64 = 0
-        for kept in self._chunks:
-            if kept.segment != segment:
+        for chunk in self._chunks:
+            if chunk.segment != segment:
                 break
-            last = kept.last_position()
+            last = chunk.last_position()
         return last
 
     def clear(self) -> list[int]:
@@ -217,10 +217,10 @@ class ArchiveIndex:
 
     def _last_ms(self, segment: int) -> i64:
         last: i64 = 0
-        for kept in self._chunks:
-            if kept.segment != segment:
+        for chunk in self._chunks:
+            if chunk.segment != segment:
                 break
-            last = max(last, kept.last_ms)
+            last = max(last, chunk.last_ms)
         return last
 
     def _forget(self, segment: int) -> None:

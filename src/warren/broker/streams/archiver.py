@@ -20,7 +20,7 @@ from warren.broker.streams.settings import StreamSettings
 from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES, StreamTail
 
 SMALL_CHUNK_BYTES: Final[i64] = 1 << 16
-LOOK_MS: Final[i64] = 10_000
+CHECK_MS: Final[i64] = 10_000
 """How often a stream looks whether something has become too old, or memory tight."""
 
 
@@ -44,10 +44,10 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self._settings: StreamSettings = settings
         self._turn: Turn = turn
         # the chunks on their way to the archive: their heads, and the place of the first
-        self._under_way: list[ChunkHead] = []
+        self._in_flight: list[ChunkHead] = []
         self._place: tuple[i64, i64] = (0, 0)
-        self._looks: bool = False
-        self._over: bool = False
+        self._timer_set: bool = False
+        self._ended: bool = False
 
     def go_on(self, waited: bool = False) -> None:
         """Let the next chunk's worth go to the archive, if there is one, and as much more as fits into one piece.
@@ -55,21 +55,21 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         When memory is tight a part of it is enough, and anything that has waited until the next look.
         """
         tail = self._tail
-        if self._over or self._under_way or tail.settled == tail.archived:
+        if self._ended or self._in_flight or tail.committed == tail.archived:
             return
-        self._look_later()
-        small = self._turn.tight and (waited or tail.settled_bytes >= SMALL_CHUNK_BYTES)
-        if not small and not _is_enough(tail.settled_bytes, tail.settled - tail.archived):
+        self._set_timer()
+        small = self._turn.tight and (waited or tail.committed_bytes >= SMALL_CHUNK_BYTES)
+        if not small and not _is_enough(tail.committed_bytes, tail.committed - tail.archived):
             return
         self._place = self._catalog.place()
         segment, at = self._place
         pieces: list[bytes] = []
-        offset, waiting_bytes = tail.archived, tail.settled_bytes
-        while not pieces or _is_enough(waiting_bytes, tail.settled - offset):
+        offset, waiting_bytes = tail.archived, tail.committed_bytes
+        while not pieces or _is_enough(waiting_bytes, tail.committed - offset):
             data = tail.chunk_from(offset).finish()
             head = ChunkHead(data)
             pieces.append(data)
-            self._under_way.append(head)
+            self._in_flight.append(head)
             # not what the chunk takes: that has no frames in it, and a body in tiny frames is smaller by far
             waiting_bytes -= tail.content_bytes(offset, head.count)
             offset += head.count
@@ -79,10 +79,10 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self._archive.write(segment, self._place[1], b"".join(pieces), self)
 
     def archive_written(self) -> None:
-        heads, tail = self._under_way, self._tail
-        if self._over or not heads:
+        heads, tail = self._in_flight, self._tail
+        if self._ended or not heads:
             return
-        self._under_way = []
+        self._in_flight = []
         segment, at = self._place
         count: i64 = 0
         for head in heads:
@@ -115,7 +115,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self.expire()
 
     def expire(self) -> None:
-        if self._over:
+        if self._ended:
             return
         settings = self._settings
         before_ms = self._turn.now_ms - settings.age_max_ms if settings.age_max_ms >= 0 else 0
@@ -123,27 +123,27 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         if gone:
             self._archive.drop(gone)
         if settings.age_max_ms >= 0:
-            self._look_later()
+            self._set_timer()
 
-    def _look_later(self) -> None:
-        if not self._looks:
-            self._looks = True
-            self._turn.set_timer(self._turn.now_ms + LOOK_MS, self)
+    def _set_timer(self) -> None:
+        if not self._timer_set:
+            self._timer_set = True
+            self._turn.set_timer(self._turn.now_ms + CHECK_MS, self)
 
     def timer_fired(self) -> None:
-        self._looks = False
+        self._timer_set = False
         self.expire()
-        if self._turn.tight and not self._over:
+        if self._turn.tight and not self._ended:
             self._drop_to(self._tail.archived)
         self.go_on(waited=True)
 
     def stop(self) -> None:
         """The files stay as they are."""
-        self._over = True
+        self._ended = True
 
     def close(self) -> None:
         """The stream is gone. Its files go when that is certain: else it might be back, after a crash, without them."""
-        self._over = True
+        self._ended = True
         self._turn.await_flush(self)
 
     def flushed(self) -> None:

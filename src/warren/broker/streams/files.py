@@ -12,15 +12,87 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.model.archive import Archive, ArchiveFiles, ArchiveReadWaiter, ArchiveWriteWaiter
+from warren.broker.model.effects import DropArchive, ReadArchive, WriteArchive
+from warren.broker.model.events import ArchiveRead, ArchiveWritten
 from warren.broker.model.journal import PositionRange, Segment, SegmentExtent
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import FetchWaiter, QueueLog
 from warren.broker.model.turn import Turn
 from warren.broker.streams.archive_index import ArchiveIndex, recover_archive_index
-from warren.broker.streams.archives import StreamArchives
 from warren.errors import StoreError
 
 NOWHERE: Final = Segment(0)
+
+
+@final
+class StreamArchives:
+    """All of one node's."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn: Turn = turn
+        self._last_no: int = 0
+        self._write_waiters: dict[int, ArchiveWriteWaiter] = {}
+        self._read_waiters: dict[int, ArchiveReadWaiter] = {}
+
+    def open(self, stream_id: int) -> "StreamArchive":
+        return StreamArchive(self, stream_id)
+
+    def ticket(self) -> int:
+        self._last_no += 1
+        return self._last_no
+
+    def await_writing(self, writer: ArchiveWriteWaiter) -> int:
+        ticket = self.ticket()
+        self._write_waiters[ticket] = writer
+        return ticket
+
+    def await_reading(self, asker: ArchiveReadWaiter) -> int:
+        ticket = self.ticket()
+        self._read_waiters[ticket] = asker
+        return ticket
+
+    def withdraw(self, asker: ArchiveReadWaiter) -> None:
+        for ticket in [ticket for ticket, waiting in self._read_waiters.items() if waiting is asker]:
+            del self._read_waiters[ticket]
+
+    def written(self, event: ArchiveWritten) -> None:
+        writer = self._write_waiters.pop(event.ticket, None)
+        if writer is not None:
+            writer.archive_written()
+
+    def read(self, event: ArchiveRead) -> None:
+        asker = self._read_waiters.pop(event.ticket, None)
+        if asker is not None:
+            asker.archive_read(event.data, event.error)
+
+
+@final
+class StreamArchive(Archive):
+    """One stream's part of them."""
+
+    def __init__(self, archives: StreamArchives, stream_id: int) -> None:
+        self._archives: StreamArchives = archives
+        self._stream_id: int = stream_id
+
+    def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter) -> None:
+        ticket = self._archives.await_writing(writer)
+        self._order(WriteArchive(ticket, self._stream_id, int(segment), int(at), data))
+
+    def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
+        ticket = self._archives.await_reading(asker)
+        self._order(ReadArchive(ticket, self._stream_id, int(segment), int(at), int(length)))
+
+    def withdraw(self, asker: ArchiveReadWaiter) -> None:
+        self._archives.withdraw(asker)
+
+    def drop(self, segments: list[int]) -> None:
+        self._order(DropArchive(self._stream_id, segments))
+
+    def close(self) -> None:
+        self._order(DropArchive(self._stream_id, []))
+
+    def _order(self, effect: WriteArchive | ReadArchive | DropArchive) -> None:
+        self._archives.turn.effects.append(effect)
 
 
 @final
@@ -29,10 +101,10 @@ class MemoryLog(QueueLog):
 
     def __init__(self) -> None:
         super().__init__(False)
-        self._holding: SegmentExtent = SegmentExtent(0, NOWHERE, 0, False, 0)
+        self._extent: SegmentExtent = SegmentExtent(0, NOWHERE, 0, False, 0)
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
-        return self._holding
+        return self._extent
 
     def forget(self, entry: Entry) -> None:
         return

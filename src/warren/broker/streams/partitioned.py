@@ -65,9 +65,9 @@ class PartitionedConsumer:
             self._parts = [PartitionConsumer(self, name) for name in names]
         for part in list(self._parts):
             part.attach()
-        self.look()
+        self.answer_if_attached()
 
-    def look(self) -> None:
+    def answer_if_attached(self) -> None:
         """Whether every part is where it can be."""
         if not self._answer.done and all(not part.asks() for part in self._parts):
             self._answer.counted(0, 0)
@@ -82,12 +82,12 @@ class PartitionedConsumer:
     def _is_probe(self) -> bool:
         return self.consumer.arguments.get(PROBE) is True
 
-    def tell(self) -> None:
+    def answer_probe(self) -> None:
         """What a probe wants to know, if it is still there."""
         if self.consumer in self.stream.consumers():
-            self.consumer.deliver(Entry(self._told_by_probe(), 0, 0))
+            self.consumer.deliver(Entry(self._probe_answer(), 0, 0))
 
-    def _told_by_probe(self) -> Message:
+    def _probe_answer(self) -> Message:
         headers: Table = {PARTITIONS: Long(partition_count(self.stream.arguments))}
         payload = encode_header_payload(Properties(headers=headers), 0)
         content = content_frames(payload, b"", CHANNEL, FRAME_BYTES)
@@ -143,8 +143,8 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
         # at the partition; none while there is nothing to be part of
         self._consumer: ConsumerPort | None = None
         self._answer: QueueAnswer | None = None
-        self._over: bool = False
-        self._place: ResumePoint = ResumePoint(partitioned_consumer.consumer.arguments)
+        self._ended: bool = False
+        self._resume_point: ResumePoint = ResumePoint(partitioned_consumer.consumer.arguments)
         # the content header of what it was given last
         self._last: bytes = b""
 
@@ -157,7 +157,7 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
 
     def attach(self) -> None:
         queue = self._queue()
-        if queue is None or self._over:
+        if queue is None or self._ended:
             return
         if isinstance(queue, RemoteQueuePort) and not queue.reachable():
             queue.await_home(self)
@@ -178,8 +178,8 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
         """What the partition is told: a part that was there before goes on where it was."""
         last = self._last
         if last:
-            self._place.told(decode_properties(last, 0, len(last)).headers or {})
-        return self._place.arguments()
+            self._resume_point.told(decode_properties(last, 0, len(last)).headers or {})
+        return self._resume_point.arguments()
 
     def flush(self) -> None:
         """It has no output of its own."""
@@ -187,7 +187,7 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
     def go_on(self) -> None:
         """The partition has answered, or is there again."""
         answer = self._answer
-        if self._over or (answer is not None and not answer.done):
+        if self._ended or (answer is not None and not answer.done):
             return
         if answer is None:
             if self._consumer is None:
@@ -196,10 +196,10 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
         self._answer = None
         fault = answer.fault
         if fault is None:
-            self._place.began(answer.ready - 1)
+            self._resume_point.began(answer.ready - 1)
             if self._partitioned_consumer.started:
                 self.start()
-            self._partitioned_consumer.look()
+            self._partitioned_consumer.answer_if_attached()
         else:
             self._consumer = None
             self._missed(fault)
@@ -209,12 +209,12 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
         queue = self._queue()
         if isinstance(queue, RemoteQueuePort) and not queue.deleted and not queue.reachable():
             queue.await_home(self)
-            self._partitioned_consumer.look()
+            self._partitioned_consumer.answer_if_attached()
         else:
             self._partitioned_consumer.refused(fault)
 
     def partition_cancelled(self) -> None:
-        if not self._over:
+        if not self._ended:
             self._consumer = None
             self._missed(self._partitioned_consumer.stream.down())
 
@@ -249,7 +249,7 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
 
     def asked_to_leave(self, asker: OutputPort | None) -> QueueAnswer | None:
         """It is part of the partition no more; if somebody wants to know when that is so, what will tell."""
-        self._over = True
+        self._ended = True
         consumer, queue, answer = self._consumer, self._queue(), self._answer
         self._consumer = None
         if queue is None or consumer is None:
@@ -297,7 +297,7 @@ class PartitionedStream(RemoteQueuePort):
         super().__init__(vhost, name, True, False, False, arguments, 0)
         self.turn: Turn = turn
         self._queues: dict[str, QueuePort] = queues
-        self._attendances: dict[ConsumerPort, PartitionedConsumer] = {}
+        self._partitioned_consumers: dict[ConsumerPort, PartitionedConsumer] = {}
         self._probes: list[PartitionedConsumer] = []
         self._ready: i64 = 0
         self._consumers: i64 = 0
@@ -319,10 +319,10 @@ class PartitionedStream(RemoteQueuePort):
             PartitionedCount(self, answer).begin()
         elif question == CONSUME:
             assert consumer is not None, "somebody consumes"
-            self._attend(consumer, answer)
+            self._consume(consumer, answer)
         elif question == CANCEL:
             assert consumer is not None, "somebody consumes no more"
-            partitioned_consumer = self._attendances.pop(consumer, None)
+            partitioned_consumer = self._partitioned_consumers.pop(consumer, None)
             if partitioned_consumer is None:
                 answer.counted(0, 0)
             else:
@@ -354,7 +354,7 @@ class PartitionedStream(RemoteQueuePort):
 
     # -- consumers
 
-    def _attend(self, consumer: ConsumerPort, answer: QueueAnswer) -> None:
+    def _consume(self, consumer: ConsumerPort, answer: QueueAnswer) -> None:
         where = self._where()
         if consumer.no_ack:
             raise self._unsupported("automatic acknowledgement")
@@ -362,35 +362,35 @@ class PartitionedStream(RemoteQueuePort):
             raise ChannelFault(PRECONDITION_FAILED, f"consumer prefetch count is not set for '{where}'")
         check_group(consumer, where)
         partitioned_consumer = PartitionedConsumer(self, consumer, answer)
-        self._attendances[consumer] = partitioned_consumer
+        self._partitioned_consumers[consumer] = partitioned_consumer
         partitioned_consumer.begin(partition_names(self.name, self.arguments))
 
     def started(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.get(consumer)
+        partitioned_consumer = self._partitioned_consumers.get(consumer)
         if partitioned_consumer is not None:
             partitioned_consumer.start()
 
     def stop(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.get(consumer)
+        partitioned_consumer = self._partitioned_consumers.get(consumer)
         if partitioned_consumer is not None:
             partitioned_consumer.stop()
 
     def limit(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.get(consumer)
+        partitioned_consumer = self._partitioned_consumers.get(consumer)
         if partitioned_consumer is not None:
             partitioned_consumer.limit()
 
     def remove_consumer(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.pop(consumer, None)
+        partitioned_consumer = self._partitioned_consumers.pop(consumer, None)
         if partitioned_consumer is not None:
             partitioned_consumer.leave()
 
     def consumers(self) -> list[ConsumerPort]:
         """Those of this node."""
-        return list(self._attendances)
+        return list(self._partitioned_consumers)
 
     def wake(self) -> None:
-        if self._attendances:
+        if self._partitioned_consumers:
             for queue in self.partitions():
                 queue.wake()
 
@@ -403,7 +403,7 @@ class PartitionedStream(RemoteQueuePort):
         probes = self._probes
         self._probes = []
         for probe in probes:
-            probe.tell()
+            probe.answer_probe()
 
     def ack(self, entry: Entry) -> None:
         """Of a probe's answer; everything else is acked at its partition."""
@@ -435,7 +435,7 @@ class PartitionedStream(RemoteQueuePort):
 
     def close(self) -> None:
         self.deleted = True
-        for partitioned_consumer in list(self._attendances.values()):
+        for partitioned_consumer in list(self._partitioned_consumers.values()):
             partitioned_consumer.end()
 
     def ready_count(self) -> int:

@@ -87,16 +87,16 @@ class ReaderSource:
 class ArchiveBlock(ArchiveReadWaiter):
     """A chunk of the archive that a reader asked for, or its first part."""
 
-    def __init__(self, source: ReaderSource, kept: ArchivedChunk, length: i64) -> None:
-        self.kept: ArchivedChunk = kept
+    def __init__(self, source: ReaderSource, archived: ArchivedChunk, length: i64) -> None:
+        self.archived: ArchivedChunk = archived
         self.data: bytes = b""
         self.error: str = ""
         self._source: ReaderSource = source
         self._chunk: Chunk | None = None
         self._awaited: bool = True
-        source.archive.read(kept.segment, kept.at, length, self)
+        source.archive.read(archived.segment, archived.at, length, self)
 
-    def there(self) -> bool:
+    def is_read(self) -> bool:
         return not self._awaited
 
     def archive_read(self, data: bytes, error: str) -> None:
@@ -112,7 +112,7 @@ class ArchiveBlock(ArchiveReadWaiter):
             self._chunk = Chunk(self.data)
         return self._chunk
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if self._awaited:
             self._source.archive.withdraw(self)
         self._source.turn.held_bytes -= len(self.data)
@@ -138,14 +138,14 @@ class Reader:
     def entry(self, tail: StreamTail) -> Entry | None:
         """What it gets next; nothing if there is nothing, or it is being read."""
 
-    def block_bytes(self, kept: ArchivedChunk) -> i64:
+    def block_bytes(self, archived: ArchivedChunk) -> i64:
         """How much of a chunk it wants to have."""
-        return kept.length
+        return archived.length
 
     def close(self) -> None:
         """It reads no more."""
         for block in self._blocks:
-            block.let_go()
+            block.release()
         self._blocks = []
 
     def has_blocks(self) -> bool:
@@ -163,25 +163,25 @@ class Reader:
         if self._start.name == FIRST:
             self.offset = self._source.first(tail)
         elif self._start.name == LAST:
-            self.offset = max(self._source.first(tail), tail.settled - 1)
+            self.offset = max(self._source.first(tail), tail.committed - 1)
         else:
-            self.offset = tail.settled
+            self.offset = tail.committed
         return True
 
     def _find_time(self, tail: StreamTail, arrived_ms: i64) -> bool:
-        kept = self._source.catalog.arrived_from(arrived_ms)
-        if kept is None or kept.first >= tail.first:
+        archived = self._source.catalog.arrived_from(arrived_ms)
+        if archived is None or archived.first >= tail.first:
             self.offset = tail.arrived_from(arrived_ms)
             return True
-        if not self._blocks or self._blocks[0].kept is not kept:
+        if not self._blocks or self._blocks[0].archived is not archived:
             self.close()
             # all of it, because it is checked before it is believed
-            self._blocks.append(ArchiveBlock(self._source, kept, kept.length))
+            self._blocks.append(ArchiveBlock(self._source, archived, archived.length))
         block = self._blocks[0]
         if not self._is_whole(block):
             return False
         try:
-            self.offset = kept.first + block.chunk().first_arrived_from(arrived_ms)
+            self.offset = archived.first + block.chunk().first_arrived_from(arrived_ms)
         except StoreError as fault:
             self._damaged(block, str(fault))
             return False
@@ -191,19 +191,19 @@ class Reader:
 
     def block(self, tail: StreamTail) -> ArchiveBlock | None:
         """The one it is in, if that is there. What was dropped meanwhile is passed over."""
-        if self._blocks and self._blocks[0].error and not self._is_kept(self._blocks[0].kept):
+        if self._blocks and self._blocks[0].error and not self._is_kept(self._blocks[0].archived):
             self.close()
         blocks = self._blocks
-        while blocks and blocks[0].kept.end() <= self.offset:
-            blocks.pop(0).let_go()
-        if not blocks or self.offset < blocks[0].kept.first:
+        while blocks and blocks[0].archived.end() <= self.offset:
+            blocks.pop(0).release()
+        if not blocks or self.offset < blocks[0].archived.first:
             self.close()
             self.offset = max(self.offset, self._source.first(tail))
-            kept = self._source.catalog.with_offset(self.offset)
-            if kept is None:
+            archived = self._source.catalog.with_offset(self.offset)
+            if archived is None:
                 return None
             blocks = self._blocks
-            blocks.append(ArchiveBlock(self._source, kept, self.block_bytes(kept)))
+            blocks.append(ArchiveBlock(self._source, archived, self.block_bytes(archived)))
         return blocks[0] if self._is_whole(blocks[0]) else None
 
     def blocks_ahead(self) -> i64:
@@ -214,22 +214,22 @@ class Reader:
         """Ask for what comes behind the block it is in, so many of them, before it is wanted."""
         blocks = self._blocks
         while 0 < len(blocks) <= count:
-            kept = self._source.catalog.with_offset(blocks[-1].kept.end())
-            if kept is None:
+            archived = self._source.catalog.with_offset(blocks[-1].archived.end())
+            if archived is None:
                 return
-            blocks.append(ArchiveBlock(self._source, kept, self.block_bytes(kept)))
+            blocks.append(ArchiveBlock(self._source, archived, self.block_bytes(archived)))
 
-    def _is_kept(self, kept: ArchivedChunk) -> bool:
-        return self._source.catalog.with_offset(kept.first) is kept
+    def _is_kept(self, archived: ArchivedChunk) -> bool:
+        return self._source.catalog.with_offset(archived.first) is archived
 
     def _is_whole(self, block: ArchiveBlock) -> bool:
         """Whether it is there; if it could not be read, this reader is at its end."""
         if block.error:
             self._damaged(block, block.error)
-        return block.there() and not self.damage
+        return block.is_read() and not self.damage
 
     def _damaged(self, block: ArchiveBlock, why: str) -> None:
-        self.damage = f"{why}: segment {block.kept.segment} of the stream at byte {block.kept.at}"
+        self.damage = f"{why}: segment {block.archived.segment} of the stream at byte {block.archived.at}"
 
 
 FILTER_HEADER: Final = b"x-stream-filter-value"
@@ -278,34 +278,36 @@ class StreamFilter:
 class MessageReader(Reader):
     """Goes from offset to offset."""
 
-    def __init__(self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource, wish: StreamFilter) -> None:
+    def __init__(
+        self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource, message_filter: StreamFilter
+    ) -> None:
         super().__init__(consumer, start, source)
-        self._wish: StreamFilter = wish
+        self._filter: StreamFilter = message_filter
         # of the message before, which is likely to be that of the next one
         self._exchange: bytes = b""
         self._key: bytes = b""
         self._envelope: Envelope = Envelope("", "")
 
     def entry(self, tail: StreamTail) -> Entry | None:
-        while self.find(tail) and self.offset < tail.settled and not self.damage:
+        while self.find(tail) and self.offset < tail.committed and not self.damage:
             if self.offset >= tail.first:
                 self.close()
                 found = tail.at(self.offset)
                 self.offset += 1
-                if self._wish.everything or self._wish.covers(found.message.header_payload()[FIXED_BYTES - 2 :]):
+                if self._filter.everything or self._filter.covers(found.message.header_payload()[FIXED_BYTES - 2 :]):
                     return Entry(tail.shown(self.offset - 1), found.position, 0)
                 continue
             block = self.block(tail)
             chunk = None if block is None else self._checked(block)
             if block is None or chunk is None:
                 return None
-            kept = block.kept
-            index = self.offset - kept.first
-            if index * 2 >= kept.count and kept.end() < tail.first:
+            archived = block.archived
+            index = self.offset - archived.first
+            if index * 2 >= archived.count and archived.end() < tail.first:
                 self.read_ahead(1)
             self.offset += 1
-            if self._wish.covers(chunk.properties(index)):
-                return Entry(self._message(chunk, index, self.offset - 1), kept.first_position + index, 0)
+            if self._filter.covers(chunk.properties(index)):
+                return Entry(self._message(chunk, index, self.offset - 1), archived.first_position + index, 0)
         return None
 
     def _checked(self, block: ArchiveBlock) -> Chunk | None:
@@ -338,13 +340,13 @@ class BuiltChunk:
 
     def __init__(self) -> None:
         self._first: i64 = -1
-        self._settled: i64 = -1
+        self._committed: i64 = -1
         self._data: bytes = b""
 
     def of(self, tail: StreamTail, offset: i64) -> bytes:
-        if offset != self._first or tail.settled != self._settled:
+        if offset != self._first or tail.committed != self._committed:
             self._data = tail.chunk_from(offset).finish()
-            self._first, self._settled = offset, tail.settled
+            self._first, self._committed = offset, tail.committed
         return self._data
 
 
@@ -353,22 +355,22 @@ class ChunkReader(Reader):
     """Goes from chunk to chunk."""
 
     def __init__(
-        self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource, key: str, made: BuiltChunk
+        self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource, key: str, built: BuiltChunk
     ) -> None:
         super().__init__(consumer, start, source)
         self._bodies: bool = consumer.arguments.get(BODIES_ARGUMENT) is not False
         self._envelope: Envelope = Envelope("", key)
-        self._made: BuiltChunk = made
+        self._built: BuiltChunk = built
 
-    def block_bytes(self, kept: ArchivedChunk) -> i64:
-        return kept.length if self._bodies else kept.bodies_at
+    def block_bytes(self, archived: ArchivedChunk) -> i64:
+        return archived.length if self._bodies else archived.bodies_at
 
     def entry(self, tail: StreamTail) -> Entry | None:
-        if not self.find(tail) or self.offset >= tail.settled or self.damage:
+        if not self.find(tail) or self.offset >= tail.committed or self.damage:
             return None
         if self.offset >= tail.archived:
             self.close()
-            data = self._made.of(tail, self.offset)
+            data = self._built.of(tail, self.offset)
             head = ChunkHead(data)
         else:
             block = self.block(tail)
@@ -388,13 +390,17 @@ class ChunkReader(Reader):
         return 1 if self._source.turn.tight else min(BLOCKS_AHEAD, i64(self.consumer.unacked_max()))
 
     def _head_of(self, block: ArchiveBlock, data: bytes) -> ChunkHead | None:
-        kept = block.kept
+        archived = block.archived
         try:
             head = ChunkHead(data)
         except StoreError as fault:
             self._damaged(block, str(fault))
             return None
-        if head.first_position != kept.first_position or head.count != kept.count or head.length != kept.length:
+        if (
+            head.first_position != archived.first_position
+            or head.count != archived.count
+            or head.length != archived.length
+        ):
             self._damaged(block, "a chunk is damaged")
             return None
         return head
@@ -438,7 +444,7 @@ class OffsetProbe(Reader):
         first = self._source.first(tail)
         headers: Table = {
             FIRST_HEADER: Long(int(first)),
-            END_HEADER: Long(int(tail.settled)),
+            END_HEADER: Long(int(tail.committed)),
             OFFSET_ARGUMENT: Long(int(max(first, self.offset))),
         }
         payload = encode_header_payload(Properties(headers=headers), 0)

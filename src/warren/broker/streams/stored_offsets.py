@@ -33,7 +33,7 @@ class ReaderProgress:
         # what it holds, in the order in which it got it, and where it was before
         self._held: dict[Entry, int] = {}
         # behind what it must not be taken to have come; -1 for nothing
-        self._given_back: i64 = -1
+        self._returned_from: i64 = -1
         # what it has dealt with ends here, as far as that is written down; -1 before it was given anything
         self._written: i64 = -1
 
@@ -42,14 +42,14 @@ class ReaderProgress:
         if self._written < 0:
             self._written = offset
 
-    def give(self, entry: Entry, offset: i64) -> None:
+    def delivered(self, entry: Entry, offset: i64) -> None:
         self._held[entry] = int(offset)
 
-    def take(self, entry: Entry, back: bool) -> None:
+    def released(self, entry: Entry, back: bool) -> None:
         """It holds this no more: it acked it, or gave it back."""
         offset: i64 = self._held.pop(entry)
-        if back and (self._given_back < 0 or offset < self._given_back):
-            self._given_back = offset
+        if back and (self._returned_from < 0 or offset < self._returned_from):
+            self._returned_from = offset
 
     def holds_something(self) -> bool:
         return len(self._held) > 0
@@ -60,11 +60,11 @@ class ReaderProgress:
         for offset in self._held.values():
             end = offset
             break
-        if 0 <= self._given_back < end:
-            end = self._given_back
+        if 0 <= self._returned_from < end:
+            end = self._returned_from
         return end
 
-    def news(self) -> i64:
+    def unwritten(self) -> i64:
         """Where that has come to since this was asked before; -1 if it is as it was."""
         end = self.end()
         if self._written < 0 or end == self._written:
@@ -94,7 +94,7 @@ class StoredOffsets(TimerTarget):
 
     def end(self, name: str) -> i64:
         """Everything before this offset is dealt with under the name; -1 if nothing is known of it."""
-        self._write_down()
+        self._write()
         stored = self._log.remembered().get(name)
         return -1 if stored is None else stored + 1
 
@@ -108,7 +108,7 @@ class StoredOffsets(TimerTarget):
 
     def forget(self, name: str) -> None:
         """As if nothing had ever been known of it."""
-        self._write_down()
+        self._write()
         self._log.remember(name, NO_OFFSET)
 
     def has_room(self, name: str) -> bool:
@@ -128,7 +128,7 @@ class StoredOffsets(TimerTarget):
         progress = self._of_reader.pop(reader, None)
         if progress is not None:
             self._due[progress] = None
-            self._write_down()
+            self._write()
 
     def disown(self, name: str) -> None:
         """Another goes on under the name: what those who left still hold counts no more."""
@@ -145,7 +145,7 @@ class StoredOffsets(TimerTarget):
         if progress is not None:
             progress.began(offset)
             # what it passed over to come here is dealt with
-            progress.give(entry, max(offset, offset_of(entry.position)))
+            progress.delivered(entry, max(offset, offset_of(entry.position)))
             self._of_entry[entry] = progress
 
     def passed(self, reader: Reader, offset: i64) -> None:
@@ -154,16 +154,16 @@ class StoredOffsets(TimerTarget):
             progress = self._of_reader.get(reader)
             if progress is not None:
                 progress.began(offset)
-                self._look_later(progress)
+                self._write_later(progress)
 
-    def settled(self, entry: Entry, back: bool) -> None:
+    def released(self, entry: Entry, back: bool) -> None:
         """An entry was acked, or came back."""
         if not self._of_entry:
             return
         progress = self._of_entry.pop(entry, None)
         if progress is not None:
-            progress.take(entry, back)
-            self._look_later(progress)
+            progress.released(entry, back)
+            self._write_later(progress)
 
     def holds_something(self, reader: Reader) -> bool:
         """Whether a reader with a name has yet to ack something."""
@@ -179,18 +179,18 @@ class StoredOffsets(TimerTarget):
 
     # -- writing it down
 
-    def _look_later(self, progress: ReaderProgress) -> None:
+    def _write_later(self, progress: ReaderProgress) -> None:
         self._due[progress] = None
         if self._timer is None:
             self._timer = self._turn.set_timer(self._turn.now_ms + WRITE_EVERY_MS, self)
 
     def timer_fired(self) -> None:
         self._timer = None
-        self._write_down()
+        self._write()
 
-    def _write_down(self) -> None:
+    def _write(self) -> None:
         due, self._due = self._due, {}
         for progress in due:
-            end = progress.news()
+            end = progress.unwritten()
             if end >= 0:
                 self._log.remember(progress.name, end - 1)

@@ -69,16 +69,16 @@ class Stream(LocalQueue, FlushWaiter):
         self._published: i64 = 0
         self._used_at_ms: i64 = 0
         self._readers: StreamReaders = StreamReaders(ReaderSource(self, turn, catalog, archive), log)
-        self._woken: bool = False
+        self._drain_due: bool = False
         self._stopped_because: str = ""
         # what readers met of it, which was told
         self._damage: dict[str, None] = {}
         # something came in this turn; and where the stream ended with each batch that is not on disk yet
-        self._fresh: bool = False
-        self._unsettled: deque[i64] = deque()
+        self._published_in_turn: bool = False
+        self._uncommitted: deque[i64] = deque()
         # where it ends, of what is on disk
-        self._settled: i64 = catalog.end()
-        self._backlog: TailRecovery = TailRecovery(self._tail, catalog, turn)
+        self._committed: i64 = catalog.end()
+        self._tail_recovery: TailRecovery = TailRecovery(self._tail, catalog, turn)
 
     # -- what arrives
 
@@ -94,26 +94,26 @@ class Stream(LocalQueue, FlushWaiter):
         entry.extent = self._log.store(entry.message, entry.position, entry.expires_at_ms, 0)
         if message.identified:
             self._log.seen.note(message.content, True)
-        self._fresh = True
-        self._look_later()
+        self._published_in_turn = True
+        self._drain_later()
         return PENDING
 
     def _take(self, message: Message) -> Entry:
         """The next entry, which nobody sees."""
-        lasting = message if message.persistent else _lasting(message)
-        entry = Entry(lasting, self._next_position, self._turn.now_ms)
+        persistent = message if message.persistent else _persistent(message)
+        entry = Entry(persistent, self._next_position, self._turn.now_ms)
         self._next_position += 1
-        self._turn.held_bytes += len(lasting.content)
+        self._turn.held_bytes += len(persistent.content)
         self._published += 1
         self._used_at_ms = self._turn.now_ms
-        self._backlog.add(entry)
+        self._tail_recovery.add(entry)
         return entry
 
     def reserve(self, message: Message) -> Entry | None:
         return None if self.deleted or self._stopped_because else self._take(message)
 
     def arrive(self, entries: list[Entry]) -> None:
-        self._settled = offset_of(entries[-1].position) + 1
+        self._committed = offset_of(entries[-1].position) + 1
         self._show()
 
     def mirror(self, log: QueueLog, archive: Archive) -> None:
@@ -124,7 +124,7 @@ class Stream(LocalQueue, FlushWaiter):
 
     def is_read(self) -> bool:
         """Whether what the journal has was read since the node started."""
-        return not self._backlog.unread()
+        return not self._tail_recovery.unread()
 
     def log(self) -> QueueLog:
         return self._log
@@ -135,20 +135,20 @@ class Stream(LocalQueue, FlushWaiter):
     def begin_epoch(self, first_position: i64) -> None:
         self._next_position = first_position | self._next_position & OFFSET_MASK
         if first_position > FIRST_EPOCH_END:
-            self._readers.await_reunion()
+            self._readers.await_rejoin()
 
     def acked_late(self, positions: list[int]) -> None:
         """Nothing is handed out again."""
 
     def flushed(self) -> None:
         """What came in a turn is on disk."""
-        self._settled = self._unsettled.popleft()
+        self._committed = self._uncommitted.popleft()
         self._show()
 
     def _show(self) -> None:
         """Let readers see whatever is settled."""
-        if not self.deleted and not self._backlog.unread():
-            self._tail.settle(self._settled)
+        if not self.deleted and not self._tail_recovery.unread():
+            self._tail.commit(self._committed)
             self.wake()
             self._archiver.go_on()
 
@@ -157,7 +157,7 @@ class Stream(LocalQueue, FlushWaiter):
     def add_consumer(self, consumer: ConsumerPort) -> None:
         self.check_usable()
         # what it reads from has yet to be read itself
-        self._readers.add(consumer, None if self._backlog.unread() else self._tail)
+        self._readers.add(consumer, None if self._tail_recovery.unread() else self._tail)
         self.wake()
 
     def begins_at(self, consumer: ConsumerPort) -> i64:
@@ -173,28 +173,28 @@ class Stream(LocalQueue, FlushWaiter):
 
     def wake(self) -> None:
         if len(self._readers):
-            self._look_later()
+            self._drain_later()
 
-    def _look_later(self) -> None:
-        if not self._woken:
-            self._woken = True
+    def _drain_later(self) -> None:
+        if not self._drain_due:
+            self._drain_due = True
             self._turn.drains.append(self)
 
     def drain(self) -> None:
-        self._woken = False
-        if self._fresh:
-            self._fresh = False
-            self._unsettled.append(offset_of(self._next_position))
+        self._drain_due = False
+        if self._published_in_turn:
+            self._published_in_turn = False
+            self._uncommitted.append(offset_of(self._next_position))
             self._turn.await_flush(self)
         if self.deleted or self._stopped_because:
             return
-        if self._backlog.unread():
-            self._backlog.read_on(self._log, self)
+        if self._tail_recovery.unread():
+            self._tail_recovery.read_on(self._log, self)
         else:
             for reader in self._readers.serve(self._tail):
-                self._let_go_of(reader)
+                self._end_damaged(reader)
 
-    def _let_go_of(self, reader: Reader) -> None:
+    def _end_damaged(self, reader: Reader) -> None:
         """Whoever wants what is damaged cannot go on here; everybody else can."""
         reason = reader.damage
         if reason not in self._damage:
@@ -244,23 +244,23 @@ class Stream(LocalQueue, FlushWaiter):
         if self._stopped_because:
             return
         self._next_position = max(self._next_position, next_position)
-        self._settled = offset_of(self._next_position)
-        damage = self._backlog.begin(runs, self._settled, self._log)
+        self._committed = offset_of(self._next_position)
+        damage = self._tail_recovery.begin(runs, self._committed, self._log)
         if damage:
             self.stop(damage)
         else:
             self._archiver.expire()
-            self._look_later()
+            self._drain_later()
 
     def paged_in(self, entries: list[Entry]) -> None:
         if self.deleted:
             return
-        damage = self._backlog.take(entries, self._log)
+        damage = self._tail_recovery.take(entries, self._log)
         if damage:
             self.stop(damage)
             return
         self._show()
-        self._look_later()
+        self._drain_later()
 
     def take_over(self, entries: list[Entry], next_position: i64) -> None:
         return
@@ -317,7 +317,7 @@ class Stream(LocalQueue, FlushWaiter):
 
     def end_offset(self) -> int:
         """Behind the last one that is settled."""
-        return int(self._tail.settled)
+        return int(self._tail.committed)
 
     def segment_count(self) -> int:
         return self._catalog.segment_count()
@@ -333,7 +333,7 @@ class Stream(LocalQueue, FlushWaiter):
         return 0
 
     def ready_bytes(self) -> int:
-        return int(self._catalog.body_bytes + self._tail.settled_body_bytes)
+        return int(self._catalog.body_bytes + self._tail.committed_body_bytes)
 
     def unacked_bytes(self) -> int:
         return 0
@@ -370,15 +370,15 @@ class Stream(LocalQueue, FlushWaiter):
 
     def check(self) -> None:
         tail, catalog = self._tail, self._catalog
-        if not tail.first <= tail.archived <= tail.settled <= tail.end():
+        if not tail.first <= tail.archived <= tail.committed <= tail.end():
             raise InvariantBroken(f"the tail of '{self.name}' is out of order")
-        if not self._backlog.unread() and not self._stopped_because and tail.archived != catalog.end():
+        if not self._tail_recovery.unread() and not self._stopped_because and tail.archived != catalog.end():
             raise InvariantBroken(f"'{self.name}' has {tail.archived} in chunks, and files that end at {catalog.end()}")
 
 
-def _lasting(message: Message) -> Message:
+def _persistent(message: Message) -> Message:
     """Whatever a stream has lasts, also what was published as transient."""
-    lasting = Message(
+    persistent = Message(
         message.envelope,
         message.content,
         message.channel,
@@ -388,5 +388,5 @@ def _lasting(message: Message) -> Message:
         message.priority,
         message.expiration_ms,
     )
-    lasting.identified = message.identified
-    return lasting
+    persistent.identified = message.identified
+    return persistent

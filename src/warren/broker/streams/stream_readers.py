@@ -82,14 +82,14 @@ class ReaderOptions:
     def __init__(self, source: ReaderSource, stored_offsets: StoredOffsets) -> None:
         self._source: ReaderSource = source
         self._stored_offsets: StoredOffsets = stored_offsets
-        self._made: BuiltChunk = BuiltChunk()
+        self._built: BuiltChunk = BuiltChunk()
 
     def reader(self, consumer: ConsumerPort) -> Reader:
         """A reader as the consumer wants it; a `ChannelFault` if that makes no sense."""
         stream, where = self._source.stream, self._where()
         arguments = consumer.arguments
         name = self._name(consumer, where)
-        wish = StreamFilter(consumer, where)
+        message_filter = StreamFilter(consumer, where)
         start = self._start(consumer, name, where)
         if arguments.get(PROBE_ARGUMENT) is True:
             if self._store(consumer, name, where):
@@ -97,9 +97,9 @@ class ReaderOptions:
             return OffsetProbe(consumer, start, self._source, stream.name)
         reader: Reader
         if arguments.get(CHUNKS_ARGUMENT) is True:
-            reader = ChunkReader(consumer, start, self._source, stream.name, self._made)
+            reader = ChunkReader(consumer, start, self._source, stream.name, self._built)
         else:
-            reader = MessageReader(consumer, start, self._source, wish)
+            reader = MessageReader(consumer, start, self._source, message_filter)
         if name:
             self._stored_offsets.enter(name, reader)
         return reader
@@ -160,7 +160,7 @@ def _invalid(argument: str, where: str, reason: str) -> ChannelFault:
     return ChannelFault(PRECONDITION_FAILED, f"invalid arg '{argument}' for {where}: {reason}")
 
 
-LOOK_MS: Final[i64] = 2_000
+IDLE_CHECK_MS: Final[i64] = 2_000
 
 
 @final
@@ -171,25 +171,25 @@ class IdleReaders(TimerTarget):
         self._turn: Turn = turn
         # each, and where it was
         self._watched: dict[Reader, int] = {}
-        self._waits: bool = False
+        self._timer_set: bool = False
 
-    def stands(self, reader: Reader) -> None:
+    def watch(self, reader: Reader) -> None:
         """It has something in memory that its client has no room for."""
         if reader not in self._watched:
             self._watched[reader] = int(reader.offset)
-            if not self._waits:
-                self._waits = True
-                self._turn.set_timer(self._turn.now_ms + LOOK_MS, self)
+            if not self._timer_set:
+                self._timer_set = True
+                self._turn.set_timer(self._turn.now_ms + IDLE_CHECK_MS, self)
 
     def timer_fired(self) -> None:
-        self._waits = False
+        self._timer_set = False
         watched, self._watched = self._watched, {}
         for reader, offset in watched.items():
-            stands = offset >= 0 and reader.offset == offset
-            if stands and self._turn.tight and not reader.consumer.able():
+            idle = offset >= 0 and reader.offset == offset
+            if idle and self._turn.tight and not reader.consumer.able():
                 reader.close()
             elif reader.has_blocks():
-                self.stands(reader)
+                self.watch(reader)
 
 
 REJOIN_MS: Final[i64] = 2_000
@@ -206,19 +206,19 @@ class StreamReaders(TimerTarget):
         self._where: str = f"queue '{source.stream.name}' in vhost '{source.stream.vhost}'"
         self._source: ReaderSource = source
         self._log: QueueLog = log
-        self._opening: ReaderOptions = ReaderOptions(source, self.stored_offsets)
+        self._options: ReaderOptions = ReaderOptions(source, self.stored_offsets)
         # no group is served before
-        self._reunited_at_ms: i64 = 0
+        self._rejoined_at_ms: i64 = 0
         # some group has nobody who is served, because another master may be serving it
         self._held_back: bool = False
-        self._idling: IdleReaders = IdleReaders(source.turn)
+        self._idle_readers: IdleReaders = IdleReaders(source.turn)
         self._readers: dict[ConsumerPort, Reader] = {}
         # members of groups that have no reader
         self._waiting: dict[ConsumerPort, None] = {}
         # members of groups that are served no more, and hold something
         self._retiring: dict[ConsumerPort, ConsumerGroup] = {}
         # readers of groups of which nothing is written down
-        self._unmarked: dict[Reader, str] = {}
+        self._unstored: dict[Reader, str] = {}
 
     def mirror(self, log: QueueLog) -> None:
         """Others hold the stream, too, from here on."""
@@ -236,13 +236,13 @@ class StreamReaders(TimerTarget):
     def add(self, consumer: ConsumerPort, tail: StreamTail | None) -> None:
         """A `ChannelFault` if what it wants makes no sense. The tail is not there before it is read."""
         check_group(consumer, self._where)
-        self._opening.check_room(consumer)
-        reader = self._opening.reader(consumer)
+        self._options.check_room(consumer)
+        reader = self._options.reader(consumer)
         group = None if consumer.arguments.get(PROBE_ARGUMENT) is True else self.groups.join(consumer)
         if group is not None:
             self._end(reader)
             self._waiting[consumer] = None
-            self._look_at(group)
+            self._update_group(group)
             return
         if tail is not None:
             # the end is where it is now, not where it will be when the reader's turn comes
@@ -262,7 +262,7 @@ class StreamReaders(TimerTarget):
             self._end(reader)
         group = self.groups.leave(consumer)
         if group is not None:
-            self._look_at(group)
+            self._update_group(group)
 
     def dismiss(self) -> list[ConsumerPort]:
         """All of them; whoever calls this tells them."""
@@ -276,37 +276,37 @@ class StreamReaders(TimerTarget):
         return gone
 
     def _end(self, reader: Reader) -> None:
-        self._unmarked.pop(reader, None)
+        self._unstored.pop(reader, None)
         self.stored_offsets.leave(reader)
         reader.close()
 
     # -- groups
 
-    def await_reunion(self) -> None:
+    def await_rejoin(self) -> None:
         """Whoever reads was with another master."""
         turn = self._source.turn
-        self._reunited_at_ms = turn.now_ms + REJOIN_MS
-        turn.set_timer(self._reunited_at_ms, self)
+        self._rejoined_at_ms = turn.now_ms + REJOIN_MS
+        turn.set_timer(self._rejoined_at_ms, self)
 
     def timer_fired(self) -> None:
-        self._look_at_all()
+        self._update_groups()
         self._source.stream.wake()
 
-    def _look_at_all(self) -> None:
+    def _update_groups(self) -> None:
         self._held_back = False
         for group in self.groups.all():
-            self._look_at(group)
+            self._update_group(group)
 
-    def _may_begin(self) -> bool:
+    def _may_activate(self) -> bool:
         """Whether members may become active."""
-        if self._source.turn.now_ms < self._reunited_at_ms:
+        if self._source.turn.now_ms < self._rejoined_at_ms:
             return False
         if not self._log.serves():
             self._held_back = True
             return False
         return True
 
-    def _look_at(self, group: ConsumerGroup) -> None:
+    def _update_group(self, group: ConsumerGroup) -> None:
         """Let whoever is chosen take over, if the member before it holds nothing."""
         active = group.active
         if active is not None and not group.is_retiring():
@@ -319,19 +319,19 @@ class StreamReaders(TimerTarget):
             self._end(self._readers.pop(active))
             self._waiting[active] = None
             group.retired()
-        chosen = group.activate() if self._may_begin() else None
+        chosen = group.activate() if self._may_activate() else None
         if chosen is not None:
             del self._waiting[chosen]
-            reader = self._opening.reader(chosen)
+            reader = self._options.reader(chosen)
             self.stored_offsets.disown(group.name)
             self._readers[chosen] = reader
-            self._unmarked[reader] = group.name
+            self._unstored[reader] = group.name
 
-    def _mark_beginnings(self, tail: StreamTail) -> None:
-        unmarked, self._unmarked = self._unmarked, {}
-        for reader, name in unmarked.items():
+    def _store_beginnings(self, tail: StreamTail) -> None:
+        unstored, self._unstored = self._unstored, {}
+        for reader, name in unstored.items():
             if not reader.find(tail):
-                self._unmarked[reader] = name
+                self._unstored[reader] = name
             elif self.stored_offsets.end(name) < 0:
                 self.stored_offsets.store(name, reader.offset - 1)
 
@@ -343,9 +343,9 @@ class StreamReaders(TimerTarget):
         grouped = self.groups.any()
         alone = not grouped or self._log.serves()
         if alone and self._held_back:
-            self._look_at_all()
-        if self._unmarked:
-            self._mark_beginnings(tail)
+            self._update_groups()
+        if self._unstored:
+            self._store_beginnings(tail)
         for consumer, reader in list(self._readers.items()):
             if grouped and (consumer in self._retiring or (not alone and self.groups.of(consumer) is not None)):
                 continue
@@ -362,20 +362,20 @@ class StreamReaders(TimerTarget):
             if reader.damage:
                 damaged.append(reader)
             elif reader.has_blocks():
-                self._idling.stands(reader)
+                self._idle_readers.watch(reader)
         return damaged
 
     def acked(self, entry: Entry) -> None:
-        self.stored_offsets.settled(entry, back=False)
-        self._go_on_without_retired()
+        self.stored_offsets.released(entry, back=False)
+        self._finish_retirements()
 
     def returned(self, entries: list[Entry]) -> None:
         """Nobody gets them again; but whoever had them has not dealt with them."""
         for entry in entries:
-            self.stored_offsets.settled(entry, back=True)
-        self._go_on_without_retired()
+            self.stored_offsets.released(entry, back=True)
+        self._finish_retirements()
 
-    def _go_on_without_retired(self) -> None:
+    def _finish_retirements(self) -> None:
         if self._retiring:
             for group in list(self._retiring.values()):
-                self._look_at(group)
+                self._update_group(group)

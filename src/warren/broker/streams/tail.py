@@ -41,13 +41,13 @@ class StreamTail:
     def __init__(self, first: i64, partition: i64 = -1) -> None:
         self.first: i64 = first
         self.archived: i64 = first
-        self.settled: i64 = first
+        self.committed: i64 = first
         # which one of a partitioned stream's this is; -1 if it is none
         self.partition: i64 = partition
         self.held_bytes: i64 = 0
         # of what is settled and not archived: all of it, and bodies alone
-        self.settled_bytes: i64 = 0
-        self.settled_body_bytes: i64 = 0
+        self.committed_bytes: i64 = 0
+        self.committed_body_bytes: i64 = 0
         self._entries: list[Entry] = []
         self._shown: list[Message | None] = []
 
@@ -59,13 +59,13 @@ class StreamTail:
         self._shown.append(None)
         self.held_bytes += len(entry.message.content)
 
-    def settle(self, end: i64) -> None:
+    def commit(self, end: i64) -> None:
         """Everything before this offset is settled."""
-        while self.settled < end:
-            message = self.at(self.settled).message
-            self.settled_bytes += len(message.content)
-            self.settled_body_bytes += message.body_bytes
-            self.settled += 1
+        while self.committed < end:
+            message = self.at(self.committed).message
+            self.committed_bytes += len(message.content)
+            self.committed_body_bytes += message.body_bytes
+            self.committed += 1
 
     def at(self, offset: i64) -> Entry:
         return self._entries[offset - self.first]
@@ -81,7 +81,7 @@ class StreamTail:
     def arrived_from(self, arrived_ms: i64) -> i64:
         """The offset of the first settled entry that arrived then or later; that of the next one if none did."""
         offset = self.first
-        while offset < self.settled and self.at(offset).expires_at_ms < arrived_ms:
+        while offset < self.committed and self.at(offset).expires_at_ms < arrived_ms:
             offset += 1
         return offset
 
@@ -95,7 +95,7 @@ class StreamTail:
             builder.add(position, entry.expires_at_ms, entry.message)
             position += 1
             offset += 1
-            if offset == self.settled:
+            if offset == self.committed:
                 break
             entry = self.at(offset)
         return builder
@@ -112,8 +112,8 @@ class StreamTail:
         start = self.archived - self.first
         moved = self._entries[start : start + count]
         for entry in moved:
-            self.settled_bytes -= len(entry.message.content)
-            self.settled_body_bytes -= entry.message.body_bytes
+            self.committed_bytes -= len(entry.message.content)
+            self.committed_body_bytes -= entry.message.body_bytes
         self.archived += count
         return moved
 
@@ -127,10 +127,6 @@ class StreamTail:
         del self._entries[:count]
         del self._shown[:count]
         self.first = end
-
-
-def entry_offset(entry: Entry) -> i64:
-    return offset_of(entry.position)
 
 
 FETCHED_MAX: Final[i64] = 4096

@@ -63,11 +63,11 @@ def test_readers_at_the_same_place_share_what_is_made() -> None:
     tail, made = StreamTail(0), BuiltChunk()
     for number in range(5):
         tail.add(Entry(message_of(numbered(number)), number + 1, 0))
-    tail.settle(3)
+    tail.commit(3)
     first = made.of(tail, 1)
     assert made.of(tail, 1) is first
     assert bodies_in([Chunk(first)]) == [numbered(1), numbered(2)]
-    tail.settle(4)
+    tail.commit(4)
     assert bodies_in([Chunk(made.of(tail, 1))]) == [numbered(1), numbered(2), numbered(3)]
     assert bodies_in([Chunk(made.of(tail, 3))]) == [numbered(3)]
 
