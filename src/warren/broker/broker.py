@@ -182,6 +182,8 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         for connection in self.connections.values():
             for channel in connection.channels.values():
                 channel.unacked_deliveries.check()
+        if self._storage is not None:
+            self._storage.journal.check()
 
     def _add_appliers(self) -> None:
         self.appliers.add(AccessApplier(self.access, self._logins, self._connection_limits, self, self.vhosts))
