@@ -1,10 +1,12 @@
-"""What a stream has in memory goes to its files, a chunk at a time, and what is too old or too much goes from there.
+"""The archiver of a stream: committed messages go to archive files a chunk at a time, and retention drops old segments.
 
-One piece is under way at a time: a chunk or, if much waits, a few, for one flush. When it is on disk the journal
-forgets what it is made of; in memory the last chunk stays, for readers who are a little behind. When memory is tight
-chunks are smaller, and nothing waits for long.
+One write is in flight at a time: a chunk or, if many messages wait, a few. When it is on disk, the journal drops its
+messages. The last chunk stays in memory for readers that are a little behind. When memory is tight, chunks are smaller
+and nothing waits for long.
 
-Not here: what is settled (`broker.streams.stream`), which chunks there are (`broker.streams.archive_index`).
+Invariants: `check`.
+
+Not here: what is committed (`broker.streams.stream`), the chunks (`broker.streams.archive_index`).
 """
 
 from typing import Final, final
@@ -21,12 +23,12 @@ from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES, StreamTail
 
 SMALL_CHUNK_BYTES: Final[i64] = 1 << 16
 CHECK_MS: Final[i64] = 10_000
-"""How often a stream looks whether something has become too old, or memory tight."""
+"""The interval of checks for retention and for tight memory."""
 
 
 @final
 class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
-    """One stream's."""
+    """Archives one stream."""
 
     def __init__(
         self,
@@ -43,16 +45,16 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self._archive: Archive = archive
         self._settings: StreamSettings = settings
         self._turn: Turn = turn
-        # the chunks on their way to the archive: their heads, and the place of the first
+        # the heads of the chunks in flight, and the place of the first
         self._in_flight: list[ChunkHead] = []
         self._place: tuple[i64, i64] = (0, 0)
         self._timer_set: bool = False
         self._ended: bool = False
 
     def go_on(self, waited: bool = False) -> None:
-        """Let the next chunk's worth go to the archive, if there is one, and as much more as fits into one piece.
+        """Write the next chunk, if there are enough messages for one, and more chunks with it if there are many.
 
-        When memory is tight a part of it is enough, and anything that has waited until the next look.
+        When memory is tight, fewer messages are enough; `waited`: any number is.
         """
         tail = self._tail
         if self._ended or self._in_flight or tail.committed == tail.archived:
@@ -70,7 +72,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
             head = ChunkHead(data)
             pieces.append(data)
             self._in_flight.append(head)
-            # not what the chunk takes: that has no frames in it, and a body in tiny frames is smaller by far
+            # not the size of the chunk: without frames, a body in tiny frames is far smaller
             waiting_bytes -= tail.content_bytes(offset, head.count)
             offset += head.count
             at += head.length
@@ -103,7 +105,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self._turn.held_bytes -= before - self._tail.held_bytes
 
     def mirror(self, log: QueueLog, archive: Archive) -> None:
-        """Others hold the stream, too: the journal and the files are used by these from here on."""
+        """The stream is mirrored from here on."""
         self.log = log
         self._archive = archive
 
@@ -138,11 +140,11 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self.go_on(waited=True)
 
     def stop(self) -> None:
-        """The files stay as they are."""
+        """Leave the files as they are."""
         self._ended = True
 
     def close(self) -> None:
-        """The stream is gone. Its files go when that is certain: else it might be back, after a crash, without them."""
+        """The stream is deleted. Its files are dropped after the flush: a crash before it would bring the stream back."""
         self._ended = True
         self._turn.await_flush(self)
 
@@ -151,5 +153,5 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
 
 
 def _is_enough(size_bytes: i64, count: i64) -> bool:
-    """Whether this makes a chunk."""
+    """Whether this is enough for a chunk."""
     return size_bytes >= CHUNK_BYTES or count >= CHUNK_MESSAGES

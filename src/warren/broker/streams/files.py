@@ -1,10 +1,10 @@
-"""The files of a node's streams: what each stream finds of its own when it is made, and what belongs to none.
+"""The archive files of a node's streams: requests to the disk, the files found at the start, and streams in memory.
 
-Not here: what is in them (`stream`), orders about them (`broker.streams.archives`).
+A node without a disk has streams in memory alone (`MemoryLog`, `MemoryArchive`).
 
-What stands in for journal and files where a node has no disk: a stream in memory alone.
+Invariant: writes and drops of one stream's files are carried out in the order of their requests.
 
-Not here: real ones (`broker.journal.journal`, `broker.streams.archives`).
+Not here: the contents of the files (`broker.streams.archive_index`), the files themselves (`node.disk`).
 """
 
 from typing import Final, final
@@ -26,7 +26,7 @@ NOWHERE: Final = Segment(0)
 
 @final
 class StreamArchives:
-    """All of one node's."""
+    """The waiters of all requests to stream files."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn: Turn = turn
@@ -68,7 +68,7 @@ class StreamArchives:
 
 @final
 class StreamArchive(Archive):
-    """One stream's part of them."""
+    """One stream's archive files."""
 
     def __init__(self, archives: StreamArchives, stream_id: int) -> None:
         self._archives: StreamArchives = archives
@@ -97,7 +97,7 @@ class StreamArchive(Archive):
 
 @final
 class MemoryLog(QueueLog):
-    """Remembers nothing: a stream has all that is in no chunk yet in memory."""
+    """The log of a stream in memory: stores nothing."""
 
     def __init__(self) -> None:
         super().__init__(False)
@@ -130,7 +130,7 @@ class MemoryLog(QueueLog):
 
 @final
 class MemoryArchive(Archive):
-    """Segments as rows of what was written, by where each piece begins; what is asked of it is done at once."""
+    """Segments in memory: each a dictionary of writes, by offset. Requests complete at once."""
 
     def __init__(self) -> None:
         self._segments: dict[int, dict[int, bytes]] = {}
@@ -142,7 +142,7 @@ class MemoryArchive(Archive):
     def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
         for start, piece in self._segments.get(int(segment), {}).items():
             if start <= at < start + len(piece):
-                # a chunk is in one piece
+                # a chunk is in one write
                 asker.archive_read(piece[at - start : at - start + length], "")
                 return
         asker.archive_read(b"", f"segment {segment} of the stream is gone")
@@ -160,7 +160,7 @@ class MemoryArchive(Archive):
 
 @final
 class RecoveredStream:
-    """What was found of one stream, and why it cannot be used; empty if it can."""
+    """The archive of a stream at the start; `damage` says why it cannot be used."""
 
     def __init__(self, catalog: ArchiveIndex, damage: str = "") -> None:
         self.catalog: ArchiveIndex = catalog
@@ -169,19 +169,19 @@ class RecoveredStream:
 
 @final
 class StreamFiles:
-    """All of a node's. Without a disk streams are in memory alone."""
+    """The stream files of a node. Without a disk, streams are in memory alone."""
 
     def __init__(self, turn: Turn, kept: bool, files: ArchiveFiles | None) -> None:
         self.archives: StreamArchives = StreamArchives(turn)
         self._kept: bool = kept
         self._files: ArchiveFiles | None = files
-        # streams that have files and that nobody has asked for
+        # streams with files that no queue has claimed yet
         self._unclaimed: dict[int, None] = {}
         if files is not None:
             self._unclaimed = dict.fromkeys(files.streams())
 
     def found(self, queue_id: int, segment_bytes: i64) -> RecoveredStream:
-        """What there is of a stream that was there before the node started; nothing of one that is new."""
+        """The archive of a stream from before the start; empty for a stream that is new."""
         if self._files is None or queue_id not in self._unclaimed:
             return RecoveredStream(ArchiveIndex(segment_bytes))
         del self._unclaimed[queue_id]
@@ -194,17 +194,17 @@ class StreamFiles:
         return self.archives.open(queue_id) if self._kept else MemoryArchive()
 
     def log_or_none(self, log: QueueLog | None) -> QueueLog:
-        """A stream needs one, if only to tell it what it will not need again."""
+        """The log of a stream, in memory if the node has no journal."""
         return MemoryLog() if log is None else log
 
     def drop(self, queue_id: int) -> None:
-        """A stream is not held here any more: delete what was found of it, if nobody has asked for that."""
+        """Delete the files of a stream that this node does not have any more, unless they were claimed."""
         if queue_id in self._unclaimed:
             del self._unclaimed[queue_id]
             self.archives.open(queue_id).close()
 
     def drop_unclaimed(self, known: list[int]) -> None:
-        """Delete the files of streams that are gone: all but those of queues that somebody knows."""
+        """Delete the unclaimed files of all streams but the known ones."""
         for queue_id in sorted(set(self._unclaimed).difference(known)):
             del self._unclaimed[queue_id]
             self.archives.open(queue_id).close()

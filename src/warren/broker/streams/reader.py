@@ -1,47 +1,25 @@
-"""One reader of a stream: where it is, and what of the archive it has in memory.
+"""The readers of a stream: each has an offset, and the chunks of the archive it needs in memory.
 
-A reader is somewhere in the archive, or in the tail. What it reads of the archive it asks for by the chunk, each a
-*block*, and for the next ones before it needs them. Blocks that are there count as held by the node.
+A reader is in the archive or in the tail. It reads the archive a chunk at a time, each a *block*, and asks for the next
+blocks ahead. Blocks in memory count as held by the node. A reader whose chunk was dropped before it was read continues
+with the first chunk that is left.
 
-A reader whose chunk was dropped before it asked for it goes on with the first one that is left.
+- `MessageReader` delivers one message after another. It asks for the next chunk when it is halfway through its current
+  one. A publisher may give a message a filter value (header `x-stream-filter-value`). A reader with filter values
+  (`x-stream-filter`) gets messages with one of them, and messages without a value if it asks for them
+  (`x-stream-match-unfiltered`).
+- `ChunkReader` delivers whole chunks (`x-stream-chunks`), for clients that read much and fast. The body of a delivery
+  is a chunk as in `broker.streams.chunk`; its headers have the first offset (`x-stream-offset`) and the number of
+  messages (`x-stream-count`). The first chunk is the one with the wanted offset. Committed messages that are in no
+  archived chunk yet are made into one for the delivery, so a reader always reaches the committed end. Without bodies
+  (`x-stream-bodies: false`) a chunk is read and delivered up to its bodies. Only the head of a chunk is checked; its
+  checksum is left to the client, because it costs more than everything else together.
+- `OffsetProbe` (`x-stream-probe`) gets one delivery without a body. Its headers have the lowest offset
+  (`x-stream-first`), the offset behind the last committed message (`x-stream-end`), and the offset that its own
+  argument `x-stream-offset` resolves to.
 
-Not here: what it makes of a chunk (`messages`, `chunks`), whose turn it is (`broker.streams.stream`).
-
-A reader that is given one message after another, those that it wants.
-
-The next chunk is asked for when it has gone through half of the one it is in, so that it finds it there.
-
-Not here: the bytes of a message as it is shown (`broker.streams.chunk`).
-
-Which messages a reader wants.
-
-A publisher may give a message a value (header `x-stream-filter-value`). A reader that names some (`x-stream-filter`) is
-given those that bear one of them, and those that bear none if it says so (`x-stream-match-unfiltered`).
-
-Not here: readers of whole chunks, who choose by themselves (`broker.streams.reader`).
-
-A reader that is given a chunk at a time (`x-stream-chunks`): what there is for whoever reads much, and fast.
-
-The body of a delivery is a chunk as in `broker.streams.chunk`; its headers say with which offset it
-begins (`x-stream-offset`)
-and how many messages it has (`x-stream-count`). The first one is that which has the wanted offset. What is settled and
-in no chunk of the archive yet is made into one for the delivery, so that a reader always gets to the settled end; at
-the end it waits, and gets the next one when something more is settled.
-
-A reader that wants no bodies (`x-stream-bodies: false`) gets each chunk up to where its bodies begin, and no more is
-read of it.
-
-A chunk goes out as it was read. Its head must be the one that was written; its checksum is for the client to check,
-because to do that takes longer than everything else together.
-
-Not here: chunks for the archive (`broker.streams.tail`).
-
-A reader that wants to know where a stream begins and ends, and nothing of what is in it (`x-stream-probe`).
-
-It is given one delivery, without a body, whose headers say the lowest offset there is (`x-stream-first`), the one
-behind the last that is settled (`x-stream-end`), and what its own argument `x-stream-offset` comes to.
-
-Not here: progress that is stored by a probe (`broker.streams.stream_readers`).
+Not here: the bytes of delivered messages (`broker.streams.chunk`), chunks for the archive (`broker.streams.tail`), the
+order of readers and offsets stored by probes (`broker.streams.stream_readers`).
 """
 
 from abc import abstractmethod
@@ -68,24 +46,24 @@ from warren.wire.property_scan import FIXED_BYTES, PropertyScan
 
 @final
 class ReaderSource:
-    """What all readers of one stream read from."""
+    """The stream, its archive and its index, as all its readers use them."""
 
     def __init__(self, stream: QueuePort, turn: Turn, catalog: ArchiveIndex, archive: Archive) -> None:
         self.stream: QueuePort = stream
-        # which one of a partitioned stream's it is; -1 if it is none
+        # the partition's number; -1 if the stream is not a partition
         self.partition: i64 = partition_index(stream)
         self.turn: Turn = turn
         self.catalog: ArchiveIndex = catalog
         self.archive: Archive = archive
 
     def first(self, tail: StreamTail) -> i64:
-        """The lowest offset there is."""
+        """The lowest offset of the stream."""
         return tail.first if self.catalog.empty() else self.catalog.first()
 
 
 @final
 class ArchiveBlock(ArchiveReadWaiter):
-    """A chunk of the archive that a reader asked for, or its first part."""
+    """A chunk of the archive that a reader asked for, or the part before its bodies."""
 
     def __init__(self, source: ReaderSource, archived: ArchivedChunk, length: i64) -> None:
         self.archived: ArchivedChunk = archived
@@ -107,7 +85,7 @@ class ArchiveBlock(ArchiveReadWaiter):
         self._source.stream.wake()
 
     def chunk(self) -> Chunk:
-        """It, checked; a `StoreError` if it is damaged."""
+        """The checked chunk; a `StoreError` if it is damaged."""
         if self._chunk is None:
             self._chunk = Chunk(self.data)
         return self._chunk
@@ -121,41 +99,41 @@ class ArchiveBlock(ArchiveReadWaiter):
 
 
 class Reader:
-    """Where one consumer is."""
+    """One consumer's offset and blocks."""
 
     def __init__(self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource) -> None:
         self.consumer: ConsumerPort = consumer
-        # what it gets next; -1 while that has yet to be found
+        # the next offset; -1 until it is found
         self.offset: i64 = start.offset
-        # why it cannot go on
+        # the damage that ends the reader
         self.damage: str = ""
         self._start: StartOffset = start
         self._source: ReaderSource = source
-        # those it asked for, one after another; it is in the first one
+        # in order; the reader is in the first one
         self._blocks: list[ArchiveBlock] = []
 
     @abstractmethod
     def entry(self, tail: StreamTail) -> Entry | None:
-        """What it gets next; nothing if there is nothing, or it is being read."""
+        """The next entry; None if there is none yet."""
 
     def block_bytes(self, archived: ArchivedChunk) -> i64:
-        """How much of a chunk it wants to have."""
+        """The number of bytes of a chunk to read."""
         return archived.length
 
     def close(self) -> None:
-        """It reads no more."""
+        """Release all blocks."""
         for block in self._blocks:
             block.release()
         self._blocks = []
 
     def has_blocks(self) -> bool:
-        """Whether it has something of the archive in memory, or has asked for it."""
+        """Whether it has or awaits blocks of the archive."""
         return len(self._blocks) > 0
 
-    # -- where it begins
+    # -- the start offset
 
     def find(self, tail: StreamTail) -> bool:
-        """Whether it is known where it is; a time may have to be looked for in a chunk."""
+        """Whether the offset is known. For a time a chunk may have to be read."""
         if self.offset >= 0:
             return True
         if self._start.arrived_ms >= 0:
@@ -175,7 +153,7 @@ class Reader:
             return True
         if not self._blocks or self._blocks[0].archived is not archived:
             self.close()
-            # all of it, because it is checked before it is believed
+            # the whole chunk, because its checksum is verified
             self._blocks.append(ArchiveBlock(self._source, archived, archived.length))
         block = self._blocks[0]
         if not self._is_whole(block):
@@ -190,7 +168,7 @@ class Reader:
     # -- the archive
 
     def block(self, tail: StreamTail) -> ArchiveBlock | None:
-        """The one it is in, if that is there. What was dropped meanwhile is passed over."""
+        """The current block, if it is read. Chunks dropped meanwhile are skipped."""
         if self._blocks and self._blocks[0].error and not self._is_kept(self._blocks[0].archived):
             self.close()
         blocks = self._blocks
@@ -207,11 +185,11 @@ class Reader:
         return blocks[0] if self._is_whole(blocks[0]) else None
 
     def blocks_ahead(self) -> i64:
-        """How many it has, or has asked for, behind the one it is in."""
+        """How many blocks it has or awaits behind the current one."""
         return len(self._blocks) - 1
 
     def read_ahead(self, count: i64) -> None:
-        """Ask for what comes behind the block it is in, so many of them, before it is wanted."""
+        """Ask for so many blocks behind the current one."""
         blocks = self._blocks
         while 0 < len(blocks) <= count:
             archived = self._source.catalog.with_offset(blocks[-1].archived.end())
@@ -223,7 +201,7 @@ class Reader:
         return self._source.catalog.with_offset(archived.first) is archived
 
     def _is_whole(self, block: ArchiveBlock) -> bool:
-        """Whether it is there; if it could not be read, this reader is at its end."""
+        """Whether the block is read. A read error ends this reader."""
         if block.error:
             self._damaged(block, block.error)
         return block.is_read() and not self.damage
@@ -237,15 +215,15 @@ FILTER_ARGUMENT: Final = "x-stream-filter"
 UNFILTERED_ARGUMENT: Final = "x-stream-match-unfiltered"
 LONG_STRING: Final[i64] = 0x53
 BEFORE_FLAGS: Final = bytes(FIXED_BYTES - 2)
-"""What a content header has before its properties, which means nothing here."""
+"""Stands for the fields of a content header before the property flags."""
 
 
 @final
 class StreamFilter:
-    """What one reader named; nothing means everything."""
+    """The filter values of one reader; none means all messages."""
 
     def __init__(self, consumer: ConsumerPort, where: str) -> None:
-        """A `ChannelFault` if what its arguments ask for makes no sense."""
+        """Raises a `ChannelFault` for invalid arguments."""
         given = consumer.arguments.get(FILTER_ARGUMENT)
         values = given if isinstance(given, list) else [] if given is None else [given]
         self._values: set[bytes] = set()
@@ -258,7 +236,7 @@ class StreamFilter:
         self._scan: PropertyScan = PropertyScan()
 
     def covers(self, properties: bytes) -> bool:
-        """Whether it wants a message with these properties, from their flags on."""
+        """Whether a message with these properties, from their flags on, passes the filter."""
         if self.everything:
             return True
         if properties.find(FILTER_HEADER) < 0:
@@ -267,7 +245,7 @@ class StreamFilter:
         scan = self._scan
         scan.scan(payload, 0, len(payload))
         at = find_header(payload, scan.headers_start, scan.headers_end, FILTER_HEADER)
-        # a value that is no text is none
+        # a value that is not a string counts as none
         if at < 0 or payload[at] != LONG_STRING:
             return self._unfiltered
         size = i64(read_i32_be(payload, at + 1)) & 0xFFFFFFFF
@@ -276,14 +254,14 @@ class StreamFilter:
 
 @final
 class MessageReader(Reader):
-    """Goes from offset to offset."""
+    """Delivers messages, one offset after another."""
 
     def __init__(
         self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource, message_filter: StreamFilter
     ) -> None:
         super().__init__(consumer, start, source)
         self._filter: StreamFilter = message_filter
-        # of the message before, which is likely to be that of the next one
+        # the envelope of the last message, which the next one is likely to share
         self._exchange: bytes = b""
         self._key: bytes = b""
         self._envelope: Envelope = Envelope("", "")
@@ -331,12 +309,12 @@ CHUNKS_ARGUMENT: Final = "x-stream-chunks"
 BODIES_ARGUMENT: Final = "x-stream-bodies"
 COUNT_HEADER: Final = "x-stream-count"
 BLOCKS_AHEAD: Final[i64] = 4
-"""How many chunks it asks for ahead, when only one is left: to ask for each by itself costs as much as to send it."""
+"""How many chunks are asked for at once when one is left. A single request costs as much as a delivery."""
 
 
 @final
 class BuiltChunk:
-    """The chunk that was made of the tail last; others at the same place get the same one."""
+    """The last chunk built from the tail; readers at the same offset share it."""
 
     def __init__(self) -> None:
         self._first: i64 = -1
@@ -352,7 +330,7 @@ class BuiltChunk:
 
 @final
 class ChunkReader(Reader):
-    """Goes from chunk to chunk."""
+    """Delivers whole chunks."""
 
     def __init__(
         self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource, key: str, built: BuiltChunk
@@ -386,7 +364,7 @@ class ChunkReader(Reader):
         return self._delivery(data, head)
 
     def _ahead(self) -> i64:
-        """As many as its client takes, if there is memory for them."""
+        """As many blocks as its client takes, if memory is not tight."""
         return 1 if self._source.turn.tight else min(BLOCKS_AHEAD, i64(self.consumer.unacked_max()))
 
     def _head_of(self, block: ArchiveBlock, data: bytes) -> ChunkHead | None:
@@ -424,12 +402,12 @@ PROBE_ARGUMENT: Final = "x-stream-probe"
 FIRST_HEADER: Final = "x-stream-first"
 END_HEADER: Final = "x-stream-end"
 NOWHERE: Final[i64] = 0
-"""The position of what is in no stream."""
+"""The position of an entry that is in no stream."""
 
 
 @final
 class OffsetProbe(Reader):
-    """Answers once."""
+    """Delivers one answer."""
 
     def __init__(self, consumer: ConsumerPort, start: StartOffset, source: ReaderSource, key: str) -> None:
         super().__init__(consumer, start, source)

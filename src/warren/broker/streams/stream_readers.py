@@ -1,42 +1,34 @@
-"""Everybody who reads one stream.
-
-Readers get what they can take one after another, in the order in which they came; one that takes much takes it from
-its own connection's room, not from that of others.
-
-Of a group only the active member has a reader; the others wait. A member that retires keeps its reader until it holds
-nothing, and is given nothing more. Where a group begins is written down before anything of it is read, so that its
-next member begins there, too.
-
-At a new master of a mirrored stream no group is served until its members, who were at the one before, have had time to
-come: the first to come would be served, and another one holds what it was given there. And no master serves a group
-while another may do so, who was made master without it or has not heard of it: groups are handed things out as queues
-hand out (`QueueLog.serves`). Whoever reads for itself is served by any master: what is settled stays what it is.
-
-Not here: what kind of reader a consumer is (`opening`), when they are served (`broker.streams.stream`), who is active
-(`broker.streams.groups`).
-
-What a consumer's arguments make of it: which kind of reader, and where it begins.
+"""The readers of one stream: made from consumer arguments, served in turn, and grouped.
 
 | argument | |
 |---|---|
-| `x-stream-offset` | `first`, `last`, `next` (as without it), an offset, a time, an interval like `5m`, or `stored` |
-| `x-stream-offset-default` | the same, for `stored` when nothing is stored; `first` without it |
-| `x-stream-consumer-name` | keep its progress under this name |
-| `x-stream-group` | take part in this group, whose progress is kept; where it begins counts while nothing is stored |
-| `x-stream-filter`, `x-stream-match-unfiltered` | only some messages (`wish`) |
-| `x-stream-chunks`, `x-stream-bodies` | chunks instead of messages |
-| `x-stream-probe` | one answer instead of anything |
-| `x-stream-store` | of a probe with a name: everything before this offset is dealt with, from here on; -1: forget it |
+| `x-stream-offset` | `first`, `last`, `next` (the default), an offset, a time, an interval like `5m`, or `stored` |
+| `x-stream-offset-default` | the same, for `stored` when nothing is stored; `first` by default |
+| `x-stream-consumer-name` | store the reader's offset under this name |
+| `x-stream-group` | join this group, which has a stored offset; `x-stream-offset` counts while nothing is stored |
+| `x-stream-filter`, `x-stream-match-unfiltered` | deliver only some messages (`StreamFilter`) |
+| `x-stream-chunks`, `x-stream-bodies` | deliver chunks instead of messages |
+| `x-stream-probe` | one answer instead of messages |
+| `x-stream-store` | of a probe with a name: store that all messages before this offset are processed; -1: forget it |
 
-Not here: what a queue asks of every consumer (`broker.sessions.consumers`), and a stream of every reader
-(`broker.streams.stream`).
+Readers are served in the order in which they came. Each is limited by the room of its own connection.
 
-Readers whose clients take nothing: what they have in memory is let go when that is tight, and read again later.
+Only the active member of a group has a reader; the others wait. A retiring member keeps its reader until it has acked
+everything, and gets no more messages. The start offset of a group is stored before the first read, so that its next
+member begins there, too.
 
-A reader that stands still for a whole look, and whose client has no room, is idle. One that goes on slowly is not: it
-would read its chunk anew for every message.
+After a promotion the new master serves no group until the members have had time to reattach. Otherwise the first
+member to come would be served while another still holds messages from the old master. And a master serves a group only
+while no other master can be serving it, as queues do (`QueueLog.serves`). Readers outside groups are served by any
+master, because committed messages do not change.
 
-Not here: what a reader has in memory (`reader`), when memory is tight (`broker.model.turn`).
+A reader whose client has no room for a whole check interval is idle; when memory is tight, its blocks are released and
+read again later. A slow reader keeps them, because it would read its chunk again for every message.
+
+Invariants: `check`.
+
+Not here: checks of every consumer (`broker.sessions.consumers`), when readers are served (`broker.streams.stream`),
+which member is active (`broker.streams.groups`).
 """
 
 from typing import Final, final
@@ -72,7 +64,7 @@ STORE_ARGUMENT: Final = "x-stream-store"
 STORED: Final = "stored"
 NAME_BYTES_MAX: Final = 255
 FORGET: Final = -1
-"""Instead of an offset: nothing is to be known of a name any more."""
+"""Instead of an offset: forget the name."""
 
 
 @final
@@ -85,7 +77,7 @@ class ReaderOptions:
         self._built: BuiltChunk = BuiltChunk()
 
     def reader(self, consumer: ConsumerPort) -> Reader:
-        """A reader as the consumer wants it; a `ChannelFault` if that makes no sense."""
+        """The reader that the consumer's arguments ask for; a `ChannelFault` if they are invalid."""
         stream, where = self._source.stream, self._where()
         arguments = consumer.arguments
         name = self._name(consumer, where)
@@ -105,7 +97,7 @@ class ReaderOptions:
         return reader
 
     def check_room(self, consumer: ConsumerPort) -> None:
-        """Raise a `ChannelFault` if it has a name that is one too many to be kept."""
+        """Raise a `ChannelFault` if the consumer has a name and there is no room for another one."""
         arguments, where = consumer.arguments, self._where()
         name = self._name(consumer, where)
         keeps = arguments.get(PROBE_ARGUMENT) is not True or arguments.get(STORE_ARGUMENT, FORGET) != FORGET
@@ -118,7 +110,7 @@ class ReaderOptions:
         return f"queue '{stream.name}' in vhost '{stream.vhost}'"
 
     def _name(self, consumer: ConsumerPort, where: str) -> str:
-        """Under which name its progress is kept; empty for none."""
+        """The name that its offset is stored under; empty for none."""
         name = consumer.arguments.get(GROUP_ARGUMENT, consumer.arguments.get(NAME_ARGUMENT))
         if name is None:
             return ""
@@ -127,7 +119,7 @@ class ReaderOptions:
         return name
 
     def _store(self, consumer: ConsumerPort, name: str, where: str) -> bool:
-        """Write down what a probe says, if it says something; whether it does."""
+        """Store the offset that a probe gives; whether it gives one."""
         offset = consumer.arguments.get(STORE_ARGUMENT)
         if offset is None:
             return False
@@ -151,7 +143,7 @@ class ReaderOptions:
             raise _invalid(OFFSET_ARGUMENT, where, f"there is no {NAME_ARGUMENT}")
         default = arguments.get(DEFAULT_ARGUMENT, FIRST) if value in (None, STORED) else value
         start = start_offset_of(default, where, now_ms)
-        # a group is in one place, wherever its members say that it begins
+        # the stored offset of a group wins over the start that its members ask for
         end = self._stored_offsets.end(name)
         return StartOffset(offset=end) if end >= 0 else start
 
@@ -165,16 +157,16 @@ IDLE_CHECK_MS: Final[i64] = 2_000
 
 @final
 class IdleReaders(TimerTarget):
-    """Those of one stream."""
+    """Watches the readers of one stream that have blocks in memory."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn: Turn = turn
-        # each, and where it was
+        # each, and its offset at the last check
         self._watched: dict[Reader, int] = {}
         self._timer_set: bool = False
 
     def watch(self, reader: Reader) -> None:
-        """It has something in memory that its client has no room for."""
+        """The reader has blocks in memory."""
         if reader not in self._watched:
             self._watched[reader] = int(reader.offset)
             if not self._timer_set:
@@ -193,7 +185,7 @@ class IdleReaders(TimerTarget):
 
 
 REJOIN_MS: Final[i64] = 2_000
-"""How long it may take until the members of all nodes have come to a new master."""
+"""The time that members on all nodes have to reattach to a new master."""
 
 
 @final
@@ -207,21 +199,21 @@ class StreamReaders(TimerTarget):
         self._source: ReaderSource = source
         self._log: QueueLog = log
         self._options: ReaderOptions = ReaderOptions(source, self.stored_offsets)
-        # no group is served before
+        # no group is served before this time
         self._rejoined_at_ms: i64 = 0
-        # some group has nobody who is served, because another master may be serving it
+        # a group has no active member, because another master may be serving it
         self._held_back: bool = False
         self._idle_readers: IdleReaders = IdleReaders(source.turn)
         self._readers: dict[ConsumerPort, Reader] = {}
-        # members of groups that have no reader
+        # group members without a reader
         self._waiting: dict[ConsumerPort, None] = {}
-        # members of groups that are served no more, and hold something
+        # group members that give way and have not acked everything
         self._retiring: dict[ConsumerPort, ConsumerGroup] = {}
-        # readers of groups of which nothing is written down
+        # readers of groups without a stored offset
         self._unstored: dict[Reader, str] = {}
 
     def mirror(self, log: QueueLog) -> None:
-        """Others hold the stream, too, from here on."""
+        """The stream is mirrored from here on."""
         self._log = log
         self.stored_offsets.mirror(log)
 
@@ -229,12 +221,12 @@ class StreamReaders(TimerTarget):
         return len(self._readers) + len(self._waiting)
 
     def consumers(self) -> list[tuple[ConsumerPort, bool]]:
-        """Each, and whether it is served."""
+        """Each consumer, and whether it is active."""
         served = [(consumer, consumer not in self._retiring) for consumer in self._readers]
         return served + [(consumer, False) for consumer in self._waiting]
 
     def add(self, consumer: ConsumerPort, tail: StreamTail | None) -> None:
-        """A `ChannelFault` if what it wants makes no sense. The tail is not there before it is read."""
+        """Raises a `ChannelFault` for invalid arguments. The tail is None until it is read from the journal."""
         check_group(consumer, self._where)
         self._options.check_room(consumer)
         reader = self._options.reader(consumer)
@@ -245,12 +237,12 @@ class StreamReaders(TimerTarget):
             self._update_group(group)
             return
         if tail is not None:
-            # the end is where it is now, not where it will be when the reader's turn comes
+            # `next` is the end of the stream now, not when the reader is served first
             reader.find(tail)
         self._readers[consumer] = reader
 
     def begins_at(self, consumer: ConsumerPort) -> i64:
-        """The offset that it gets first; -1 if that is not known."""
+        """The first offset that the consumer gets; -1 if it is unknown."""
         reader = self._readers.get(consumer)
         return -1 if reader is None else reader.offset
 
@@ -265,7 +257,7 @@ class StreamReaders(TimerTarget):
             self._update_group(group)
 
     def dismiss(self) -> list[ConsumerPort]:
-        """All of them; whoever calls this tells them."""
+        """Remove all consumers. The caller informs them."""
         gone = list(self._readers) + list(self._waiting)
         for reader in self._readers.values():
             self._end(reader)
@@ -283,7 +275,7 @@ class StreamReaders(TimerTarget):
     # -- groups
 
     def await_rejoin(self) -> None:
-        """Whoever reads was with another master."""
+        """This node became the master: readers come from the old one."""
         turn = self._source.turn
         self._rejoined_at_ms = turn.now_ms + REJOIN_MS
         turn.set_timer(self._rejoined_at_ms, self)
@@ -298,7 +290,7 @@ class StreamReaders(TimerTarget):
             self._update_group(group)
 
     def _may_activate(self) -> bool:
-        """Whether members may become active."""
+        """Whether group members may become active."""
         if self._source.turn.now_ms < self._rejoined_at_ms:
             return False
         if not self._log.serves():
@@ -307,7 +299,7 @@ class StreamReaders(TimerTarget):
         return True
 
     def _update_group(self, group: ConsumerGroup) -> None:
-        """Let whoever is chosen take over, if the member before it holds nothing."""
+        """Activate the chosen member once the previous one has acked everything."""
         active = group.active
         if active is not None and not group.is_retiring():
             self._retiring.pop(active, None)
@@ -335,10 +327,10 @@ class StreamReaders(TimerTarget):
             elif self.stored_offsets.end(name) < 0:
                 self.stored_offsets.store(name, reader.offset - 1)
 
-    # -- what they get and deal with
+    # -- deliveries and acks
 
     def serve(self, tail: StreamTail) -> list[Reader]:
-        """Everybody gets what is there for them, and they have room for; those for whom that cannot be read."""
+        """Deliver to every reader as much as it has room for; the readers that met damage."""
         damaged: list[Reader] = []
         grouped = self.groups.any()
         alone = not grouped or self._log.serves()
@@ -357,7 +349,7 @@ class StreamReaders(TimerTarget):
                     break
                 self.stored_offsets.delivered(reader, entry, before)
                 consumer.deliver(entry)
-                # else a client that acks nothing would have the node keep whatever it reads
+                # otherwise a client that acks nothing would keep all its messages in memory
                 entry.drop_message()
             if reader.damage:
                 damaged.append(reader)
@@ -370,7 +362,7 @@ class StreamReaders(TimerTarget):
         self._finish_retirements()
 
     def returned(self, entries: list[Entry]) -> None:
-        """Nobody gets them again; but whoever had them has not dealt with them."""
+        """Entries are not delivered again, but the stored offset does not pass them."""
         for entry in entries:
             self.stored_offsets.released(entry, back=True)
         self._finish_retirements()
