@@ -71,6 +71,7 @@ class JournalBatch:
 
     def begin(self, segment: i64, offset: i64, rows: SegmentIndex) -> None:
         """Begin the batch that goes to this offset of a segment."""
+        assert self._open is None
         self._segment = segment
         self._offset = offset
         self._rows = rows

@@ -339,6 +339,9 @@ class Journal(QueueLogs, DeletionWatcher, TimerTarget):
                 )
             if segment.sealed == (segment is self.tail.active):
                 raise InvariantBroken(f"segment {number} is sealed and active, or neither")
+        for segment in self.tail.reads.segments():
+            if self.segments.get(int(segment.number)) is not segment:
+                raise InvariantBroken(f"segment {segment.number} is being read and was dropped")
         if self._unwritten and self._unwritten[-1].batch_no >= self.tail.batch_no:
             raise InvariantBroken(f"batch {self._unwritten[-1].batch_no} is ordered, and {self.tail.batch_no} is next")
         if len(self._unwritten) > len(self._unflushed):

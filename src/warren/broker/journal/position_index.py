@@ -480,6 +480,8 @@ class IndexRebuild(ReadWaiter):
         self._durable: list[PositionIndex] = durable
         self._transient: list[PositionIndex] = transient
         self._asker: ReplicaContentsWaiter = asker
+        # all positions are marked
+        self.done: bool = False
         self._left: list[Segment] = []
         self._reading: Segment | None = None
         for extent in queue_index.segment_extents:
@@ -546,4 +548,5 @@ class IndexRebuild(ReadWaiter):
                     return
                 # the bytes of some extents were estimates
                 extent.body_bytes = body_bytes
+        self.done = True
         self._asker.contents_prepared()

@@ -442,6 +442,8 @@ class QueueIndex(JournalLog):
             levels.setdefault(int(extent.level * 2 + (1 if extent.durable else 0)), []).append(extent)
         for key, segment_extents in levels.items():
             ExtentList(self.queue_id, key >> 1, key & 1 == 1, segment_extents).check()
+        for removed in self.removed:
+            removed.check()
         self.watermark.check()
 
 

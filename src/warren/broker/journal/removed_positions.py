@@ -17,7 +17,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
-from warren.errors import StoreError
+from warren.errors import InvariantBroken, StoreError
 
 SPAN: Final[i64] = 4096
 SPAN_SHIFT: Final[i64] = 12
@@ -198,6 +198,14 @@ class RemovedPositions:
         """The approximate memory of the set besides the object itself."""
         shared: i64 = len(self._bitmaps) - self._own
         return self._own * BITMAP_COST_BYTES + shared * SHARED_COST_BYTES
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the floor or the counts are wrong. Linear in bitmaps."""
+        own = sum([1 for bitmap in self._bitmaps.values() if bitmap is not FULL])
+        if self.floor < 1 or self._above < 0 or own != self._own or (self._above == 0 and len(self._bitmaps) > 0):
+            raise InvariantBroken(
+                f"{self._above} positions above {self.floor} in {len(self._bitmaps)} bitmaps, {own} of its own"
+            )
 
     def encode(self, out: BytesWriter) -> None:
         """The floor, the number of bitmaps, and of each its number, its length (0 if it is full) and its bytes."""

@@ -104,6 +104,7 @@ class SegmentIndex:
             write_i64_be(out, first_row)
             write_i64_be(out, row_count)
             first_row += row_count
+        assert first_row == self.count
         for queue_id in queue_ids:
             out.write(self._queues[queue_id].sorted())
         crc: i64 = crc32(out.getvalue())

@@ -97,6 +97,9 @@ class PendingReads:
     def reading(self, segment: Segment) -> bool:
         return any(read.segment is segment for read in self._open.values())
 
+    def segments(self) -> list[Segment]:
+        return [read.segment for read in self._open.values()]
+
 
 @final
 class JournalTail:

@@ -22,7 +22,7 @@ from warren.broker.model.archive import ArchiveFiles
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.streams.chunk import HEADER_BYTES, Chunk, ChunkHead
 from warren.broker.streams.offsets import offset_of
-from warren.errors import StoreError
+from warren.errors import InvariantBroken, StoreError
 
 SEGMENT_BYTES: Final = 500_000_000
 """The default size of a segment."""
@@ -227,6 +227,13 @@ class ArchiveIndex:
         del self._chunks[:count]
         del self._firsts[:count]
         self.size_bytes -= self._sizes.pop(segment)
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if chunks and segments do not add up. Linear in segments."""
+        if len(self._firsts) != len(self._chunks) or self.size_bytes != sum(self._sizes.values()):
+            raise InvariantBroken(f"an archive of {len(self._chunks)} chunks in {self.size_bytes} bytes")
+        if self._chunks and int(self._chunks[-1].segment) != max(self._sizes):
+            raise InvariantBroken(f"the last chunk of an archive is not in its last segment, {max(self._sizes)}")
 
 
 HEAD_BYTES: Final = 64

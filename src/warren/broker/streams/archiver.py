@@ -20,6 +20,7 @@ from warren.broker.streams.archive_index import CHUNKS_AT_ONCE_MAX, ArchiveIndex
 from warren.broker.streams.chunk import ChunkHead
 from warren.broker.streams.settings import StreamSettings
 from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES, StreamTail
+from warren.errors import InvariantBroken
 
 SMALL_CHUNK_BYTES: Final[i64] = 1 << 16
 CHECK_MS: Final[i64] = 10_000
@@ -139,12 +140,20 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
             self._drop_to(self._tail.archived)
         self.go_on(waited=True)
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the chunks in flight do not follow those archived."""
+        if not self._in_flight or self._ended:
+            return
+        first, count = self._in_flight[0].first_offset(), sum([int(head.count) for head in self._in_flight])
+        if first != self._tail.archived or first + count > self._tail.committed:
+            raise InvariantBroken(f"{count} messages from {first} go to the archive, {self._tail.archived} are there")
+
     def stop(self) -> None:
         """Leave the files as they are."""
         self._ended = True
 
     def close(self) -> None:
-        """The stream is deleted. Its files are dropped after the flush: a crash before it would bring the stream back."""
+        """The stream is deleted. Its files go after the flush: a crash before it would bring the stream back."""
         self._ended = True
         self._turn.await_flush(self)
 

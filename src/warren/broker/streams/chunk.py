@@ -104,6 +104,7 @@ class ChunkBuilder:
         if self.count == 0:
             self._first_position = position
             self._first_ms = arrived_ms
+        assert position == self._first_position + self.count
         self.count += 1
         self._last_ms = max(self._last_ms, arrived_ms)
         self._body_bytes += message.body_bytes

@@ -24,7 +24,7 @@ Not here: the offset of a group (`broker.streams.stored_offsets`), deliveries (`
 from typing import Final, final
 
 from warren.broker.model.ports import ConsumerPort
-from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.errors import PRECONDITION_FAILED, ChannelFault, InvariantBroken
 
 GROUP: Final = "x-stream-group"
 MEMBER: Final = "x-stream-member"
@@ -109,6 +109,13 @@ class ConsumerGroups:
             if not group.members():
                 del self._groups[group.name]
         return group
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a group is empty, or its active consumer is no member."""
+        for group in self._groups.values():
+            members = group.members()
+            if not members or (group.active is not None and group.active not in members):
+                raise InvariantBroken(f"group '{group.name}' has {len(members)} members, and an active one elsewhere")
 
     def any(self) -> bool:
         return len(self._groups) > 0

@@ -54,6 +54,7 @@ class PartitionedConsumer:
         self._parts: list[PartitionConsumer] = []
 
     def begin(self, names: list[str]) -> None:
+        assert not self._parts
         if not self._is_probe():
             self._parts = [PartitionConsumer(self, name) for name in names]
         for part in list(self._parts):

@@ -37,7 +37,7 @@ from warren.broker.streams.archive_index import ArchivedChunk, ArchiveIndex
 from warren.broker.streams.chunk import CHANNEL, FRAME_BYTES, Chunk, ChunkHead, message_in
 from warren.broker.streams.offsets import FIRST, LAST, OFFSET_ARGUMENT, StartOffset
 from warren.broker.streams.tail import StreamTail
-from warren.errors import PRECONDITION_FAILED, ChannelFault, StoreError
+from warren.errors import PRECONDITION_FAILED, ChannelFault, InvariantBroken, StoreError
 from warren.wire.field_tables import Long, Table
 from warren.wire.frames import content_frames
 from warren.wire.properties import Properties, encode_header_payload, find_header
@@ -125,6 +125,12 @@ class Reader:
         for block in self._blocks:
             block.release()
         self._blocks = []
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if its blocks do not follow each other."""
+        for before, block in zip(self._blocks, self._blocks[1:], strict=False):
+            if block.archived.first != before.archived.end():
+                raise InvariantBroken(f"a reader has blocks up to {before.archived.end()}, then {block.archived.first}")
 
     def has_blocks(self) -> bool:
         """Whether it has or awaits blocks of the archive."""

@@ -19,6 +19,7 @@ from warren.broker.model.reader_positions import NAMES_MAX, NO_OFFSET
 from warren.broker.model.turn import Timer, TimerTarget, Turn
 from warren.broker.streams.offsets import offset_of
 from warren.broker.streams.reader import Reader
+from warren.errors import InvariantBroken
 
 WRITE_EVERY_MS: Final[i64] = 1_000
 
@@ -50,6 +51,9 @@ class ReaderProgress:
         offset: i64 = self._held.pop(entry)
         if back and (self._returned_from < 0 or offset < self._returned_from):
             self._returned_from = offset
+
+    def holds(self, entry: Entry) -> bool:
+        return entry in self._held
 
     def holds_something(self) -> bool:
         return len(self._held) > 0
@@ -168,6 +172,12 @@ class StoredOffsets(TimerTarget):
         """Whether a named reader has unacked messages."""
         progress = self._of_reader.get(reader)
         return progress is not None and progress.holds_something()
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if an unacked entry is not with the progress that waits for it."""
+        for entry, progress in self._of_entry.items():
+            if not progress.holds(entry):
+                raise InvariantBroken(f"'{progress.name}' waits for position {entry.position}, which it does not hold")
 
     def close(self) -> None:
         """The stream is gone."""

@@ -372,8 +372,10 @@ class Stream(LocalQueue, FlushWaiter):
 
     def check(self) -> None:
         tail, catalog = self._tail, self._catalog
-        if not tail.first <= tail.archived <= tail.committed <= tail.end():
-            raise InvariantBroken(f"the tail of '{self.name}' is out of order")
+        tail.check()
+        catalog.check()
+        self._archiver.check()
+        self._readers.check()
         if not self._tail_recovery.unread() and not self._stopped_because and tail.archived != catalog.end():
             raise InvariantBroken(f"'{self.name}' has {tail.archived} in chunks, and files that end at {catalog.end()}")
 

@@ -55,7 +55,7 @@ from warren.broker.streams.reader import (
 )
 from warren.broker.streams.stored_offsets import StoredOffsets
 from warren.broker.streams.tail import StreamTail
-from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.errors import PRECONDITION_FAILED, ChannelFault, InvariantBroken
 
 GROUP_ARGUMENT: Final = "x-stream-group"
 NAME_ARGUMENT: Final = "x-stream-consumer-name"
@@ -371,3 +371,15 @@ class StreamReaders(TimerTarget):
         if self._retiring:
             for group in list(self._retiring.values()):
                 self._update_group(group)
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a consumer is served and waits, or retires without a reader."""
+        self.groups.check()
+        self.stored_offsets.check()
+        for consumer, reader in self._readers.items():
+            reader.check()
+            if consumer in self._waiting:
+                raise InvariantBroken(f"consumer '{consumer.tag}' has a reader and waits")
+        for consumer in self._retiring:
+            if consumer not in self._readers:
+                raise InvariantBroken(f"consumer '{consumer.tag}' retires without a reader")

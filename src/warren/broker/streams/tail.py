@@ -27,6 +27,7 @@ from warren.broker.model.turn import Turn
 from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.chunk import ChunkBuilder, with_offset
 from warren.broker.streams.offsets import offset_of
+from warren.errors import InvariantBroken
 
 CHUNK_BYTES: Final[i64] = 1 << 20
 CHUNK_MESSAGES: Final[i64] = 16_384
@@ -59,6 +60,7 @@ class StreamTail:
 
     def commit(self, end: i64) -> None:
         """Everything before this offset is committed."""
+        assert end <= self.end()
         while self.committed < end:
             message = self.at(self.committed).message
             self.committed_bytes += len(message.content)
@@ -107,6 +109,7 @@ class StreamTail:
 
     def archive(self, count: i64) -> list[Entry]:
         """Mark so many more entries as archived; these entries."""
+        assert self.archived + count <= self.committed
         start = self.archived - self.first
         moved = self._entries[start : start + count]
         for entry in moved:
@@ -115,8 +118,17 @@ class StreamTail:
         self.archived += count
         return moved
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the marks are out of order or the counts are wrong."""
+        if not self.first <= self.archived <= self.committed <= self.end():
+            marks = f"{self.first}, {self.archived}, {self.committed}, {self.end()}"
+            raise InvariantBroken(f"the tail of a stream is out of order: {marks}")
+        if len(self._shown) != len(self._entries) or self.committed_bytes < self.committed_body_bytes:
+            raise InvariantBroken(f"{self.committed_bytes} bytes with {self.committed_body_bytes} of bodies in a tail")
+
     def drop(self, end: i64) -> None:
         """Drop the entries before this offset, which are archived."""
+        assert end <= self.archived
         count = end - self.first
         if count <= 0:
             return

@@ -125,7 +125,7 @@ class SharingNode:
                     self.seat.propose(effect)
             elif isinstance(effect, Note):
                 self.notes.append(effect)
-        untold = self.backend.take_untold()
+        untold = self.backend.take_unreported()
         if untold:
             self._cluster.tell_peers(self, untold)
         next_ms = self.turn.next_timer_ms()

@@ -108,11 +108,11 @@ def test_who_is_in_the_cluster_is_made_even_if_a_node_was_started_with_it(
 def test_where_queues_live_is_known_however_they_came(definitions: SharedDefinitions) -> None:
     fleeting = QueueDefinition("v", "gone soon", False, False, False, {}, "a", 0, 7)
     definitions.adopt(9, {fleeting.key(): (1, 3, fleeting.value()), QUEUE.key(): (4, 4, QUEUE.value())})
-    assert definitions.homes.fleeting(("a", 7)) == [("v", "gone soon")]
+    assert definitions.homes.transient(("a", 7)) == [("v", "gone soon")]
     definitions.change(11, [MetadataChange(10, fleeting.key(), None), put(11, fleeting)])
-    assert definitions.homes.fleeting_homes() == [("a", 7)]
+    assert definitions.homes.transient_homes() == [("a", 7)]
     definitions.replace(12, {})
-    assert definitions.homes.fleeting_homes() == []
+    assert definitions.homes.transient_homes() == []
 
 
 def test_what_cannot_be_made_stops_the_node_with_its_key() -> None:

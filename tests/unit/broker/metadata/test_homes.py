@@ -31,12 +31,12 @@ def test_a_queue_that_moved_counts_where_it_lives() -> None:
 def test_a_run_is_forgotten_with_its_last_queue() -> None:
     homes = QueueHomes()
     homes.put(queue("lasting", "a"))
-    assert homes.fleeting_homes() == []
+    assert homes.transient_homes() == []
     homes.put(queue("one", "a", 3))
     homes.put(queue("one", "a", 3))
-    assert (homes.fleeting_homes(), homes.fleeting(("a", 3))) == ([("a", 3)], [("/", "one")])
+    assert (homes.transient_homes(), homes.transient(("a", 3))) == ([("a", 3)], [("/", "one")])
     homes.delete(queue("one", "a", 3).key())
-    assert (homes.fleeting_homes(), homes.fleeting(("a", 3))) == ([], [])
+    assert (homes.transient_homes(), homes.transient(("a", 3))) == ([], [])
 
 
 def test_the_queues_of_a_node_are_those_that_live_there() -> None:

@@ -338,9 +338,9 @@ def test_what_came_under_a_prefix_meanwhile_outdates_who_relies_on_all_of_it(clu
 
 def test_how_far_a_node_has_come_is_to_be_told_once(cluster: SharingCluster) -> None:
     node = cluster.nodes["a"]
-    assert node.backend.take_untold() == 0
+    assert node.backend.take_unreported() == 0
     node.backend.changed(DefinitionsChanged(LATER, []))
-    assert (node.backend.take_untold(), node.backend.take_untold()) == (LATER, 0)
+    assert (node.backend.take_unreported(), node.backend.take_unreported()) == (LATER, 0)
 
 
 def test_what_cannot_be_read_stops_the_node(cluster: SharingCluster) -> None:
