@@ -98,9 +98,9 @@ def encode_checkpoint(state: CheckpointState) -> bytes:
     for queue in state.queues:
         assert all(int(extent.segment.number) in numbers for extent in queue.segment_extents)
         _write_queue(out, queue)
-    remembering = [queue for queue in state.queues if queue.queue_state]
-    write_i64_be(out, len(remembering))
-    for queue in remembering:
+    stateful = [queue for queue in state.queues if queue.queue_state]
+    write_i64_be(out, len(stateful))
+    for queue in stateful:
         write_i64_be(out, queue.queue_id)
         write_i64_be(out, len(queue.queue_state))
         out.write(queue.queue_state)
@@ -176,7 +176,7 @@ class _CheckpointReader:
             queues.append(self.queue())
             left -= 1
         if version > 1:
-            self.remembrances({int(queue.queue_id): queue for queue in queues})
+            self.queue_states({int(queue.queue_id): queue for queue in queues})
         if self.at != len(self.data):
             raise StoreError("a checkpoint that contradicts itself: bytes are left over")
         return CheckpointState(replay_from, incarnation, list(self.segments.values()), queues)
@@ -188,7 +188,7 @@ class _CheckpointReader:
             raise StoreError("a checkpoint that contradicts itself: it ends too soon")
         return read_i64_be(self.data, at)
 
-    def remembrances(self, queues: dict[int, QueueCheckpoint]) -> None:
+    def queue_states(self, queues: dict[int, QueueCheckpoint]) -> None:
         left: i64 = self.number()
         while left > 0:
             queue = queues.get(int(self.number()))

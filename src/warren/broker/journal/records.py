@@ -105,13 +105,13 @@ def write_payload_record(
         raise InvariantBroken(f"a record with a payload of {payload_bytes} bytes")
     scratch = BytesWriter()
     write_i64_be(scratch, (HEADER_BYTES + TRIPLE_BYTES) << 32 | payload_bytes)
-    write_i64_be(scratch, _signed(payload_crc) << 32 | kind << 24 | priority << 16 | 1)
+    write_i64_be(scratch, signed_word(payload_crc) << 32 | kind << 24 | priority << 16 | 1)
     write_i64_be(scratch, queue_id)
     write_i64_be(scratch, position)
     write_i64_be(scratch, expires_at_ms)
     header = scratch.getvalue()
     crc: i64 = crc32(header, int(segment & LOW_32))
-    write_i32_be(out, i32(_signed(crc)))
+    write_i32_be(out, i32(signed_word(crc)))
     out.write(header)
     out.write(payload)
     return HEADER_BYTES + TRIPLE_BYTES + payload_bytes
@@ -153,16 +153,16 @@ def _write_header(
         raise InvariantBroken(f"a record of {count} triples in {len(triples)} bytes, payload {payload_bytes}")
     scratch = BytesWriter()
     write_i64_be(scratch, header_bytes << 32 | payload_bytes)
-    write_i64_be(scratch, _signed(payload_crc) << 32 | kind << 24 | priority << 16 | count)
+    write_i64_be(scratch, signed_word(payload_crc) << 32 | kind << 24 | priority << 16 | count)
     scratch.write(triples)
     header = scratch.getvalue()
     crc: i64 = crc32(header, int(segment & LOW_32))
-    write_i32_be(out, i32(_signed(crc)))
+    write_i32_be(out, i32(signed_word(crc)))
     out.write(header)
     return header_bytes
 
 
-def _signed(word: i64) -> i64:
+def signed_word(word: i64) -> i64:
     """An unsigned 32-bit word as the signed number of the same bits."""
     return (word ^ 0x80000000) - 0x80000000
 
@@ -176,7 +176,7 @@ def segment_header(number: int, incarnation: int) -> bytes:
     write_i64_be(out, incarnation)
     out.write(bytes(28))
     crc: i64 = crc32(out.getvalue())
-    write_i32_be(out, i32(_signed(crc)))
+    write_i32_be(out, i32(signed_word(crc)))
     return out.getvalue()
 
 
@@ -188,12 +188,12 @@ def segment_header_fault(data: bytes, number: int) -> str:
         return "not a segment"
     # the checksum first: a wrong version may be damage
     crc: i64 = crc32(data[:60])
-    if crc != _unsigned_at(data, 60):
+    if crc != unsigned_at(data, 60):
         return "damaged"
-    version = _unsigned_at(data, 8)
+    version = unsigned_at(data, 8)
     if version < SEGMENT_VERSION_MIN or version > SEGMENT_VERSION:
         return f"of another version, {version}"
-    if _unsigned_at(data, 12) != SEGMENT_HEADER_BYTES:
+    if unsigned_at(data, 12) != SEGMENT_HEADER_BYTES:
         return "damaged"
     found: i64 = read_i64_be(data, 16)
     return "" if found == number else f"of segment {found}"
@@ -204,7 +204,7 @@ def segment_incarnation(data: bytes) -> int:
     return int(read_i64_be(data, 24))
 
 
-def _unsigned_at(data: bytes, at: i64) -> i64:
+def unsigned_at(data: bytes, at: i64) -> i64:
     return i64(read_i32_be(data, at)) & LOW_32
 
 
@@ -255,7 +255,7 @@ class RecordScanner:
         if kind < MESSAGE or kind > LAST_KIND:
             return False
         crc: i64 = crc32(data[begin + 4 : begin + header_bytes], self._seed)
-        if crc != _unsigned_at(data, begin):
+        if crc != unsigned_at(data, begin):
             return False
         payload_bytes: i64 = sizes & LOW_32
         self.kind = kind
@@ -325,7 +325,7 @@ def next_opening(data: bytes, segment: i64, at: i64) -> i64:
         begin: i64 = found - 4
         if begin + size <= len(data):
             crc: i64 = crc32(data[found : begin + size], seed)
-            if crc == _unsigned_at(data, begin):
+            if crc == unsigned_at(data, begin):
                 return begin
         found = _next_synced_header(data, found + 1)
     return -1
@@ -349,5 +349,5 @@ def synced_after(data: bytes, segment: i64, at: i64) -> i64:
 
 def _next_synced_header(data: bytes, start: i64) -> i64:
     # find one byte first: this skips zeros a hundred times faster
-    telling: i64 = data.find(b"\x44", int(start))
-    return -1 if telling < 0 else data.find(SYNCED_HEADER, int(max(start, telling - 3)))
+    first: i64 = data.find(b"\x44", int(start))
+    return -1 if first < 0 else data.find(SYNCED_HEADER, int(max(start, first - 3)))

@@ -19,9 +19,10 @@ Not here: which messages are alive (`broker.journal.removed_positions`), reading
 from typing import Final, final
 from zlib import crc32
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.broker.journal.records import signed_word, unsigned_at
 from warren.errors import StoreError
 
 ROW_BYTES: Final[i64] = 24
@@ -33,8 +34,6 @@ CRC_BYTES: Final[i64] = 4
 
 GAP_BYTES: Final[i64] = 4 * 1024
 """Records that are no further apart are read in one piece."""
-
-LOW_32: Final[i64] = 0xFFFFFFFF
 
 
 @final
@@ -80,8 +79,8 @@ class SegmentIndex:
         queue.last_position = position
         out = queue.out
         write_i64_be(out, position)
-        write_i64_be(out, _signed(offset) << 32 | length)
-        write_i64_be(out, _signed(body_bytes) << 32 | priority << 24 | kind << 16)
+        write_i64_be(out, signed_word(offset) << 32 | length)
+        write_i64_be(out, signed_word(body_bytes) << 32 | priority << 24 | kind << 16)
         self.count += 1
 
     def rows_of(self, queue_id: i64) -> bytes:
@@ -108,13 +107,8 @@ class SegmentIndex:
         for queue_id in queue_ids:
             out.write(self._queues[queue_id].sorted())
         crc: i64 = crc32(out.getvalue())
-        write_i32_be(out, i32(_signed(crc)))
+        write_i32_be(out, i32(signed_word(crc)))
         return out.getvalue()
-
-
-def _signed(word: i64) -> i64:
-    """An unsigned 32-bit word as the signed number of the same bits."""
-    return (word ^ 0x80000000) - 0x80000000
 
 
 def row_position(rows: bytes, i: i64) -> i64:
@@ -122,15 +116,15 @@ def row_position(rows: bytes, i: i64) -> i64:
 
 
 def row_offset(rows: bytes, i: i64) -> i64:
-    return _unsigned_at(rows, i * ROW_BYTES + 8)
+    return unsigned_at(rows, i * ROW_BYTES + 8)
 
 
 def row_length(rows: bytes, i: i64) -> i64:
-    return _unsigned_at(rows, i * ROW_BYTES + 12)
+    return unsigned_at(rows, i * ROW_BYTES + 12)
 
 
 def row_body_bytes(rows: bytes, i: i64) -> i64:
-    return _unsigned_at(rows, i * ROW_BYTES + 16)
+    return unsigned_at(rows, i * ROW_BYTES + 16)
 
 
 def row_priority(rows: bytes, i: i64) -> i64:
@@ -139,10 +133,6 @@ def row_priority(rows: bytes, i: i64) -> i64:
 
 def row_kind(rows: bytes, i: i64) -> i64:
     return rows[i * ROW_BYTES + 21]
-
-
-def _unsigned_at(data: bytes, at: i64) -> i64:
-    return i64(read_i32_be(data, at)) & LOW_32
 
 
 def first_row_from(rows: bytes, position: i64) -> i64:
@@ -182,10 +172,10 @@ def directory_bytes(header: bytes) -> int:
     """The size of the directory behind the header of an index file."""
     if len(header) < INDEX_HEADER_BYTES or header[:8] != INDEX_MAGIC:
         raise StoreError("not an index of a segment")
-    version = _unsigned_at(header, 8)
+    version = unsigned_at(header, 8)
     if version != INDEX_VERSION:
         raise StoreError(f"an index of another version, {version}")
-    return int(_unsigned_at(header, 12) * DIRECTORY_ROW_BYTES)
+    return int(unsigned_at(header, 12) * DIRECTORY_ROW_BYTES)
 
 
 def find_rows(header_and_directory: bytes, queue_id: int) -> tuple[int, int]:
@@ -219,7 +209,7 @@ def check_index(data: bytes, number: int) -> None:
     if size < rows_start + CRC_BYTES:
         raise StoreError("an index that is cut short")
     crc: i64 = crc32(data[: size - CRC_BYTES])
-    if crc != _unsigned_at(data, size - CRC_BYTES):
+    if crc != unsigned_at(data, size - CRC_BYTES):
         raise StoreError("an index that is damaged")
     if size != rows_start + read_i64_be(data, 24) * ROW_BYTES + CRC_BYTES:
         raise StoreError("an index whose size is not what it says")
