@@ -2,8 +2,8 @@
 
 from tests.support.core_driver import START_MS
 from tests.unit.broker.commanding import clear_policy, exchange_of, queue_of, refusal, set_policy
+from tests.unit.broker.journal.journal_world import DurableCore, drain, persistent
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import DurableCore, drain, persistent
 from warren.broker.commands.requests import (
     ClearGlobalParameter,
     DeleteVhost,

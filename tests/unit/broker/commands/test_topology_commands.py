@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.core_driver import Core
 from tests.unit.broker.commanding import exchange_of, queue_of, refusal
+from tests.unit.broker.journal.journal_world import DurableCore
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import DurableCore
 from warren.broker.commands.requests import DeclareBinding, DeclareExchange, DeclareQueue, PutVhost, SetVhostLimits
 from warren.broker.model.events import Command, CommandBatch
 from warren.wire.field_tables import Table
