@@ -57,7 +57,6 @@ from warren.broker.model.turn import Turn
 from warren.errors import InvariantBroken, PeerFault
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class IndexedContents(ReplicaContents):
     """A replica whose publishing ids and offsets are in a queue index."""
 

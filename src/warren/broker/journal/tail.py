@@ -14,7 +14,7 @@ Not here: when a batch is ordered and a segment sealed (`broker.journal.journal`
 from abc import abstractmethod
 from typing import Final, final
 
-from mypy_extensions import i64, mypyc_attr, trait
+from mypy_extensions import i64, trait
 
 from warren.broker.journal.batches import JournalBatch
 from warren.broker.journal.segment_index import SegmentIndex
@@ -47,7 +47,6 @@ class WriteWaiter:
         """More of the journal is written."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class JournalLog(QueueLog):
     """A queue's log in this journal, as the tail knows it."""
 
