@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.property.test_journal import SlowCore, drained
 from tests.support.core_driver import START_MS, Client, spoken
+from tests.unit.broker.journal.journal_world import persistent
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import persistent
 from warren.broker.journal.queue_index import QueueIndex
 from warren.broker.metadata.topology_definitions import queue_key
 from warren.broker.model.effects import AppendRecords

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.support.core_driver import START_MS, Client, Core, spoken
+from tests.unit.broker.journal.journal_world import READS, WRITES, persistent
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import READS, WRITES, persistent
 from warren.broker.broker import Broker
 from warren.broker.metadata.topology_definitions import queue_key
 from warren.broker.model.effects import AppendRecords, Effect

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.broker.metadata.sharing_nodes import Clock
+from tests.unit.broker.metadata.shared_cluster import Clock
 from warren.broker.metadata.store import COMMITTED, FAILED, OUTDATED, UNKNOWN
 from warren.broker.model.effects import ProposeTransaction
 from warren.broker.model.events import (

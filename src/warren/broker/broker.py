@@ -181,6 +181,8 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             vhost.check()
         for connection in self.connections.values():
             connection.check()
+        if self._storage is not None:
+            self._storage.journal.check()
 
     def _add_appliers(self) -> None:
         self.appliers.add(AccessApplier(self.access, self._logins, self._connection_limits, self, self.vhosts))

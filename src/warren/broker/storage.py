@@ -59,6 +59,7 @@ class Storage:
         loaded = self._definitions.load(vhosts, self.metadata if self._found.shared is None else None)
         recovery = Recovery(self.journal, self._found.files, self._found.revision)
         recovery.run()
+        self.journal.check()
         for queue_id, queue in loaded.queues.items():
             queue_index = self.journal.queue_indexes[queue_id]
             queue.recover(queue_index.runs(), queue_index.next_position)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.unit.broker.journal.journal_world import DurableCore, persistent
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import DurableCore, persistent
 from warren.broker.access.passwords import SHA512, hash_password
 from warren.broker.commands.requests import (
     Authenticate,

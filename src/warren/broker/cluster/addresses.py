@@ -1,8 +1,8 @@
-"""Where nodes listen for each other, as text: `HOST:PORT`, and as operators name nodes, `NAME@HOST:PORT`.
+"""Addresses of nodes as text: `HOST:PORT`, and `NAME@HOST:PORT` as operators name nodes.
 
-The port may be left out where everybody uses the usual one. An IPv6 address stands in brackets.
+The port may be left out if it is the usual one. An IPv6 address stands in brackets.
 
-Not here: what a host's name stands for (`node.cluster.agent`), who lives there (`broker.cluster.hello`).
+Not here: resolving host names (`node.cluster.agent`), identities of nodes (`broker.cluster.hello`).
 """
 
 from typing import Final, final
@@ -46,7 +46,7 @@ def parse_address(text: str) -> PeerAddress:
 
 @final
 class NodeAddress:
-    """A node by its name, and where it is to be found."""
+    """A node's name and address."""
 
     def __init__(self, name: str, address: PeerAddress) -> None:
         self.name: str = name

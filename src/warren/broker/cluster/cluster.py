@@ -1,27 +1,27 @@
-"""A node's part in a cluster: what it agrees upon with others, whom it reaches, whose queues it knows.
+"""A node as a member of a cluster: events of the metadata store and of links, the homes of queues, and partitions.
 
 ::
 
-    the store's events ──► SharedAgreement ──► appliers: members, access, policies, topology
-    links' events ───────► Membership, remote Links ──► queues of other nodes
-    end of the turn ─────► how far this node has come, told to everybody; the links' bytes; who is a member
+    the store's events ──► SharedMetadataBackend ──► appliers: membership, access, policies, topology
+    links' events ───────► ClusterMembership, NodeLinks ──► queues of other nodes
+    end of the turn ─────► the applied revision to all nodes; the links' bytes; the members, if they changed
 
-**Who is dead.** Three things say that a run of another node may be over, and they are believed as far as it costs
-nothing to be wrong:
+**Which nodes are dead.** Three signs say that an incarnation of another node may have ended. Each is believed as far as
+a mistake is harmless:
 
-- *Its link is lost.* It is not reached, and nothing more: what was on the link is given up, its queues are unavailable.
-- *Its port refuses connections.* Mostly the process is gone; but a firewall may refuse in its name. Nobody waits for it
-  when definitions change (`broker.metadata.shared_backend`), which only saves time.
-- *The store says that it does not live*, or that another run of it does. Only then is done what cannot be undone: its
-  transient queues are deleted (`broker.cluster.orphaned_queues`). A node that is killed is said to live for five
-  seconds more. A node that lives and is cut off from the store alone learns that it has lost its life
-  (`broker.membership`).
+- *Its link is lost.* The node is not reached, and nothing more: the link's deliveries are given up, and its queues are
+  unavailable.
+- *Its port refuses connections.* Mostly the process is gone, but a firewall may refuse in its name. Metadata changes
+  do not wait for the node (`broker.metadata.shared_backend`), which only saves time.
+- *The store says that it is not alive*, or that another incarnation is. Only then is its state deleted: its transient
+  queues (`broker.cluster.orphaned_queues`). The lease of a killed node lasts for five more seconds. A node that runs
+  but is cut off from the store learns that its lease has ended (`broker.membership`).
 
-A queue of another node is a `RemoteQueue` here. So is one that lived here in an earlier run and should not have
-outlived it: nobody reaches it, until it is cleared away with its bindings.
+A queue of another node is a `RemoteQueue` here. So is a transient queue of an earlier incarnation of this node: it is
+unreachable until it is deleted with its bindings.
 
-Not here: agreeing (`broker.metadata.shared_backend`), clearing up (`broker.cluster.orphaned_queues`), what goes over a
-link (`broker.links.link`), how a node becomes part of a cluster (`node.cluster`).
+Not here: metadata transactions (`broker.metadata.shared_backend`), orphaned queues (`broker.cluster.orphaned_queues`),
+the protocol of links (`broker.links.link`), how a node joins (`broker.cluster.join`, `node.cluster`).
 """
 
 from abc import abstractmethod
@@ -82,7 +82,7 @@ class ClientService:
 
     @abstractmethod
     def pause(self) -> None:
-        """Serve nobody until `resume`: the node is cut off from too many others."""
+        """Close all client connections until `resume`: the node is cut off from too many others."""
 
     @abstractmethod
     def resume(self) -> None: ...
@@ -90,7 +90,7 @@ class ClientService:
 
 @final
 class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
-    """One node's, in one run."""
+    """This node as a member, in one incarnation."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         cluster_counts: ClusterCounts,
         storage: Storage | None,
     ) -> None:
-        """Without a disk there are no mirrored queues."""
+        """Without storage there are no mirrored queues."""
         turn = node.turn
         self._node: NodePort = node
         self._service: ClientService = service
@@ -136,13 +136,13 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         turn.set_timer(turn.now_ms + CHECK_EVERY_MS, self)
 
     def adopt(self, revision: int, snapshot: MetadataSnapshot) -> None:
-        """All of this is made: the node was started with it."""
+        """The node was started with this snapshot: its objects exist."""
         self.shared.adopt(revision, snapshot)
         self.orphaned_queues.node_started()
         if self.replica_sets is not None:
             self.replica_sets.begin()
 
-    # -- what happens
+    # -- events
 
     def take(self, event: Event) -> None:
         if isinstance(event, PeerReceived):
@@ -160,10 +160,10 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
             self.shared.decided(event)
         elif isinstance(event, DefinitionsChanged):
             self.shared.changed(event)
-            self._let_rings_act()
+            self._act_on_replica_sets()
         elif isinstance(event, DefinitionsReplaced):
             self.shared.replaced(event)
-            self._let_rings_act()
+            self._act_on_replica_sets()
             if self.replica_sets is not None:
                 rejoin_masters(self.replica_sets)
         elif isinstance(event, DefinitionsCurrent):
@@ -186,21 +186,21 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         if event.refused:
             self.shared.peer_over(event.node)
         else:
-            self._look_at_lost_runs()
+            self._check_lost_incarnations()
         if self.replica_sets is not None:
             self.replica_sets.peer_lost(event.node, event.refused)
         self._look()
 
     def liveness_changed(self) -> None:
-        self._look_at_lost_runs()
+        self._check_lost_incarnations()
         self.orphaned_queues.liveness_changed()
         if self.replica_sets is not None:
             self.replica_sets.liveness_changed()
 
-    def _look_at_lost_runs(self) -> None:
+    def _check_lost_incarnations(self) -> None:
         members, now_ms = self.membership.members, int(self._turn.now_ms)
         for node, incarnation, lost_ms in self.shared.lost_incarnations():
-            # one that never said that it lives does not say that it is dead
+            # a node that never held a lease is never reported dead
             silent = members.incarnation(node) is None and now_ms - lost_ms >= PARTITIONED_AFTER_MS
             if silent or self.membership.has_ended(node, incarnation):
                 self.shared.peer_over(node)
@@ -211,7 +211,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         if self._left:
             return
         self._turn.set_timer(self._turn.now_ms + CHECK_EVERY_MS, self)
-        self._look_at_lost_runs()
+        self._check_lost_incarnations()
         self._look()
         self.orphaned_queues.look()
 
@@ -228,7 +228,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
             self._turn.effects.append(RestartNode())
 
     def retreat(self) -> None:
-        """The node is to stop: it looks for others to be masters of its queues."""
+        """The node is going to stop: hand its master replicas over to other nodes."""
         if self.replica_sets is not None:
             self.replica_sets.shutdown_handover.begin()
 
@@ -236,8 +236,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         return self.replica_sets is None or self.replica_sets.shutdown_handover.over()
 
     def leave(self) -> None:
-        """The node stops, or stays alone after all: from here on it takes and lends nothing over links, so what goes to
-        its disk stays true."""
+        """The node stops, or its join failed: take and deliver nothing over links, so that its disk is final."""
         self._left = True
         for node in self.links.nodes():
             self.links.lost(node)
@@ -254,14 +253,14 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
             )
         self.links.end_turn()
 
-    # -- rings
+    # -- replica sets
 
-    def _let_rings_act(self) -> None:
+    def _act_on_replica_sets(self) -> None:
         if self.replica_sets is not None:
             self.replica_sets.act()
 
     def busy(self) -> bool:
-        """Whether something was gathered that becomes part of this turn."""
+        """Whether this turn has more work for replica sets or the link to itself."""
         return self.replica_sets is not None and (self.replica_sets.waiting() or self.links.own_busy())
 
     def end_round(self) -> None:
@@ -285,7 +284,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         if self.replica_sets is not None:
             self.replica_sets.policies_changed(vhost)
 
-    # -- where queues live
+    # -- homes of queues
 
     def proxy_for(self, definition: QueueDefinition, queue_id: int) -> QueuePort | None:
         membership = self.membership
@@ -309,10 +308,10 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
     def changed(self, queue: QueuePort, definition: QueueDefinition) -> None:
         if definition.replica_set is not None and self.replica_sets is not None:
             if not isinstance(queue, MirroredQueueProxy):
-                self._seat_in_place_of(queue, definition, self.replica_sets)
+                self._replace_by_proxy(queue, definition, self.replica_sets)
                 return
             self.replica_sets.put(definition, queue.queue_id)
-        # one that lives here alone stays: nobody moves the queues of a node that runs
+        # an unmirrored queue on this node stays: it never moves while its node runs
         if isinstance(queue, QueueProxy):
             before, queue.replica_set = queue.replica_set, definition.replica_set
             if queue.node != definition.node or _is_master_again(before, definition.replica_set):
@@ -332,10 +331,10 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         proxy.replica_set = definition.replica_set
         return proxy
 
-    def _seat_in_place_of(self, queue: QueuePort, definition: QueueDefinition, replica_sets: ReplicaSets) -> None:
-        """A queue that one node had is mirrored from here on."""
+    def _replace_by_proxy(self, queue: QueuePort, definition: QueueDefinition, replica_sets: ReplicaSets) -> None:
+        """A queue of one node is mirrored from here on."""
         proxy = self._new_proxy(definition, queue.queue_id)
-        # whoever uses what was there before goes on to, and both are counted together
+        # sessions that use the old queue keep it, and both share their counters
         proxy.counted = queue.counted
         self._vhosts[definition.vhost].bindings.replace_queue(queue, proxy)
         if isinstance(queue, LocalQueue):
@@ -346,12 +345,12 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
             queue.successor = proxy
 
     def forget(self, queue: QueuePort) -> None:
-        assert isinstance(queue, QueueProxy), "it stands in for the queue"
+        assert isinstance(queue, QueueProxy), "queues of other nodes are proxies"
         queue.close()
         if self.replica_sets is not None:
             self.replica_sets.delete(queue.queue_id)
 
-    # -- this node as the others see it
+    # -- requests of other nodes
 
     def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
         found = self._vhosts.get(vhost)
@@ -375,7 +374,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
 
 
 def _is_master_again(before: ReplicaSet | None, replica_set: ReplicaSet | None) -> bool:
-    """Whether a run was master, was not, and is again; another run of its node comes over another link anyway."""
+    """Whether the same incarnation is master again in another epoch. Another incarnation has another link anyway."""
     if before is None or replica_set is None:
         return False
     return before.epoch != replica_set.epoch and before.master_incarnation == replica_set.master_incarnation

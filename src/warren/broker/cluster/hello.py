@@ -1,4 +1,4 @@
-"""How two nodes come to trust each other: the hello of a link, both sides of it, without the socket.
+"""The hello of a link between nodes: both sides of it, and its bytes, without the socket.
 
 ::
 
@@ -11,52 +11,44 @@
        │  right?                                                │
     either may send a refusal, a sentence, in place of its next message, and both then know why there is no link.
 
-**What is proved.** Both have the same cookie, which never crosses the wire. A proof is the HMAC-SHA256, under the
-cookie, of the prover's role, of the channel and of both openings, octet for octet: both nonces, both names, the
-purpose and all other facts. So none of them can be changed on the way, and a proof is worth nothing
+**What is proved.** Both nodes have the same cookie, which never crosses the wire. A proof is the HMAC-SHA256, under the
+cookie, of the prover's role, of the channel and of both openings, octet for octet: both nonces, both names, the purpose
+and all other facts. So none of these can be changed on the way, and a proof is worthless
 
 - in another conversation, because the other side's nonce is part of it;
-- for the other role: what a node says as accepter does not serve anybody as dialler;
-- sent back to where it came from. A stranger who is dialled by a node may dial that node in turn, repeat its opening,
-  and pass each side the other's messages; then both openings are one node's own. A node therefore refuses its own name
-  and its own nonce before it proves anything;
-- on another channel: with TLS, the channel is the handshake's own digest, so somebody in the middle who has a
-  certificate of the right authority, too, gains nothing by passing proofs on.
+- for the other role: an accepter's proof is not valid as a dialler's;
+- sent back to its sender. A stranger that a node dials may dial that node in turn, repeat its opening, and pass each
+  side the other's messages; then both openings are the node's own. A node therefore refuses its own name and its own
+  nonce before it proves anything;
+- on another channel: with TLS, the channel is the digest of the handshake, so a man in the middle with a certificate of
+  the right authority gains nothing by passing proofs on.
 
-**Who goes first.** The dialler. The accepter, which anybody may speak to, proves nothing to somebody who has not proved
-himself, and says nothing of members, clusters or duplicates before. Without TLS somebody who can change packets can
-still take over a link after its hello: that is what TLS between nodes is for.
+**Who goes first.** The dialler. Anyone may speak to the accepter, so it proves nothing, and says nothing of members,
+clusters or duplicates, before the dialler has proved itself. Without TLS an attacker who can change packets can still
+take over a link after its hello; TLS between nodes prevents that.
 
-**What is refused, and by whom.** Versions that do not overlap: by whoever notices first. The dialler refuses a node
-that is not the one it meant, itself, and one of another cluster, on the strength of an opening that is not proved yet;
-if it was a lie, a lie was refused. The accepter refuses a wrong cookie, then itself, another cluster, a stranger, and a
-name that another node has. Whoever dials again from the same process, or from the same address in a later run, is no
-other: it has lost the link that this side still believes in.
+**What is refused, and by which side.** Versions that do not overlap: by the side that notices first. The dialler
+refuses a node other than the one it meant, itself, and a node of another cluster, by an opening that is not proved yet;
+a forged opening is refused as well. The accepter refuses a wrong cookie, then itself, another cluster, a node that is
+not a member, and a name that another node has. A node that dials again from the same process, or from the same address
+in a later incarnation, is not another node: it has lost the link that this side still has.
 
 **Purposes.** `link`: the bytes that follow are the link's. `knock`: a member asks to be dialled; nothing follows.
-`join`: a node that is no member yet asks for something; its cluster is not looked at. `ask`: a member passes
-questions of operators on, and is answered.
+`join`: a node that is not a member yet sends a request; its cluster is not checked. `ask`: a member passes requests of
+operators on, and is answered.
 
-What a stranger costs: one buffer of two kilobytes. The time he may take is up to the shell.
+**Bytes.** ::
 
-Not here: the messages' bytes (`broker.cluster.hello`), sockets and deadlines (`node.peers`), who is a member
-(whoever implements `KnownPeers`).
-
-What two nodes say to each other before they trust each other, as bytes.
-
-    header     "WARREN", one octet: the form of what follows, 1
-    message    one octet: which; two: the length of its body; the body
-
-Each side sends the header once, in front of its first message. An *opening* says who a node claims to be; a *proof* is
-32 octets; a *refusal* is a sentence. Header, frame, refusal and the fields of an opening stay as they are for ever, so
-that versions that cannot work together can still say so; an opening may get more fields at its end.
-
+    header     "WARREN", one octet: the version of the format, 1
+    message    one octet: its kind; two: the length of its body; the body
     opening    lowest and highest version (2, 2), nonce (32), purpose, name, incarnation (8), cluster id, address, kind,
                silence in milliseconds (4); a text is one octet of length and UTF-8
 
-Nobody is asked to remember more than one message of `BODY_BYTES_MAX`.
+Each side sends the header once, before its first message. A proof has 32 octets; a refusal is a sentence. Header,
+frame, refusal and the fields of an opening never change, so that incompatible versions can still say so; an opening may
+get more fields at its end. A stranger costs one buffer of `BODY_BYTES_MAX`; the shell limits the time.
 
-Not here: who says what when, and what makes it trustworthy (`broker.cluster.hello`).
+Not here: sockets and deadlines (`node.peers`), the members (`KnownPeers` is implemented by `node.peers`).
 """
 
 import hmac
@@ -93,7 +85,7 @@ _FRAME_HEAD_BYTES: Final = 3
 
 @final
 class PeerIdentity:
-    """What a node says of itself; `silence_ms` is how long it bears to hear nothing."""
+    """The facts of a node; `silence_ms` is the time without a message after which it gives a link up."""
 
     def __init__(
         self,
@@ -116,13 +108,13 @@ class PeerIdentity:
         self.highest_version: int = highest_version
 
     def is_same_incarnation(self, other: "PeerIdentity") -> bool:
-        """Whether both are one process."""
+        """Whether both are the same process."""
         return self.incarnation == other.incarnation and self.address == other.address
 
 
 @final
 class HelloOpening:
-    """A node's first message: what it wants, a number never used before, and who it is."""
+    """A node's first message: purpose, nonce and facts."""
 
     def __init__(self, purpose: str, nonce: bytes, facts: PeerIdentity) -> None:
         self.purpose: str = purpose
@@ -148,7 +140,7 @@ class HelloOpening:
 
 
 def decode_opening(body: bytes) -> HelloOpening:
-    """`ValueError` says what is wrong with it."""
+    """Raises a `ValueError` with the fault."""
     reader = _FieldReader(body)
     lowest, highest = reader.number(2), reader.number(2)
     nonce = reader.octets(NONCE_BYTES)
@@ -175,14 +167,14 @@ def refusal(sentence: str) -> bytes:
 
 
 def refusal_text(body: bytes) -> str:
-    """The sentence of a refusal, as much of it as makes sense."""
+    """The sentence of a refusal, without unprintable characters."""
     text = body[:REFUSAL_BYTES_MAX].decode("utf-8", "ignore")
     return "".join(character for character in text if character.isprintable())
 
 
 @final
 class HelloReader:
-    """Bytes on their way to becoming messages."""
+    """Splits received bytes into messages."""
 
     def __init__(self) -> None:
         self._buffer: bytes = b""
@@ -192,7 +184,7 @@ class HelloReader:
         self._buffer += data
 
     def next(self) -> tuple[int, bytes] | None:
-        """Kind and body of the next message; None while it is not all there, `ValueError` if it never will be."""
+        """Kind and body of the next message; None while it is incomplete; a `ValueError` if it is invalid."""
         if not self._header_seen and not self._take_header():
             return None
         buffer = self._buffer
@@ -208,13 +200,13 @@ class HelloReader:
         return buffer[0], buffer[_FRAME_HEAD_BYTES:end]
 
     def rest(self) -> bytes:
-        """What came behind the last message; the buffer is empty from then on."""
+        """Take the bytes behind the last message."""
         rest = self._buffer
         self._buffer = b""
         return rest
 
     def _take_header(self) -> bool:
-        """Whether it is all there; a wrong one is known by its first wrong octet."""
+        """Whether the header is complete. A wrong one is refused at its first wrong octet."""
         begun = self._buffer[: len(HEADER)]
         if not HEADER.startswith(begun):
             raise ValueError("it does not speak the protocol between nodes")
@@ -227,7 +219,7 @@ class HelloReader:
 
 @final
 class _FieldReader:
-    """Fields of a body, one after another."""
+    """Reads the fields of a body in order."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes = body
@@ -272,7 +264,7 @@ _ACCEPTER: Final = b"warren: the accepter"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KnownPeers:
-    """Whom a node knows."""
+    """The other nodes, as a node knows them."""
 
     @abstractmethod
     def is_member(self, name: str) -> bool:
@@ -280,15 +272,15 @@ class KnownPeers:
 
     @abstractmethod
     def connected(self, name: str) -> PeerIdentity | None:
-        """Who has the link to the node of this name."""
+        """The node of this name that has a link."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Hello:
     """One side of a hello. `receive` takes bytes and returns those to send, until `state` is no longer TALKING.
 
-    AGREED: `peer` is who it said it is, for `purpose`, and `rest` is the beginning of what follows. REFUSED: `reason`
-    is a sentence; `by_peer` tells whose.
+    AGREED: `peer` is proved, for `purpose`, and `rest` has the first bytes behind the hello. REFUSED: `reason` is a
+    sentence, from the peer if `by_peer`.
     """
 
     def __init__(self, own: PeerIdentity, cookie: bytes, nonce: bytes, channel: bytes) -> None:
@@ -310,7 +302,7 @@ class Hello:
         self._peer_opening: bytes = b""
 
     def receive(self, data: bytes) -> bytes:
-        """Bytes came; what to answer."""
+        """Handle received bytes; the bytes to answer."""
         if self.state != TALKING:
             return b""
         self._incoming.add(data)
@@ -319,7 +311,7 @@ class Hello:
             try:
                 message = self._incoming.next()
             except ValueError as error:
-                # whoever speaks another language is not answered
+                # a peer with another protocol gets no answer
                 self._end(f"the other side was not understood: {error}")
                 break
             if message is None:
@@ -331,7 +323,7 @@ class Hello:
 
     @abstractmethod
     def _take(self, kind: int, body: bytes) -> bytes:
-        """A message came; what to answer."""
+        """Handle a message; the bytes to answer."""
 
     def _take_refusal(self, body: bytes) -> bytes:
         self.by_peer = True
@@ -339,7 +331,7 @@ class Hello:
         return b""
 
     def _take_opening(self, body: bytes) -> str:
-        """Who is there; why there can be no talk with it, or nothing."""
+        """Take the peer's opening; the reason for a refusal, or empty."""
         try:
             opening = decode_opening(body)
         except ValueError as error:
@@ -370,7 +362,7 @@ class Hello:
 
 @final
 class DialHello(Hello):
-    """The side that dialled; `meant` is the node it wants, empty if it does not know who lives there."""
+    """The side that dialled; `meant` is the expected node, empty if it is unknown."""
 
     def __init__(
         self, own: PeerIdentity, cookie: bytes, nonce: bytes, purpose: str, meant: str = "", channel: bytes = b""
@@ -382,7 +374,7 @@ class DialHello(Hello):
         self._own_opening = HelloOpening(purpose, nonce, own).encode()
 
     def start(self) -> bytes:
-        """What to send first."""
+        """The first bytes to send."""
         return HEADER + frame(OPENING, self._own_opening)
 
     def _take(self, kind: int, body: bytes) -> bytes:
@@ -420,13 +412,13 @@ class DialHello(Hello):
 
 @final
 class AcceptHello(Hello):
-    """The side that was dialled."""
+    """The side that accepted."""
 
     def __init__(
-        self, own: PeerIdentity, cookie: bytes, nonce: bytes, acquaintances: KnownPeers, channel: bytes = b""
+        self, own: PeerIdentity, cookie: bytes, nonce: bytes, known_peers: KnownPeers, channel: bytes = b""
     ) -> None:
         super().__init__(own, cookie, nonce, channel)
-        self._acquaintances: KnownPeers = acquaintances
+        self._known_peers: KnownPeers = known_peers
 
     def _take(self, kind: int, body: bytes) -> bytes:
         if kind == REFUSAL:
@@ -463,9 +455,9 @@ class AcceptHello(Hello):
         reason = _other_cluster(own, peer, self.purpose)
         if reason:
             return reason
-        if self.purpose != JOIN and not self._acquaintances.is_member(peer.name):
+        if self.purpose != JOIN and not self._known_peers.is_member(peer.name):
             return f"{peer.name} is not a member of the cluster of {own.name}"
-        known = self._acquaintances.connected(peer.name)
+        known = self._known_peers.connected(peer.name)
         if known is not None and not _has_replaced(peer, known):
             return (
                 f"another node called {peer.name}, at {known.address} in its run {known.incarnation}, "
@@ -475,7 +467,7 @@ class AcceptHello(Hello):
 
 
 def _has_replaced(peer: PeerIdentity, known: PeerIdentity) -> bool:
-    """Whether the link to `known` must be lost, since the same process, or its successor, dials again."""
+    """Whether the link to `known` is lost, because the same process or its next incarnation dials again."""
     return peer.is_same_incarnation(known) or (peer.address == known.address and peer.incarnation > known.incarnation)
 
 

@@ -1,23 +1,18 @@
-"""How a node comes to be part of a cluster: from its start, or while it runs.
+"""How a node becomes a member of a cluster: from its start, or while it runs.
 
 ::
 
-    started with what nodes share ──────────────────────────────────────────► a member
-    alone ── BeginSharing ──► plans are kept back ──┬── SharingReady ────────► a member, and the plans are proposed
-                                                    └── SharingGivenUp ──────► alone: they are made anew
+    started with the shared metadata ───────────────────────────────────────────────► a member
+    alone ── JoinCluster ──► transactions are held ──┬── MetadataMigrated ──────────► a member; they are proposed
+                                                     └── MetadataMigrationFailed ───► alone; they are planned again
 
-While plans are kept back nothing that outlives the node changes, so what is on its disk when `JoinCluster` is answered
-is what moves. Whoever waits for a plan notices nothing but the time it takes.
+While transactions are held no stored definition changes. So the metadata on disk when `JoinCluster` is answered is
+exactly what migrates. Clients notice only a delay.
 
-Not here: the move (`node.cluster`), a member's life (`broker.cluster.cluster`).
+In the shared store every node must know the home of a queue, and transient objects too. So stored definitions migrate
+with their ids, queues get the name of their node, and transient definitions are added.
 
-What the definitions of a node that was alone look like in the store that nodes share.
-
-What outlives the node is taken as it is recorded, with the revisions that name it. In a cluster everybody has to know
-where a queue lives, and transient things are known to all: so queues get their node's name, and what was in memory
-alone is added.
-
-Not here: moving them (`node.cluster`), making the snapshot certain (`node.disk.sqlite_store`).
+Not here: the migration (`node.cluster`, `node.disk.sqlite_store`), a member at work (`broker.cluster.cluster`).
 """
 
 from typing import final
@@ -55,34 +50,34 @@ from warren.broker.vhost import Vhost
 
 @final
 class TransientDefinitions:
-    """Whatever does not outlive the node, and a revision that leaves each of it a name that the node has not used."""
+    """The transient definitions, and a revision that leaves an unused id for each of them."""
 
     def __init__(self, definitions: list[Definition], revision: int) -> None:
         self.definitions: list[Definition] = definitions
         self.revision: int = revision
 
 
-def shared_snapshot(kept: Snapshot, passing: list[Definition], node: str, revision: int) -> Snapshot:
-    """What is recorded and what is not, as all nodes of a cluster may read it.
+def shared_snapshot(kept: Snapshot, transient: list[Definition], node: str, revision: int) -> Snapshot:
+    """Stored and transient definitions as the shared store has them.
 
-    The numbers up to `revision` name what was not, each thing by one of its own.
+    Transient objects get the ids up to `revision`.
     """
     shared: Snapshot = {}
     for key, (created, value) in kept.items():
         shared[key] = (created, value)
         if key.startswith(f"{QUEUES}/"):
             definition = decode_definition(key, value)
-            assert isinstance(definition, QueueDefinition), "its key says so"
-            # the name of a partitioned stream is at home everywhere
+            assert isinstance(definition, QueueDefinition), "the key is a queue's"
+            # the logical name of a partitioned stream has no home
             definition.node = "" if partition_count(definition.arguments) else node
             shared[key] = (created, definition.value())
-    for place, definition in enumerate(passing):
+    for place, definition in enumerate(transient):
         shared[definition.key()] = (revision - place, definition.value())
     return shared
 
 
 def transient_definitions(vhosts: dict[str, Vhost], node: str, incarnation: int) -> list[Definition]:
-    """Whatever of exchanges, queues and bindings does not outlive the node."""
+    """The transient exchanges, queues and bindings."""
     found: list[Definition] = []
     for vhost in vhosts.values():
         topology = vhost.topology
@@ -118,7 +113,7 @@ def _transient_queue(queue: Queue, node: str, incarnation: int) -> QueueDefiniti
 
 @final
 class ClusterJoin(DeferringHandler):
-    """One node's, with what it needs to be a member."""
+    """Makes the node a member, and passes cluster events on to it."""
 
     def __init__(
         self,
@@ -133,7 +128,7 @@ class ClusterJoin(DeferringHandler):
         connection_limits: ConnectionLimits,
         storage: Storage | None,
     ) -> None:
-        # there while the node is a member
+        # None while the node is alone
         self.cluster: ClusterNode | None = None
         self.incarnation: int = 0
         self._node: NodePort = node
@@ -147,18 +142,18 @@ class ClusterJoin(DeferringHandler):
         self._names: NameGenerator = names
         self._connection_limits: ConnectionLimits = connection_limits
         self._storage: Storage | None = storage
-        self._moving: ClusterNode | None = None
+        self._joining: ClusterNode | None = None
 
     def start_as_member(self, incarnation: int) -> ClusterNode:
-        """Before anything is made."""
+        """Called before any definition is applied."""
         self.incarnation = incarnation
-        cluster = self._new_clustering()
+        cluster = self._new_cluster_node()
         self.cluster = cluster
         self._backend.backend = cluster.backend
         return cluster
 
     def first_node(self) -> str:
-        """The member that everybody finds first: a cluster that nobody named is called like it."""
+        """The member with the lowest rank: a cluster without a name is called after it."""
         members = [] if self.cluster is None else self.cluster.membership.members.names_by_rank()
         return members[0] if members else self._node.settings.node_name
 
@@ -170,52 +165,54 @@ class ClusterJoin(DeferringHandler):
         elif self.cluster is not None:
             self.cluster.take(event)
 
-    # -- while it runs
+    # -- joining while the node runs
 
     def kinds(self) -> list[type[Command]]:
         return [JoinCluster]
 
     def begin(self, ticket: int, command: Command) -> None:
-        self._moving = self._new_clustering()
-        self._moving.shared.hold()
-        self._backend.backend = self._moving.backend
+        self._joining = self._new_cluster_node()
+        self._joining.shared.hold()
+        self._backend.backend = self._joining.backend
         self._turn.await_flush(PendingJoin(self, ticket))
 
     def answer(self, ticket: int) -> None:
-        """Everything that outlives the node is on its disk."""
+        """All stored definitions are flushed."""
         own = self._node.settings.node_name
         metadata = self._lone.metadata
-        revision = max(0 if metadata is None else metadata.revision, self._lone.passing_count)
-        passing = transient_definitions(self._vhosts, own, self.incarnation)
-        # and of what the shell adds: the node, and its run
-        self._turn.effects.append(CompleteCommand(ticket, TransientDefinitions(passing, revision + len(passing) + 2)))
+        revision = max(0 if metadata is None else metadata.revision, self._lone.transient_count)
+        transient = transient_definitions(self._vhosts, own, self.incarnation)
+        # the shell adds two keys: the node, and its incarnation
+        self._turn.effects.append(
+            CompleteCommand(ticket, TransientDefinitions(transient, revision + len(transient) + 2))
+        )
 
     def _become_member(self, revision: int, snapshot: MetadataSnapshot) -> None:
-        cluster = self._moving
+        cluster = self._joining
         if cluster is None:
             return
-        self._moving = None
+        self._joining = None
         self.cluster = cluster
         for vhost in self._vhosts.values():
             vhost.queue_locations = cluster
             for queue in vhost.topology.queues.values():
                 if isinstance(queue, LocalQueue):
                     queue.queue_id = snapshot[queue_key(vhost.name, queue.name)][0]
-        # its clients are served all the while: nothing of theirs is a leftover
+        # its clients stay connected, so their queues are not orphaned
         cluster.shared.adopt(revision, snapshot)
         cluster.shared.begin()
         if cluster.replica_sets is not None:
             cluster.replica_sets.begin()
 
     def _stay_alone(self) -> None:
-        cluster = self._moving
+        cluster = self._joining
         if cluster is not None:
-            self._moving = None
+            self._joining = None
             self._backend.backend = self._lone
             cluster.leave()
             cluster.shared.give_up()
 
-    def _new_clustering(self) -> ClusterNode:
+    def _new_cluster_node(self) -> ClusterNode:
         settings = self._node.settings
         handling = PartitionHandling(settings.partition_handling, settings.pause_nodes, settings.pause_recovery)
         return ClusterNode(
@@ -234,7 +231,7 @@ class ClusterJoin(DeferringHandler):
 
 @final
 class PendingJoin(FlushWaiter):
-    """A move that waits for the disk."""
+    """A join that waits for the flush."""
 
     def __init__(self, entry: ClusterJoin, ticket: int) -> None:
         self._entry: ClusterJoin = entry

@@ -1,24 +1,20 @@
-"""Operators' commands about the mirrors of queues.
+"""Operators' commands about mirrors: synchronise the mirrors of a queue, and spread masters evenly over the nodes.
 
-Only a queue's master can let its mirrors catch up; whoever is asked elsewhere asks there (`admin`). Any node can have
-masters spread evenly.
+Only a queue's master can synchronise its mirrors, so the other nodes pass the command on (`admin`). Any node can
+rebalance. Only nodes that are in sync, alive, reached and no witness become masters. A rebalance is a metadata
+transaction: the old master hears of it as of any change of its replica set.
 
-Not here: catching up (`broker.replication.backfill`), spreading masters (`broker.cluster.mirror_commands`).
-
-Masters of mirrored queues are spread evenly over the nodes that hold them.
-
-Only members that are in sync, alive and reached become masters, and no witness. The plan says who; whoever was master
-hears of it as of any change of a ring.
-
-Not here: which queues move where (`broker.cluster.balance`).
+Not here: synchronising (`broker.replication.backfill`), which queues move where (`broker.cluster.placement`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
-from warren.broker.cluster.balance import MovableQueue, plan_moves
+from warren.broker.cluster.cluster import ClusterNode
 from warren.broker.cluster.join import ClusterJoin
+from warren.broker.cluster.placement import MovableQueue, plan_moves
 from warren.broker.commands.control import CommandHandler, PlannedNames
 from warren.broker.commands.requests import CancelSync, RebalanceQueues, SyncMirrors
+from warren.broker.metadata.shared_definitions import MirroredQueueHome
 from warren.broker.metadata.topology_definitions import QueueDefinition, queue_key
 from warren.broker.metadata.transaction import MetadataTransaction
 from warren.broker.model.events import Command
@@ -27,45 +23,43 @@ from warren.broker.replication.master_replica import MasterReplica
 from warren.broker.vhost import Vhost
 from warren.errors import InvariantBroken, Refused
 
-if TYPE_CHECKING:
-    from warren.broker.cluster.cluster import ClusterNode
-    from warren.broker.metadata.shared_definitions import MirroredQueueHome
 
-
-def plan_rebalance(plan: MetadataTransaction, cluster: "ClusterNode", vhosts: dict[str, Vhost]) -> int:
-    """Let others be masters where that is fair; how many move."""
+def plan_rebalance(plan: MetadataTransaction, cluster: ClusterNode, vhosts: dict[str, Vhost]) -> int:
+    """Plan promotions that spread the masters; how many queues move."""
     holds, alive = cluster.membership.members.holding_names(), cluster.membership.members.alive_names()
     ready = [name for name in holds if name in alive and _is_reached(cluster, name)]
     found: dict[str, MirroredQueueHome] = {}
-    spreads: list[MovableQueue] = []
+    movable: list[MovableQueue] = []
     for mirrored in cluster.shared.homes.mirrored():
         vhost, name = mirrored.queue
         replica_set = mirrored.replica_set
-        copies = [run[0] for run in replica_set.in_sync if run[0] != replica_set.master and _lives(cluster, run)]
+        mirrors = [one[0] for one in replica_set.in_sync if one[0] != replica_set.master and _lives(cluster, one)]
         if vhost in vhosts and name in vhosts[vhost].topology.queues:
             key = queue_key(vhost, name)
             found[key] = mirrored
-            spreads.append(MovableQueue(key, replica_set.master, copies, _length(vhosts[vhost], name)))
-    moves = plan_moves(spreads, ready).moves
+            movable.append(MovableQueue(key, replica_set.master, mirrors, _length(vhosts[vhost], name)))
+    moves = plan_moves(movable, ready).moves
     for key, node in moves:
         mirrored = found[key]
         replica_set = mirrored.replica_set
         definition = _definition_of(vhosts[mirrored.queue[0]], mirrored.queue[1])
-        # a master whose epoch is not open yet is not whole, and nobody else knows of that: it catches up
+        # a master whose epoch is not open yet may lack messages; as a mirror it is synchronised again
         plan.put(definition.with_replica_set(replica_set.promoting((node, replica_set.synced_incarnation(node)))))
     return len(moves)
 
 
-def _is_reached(cluster: "ClusterNode", name: str) -> bool:
+def _is_reached(cluster: ClusterNode, name: str) -> bool:
     return name == cluster.membership.own or cluster.membership.reachability.is_connected(name)
 
 
-def _lives(cluster: "ClusterNode", run: tuple[str, int]) -> bool:
-    return cluster.membership.members.incarnation(run[0]) == run[1] and _is_reached(cluster, run[0])
+def _lives(cluster: ClusterNode, incarnation: tuple[str, int]) -> bool:
+    return cluster.membership.members.incarnation(incarnation[0]) == incarnation[1] and _is_reached(
+        cluster, incarnation[0]
+    )
 
 
 def _length(vhost: Vhost, name: str) -> int:
-    """Known of those whose master is here; of others what was told last."""
+    """Exact if the master is on this node; else as the master last reported it."""
     queue = vhost.own_queue(name) or vhost.topology.queues[name]
     return queue.ready_count() + queue.unacked_count() if isinstance(queue, LocalQueue) else queue.ready_count()
 
@@ -80,7 +74,7 @@ NO_MASTER_HERE: Final = "not_master"
 
 @final
 class MirrorCommands(CommandHandler):
-    """Checks them; some it carries out on its own: no definition tells of who may catch up."""
+    """Checks and carries out the commands. Synchronising changes no definition, so it needs no transaction."""
 
     def __init__(self, entry: ClusterJoin, vhosts: dict[str, Vhost]) -> None:
         self._entry: ClusterJoin = entry

@@ -1,19 +1,17 @@
-"""What dead nodes leave behind goes: the transient and exclusive queues of a run that is over, with their bindings;
-and all queues of a node that is no member any more.
+"""Orphaned queues: transient and exclusive queues of a node incarnation that has ended, and queues of forgotten nodes.
 
-A queue is a leftover exactly if its node is no member, or it ends with a run of its node that is not the one that
-lives. A mirrored one is if none of those that hold it is a member, or if it is transient and every run that was in sync
-is over: whoever is restarted has nothing of it. That is seen by every node at the same revision, so it needs no
-messenger: whoever sees it plans the removal. All keys are relied on, so however many do it at once, each queue goes
-once; and as everybody would, they take turns: the first of the living in the order of all members begins at once, the
-next one waits a while longer, and so on. What could not be agreed upon is tried again, as long as there is anything
-left; when the node that had begun dies, the next one goes on.
+A queue is orphaned exactly if its node is not a member, or if it ends with an incarnation of its node that is not the
+living one. A mirrored queue is orphaned if no node of its replica set is a member, or if it is transient and every
+in-sync incarnation has ended, because a restarted node has lost it. Every node sees this at the same revision, so any
+node can plan the removal. All keys are relied on, so each queue is removed once, however many nodes try. To avoid
+useless work the nodes take turns: the first living node by rank begins at once, the next one waits longer, and so on. A
+transaction that fails is tried again while an orphan is left; when the first node dies, the next one continues.
 
-A node that starts has a new run, so what its earlier runs left are leftovers like all others. Transient exchanges have
-no home: those there are go when a node starts and nobody else is alive, for then all nodes were down. If another one
-comes alive before that is agreed upon they stay: its clients may have found them.
+A node that starts has a new incarnation, so the transient queues of its earlier incarnations are orphans. Transient
+exchanges have no home: they are removed when a node starts and no other node is alive, because then all nodes were
+down. If another node comes alive before the removal is agreed, they stay, because its clients may have found them.
 
-Invariant: at most one plan of a node's is under way.
+Invariant: at most one transaction of this node is under way.
 
 Not here: queues that end while their node lives (`broker.pending_deletes`).
 """
@@ -35,7 +33,7 @@ from warren.broker.routing.topology_transactions import plan_removal_of
 from warren.broker.vhost import Vhost
 
 DELAY_PER_NODE_MS: Final = 2_000
-"""How much longer than the one before it a node waits."""
+"""How much longer each node waits than the one before it by rank."""
 
 CLEANUP_PAUSE_MS: Final = 1_000
 BATCH_MAX: Final = 20
@@ -43,7 +41,7 @@ BATCH_MAX: Final = 20
 
 @final
 class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
-    """One node's part in clearing up."""
+    """This node's removal of orphaned queues."""
 
     def __init__(
         self,
@@ -65,7 +63,7 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
         self._exchanges: list[tuple[str, Exchange]] = []
 
     def node_started(self) -> None:
-        """This node is alive, everything there is has been made, and no client was let in yet."""
+        """This node is alive, its definitions are applied, and no client is connected yet."""
         if self._alone():
             for name, vhost in self._vhosts.items():
                 self._exchanges += [(name, one) for one in vhost.topology.exchanges.values() if _is_transient(one)]
@@ -75,17 +73,17 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
         self._wake_in(self._place() * DELAY_PER_NODE_MS)
 
     def look(self) -> None:
-        """Once in a while: a queue that was agreed upon too late for its node comes when nobody's life changes."""
-        if self._timer is None and not self._under_way and self._anything_dead():
+        """Called by a timer: a queue may become orphaned without a change of liveness, if it was declared too late."""
+        if self._timer is None and not self._under_way and self._any_orphans():
             self.liveness_changed()
 
     @property
     def clear(self) -> bool:
-        """Whether nothing is left to be cleared up."""
-        return not self._under_way and not self._exchanges and not self._anything_dead()
+        """Whether there are no orphans."""
+        return not self._under_way and not self._exchanges and not self._any_orphans()
 
-    def _anything_dead(self) -> bool:
-        return bool(self._dead_homes() or self._strangers() or self._dead_rings())
+    def _any_orphans(self) -> bool:
+        return bool(self._dead_homes() or self._forgotten_nodes() or self._dead_replica_sets())
 
     # -- one batch after another
 
@@ -118,16 +116,16 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
             if plan.changes:
                 return plan
         for node, incarnation in self._dead_homes():
-            # it must not come alive first
-            plan = self._plan_queues([liveness_key(node)], self._homes.fleeting((node, incarnation)))
+            # the node must not come alive first
+            plan = self._plan_queues([liveness_key(node)], self._homes.transient((node, incarnation)))
             if plan.changes:
                 return plan
-        for node in self._strangers():
+        for node in self._forgotten_nodes():
             plan = self._plan_queues([node_key(node)], self._homes.of_node_alone(node))
             if plan.changes:
                 return plan
-        for mirrored in self._dead_rings():
-            # none of those may come alive, or be a member, first
+        for mirrored in self._dead_replica_sets():
+            # no node of the replica set may come alive, or become a member, first
             relied_on = [liveness_key(name) for name in mirrored.replica_set.synced_names()]
             relied_on += [node_key(name) for name in mirrored.replica_set.members]
             plan = self._plan_queues(relied_on, [mirrored.queue])
@@ -164,28 +162,28 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
             plan_removal_of(plan, self._vhosts[vhost].topology, [], exchanges)
         return plan
 
-    # -- who, and when
+    # -- orphans and turns
 
     def _dead_homes(self) -> list[tuple[str, int]]:
-        """Runs of nodes that are over and have left something."""
+        """Ended incarnations with queues."""
         members, own = self._membership.members, self._membership.own
         dead: list[tuple[str, int]] = []
-        for node, incarnation in self._homes.fleeting_homes():
+        for node, incarnation in self._homes.transient_homes():
             living = self._membership.incarnation if node == own else members.incarnation(node)
             if incarnation != living:
                 dead.append((node, incarnation))
         return dead
 
-    def _strangers(self) -> list[str]:
-        """Nodes with queues that are no members; whoever does not know of itself knows of nobody."""
+    def _forgotten_nodes(self) -> list[str]:
+        """Nodes with queues that are not members. A node that does not know itself as a member knows no others."""
         members = self._membership.members
         if members.get(self._membership.own) is None:
             return []
         found = [node for node in self._homes.nodes() if node and members.get(node) is None]
         return [node for node in found if self._homes.of_node_alone(node)]
 
-    def _dead_rings(self) -> list[MirroredQueueHome]:
-        """Mirrored queues that nobody has any more."""
+    def _dead_replica_sets(self) -> list[MirroredQueueHome]:
+        """Mirrored queues without a replica."""
         members, own = self._membership.members, self._membership.own
         if members.get(own) is None:
             return []
@@ -194,14 +192,14 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
         dead: list[MirroredQueueHome] = []
         for mirrored in self._homes.mirrored():
             replica_set = mirrored.replica_set
-            strange = all(members.get(name) is None for name in replica_set.members)
+            forgotten = all(members.get(name) is None for name in replica_set.members)
             gone = all(living.get(name) != incarnation for name, incarnation in replica_set.in_sync)
-            if strange or (gone and not mirrored.durable):
+            if forgotten or (gone and not mirrored.durable):
                 dead.append(mirrored)
         return dead
 
     def _place(self) -> int:
-        """How many of the living go before this node."""
+        """How many living nodes have a lower rank."""
         members = self._membership.members
         place = 0
         for name in members.names_by_rank():
@@ -212,12 +210,12 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
         return place
 
     def _alone(self) -> bool:
-        """Whether no other node lives."""
+        """Whether no other node is alive."""
         own = self._membership.own
         return not [name for name in self._membership.members.alive_names() if name != own]
 
     def _wake_in(self, delay_ms: int) -> None:
-        """Unless somebody wants it sooner."""
+        """Set the timer, unless it fires earlier already."""
         due_ms = int(self._turn.now_ms) + delay_ms
         if self._timer is not None:
             if self._due_ms <= due_ms:

@@ -1,25 +1,16 @@
-"""What nodes tell each other besides the business of queues: how far each has come, whether it is short of room, and
-how many clients it has of those who may have only so many.
+"""Notices between nodes besides the traffic of queues: applied revisions, memory alarms, and connection counts.
 
-    applied   1, eight octets: the revision up to which everything is made there
-    alarm     2, text: why publishers of the whole cluster must wait; none: they need not on its account
-    counts    3, what has moved (`broker.cluster.peer_notices`)
+    applied   1, eight octets: the revision up to which the node has applied all changes
+    alarm     2, text: why publishers of the whole cluster must wait; empty: the node has no alarm
+    counts    3, the counts that moved, each: one octet for the kind, eight for the count, a long string for the name
 
-Publishers wait wherever they are connected, as in RabbitMQ: what they publish may be bound for the node that has no
-room. A node that is lost takes its alarm and its counts with it.
+As in RabbitMQ, publishers wait on every node, because their messages may be for the node with the alarm.
 
-Not here: the links (`broker.links.link`), when a node is short of room (`broker.alarms`).
+Counts make connection and channel limits hold for the whole cluster. Only users and virtual hosts with a limit are
+counted; without limits nothing is sent. A count is sent when it moves, at most once a turn, as its new value; 0 if its
+limit was cleared. A node that connects gets all counts. A lost node takes its alarm and its counts with it.
 
-What nodes tell each other of the connections and channels they have, so that limits count those of all nodes.
-
-Only those who have a limit are told of; where nobody has one, nothing is sent. A count is told when it moves, once for
-all that moved in a turn, and by its value. A limit that is cleared is a count of none.
-
-A node that is lost takes its counts with it; one that is linked anew begins with all it has.
-
-    count     one octet: what is counted; eight: how many; a long string: of whom
-
-Not here: what the counts are for (`broker.connections`), how they travel (`broker.cluster.peer_notices`).
+Not here: the links (`broker.links.link`), alarms (`broker.alarms`), the limits (`broker.connections`).
 """
 
 from typing import Final, final
@@ -40,26 +31,26 @@ from warren.wire.values import ArgumentReader
 
 @final
 class ClusterCounts:
-    """One node's, of itself and of those it is connected to."""
+    """The counts of this node, and those of connected nodes."""
 
     def __init__(self, connection_limits: ConnectionLimits, vhosts: dict[str, Vhost], stats: NodeStats) -> None:
         self._connection_limits: ConnectionLimits = connection_limits
         self._vhosts: dict[str, Vhost] = vhosts
-        self._figures: NodeStats = stats
+        self._stats: NodeStats = stats
         self._channel_moves: i64 = 0
-        # what every connected node knows of this one; those with limits who are here, or were
-        self._told: dict[CountKey, int] = {}
+        # the counts that were sent to the connected nodes
+        self._sent: dict[CountKey, int] = {}
         connection_limits.watch()
 
-    # -- this node's
+    # -- counts of this node
 
     def news(self) -> bytes:
-        """What others do not know yet; nothing if they know all."""
+        """The counts that moved since the last call; empty if there are none."""
         connection_limits = self._connection_limits
-        moves = self._figures.channels_created + self._figures.channels_closed
+        moves = self._stats.channels_created + self._stats.channels_closed
         if moves != self._channel_moves:
             self._channel_moves = moves
-            for kind, name in self._told:
+            for kind, name in self._sent:
                 if kind == CHANNELS_OF:
                     connection_limits.user_changed(name)
         if not connection_limits.changed_users and not connection_limits.changed_vhosts:
@@ -67,34 +58,34 @@ class ClusterCounts:
         news: dict[CountKey, int] = {}
         for name in connection_limits.changed_vhosts:
             vhost = self._vhosts.get(name)
-            self._look((CONNECTIONS_IN, name), None if vhost is None else vhost.limits, MAX_CONNECTIONS, news)
+            self._count((CONNECTIONS_IN, name), None if vhost is None else vhost.limits, MAX_CONNECTIONS, news)
         for name in connection_limits.changed_users:
             user = connection_limits.catalog.users.get(name)
             limits = None if user is None else user.limits
-            self._look((CONNECTIONS_OF, name), limits, MAX_CONNECTIONS, news)
-            self._look((CHANNELS_OF, name), limits, MAX_CHANNELS, news)
+            self._count((CONNECTIONS_OF, name), limits, MAX_CONNECTIONS, news)
+            self._count((CHANNELS_OF, name), limits, MAX_CHANNELS, news)
         connection_limits.changed_vhosts = {}
         connection_limits.changed_users = {}
         return _encoded(news)
 
     def everything(self) -> bytes:
-        """What every other node knows, for one that comes."""
-        return _encoded(self._told)
+        """All counts, for a node that connects."""
+        return _encoded(self._sent)
 
-    def _look(self, what: CountKey, limits: dict[str, int] | None, limit: str, news: dict[CountKey, int]) -> None:
+    def _count(self, what: CountKey, limits: dict[str, int] | None, limit: str, news: dict[CountKey, int]) -> None:
         if limits is None or limit_of(limits, limit) == UNLIMITED:
-            if self._told.pop(what, 0):
+            if self._sent.pop(what, 0):
                 news[what] = 0
             return
         count = self._connection_limits.count(what)
-        if count != self._told.get(what, 0):
+        if count != self._sent.get(what, 0):
             news[what] = count
-        self._told[what] = count
+        self._sent[what] = count
 
-    # -- the others'
+    # -- counts of other nodes
 
     def heard(self, node: str, data: bytes) -> None:
-        """What has moved there; `PeerFault` if it makes no sense."""
+        """The counts that moved on another node; a `PeerFault` if they are malformed."""
         counts = self._connection_limits.remote_counts.setdefault(node, {})
         reader = ArgumentReader(data, 0, len(data))
         try:
@@ -129,14 +120,14 @@ REVISION_BYTES: Final = 8
 
 @final
 class PeerNotices:
-    """One node's, to and from all it is connected to."""
+    """Sends and receives the notices of this node."""
 
     def __init__(self, links: NodeLinks, shared: SharedMetadataBackend, cluster_counts: ClusterCounts) -> None:
         self._links: NodeLinks = links
         self._shared: SharedMetadataBackend = shared
         self._cluster_counts: ClusterCounts = cluster_counts
         self.own_alarm: str = ""
-        # of connected nodes that have one
+        # by connected node
         self.alarms: dict[str, str] = {}
 
     def peer_connected(self, node: str) -> None:
@@ -152,18 +143,18 @@ class PeerNotices:
         self._cluster_counts.lost(node)
 
     def end_turn(self) -> None:
-        applied = self._shared.take_untold()
+        applied = self._shared.take_unreported()
         if applied:
-            self._tell_all(_applied(applied))
+            self._notify_all(_applied(applied))
         counts = self._cluster_counts.news()
         if counts:
-            self._tell_all(_counts(counts))
+            self._notify_all(_counts(counts))
 
     def alarmed(self, reason: str) -> str:
-        """Whether this node itself is short of room; why publishers must wait, here or elsewhere."""
+        """Set this node's own alarm; the reason why publishers must wait, by any node's alarm."""
         if reason != self.own_alarm:
             self.own_alarm = reason
-            self._tell_all(_alarm(reason))
+            self._notify_all(_alarm(reason))
         if reason or not self.alarms:
             return reason
         return self.alarms[min(self.alarms)]
@@ -181,7 +172,7 @@ class PeerNotices:
             else:
                 self.alarms.pop(node, None)
 
-    def _tell_all(self, notice: bytes) -> None:
+    def _notify_all(self, notice: bytes) -> None:
         for node in self._links.nodes():
             self._links.notify(node, notice)
 

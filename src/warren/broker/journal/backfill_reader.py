@@ -1,70 +1,68 @@
-"""Reading a copy on disk for a member that lacks some of it, a slice at a time.
+"""Reads a replica on disk for a joining mirror, a slice at a time.
 
-What is wanted is read holding by holding, so each segment's index is read once. A holding may be moved by compaction
-meanwhile; the reading goes on where it went. What was removed since is left out; what came since is not wanted.
+The reader goes from extent to extent, so each segment's index is read once. Compaction may move an extent meanwhile;
+the reader continues in the other segment. Messages removed meanwhile are left out; messages stored meanwhile are not
+wanted.
 
-Not here: what a newcomer lacks (`broker.replication.backfill`), a queue's own reading (`broker.journal.entry_fetch`).
+Not here: which messages a joining mirror lacks (`broker.replication.backfill`), a queue's own reads
+(`broker.journal.queue_index`).
 """
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.journal.entry_fetch import damaged_segment, extents_of
 from warren.broker.journal.extents import extent_first
-from warren.broker.journal.pending_reads import ReadWaiter, WriteWaiter
-from warren.broker.journal.records import COPY, MESSAGE, RecordScanner
+from warren.broker.journal.queue_index import QueueIndex
+from warren.broker.journal.records import COPY, MESSAGE, RecordScanner, damaged_segment, find_placement
 from warren.broker.journal.segment_index import (
     ROW_BYTES,
     first_row_from,
+    pieces_of,
     row_kind,
     row_length,
     row_offset,
     row_position,
     row_priority,
 )
-from warren.broker.model.effects import ReadIndex, ReadJournal
+from warren.broker.journal.tail import ReadWaiter, WriteWaiter
 from warren.broker.model.journal import Segment, SegmentExtent
 from warren.broker.model.replica_contents import ANY_COUNT, BackfillReader, BackfillReceiver, PositionSpan
 
-if TYPE_CHECKING:
-    from warren.broker.journal.queue_index import QueueIndex
-
-
 BEYOND: Final[i64] = 1 << 62
-"""Above every position."""
+"""A number above every position."""
 
 
 @final
 class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
-    """One newcomer's."""
+    """One joining mirror's reader."""
 
-    def __init__(self, queue_index: "QueueIndex", spans: list[PositionSpan], taker: BackfillReceiver) -> None:
+    def __init__(self, queue_index: QueueIndex, spans: list[PositionSpan], receiver: BackfillReceiver) -> None:
         self._queue_index: QueueIndex = queue_index
-        self._taker: BackfillReceiver = taker
+        self._receiver: BackfillReceiver = receiver
         self._firsts: list[int] = [int(span.first) for span in spans]
         self._lasts: list[int] = [int(span.last) for span in spans]
-        # what is left to read; of the first of them, from this position on
+        # the extents left to read, the last one first; of that one, from this position on
         self._segment_extents: list[SegmentExtent] = []
         self._from: i64 = 0
         for extent in sorted(queue_index.segment_extents, key=extent_first):
             if extent.count > 0 and self._wanted_from(extent.first) <= extent.last:
                 self._segment_extents.append(extent)
         self._segment_extents.reverse()
-        # the rows in use, of which segment, and which holdings were in it when they were read
+        # the rows in use, their segment, and the extents that were in it when the rows were read
         self._rows: bytes = b""
         self._rows_of: Segment | None = None
         self._covered: list[SegmentExtent] = []
-        # what is being read
+        # the read under way
         self._segment: Segment | None = None
         self._chosen: list[int] = []
-        self._extents: list[tuple[int, int]] = []
-        self._pieces: list[int] = []
+        self._pieces: list[tuple[int, int]] = []
+        self._piece_of: list[int] = []
         self._size_bytes: i64 = 0
         self._count: i64 = 0
         self._unwritten: bool = False
-        self._over: bool = False
+        self._done: bool = False
 
     def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
         self._size_bytes = size_bytes
@@ -72,12 +70,12 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         self._go_on()
 
     def cancel(self) -> None:
-        self._over = True
+        self._done = True
         self._forget_rows()
-        self._queue_index.journal.tickets.withdraw(self)
+        self._queue_index.tail.reads.withdraw(self)
 
     def retry(self) -> None:
-        if self._unwritten and not self._over:
+        if self._unwritten and not self._done:
             self._unwritten = False
             self._go_on()
 
@@ -86,7 +84,7 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         at = bisect_left(self._lasts, int(position))
         return max(position, self._firsts[at]) if at < len(self._lasts) else BEYOND
 
-    # -- where it is
+    # -- finding messages
 
     def _go_on(self) -> None:
         while self._segment_extents:
@@ -98,22 +96,21 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
                     return
             self._segment_extents.pop()
             self._from = 0
-        self._over = True
+        self._done = True
         self._forget_rows()
-        self._taker.backfill_done()
+        self._receiver.backfill_done()
 
     def _rows_for(self, extent: SegmentExtent) -> bool:
-        """Whether the rows of its segment are there; if not, they are being read."""
-        journal, segment = self._queue_index.journal, extent.segment
+        """Whether the rows of its segment are in memory; if not, they are being read."""
+        tail, segment = self._queue_index.tail, extent.segment
         if self._rows_of is segment and extent in self._covered:
             return True
         self._forget_rows()
-        if journal.rows_at_hand(segment):
-            self._remember_rows(segment, journal.rows_in(segment, self._queue_index.queue_id))
+        if tail.rows_at_hand(segment):
+            self._remember_rows(segment, tail.rows_in(segment, self._queue_index.queue_id))
             return True
         self._segment = segment
-        ticket = journal.tickets.take(self, segment)
-        journal.turn.effects.append(ReadIndex(ticket, int(segment.number), int(self._queue_index.queue_id)))
+        tail.read_index(self, segment, self._queue_index.queue_id)
         return False
 
     def index_read(self, rows: bytes, error: str) -> None:
@@ -129,19 +126,19 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         self._rows = rows
         self._rows_of = segment
         self._covered = [extent for extent in self._segment_extents if extent.segment is segment]
-        self._queue_index.journal.turn.held_bytes += len(rows)
+        self._queue_index.tail.turn.held_bytes += len(rows)
 
     def _forget_rows(self) -> None:
-        self._queue_index.journal.turn.held_bytes -= len(self._rows)
+        self._queue_index.tail.turn.held_bytes -= len(self._rows)
         self._rows = b""
         self._rows_of = None
         self._covered = []
 
     def _choose(self, extent: SegmentExtent) -> bool:
-        """Ask for what is wanted next of a holding; False if nothing is left, or it is not written yet."""
-        journal, queue_index, rows, segment = self._queue_index.journal, self._queue_index, self._rows, extent.segment
+        """Read the next wanted messages of an extent; False if none is left, or they are not written yet."""
+        queue_index, rows, segment = self._queue_index, self._rows, extent.segment
         removed = queue_index.removed_at(extent.level)
-        written_to = journal.written_to(segment)
+        written_to = queue_index.tail.written_to(segment)
         chosen: list[int] = []
         size: i64 = 0
         wanted: i64 = self._wanted_from(max(extent.first, self._from))
@@ -169,7 +166,7 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
             index += 1
         if not chosen and index < count and row_position(rows, index) <= extent.last and wanted <= extent.last:
             self._unwritten = True
-            journal.await_writing(self)
+            queue_index.tail.await_writing(self)
         elif chosen:
             self._ask(segment, chosen)
         return len(chosen) > 0
@@ -180,14 +177,12 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         return level == extent.level and (kind in (MESSAGE, COPY)) == extent.durable
 
     def _ask(self, segment: Segment, chosen: list[int]) -> None:
-        journal = self._queue_index.journal
         self._segment = segment
         self._chosen = chosen
-        self._extents, self._pieces = extents_of(self._rows, chosen)
-        ticket = journal.tickets.take(self, segment)
-        journal.turn.effects.append(ReadJournal(ticket, int(segment.number), self._extents))
+        self._pieces, self._piece_of = pieces_of(self._rows, chosen)
+        self._queue_index.tail.read_records(self, segment, self._pieces)
 
-    # -- what it is
+    # -- reading messages
 
     def journal_read(self, blocks: list[bytes], error: str) -> None:
         segment = self._segment
@@ -195,35 +190,29 @@ class DiskBackfillReader(BackfillReader, ReadWaiter, WriteWaiter):
         if error:
             self._fail(error)
             return
-        for index, piece in zip(self._chosen, self._pieces, strict=True):
-            position = row_position(self._rows, index)
-            scanner = RecordScanner(
-                blocks[piece], segment.number, row_offset(self._rows, index), self._extents[piece][0]
-            )
-            if not scanner.next() or not scanner.intact() or not self._give(scanner, position):
-                self._fail(str(damaged_segment(segment, row_offset(self._rows, index))))
+        for index, piece in zip(self._chosen, self._piece_of, strict=True):
+            position, offset = row_position(self._rows, index), row_offset(self._rows, index)
+            scanner = RecordScanner(blocks[piece], segment.number, offset, self._pieces[piece][0])
+            placement = find_placement(scanner, self._queue_index.queue_id, position)
+            if placement < 0:
+                self._fail(str(damaged_segment(segment.number, offset)))
                 return
+            self._give(scanner, position, scanner.c(placement))
             self._from = position + 1
-        self._taker.backfill_slice_done()
+        self._receiver.backfill_slice_done()
 
-    def _give(self, scanner: RecordScanner, position: i64) -> bool:
-        """Give it to whoever wants it, unless it is gone; False if this is not the message of that position."""
+    def _give(self, scanner: RecordScanner, position: i64, expires_at_ms: i64) -> None:
+        """Hand a message to the receiver, unless it was removed meanwhile."""
         queue_index = self._queue_index
-        index: i64 = 0
-        while scanner.a(index) != queue_index.queue_id or scanner.b(index) != position:
-            index += 1
-            if index >= scanner.count:
-                return False
         if not queue_index.removed_at(queue_index.level_of(scanner.priority)).has(position):
             persistent = scanner.kind in (MESSAGE, COPY)
             returned: i64 = queue_index.return_counts.get(int(position), 0)
             payload, crc = scanner.payload(), scanner.payload_crc
-            self._taker.backfill_message(
-                position, scanner.priority, scanner.c(index), persistent, returned, payload, crc
+            self._receiver.backfill_message(
+                position, scanner.priority, expires_at_ms, persistent, returned, payload, crc
             )
-        return True
 
     def _fail(self, reason: str) -> None:
-        self._over = True
+        self._done = True
         self._forget_rows()
-        self._taker.backfill_failed(reason)
+        self._receiver.backfill_failed(reason)

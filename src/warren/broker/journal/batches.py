@@ -1,27 +1,22 @@
-"""What one turn writes: the messages in the order they came, then the marks.
+"""Batches: the records that one turn writes, and the scanner that steps through a segment from batch to batch.
 
-A batch counts as a whole or not at all: its first record says how long it is, and recovery drops a batch that is not
-complete. Nothing of such a batch was ever confirmed. So the order within a batch is a matter of convenience, but for
-messages and notes of what a queue remembers besides: they stand in the order in which they came.
+Messages come first, in the order in which they were stored, then the marks. A batch counts as a whole: its first
+record, the opening, has the batch's length, and recovery drops an incomplete batch. Nothing in an incomplete batch was
+ever confirmed. A message that several queues store one after another becomes one record, which stays open until
+another message follows.
 
-A message that several queues store one after another becomes one record: it stays open until another message comes.
+Where the scanner finds no batch, the question is whether a batch was flushed there once:
 
-Not here: which file a batch goes to and when that is full (`broker.journal.journal`), the records' bytes
-(`broker.journal.records`).
+- Every opening says how far the journal was flushed when it was written. An opening behind the place can therefore
+  prove that the place was flushed. So does a checkpoint that has the end of the segment.
+- A segment gets its name when its first batch is flushed. So if the first batch is damaged and another batch follows,
+  the place was flushed.
+- Otherwise it is a *torn tail*, which was never confirmed.
 
-Stepping through a segment from batch to batch, and judging the place where it stops making sense.
+Batches that were flushed last, with nothing written behind them, cannot be told from a torn tail.
 
-A batch counts as a whole. Where something is no batch, the question is whether a batch was flushed there once:
-
-- Every batch says how far the journal was known to be on disk when it was written, so any such word from behind the
-  place answers it; so does a checkpoint that knows where the segment ends.
-- A segment gets its name when its first batch is on disk. So if that one is damaged, and another stands behind it, it
-  is damage, too.
-- Nothing says so: a *torn tail*, which was never confirmed.
-
-Of the batches that were flushed last, with nothing written behind them, nobody can tell.
-
-Not here: what the records mean (`broker.journal.recovery`).
+Not here: the file of a batch and its size (`broker.journal.journal`), the bytes of records (`broker.journal.records`),
+the meaning of records (`broker.journal.recovery`).
 """
 
 from typing import Final, final
@@ -53,29 +48,30 @@ from warren.broker.model.message import Message
 
 TRIPLES_MAX: Final[i64] = 60_000
 OPENING_BYTES: Final[i64] = HEADER_BYTES + 2 * TRIPLE_BYTES
-"""The record every batch begins with."""
+"""The size of the opening."""
 
 
 @final
 class JournalBatch:
-    """The records of the turn that is under way."""
+    """The records of the current turn."""
 
     def __init__(self) -> None:
         self._segment: i64 = 0
         self._offset: i64 = 0
         self._rows: SegmentIndex = SegmentIndex()
-        # the batch as it will be, but that the beginning is written when all is known
+        # the batch; its opening is written at the end, when its length is known
         self._messages: BytesWriter = BytesWriter()
         self._beginning_bytes: i64 = 0
         self._marks: BytesWriter = BytesWriter()
         self._notes_bytes: i64 = 0
-        # the record that may get further placements
+        # the record that may get more placements
         self._open: Message | None = None
         self._placements: BytesWriter = BytesWriter()
         self._placed: i64 = 0
 
     def begin(self, segment: i64, offset: i64, rows: SegmentIndex) -> None:
-        """The next batch goes to this place."""
+        """Begin the batch that goes to this offset of a segment."""
+        assert self._open is None
         self._segment = segment
         self._offset = offset
         self._rows = rows
@@ -121,7 +117,7 @@ class JournalBatch:
         payload: bytes,
         payload_crc: i64,
     ) -> None:
-        """A queue stores a message whose payload somebody else has made."""
+        """A queue stores a message of which it has the encoded payload."""
         if self._open is not None:
             self.close_record()
         messages = self._messages
@@ -135,14 +131,14 @@ class JournalBatch:
     def copy(
         self, kind: i64, priority: i64, placements: bytes, count: i64, body_bytes: i64, payload: bytes, crc: i64
     ) -> None:
-        """Write a record again that stands in another segment."""
+        """Write a record of another segment again."""
         self.close_record()
         offset: i64 = self._offset + len(self._messages)
         length = write_copy_record(self._messages, self._segment, kind, priority, placements, count, payload, crc)
         self._add_rows(placements, count, offset, length, body_bytes, priority, kind)
 
     def mark(self, kind: i64, triples: bytes, priority: i64 = 0) -> None:
-        """Write what is to be remembered, three numbers each."""
+        """Write marks, each a triple of numbers."""
         count: i64 = len(triples) // TRIPLE_BYTES
         at: i64 = 0
         while at < count:
@@ -152,14 +148,14 @@ class JournalBatch:
             at += several
 
     def note(self, kind: i64, triples: bytes, payload: bytes) -> None:
-        """Write something to be remembered that is not numbers alone, behind the messages that came before it."""
+        """Write a mark with a payload, behind the messages stored before it."""
         self.close_record()
         count: i64 = len(triples) // TRIPLE_BYTES
         length = write_copy_record(self._messages, self._segment, kind, 0, triples, count, payload, crc32(payload))
         self._notes_bytes += length
 
     def finish(self, batch_no: i64, synced_segment: i64, synced_offset: i64, incarnation: i64) -> bytes:
-        """The bytes to write, with the segment's header if they are its first."""
+        """The bytes to write; they begin with the segment header if they are the first of their segment."""
         self.close_record()
         out = self._messages
         out.write(self._marks.getvalue())
@@ -178,7 +174,7 @@ class JournalBatch:
         return out.getvalue()
 
     def overhead_bytes(self) -> i64:
-        """How much of the batch, once it is finished, is not messages."""
+        """The bytes of a finished batch that are not messages."""
         return OPENING_BYTES + len(self._marks) + self._notes_bytes
 
     def _add_rows(
@@ -200,19 +196,19 @@ DAMAGED: Final = "damaged"
 
 @final
 class BatchScanner:
-    """Steps from batch to batch; after `next()` answered False, `ending` tells why, and `bad` where."""
+    """Steps from batch to batch. After `next()` returned False, `ending` tells why, and `bad` where."""
 
     def __init__(self, data: bytes, number: i64, known_end: i64 = 0) -> None:
-        """`known_end`: where the segment's last batch ends, if that is known; what follows is not looked at."""
+        """`known_end`: the end of the segment's last batch, if it is known; later bytes are ignored."""
         self.data: bytes = data
         self.number: i64 = number
-        # the batch, and the first of its records but for its opening
+        # the batch, and its first record behind the opening
         self.start: i64 = SEGMENT_HEADER_BYTES
         self.records: i64 = SEGMENT_HEADER_BYTES
         self.end: i64 = SEGMENT_HEADER_BYTES
-        # records of it whose payload is not what was written
+        # the offsets of its records with a damaged payload
         self.bad_payloads: list[int] = []
-        # up to here, this segment says, it was known to be flushed
+        # the openings say that this segment was flushed up to here
         self.synced: i64 = 0
         self.ending: str = ""
         self.bad: i64 = 0
@@ -247,7 +243,7 @@ class BatchScanner:
         return True
 
     def step_over(self) -> None:
-        """Go on with the next batch behind the damage, if there is one."""
+        """Skip the damage: continue with the next batch, if there is one."""
         resume = next_opening(self.data, self.number, self.bad + 1)
         self.end = self._limit if resume < 0 else min(resume, self._limit)
 
@@ -260,7 +256,7 @@ class BatchScanner:
         return False
 
     def _was_flushed(self, bad: i64) -> bool:
-        """Whether the batch at `start`, which is not whole, was on disk once."""
+        """Whether the incomplete batch at `start` was flushed once."""
         start = self.start
         if self._known_end > 0:
             return True
@@ -270,14 +266,13 @@ class BatchScanner:
 
 
 def has_nonzero_from(data: bytes, at: i64) -> bool:
-    """Whether there is anything but zeros."""
     return len(data[at:].lstrip(b"\0")) > 0
 
 
 def next_record(data: bytes, number: i64, at: i64, end: i64) -> RecordScanner | None:
-    """The first whole record that begins at `at` or behind it, wherever that is; None if there is none before `end`."""
+    """The first intact record at or behind `at`, at any byte; None if there is none before `end`."""
     while at + HEADER_BYTES <= end:
-        # most bytes cannot begin a record: its length has few digits, and it is of a known kind
+        # most bytes cannot begin a record: the first octet of its length is 0, and its kind is known
         if data[at + 4] == 0 and 0 < data[at + 16] <= LAST_KIND:
             scanner = RecordScanner(data, number, at)
             if scanner.next() and scanner.end <= end:

@@ -1,26 +1,25 @@
-"""What the journal comes to up to the end of a sealed segment, so that a restart reads only what was written after it.
+"""A checkpoint: the living extents of all sealed segments, so that a restart replays only the segments after it.
 
 ::
 
-    8 bytes "WARRENCP", u32 version, u32 crc32 of all that follows, i64 how many bytes follow this number, then
+    8 bytes "WARRENCP", u32 version, u32 crc32 of the rest, i64 size of the rest behind this number, then
     i64 replay_from, incarnation
-    i64 how many segments, each: i64 number, size_bytes, total_bytes
-    i64 how many queues, each:
-        i64 queue_id, next_position, horizon
-        i64 how many priority levels, each: the set of removed positions
-        i64 how many holdings, each: i64 segment, level * 2 + deadlines, first, last, count, body_bytes, cost_bytes
-        i64 how many positions came back, each: i64 position, delivery count
-    i64 how many queues remember something besides, each: i64 queue_id, how many bytes, those
-        (`broker.journal.queue_state`)
+    i64 number of segments, each: i64 number, size_bytes, total_bytes
+    i64 number of queues, each:
+        i64 queue_id, next_position, watermark
+        i64 number of priority levels, each: the set of removed positions
+        i64 number of extents, each: i64 segment, level * 2 + deadlines, first, last, count, body_bytes, cost_bytes
+        i64 number of returned positions, each: i64 position, delivery count
+    i64 number of queues with other state, each: i64 queue_id, size, that many bytes (`broker.journal.queue_state`)
 
-A checkpoint accounts for every removal before it. That is what lets a segment go although records in it tell of
-messages elsewhere that are gone.
+A checkpoint accounts for every removal before it. So a segment can be dropped although its records remove messages of
+other segments.
 
-Invariants: only durable holdings are written, for the others mean nothing after a restart. A decoded holding points to
-the decoded segment, whose `live_count` and `live_bytes` are the sums over its holdings. Segments before `replay_from`
-are sealed.
+Invariants: only durable extents are written, because transient messages mean nothing after a restart. A decoded extent
+points to its decoded segment, and the segment's `live_count` and `live_bytes` are the sums over its extents. Segments
+before `replay_from` are sealed.
 
-Not here: when one is written (`broker.journal.journal`), what is replayed on top of it (`broker.journal.recovery`).
+Not here: when a checkpoint is written (`broker.journal.journal`), the replay (`broker.journal.recovery`).
 """
 
 from typing import Final, final
@@ -36,7 +35,7 @@ from warren.errors import StoreError
 CHECKPOINT_MAGIC: Final = b"WARRENCP"
 CHECKPOINT_VERSION: Final[i64] = 2
 CHECKPOINT_VERSION_MIN: Final[i64] = 1
-"""Versions from this one on are read. In the first, queues remembered nothing besides their messages."""
+"""The oldest version that can be read. Version 1 has no other state of queues."""
 
 CHECKPOINT_HEADER_BYTES: Final[i64] = 24
 EXTENT_BYTES: Final[i64] = 56
@@ -46,7 +45,7 @@ LOW_32: Final[i64] = 0xFFFFFFFF
 
 @final
 class QueueCheckpoint:
-    """One queue as the checkpoint has it."""
+    """One queue's part of a checkpoint."""
 
     def __init__(
         self,
@@ -65,20 +64,20 @@ class QueueCheckpoint:
         # by priority level
         self.removed: list[RemovedPositions] = removed
         self.segment_extents: list[SegmentExtent] = segment_extents
-        # how often an entry that came back had been delivered, by position
+        # the delivery counts of returned entries, by position
         self.returned: dict[int, int] = returned
-        # what it remembers besides its messages
+        # publishing ids and offsets
         self.queue_state: bytes = queue_state
 
 
 @final
 class CheckpointState:
-    """All that a checkpoint says."""
+    """A decoded checkpoint."""
 
     def __init__(
         self, replay_from: int, incarnation: int, segments: list[Segment], queues: list[QueueCheckpoint]
     ) -> None:
-        # the first segment whose records are not accounted for here
+        # the first segment to replay
         self.replay_from: int = replay_from
         self.incarnation: int = incarnation
         self.segments: list[Segment] = segments
@@ -97,9 +96,9 @@ def encode_checkpoint(state: CheckpointState) -> bytes:
     write_i64_be(out, len(state.queues))
     for queue in state.queues:
         _write_queue(out, queue)
-    remembering = [queue for queue in state.queues if queue.queue_state]
-    write_i64_be(out, len(remembering))
-    for queue in remembering:
+    stateful = [queue for queue in state.queues if queue.queue_state]
+    write_i64_be(out, len(stateful))
+    for queue in stateful:
         write_i64_be(out, queue.queue_id)
         write_i64_be(out, len(queue.queue_state))
         out.write(queue.queue_state)
@@ -153,7 +152,7 @@ def decode_checkpoint(data: bytes) -> CheckpointState:
 
 @final
 class _CheckpointReader:
-    """Reads on from byte to byte; whatever lies beyond the end is damage."""
+    """Reads a checkpoint from front to back. A read beyond its end is damage."""
 
     def __init__(self, data: bytes) -> None:
         self.data: bytes = data
@@ -175,7 +174,7 @@ class _CheckpointReader:
             queues.append(self.queue())
             left -= 1
         if version > 1:
-            self.remembrances({int(queue.queue_id): queue for queue in queues})
+            self.queue_states({int(queue.queue_id): queue for queue in queues})
         if self.at != len(self.data):
             raise StoreError("a checkpoint that contradicts itself: bytes are left over")
         return CheckpointState(replay_from, incarnation, list(self.segments.values()), queues)
@@ -187,7 +186,7 @@ class _CheckpointReader:
             raise StoreError("a checkpoint that contradicts itself: it ends too soon")
         return read_i64_be(self.data, at)
 
-    def remembrances(self, queues: dict[int, QueueCheckpoint]) -> None:
+    def queue_states(self, queues: dict[int, QueueCheckpoint]) -> None:
         left: i64 = self.number()
         while left > 0:
             queue = queues.get(int(self.number()))

@@ -1,22 +1,21 @@
-"""Making room: what is alive in a mostly dead segment is copied to the journal's end, so that the segment can go.
+"""Compaction: the living messages of a mostly dead segment are copied to the journal's end, so the segment can go.
 
-A segment is read from its beginning in slices, one a turn; of every record in it, the placements that are alive are
-written again into the active segment. When all are there, a MOVED record says so, and from then on whatever counted on
-the old segment counts on the new one. Copies without that record mean nothing: a node that died halfway finds
-everything where it was. All copies of a segment go into one other, so the journal does not roll meanwhile.
+A segment is read in slices, one a turn. The living placements of each record are written again into the active
+segment. At the end a MOVED record says that all of them are there; from then on the extents of the old segment count
+in the other one. Copies without a MOVED record mean nothing: a node that died halfway finds every message where it
+was. All copies of a segment go into one other segment, so the journal does not roll meanwhile.
 
-What is removed while the copying goes on is removed in both places: a removal names a position, not a place.
+A message that is removed during compaction is removed in both segments: a removal names a position, not a place.
 
-Not here: when a segment is worth it, and its deletion (`broker.journal.journal`).
+Not here: which segment is compacted and when, and its deletion (`broker.journal.journal`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from warren.broker.journal.entry_fetch import damaged_segment
-from warren.broker.journal.pending_reads import ReadWaiter
+from warren.broker.journal.queue_index import QueueIndex
 from warren.broker.journal.records import (
     COPY,
     COPY_PAGED,
@@ -24,19 +23,16 @@ from warren.broker.journal.records import (
     MOVED,
     SEGMENT_HEADER_BYTES,
     RecordScanner,
+    damaged_segment,
+    record_sizes,
     write_triple,
 )
-from warren.broker.journal.recovery import record_sizes
-from warren.broker.model.effects import ReadJournal
-from warren.broker.model.journal import Segment, SegmentExtent
-
-if TYPE_CHECKING:
-    from warren.broker.journal.journal import Journal
-
+from warren.broker.journal.tail import JournalTail, ReadWaiter
+from warren.broker.model.journal import Segment
 
 SLICE_BYTES: Final[i64] = 1024 * 1024
 SLICE_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
-# what a turn may look at without being late for everybody else
+# the most records that one turn may look at without delaying other work
 SLICE_RECORDS: Final[i64] = 8192
 
 
@@ -44,39 +40,38 @@ SLICE_RECORDS: Final[i64] = 8192
 class Compaction(ReadWaiter):
     """One segment at a time."""
 
-    def __init__(self, journal: "Journal") -> None:
-        self._journal: Journal = journal
+    def __init__(self, tail: JournalTail, queue_indexes: dict[int, QueueIndex]) -> None:
+        # a segment was compacted, so there may be another one to compact
+        self.finished: bool = False
+        self._tail: JournalTail = tail
+        self._queue_indexes: dict[int, QueueIndex] = queue_indexes
         self._from: Segment | None = None
-        # how far it was read
+        # how far the segment was read
         self._at: i64 = 0
         self._slice_bytes: i64 = SLICE_BYTES
-        # what queues have in it, by queue
-        self._segment_extents: dict[int, list[SegmentExtent]] = {}
-        # what could not be read whole is left alone
-        self._hopeless: set[int] = set()
+        # segments that could not be read to their end are not tried again
+        self._damaged: set[int] = set()
 
     def running(self) -> bool:
         return self._from is not None
 
     def worthwhile(self, segment: Segment) -> bool:
-        """Whether most of a segment is dead."""
+        """Whether more than half of a segment is dead."""
         return (
             segment.sealed
             and segment.live_count > 0
             and segment.live_bytes * 2 < segment.total_bytes
-            and int(segment.number) not in self._hopeless
+            and int(segment.number) not in self._damaged
         )
 
     def begin(self, segment: Segment) -> None:
+        assert self._from is None
+        assert segment.sealed
         self._from = segment
         self._at = SEGMENT_HEADER_BYTES
         self._slice_bytes = SLICE_BYTES
-        self._segment_extents = {}
+        self._tail.compacting = {}
         self._read(self._slice_bytes)
-
-    def divided(self, queue_id: i64) -> None:
-        """A queue has other holdings than it had."""
-        self._segment_extents.pop(int(queue_id), None)
 
     def index_read(self, rows: bytes, error: str) -> None:
         """Never asked for."""
@@ -93,26 +88,26 @@ class Compaction(ReadWaiter):
         while scanner.next():
             records += 1
             if scanner.kind <= COPY_PAGED and not self._copy(segment, scanner):
-                self._give_up(segment, str(damaged_segment(segment, scanner.at)))
+                self._give_up(segment, str(damaged_segment(segment.number, scanner.at)))
                 return
         self._suit_slices(scanner.at - self._at, records)
         if scanner.at >= segment.size_bytes or segment.live_count == 0:
             self._finish(segment)
         elif scanner.short:
-            # a record larger than a slice
+            # the record is larger than a slice
             self._at = scanner.at
             self._read(max(scanner.end - scanner.at, self._slice_bytes))
         elif scanner.at > self._at:
             self._at = scanner.at
             self._read(self._slice_bytes)
         elif self._at + len(blocks[0]) < segment.size_bytes:
-            # not even its header fitted in
+            # the header is larger than the slice
             self._read(len(blocks[0]) * 2)
         else:
-            self._give_up(segment, str(damaged_segment(segment, scanner.at)))
+            self._give_up(segment, str(damaged_segment(segment.number, scanner.at)))
 
     def _suit_slices(self, read_bytes: i64, records: i64) -> None:
-        """The larger the records, the larger the slices: a turn takes one, and the stream does not wait."""
+        """The larger the records, the larger the slices: a slice is the work of one turn."""
         if records > 0:
             self._slice_bytes = max(SLICE_BYTES, min(SLICE_BYTES_MAX, read_bytes // records * SLICE_RECORDS))
 
@@ -120,12 +115,10 @@ class Compaction(ReadWaiter):
         segment = self._from
         assert segment is not None
         length = min(size, segment.size_bytes - self._at)
-        ticket = self._journal.tickets.take(self, segment)
-        extents = [(int(self._at), int(length))]
-        self._journal.turn.effects.append(ReadJournal(ticket, int(segment.number), extents))
+        self._tail.read_records(self, segment, [(int(self._at), int(length))])
 
     def _copy(self, segment: Segment, scanner: RecordScanner) -> bool:
-        """Write a record's living placements again; False if the record is damaged."""
+        """Write the living placements of a record again; False if the record is damaged."""
         durable = scanner.kind == MESSAGE or scanner.kind == COPY
         living = BytesWriter()
         count: i64 = 0
@@ -141,45 +134,46 @@ class Compaction(ReadWaiter):
             return False
         kind = COPY if durable else COPY_PAGED
         body_bytes, cost = record_sizes(scanner, False)
-        self._journal.active.total_bytes += count * cost
-        self._journal.batch.copy(
+        self._tail.active.total_bytes += count * cost
+        self._tail.batch.copy(
             kind, scanner.priority, living.getvalue(), count, body_bytes, scanner.payload(), scanner.payload_crc
         )
         return True
 
     def _alive(self, segment: Segment, queue_id: i64, position: i64, priority: i64, durable: bool) -> bool:
-        queue_index = self._journal.queue_indexes.get(int(queue_id))
+        queue_index = self._queue_indexes.get(int(queue_id))
         if queue_index is None:
             return False
         level = queue_index.level_of(priority)
         if queue_index.removed_at(level).has(position):
             return False
         durable = durable and queue_index.durable
-        segment_extents = self._segment_extents.get(int(queue_id))
+        segment_extents = self._tail.compacting.get(int(queue_id))
         if segment_extents is None:
-            # none is added to a sealed segment, unless one is divided
+            # a sealed segment gets no further extent, unless one is split
             segment_extents = [extent for extent in queue_index.segment_extents if extent.segment is segment]
-            self._segment_extents[int(queue_id)] = segment_extents
+            self._tail.compacting[int(queue_id)] = segment_extents
         return any(extent.covers(segment, level, durable, position) for extent in segment_extents)
 
     def _finish(self, segment: Segment) -> None:
-        journal = self._journal
         self._from = None
-        home = journal.active
+        self._tail.compacting = {}
+        home = self._tail.active
+        assert home is not segment
         triple = BytesWriter()
         write_triple(triple, segment.number, 0, 0)
-        journal.batch.mark(MOVED, triple.getvalue())
-        for queue_index in journal.queue_indexes.values():
+        self._tail.batch.mark(MOVED, triple.getvalue())
+        for queue_index in self._queue_indexes.values():
             queue_index.move(segment, home)
         home.live_count += segment.live_count
         home.live_bytes += segment.live_bytes
         segment.live_count = 0
         segment.live_bytes = 0
         segment.moved_to = home
-        journal.space_wanted = True
+        self.finished = True
 
     def _give_up(self, segment: Segment, reason: str) -> None:
-        """Leave it as it is: whoever reads the damaged record will find out, and others can still be read."""
+        """Leave the segment as it is: its other records can still be read."""
         self._from = None
-        self._hopeless.add(int(segment.number))
-        self._journal.turn.note("error", "compaction.failed", {"segment": int(segment.number), "reason": reason})
+        self._damaged.add(int(segment.number))
+        self._tail.turn.note("error", "compaction.failed", {"segment": int(segment.number), "reason": reason})

@@ -1,18 +1,18 @@
-"""What a record of the journal has of a message, and what members of a ring send each other of it.
+"""The payload of a message: the bytes that journal records and replicas have of it.
 
 ::
 
     0   i64 body_bytes
     8   i64 expiration_ms
-    16  u32 frame_bytes_max, u16 channel, u16 whether it is identified
+    16  u32 frame_bytes_max, u16 channel, u16 1 if the message has a publishing id
     24  u32 names_bytes
     28  names, content
 
-Names are the envelope's tail (exchange and routing key as short strings), then the copy keys as long strings, because a
-key that CC or BCC names has no limit of its own. Priority, deadline, position and whether it lasts are not in it: they
-are those of a message in one queue, or stand in the record's header.
+The names are the envelope's tail (exchange and routing key as short strings), then the copy keys as long strings,
+because keys in CC and BCC have no length limit. Priority, deadline, position and durability are not part of the
+payload: they belong to a message in one queue, or stand in the record's header.
 
-Not here: the record around it, and its checksums (`broker.journal.records`).
+Not here: the record around the payload, and its checksums (`broker.journal.records`).
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ from warren.broker.model.message import Envelope, Message
 from warren.errors import StoreError
 
 PREFIX_BYTES: Final[i64] = 28
-"""A payload up to its names."""
+"""The size of a payload up to its names."""
 
 IDENTIFIED: Final[i64] = 1
 
@@ -34,13 +34,13 @@ LOW_32: Final[i64] = 0xFFFFFFFF
 
 
 def message_payload(message: Message) -> tuple[bytes, i64]:
-    """What a record has of a message, for whoever writes it to several places; and its checksum."""
+    """The payload of a message, and its checksum."""
     payload = payload_prefix(message) + message.content
     return payload, crc32(payload)
 
 
 def payload_prefix(message: Message) -> bytes:
-    """All of a payload but the content."""
+    """A payload without the content."""
     envelope = message.envelope
     names = envelope.tail
     if envelope.copy_keys:
@@ -80,7 +80,7 @@ def payload_is_identified(payload: bytes) -> bool:
 
 
 def payload_identity(data: bytes, payload_start: i64) -> PublishingIdentity:
-    """The identity of the message whose payload, which is whole, starts at this byte of `data`."""
+    """The publishing id of the message with the complete payload that starts at this byte of `data`."""
     if read_i64_be(data, payload_start + 16) & IDENTIFIED == 0:
         return NO_IDENTITY
     return identity_at(data, payload_start + PREFIX_BYTES + payload_names_bytes(data, payload_start))
@@ -89,7 +89,7 @@ def payload_identity(data: bytes, payload_start: i64) -> PublishingIdentity:
 def decode_message(
     payload: bytes, priority: i64, persistent: bool, envelopes: dict[bytes, Envelope] | None = None
 ) -> Message:
-    """The message of a payload; `envelopes`, which the caller keeps and bounds, spares one object per message."""
+    """The message of a payload. `envelopes` is a cache that the caller bounds; it saves an object per message."""
     size: i64 = len(payload)
     if size < PREFIX_BYTES:
         raise StoreError(f"a stored message is cut short: {size} bytes")

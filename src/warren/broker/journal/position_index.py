@@ -1,58 +1,38 @@
-"""What a copy holds of one level, durable or not: exactly which positions, and what they come to in which segment.
+"""The positions that a replica has of one level, durable or transient: exactly which, and the extents they lie in.
 
-Positions are marked in blocks of 4096; a block costs about as much as two messages, so the exact set of a queue of
-millions is small. The holdings tell where messages lie.
+Positions are bits in blocks of 4096. A block costs about as much memory as two messages, so the exact set of a queue of
+millions of messages is small. Most queues have messages of one size, so a block has sizes one by one only if two of
+them differ.
 
-Invariants: `count` and `body_bytes` are the sums over the blocks, and over the holdings; each position that is held
-lies within one holding.
+A replica that existed before the node started, or that was a queue, rebuilds the index (`IndexRebuild`): extents tell
+how many messages a segment has, and the rows of the segment's index tell which. Nothing is stored or removed
+meanwhile. If compaction moves a segment, its messages are looked up in the other one.
 
-Not here: what is gone for good (`broker.journal.removed_positions`), what is written
-(`broker.journal.replica_contents`).
+On promotion the positions become ranges that a queue reads from disk (`merge_position_ranges`). A range lies in one
+segment, and no other message of its level lies between its ends. Durable and transient messages of a level are mostly
+in the same segment. But a replica that was restarted lost its transient messages and received them again, into a later
+segment; there the two alternate position by position.
 
-Which of 4096 positions are held, and how long the body of each is.
+Invariants: `count` and `body_bytes` are the sums over the blocks, and over the extents. Each present position lies
+within one extent. In `PositionBlock._sizes` the size of an absent position is 0.
 
-Most queues have messages of one size, or nearly: the sizes are written down one by one only when two of them differ.
-
-Invariants: `count` and `body_bytes` are the sums over the bits that are set. In `_sizes` there is 0 for whatever is not
-held.
-
-Not here: where the messages lie (`broker.journal.position_index`).
-
-What shelves hold together: spans of positions, and the runs a queue goes on with.
-
-A run lies in one segment, and nothing of its level lies between its ends elsewhere. What lasts and what does not is
-mostly written to the same segment, one as the other came. But a copy that was restarted has lost what does not last,
-and got it again, into a later segment: there one goes on where the other stops, position by position.
-
-Not here: what a shelf is (`broker.journal.position_index`), what a queue does with runs (`broker.queues.contents`).
-
-Finding out which positions a copy holds that was not made in this life of the node, or was a queue.
-
-Holdings tell how many messages there are in which segment; the rows of the segments' indexes tell which. Those of the
-active segment and of one just sealed are in memory; others are read, one after another.
-
-Nothing is stored or removed meanwhile. Compaction may move what is looked for: then it is looked for where it went.
-
-Not here: the marks that are made (`broker.journal.position_index`), the reading (`node.disk`).
+Not here: removed positions (`broker.journal.removed_positions`), the records (`broker.journal.replica_contents`), a
+queue's ranges (`broker.queues.contents`).
 """
 
 from array import array
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from warren.broker.journal.extents import ExtentList, extent_first
-from warren.broker.journal.pending_reads import ReadWaiter
+from warren.broker.journal.queue_index import QueueIndex
 from warren.broker.journal.records import COPY, MESSAGE
 from warren.broker.journal.segment_index import ROW_BYTES, row_body_bytes, row_kind, row_position, row_priority
-from warren.broker.model.effects import ReadIndex
+from warren.broker.journal.tail import ReadWaiter, current_segment
 from warren.broker.model.journal import PositionRange, Segment, SegmentExtent
 from warren.broker.model.replica_contents import PositionSpan, ReplicaContentsWaiter
 from warren.errors import InvariantBroken
-
-if TYPE_CHECKING:
-    from warren.broker.journal.queue_index import QueueIndex
-
 
 POSITIONS_PER_BLOCK: Final[i64] = 4096
 BLOCK_SHIFT: Final[i64] = 12
@@ -61,7 +41,7 @@ BITMAP_BYTES: Final[i64] = 512
 
 @final
 class PositionBlock:
-    """4096 positions, counted from the block's first."""
+    """4096 positions, relative to the block's first, and the body size of each."""
 
     def __init__(self) -> None:
         self.bits: bytearray = bytearray(512)
@@ -75,7 +55,7 @@ class PositionBlock:
         return octet & 1 << (at & 7) != 0
 
     def add(self, at: i64, size: i64) -> None:
-        """One that is not held."""
+        """Add an absent position."""
         octet: i64 = self.bits[at >> 3]
         self.bits[at >> 3] = int(octet | 1 << (at & 7))
         if self.count == 0:
@@ -96,11 +76,11 @@ class PositionBlock:
         sizes[int(at)] = int(size)
 
     def size_of(self, at: i64) -> i64:
-        """Of one that is held."""
+        """The body size of a present position."""
         return self._size if self._sizes is None else self._sizes[int(at)]
 
     def take(self, at: i64) -> i64:
-        """Hold this one no more; the size of its body, -1 if it was not held."""
+        """Remove a position; its body size, -1 if it was absent."""
         octet: i64 = self.bits[at >> 3]
         bit: i64 = 1 << (at & 7)
         if octet & bit == 0:
@@ -115,7 +95,7 @@ class PositionBlock:
         return size
 
     def take_range(self, first: i64, end: i64) -> tuple[i64, i64]:
-        """Hold none from the first to the one before the end; how many they were, and the bytes of their bodies."""
+        """Remove the positions from `first` to before `end`; how many were present, and their body bytes."""
         count: i64 = self.count
         body_bytes: i64 = self.body_bytes
         if first == 0 and end == POSITIONS_PER_BLOCK:
@@ -133,7 +113,7 @@ class PositionBlock:
         return count, body_bytes
 
     def sums(self, first: i64, end: i64) -> tuple[i64, i64]:
-        """How many are held from the first to the one before the end, and the bytes of their bodies."""
+        """How many positions from `first` to before `end` are present, and their body bytes."""
         bits = int.from_bytes(self.bits, "little") >> int(first)
         count: i64 = (bits & ((1 << int(end - first)) - 1)).bit_count()
         if self._sizes is None:
@@ -141,7 +121,7 @@ class PositionBlock:
         return count, sum(self._sizes[int(first) : int(end)])
 
     def held(self, first: i64, end: i64) -> list[int]:
-        """Those that are held, from the first to the one before the end."""
+        """The present positions from `first` to before `end`."""
         found: list[int] = []
         at: i64 = first
         while at < end:
@@ -155,33 +135,33 @@ class PositionBlock:
         return found
 
     def lowest_from(self, first: i64) -> i64:
-        """The lowest that is held from this one on; -1 if there is none."""
+        """The lowest present position from `first` on; -1 if there is none."""
         bits = int.from_bytes(self.bits, "little") >> int(first)
         return -1 if bits == 0 else first + (bits & -bits).bit_length() - 1
 
     def highest_below(self, end: i64) -> i64:
-        """The highest that is held below this one; -1 if there is none."""
+        """The highest present position below `end`; -1 if there is none."""
         bits = int.from_bytes(self.bits, "little") & ((1 << int(end)) - 1)
         return bits.bit_length() - 1
 
 
 @final
 class PositionIndex:
-    """Durable messages of one level, or others of it."""
+    """The durable messages of one level, or its transient ones."""
 
-    def __init__(self, queue_index: "QueueIndex", level: i64, durable: bool) -> None:
+    def __init__(self, queue_index: QueueIndex, level: i64, durable: bool) -> None:
         self.level: i64 = level
         self.durable: bool = durable
         self.count: i64 = 0
         self.body_bytes: i64 = 0
-        # by the number of the block
+        # by block number
         self.blocks: dict[int, PositionBlock] = {}
         found = [
             one
             for one in queue_index.segment_extents
             if one.level == level and one.durable == durable and one.count > 0
         ]
-        self.row: ExtentList = ExtentList(queue_index.queue_id, level, durable, found)
+        self.extents: ExtentList = ExtentList(queue_index.queue_id, level, durable, found)
         self._queue_index: QueueIndex = queue_index
         self._block: PositionBlock = PositionBlock()
         self._block_no: i64 = -1
@@ -191,16 +171,16 @@ class PositionIndex:
         return block is not None and block.has(position & (POSITIONS_PER_BLOCK - 1))
 
     def add(self, segment: Segment, position: i64, body_bytes: i64, cost_bytes: i64) -> SegmentExtent:
-        """A message that is not held is written to this segment."""
-        extent = self.row.open_at(position, segment)
+        """Add an absent message that is written to this segment."""
+        extent = self.extents.open_at(position, segment)
         if extent is None:
             extent = self._begin(position, segment)
-        self.found(position, body_bytes)
+        self.mark(position, body_bytes)
         extent.add(position, body_bytes, cost_bytes)
         return extent
 
-    def found(self, position: i64, body_bytes: i64) -> None:
-        """A message that is not marked as held, and is counted in its holding."""
+    def mark(self, position: i64, body_bytes: i64) -> None:
+        """Mark a message as present that its extent already counts."""
         number: i64 = position >> BLOCK_SHIFT
         if number != self._block_no:
             self._use_block(number)
@@ -215,24 +195,24 @@ class PositionIndex:
         self._block_no = number
 
     def _begin(self, position: i64, segment: Segment) -> SegmentExtent:
-        row, segment_extents = self.row, self._queue_index.segment_extents
-        over = row.across(position)
+        extents, segment_extents = self.extents, self._queue_index.segment_extents
+        over = extents.across(position)
         if over is not None and over.count == 0:
-            row.drop(over)
+            extents.drop(over)
         elif over is not None:
-            above = row.divide(over, position)
+            above = extents.divide(over, position)
             if above is not None:
                 segment_extents.append(above)
                 self._share(over, above)
-                self._queue_index.journal.compaction.divided(self._queue_index.queue_id)
-        extent = row.open_at(position, segment)
+                self._queue_index.tail.compacting.pop(int(self._queue_index.queue_id), None)
+        extent = extents.open_at(position, segment)
         if extent is None:
-            extent = row.begin(position, segment)
+            extent = extents.begin(position, segment)
             segment_extents.append(extent)
         return extent
 
     def _share(self, below: SegmentExtent, above: SegmentExtent) -> None:
-        """Two holdings that were one each count their own; and reach no further than what they have."""
+        """Divide the counts of a split extent, and shorten both parts to their present positions."""
         count, body_bytes = self.sums(above.first, above.last)
         cost_bytes: i64 = below.cost_bytes * count // below.count
         above.count = count
@@ -242,24 +222,24 @@ class PositionIndex:
         below.body_bytes -= body_bytes
         below.cost_bytes -= cost_bytes
         if below.count == 0:
-            self.row.emptied(below)
+            self.extents.emptied(below)
         else:
             below.last = self._highest(below.first, below.last)
         if above.count == 0:
-            self.row.emptied(above)
+            self.extents.emptied(above)
         else:
             above.first = self._lowest(above.first, above.last)
 
-    # -- taking off
+    # -- removing
 
     def take(self, first: i64, last: i64) -> i64:
-        """Hold nothing from the first position to the last; how many that were."""
+        """Remove the positions from `first` to `last`; how many were present."""
         if self.count == 0:
             return 0
         if first == last:
             return self._take_one(first)
         taken: i64 = 0
-        for extent in self.row.between(first, last):
+        for extent in self.extents.between(first, last):
             count, body_bytes = self._take_range(max(first, extent.first), min(last, extent.last))
             if count > 0:
                 taken += count
@@ -275,9 +255,9 @@ class PositionIndex:
         if size < 0:
             return 0
         self._forget_empty(number, block)
-        extent = self.row.across(position)
+        extent = self.extents.across(position)
         if extent is None:
-            raise InvariantBroken(f"position {position} is held and in no holding")
+            raise InvariantBroken(f"position {position} is present and in no extent")
         self._remove(extent, 1, size)
         return 1
 
@@ -299,29 +279,29 @@ class PositionIndex:
         return count, body_bytes
 
     def _forget_empty(self, number: int, block: PositionBlock) -> None:
-        # the one that is being filled is about to be used again
+        # the block that is being filled will be used again
         if block.count == 0 and block is not self._block:
             del self.blocks[number]
 
     def _remove(self, extent: SegmentExtent, count: i64, body_bytes: i64) -> None:
         self.count -= count
         self.body_bytes -= body_bytes
-        # what each of them costs is about the same
+        # all messages of an extent are assumed to cost the same
         extent.remove(count, body_bytes, extent.cost_bytes * count // extent.count)
         if extent.count == 0:
-            self.row.emptied(extent)
+            self.extents.emptied(extent)
 
     # -- looking
 
     def any_between(self, first: i64, last: i64) -> bool:
-        """Whether something is held from the first position to the last."""
-        for extent in self.row.between(first, last):
+        """Whether a position from `first` to `last` is present."""
+        for extent in self.extents.between(first, last):
             if self.sums(max(first, extent.first), min(last, extent.last))[0] > 0:
                 return True
         return False
 
     def sums(self, first: i64, last: i64) -> tuple[i64, i64]:
-        """How many are held from the first position to the last, and the bytes of their bodies."""
+        """How many positions from `first` to `last` are present, and their body bytes."""
         count: i64 = 0
         body_bytes: i64 = 0
         number: i64 = first >> BLOCK_SHIFT
@@ -336,7 +316,7 @@ class PositionIndex:
         return count, body_bytes
 
     def _lowest(self, first: i64, last: i64) -> i64:
-        """The lowest position that is held; there is one."""
+        """The lowest present position; there is one."""
         number: i64 = first >> BLOCK_SHIFT
         while number <= last >> BLOCK_SHIFT:
             block = self.blocks.get(int(number))
@@ -349,7 +329,7 @@ class PositionIndex:
         return first
 
     def _highest(self, first: i64, last: i64) -> i64:
-        """The highest position that is held; there is one."""
+        """The highest present position; there is one."""
         number: i64 = last >> BLOCK_SHIFT
         while number >= first >> BLOCK_SHIFT:
             block = self.blocks.get(int(number))
@@ -362,24 +342,21 @@ class PositionIndex:
         return last
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if the sums are wrong or holdings overlap."""
-        above: i64 = 0
-        for extent in self.row.segment_extents:
-            if extent.count > 0 and extent.first <= above:
-                raise InvariantBroken(f"a holding begins with position {extent.first} behind {above}")
-            above = max(above, extent.last)
+        """Raise `InvariantBroken` if sums are wrong or extents overlap."""
+        self.extents.check()
+        for extent in self.extents.segment_extents:
             if extent.count > 0 and self.sums(extent.first, extent.last) != (extent.count, extent.body_bytes):
-                raise InvariantBroken(f"a holding counts {extent.count} from {extent.first} to {extent.last}")
+                raise InvariantBroken(f"an extent counts {extent.count} from {extent.first} to {extent.last}")
         sums = (
-            sum([one.count for one in self.row.segment_extents]),
-            sum([one.body_bytes for one in self.row.segment_extents]),
+            sum([one.count for one in self.extents.segment_extents]),
+            sum([one.body_bytes for one in self.extents.segment_extents]),
         )
         if sums != (self.count, self.body_bytes):
-            raise InvariantBroken(f"a shelf counts {self.count} messages but its holdings {sums[0]}")
+            raise InvariantBroken(f"a position index counts {self.count} messages, its extents {sums[0]}")
 
 
 def merge_spans(position_indexes: list[PositionIndex]) -> list[PositionSpan]:
-    """Everything on any of the shelves, in order; spans do not touch."""
+    """The positions of all indexes, in order; spans do not touch."""
     blocks: dict[int, list[PositionBlock]] = {}
     for position_index in position_indexes:
         for number, block in position_index.blocks.items():
@@ -398,7 +375,7 @@ def merge_spans(position_indexes: list[PositionIndex]) -> list[PositionSpan]:
 
 
 def _add_spans(spans: list[PositionSpan], start: i64, bits: bytes) -> None:
-    """Those of one block, whose first position is `start`."""
+    """Add the spans of the block that begins at position `start`."""
     span: PositionSpan | None = spans[-1] if spans else None
     if span is not None and span.last + 1 != start:
         span = None
@@ -416,34 +393,34 @@ def _add_spans(spans: list[PositionSpan], start: i64, bits: bytes) -> None:
         at += step
 
 
-def merge_position_ranges(lasting: PositionIndex, passing: PositionIndex) -> list[PositionRange]:
-    """What one level has, in order."""
+def merge_position_ranges(durable: PositionIndex, transient: PositionIndex) -> list[PositionRange]:
+    """The ranges of one level, in order."""
     runs: list[PositionRange] = []
     group: list[SegmentExtent] = []
     end: i64 = -1
     segment_extents = [
-        extent for extent in lasting.row.segment_extents + passing.row.segment_extents if extent.count > 0
+        extent for extent in durable.extents.segment_extents + transient.extents.segment_extents if extent.count > 0
     ]
     for extent in sorted(segment_extents, key=extent_first):
         if extent.first > end:
-            _add_group(runs, group, lasting, passing)
+            _add_group(runs, group, durable, transient)
             group = []
         group.append(extent)
         end = max(end, extent.last)
-    _add_group(runs, group, lasting, passing)
+    _add_group(runs, group, durable, transient)
     return runs
 
 
 def _add_group(
-    runs: list[PositionRange], group: list[SegmentExtent], lasting: PositionIndex, passing: PositionIndex
+    runs: list[PositionRange], group: list[SegmentExtent], durable: PositionIndex, transient: PositionIndex
 ) -> None:
-    """Holdings that reach into one another."""
+    """Add the ranges of extents that overlap."""
     if not group:
         return
     if any(extent.segment is not group[0].segment for extent in group):
-        _add_by_position(runs, group, lasting, passing)
+        _add_by_position(runs, group, durable, transient)
         return
-    run = PositionRange(group[0].segment, lasting.level, group[0].first)
+    run = PositionRange(group[0].segment, durable.level, group[0].first)
     for extent in group:
         run.last = max(run.last, extent.last)
         run.count += extent.count
@@ -453,9 +430,9 @@ def _add_group(
 
 
 def _add_by_position(
-    runs: list[PositionRange], group: list[SegmentExtent], lasting: PositionIndex, passing: PositionIndex
+    runs: list[PositionRange], group: list[SegmentExtent], durable: PositionIndex, transient: PositionIndex
 ) -> None:
-    """Of holdings in several segments each position is looked at: a run ends where the segment changes."""
+    """Add the ranges of extents in several segments, position by position: a range ends where the segment changes."""
     first: i64 = group[0].first
     last: i64 = first
     for extent in group:
@@ -467,20 +444,20 @@ def _add_by_position(
         begin: i64 = max(first - start, 0)
         end: i64 = min(last + 1 - start, POSITIONS_PER_BLOCK)
         found: list[tuple[int, PositionIndex]] = []
-        for position_index in (lasting, passing):
+        for position_index in (durable, transient):
             block = position_index.blocks.get(int(number))
             if block is not None:
                 found += [(at, position_index) for at in block.held(begin, end)]
         found.sort(key=block_number)
         for at, position_index in found:
             position: i64 = start + at
-            extent_there = position_index.row.across(position)
-            assert extent_there is not None
-            if run is None or run.segment is not extent_there.segment:
-                run = PositionRange(extent_there.segment, position_index.level, position)
+            over = position_index.extents.across(position)
+            assert over is not None
+            if run is None or run.segment is not over.segment:
+                run = PositionRange(over.segment, position_index.level, position)
                 runs.append(run)
             run.add(position, position_index.blocks[int(number)].size_of(at))
-            run.deadlines = run.deadlines or extent_there.deadlines
+            run.deadlines = run.deadlines or over.deadlines
         number += 1
 
 
@@ -490,36 +467,37 @@ def block_number(found: tuple[int, PositionIndex]) -> int:
 
 @final
 class IndexRebuild(ReadWaiter):
-    """Marks on shelves what the holdings of a book count."""
+    """Marks the positions that the extents of a queue index count."""
 
     def __init__(
         self,
-        queue_index: "QueueIndex",
-        lasting: list[PositionIndex],
-        passing: list[PositionIndex],
+        queue_index: QueueIndex,
+        durable: list[PositionIndex],
+        transient: list[PositionIndex],
         asker: ReplicaContentsWaiter,
     ) -> None:
         self._queue_index: QueueIndex = queue_index
-        self._lasting: list[PositionIndex] = lasting
-        self._passing: list[PositionIndex] = passing
+        self._durable: list[PositionIndex] = durable
+        self._transient: list[PositionIndex] = transient
         self._asker: ReplicaContentsWaiter = asker
+        # all positions are marked
+        self.done: bool = False
         self._left: list[Segment] = []
         self._reading: Segment | None = None
         for extent in queue_index.segment_extents:
             if extent.count > 0:
-                self._look_at(extent.segment)
+                self._add_segment(extent.segment)
 
     def go_on(self) -> None:
-        """Look into one segment after another, as far as that goes without reading."""
-        journal = self._queue_index.journal
+        """Mark the rows of one segment after another, until one has to be read."""
+        tail, queue_id = self._queue_index.tail, self._queue_index.queue_id
         while self._left:
             segment = self._left.pop()
-            if not journal.rows_at_hand(segment):
+            if not tail.rows_at_hand(segment):
                 self._reading = segment
-                ticket = journal.tickets.take(self, segment)
-                journal.turn.effects.append(ReadIndex(ticket, int(segment.number), int(self._queue_index.queue_id)))
+                tail.read_index(self, segment, queue_id)
                 return
-            self._mark(segment, journal.rows_in(segment, self._queue_index.queue_id))
+            self._mark(segment, tail.rows_in(segment, queue_id))
         self._finish()
 
     def index_read(self, rows: bytes, error: str) -> None:
@@ -530,17 +508,17 @@ class IndexRebuild(ReadWaiter):
             self._asker.contents_damaged(error)
             return
         if segment.moved_to is not None:
-            self._look_at(self._queue_index.journal.home_of(segment))
+            self._add_segment(current_segment(segment))
         self._mark(segment, rows)
         self.go_on()
 
     def journal_read(self, blocks: list[bytes], error: str) -> None:
-        """Never asked for."""
+        """Records are never asked for."""
 
     def cancel(self) -> None:
-        self._queue_index.journal.tickets.withdraw(self)
+        self._queue_index.tail.reads.withdraw(self)
 
-    def _look_at(self, segment: Segment) -> None:
+    def _add_segment(self, segment: Segment) -> None:
         if segment not in self._left:
             self._left.append(segment)
 
@@ -552,22 +530,23 @@ class IndexRebuild(ReadWaiter):
             position = row_position(rows, index)
             level = queue_index.level_of(row_priority(rows, index))
             kind = row_kind(rows, index)
-            position_index = self._lasting[level] if kind in (MESSAGE, COPY) else self._passing[level]
+            position_index = self._durable[level] if kind in (MESSAGE, COPY) else self._transient[level]
             if not queue_index.removed_at(level).has(position) and not position_index.has(position):
-                extent = position_index.row.across(position)
+                extent = position_index.extents.across(position)
                 if extent is not None and extent.segment is segment:
-                    position_index.found(position, row_body_bytes(rows, index))
+                    position_index.mark(position, row_body_bytes(rows, index))
             index += 1
 
     def _finish(self) -> None:
-        for position_index in self._lasting + self._passing:
-            for extent in position_index.row.segment_extents:
+        for position_index in self._durable + self._transient:
+            for extent in position_index.extents.segment_extents:
                 count, body_bytes = position_index.sums(extent.first, extent.last)
                 if count != extent.count:
                     where = f"segment {extent.segment.number} has {count} messages of a queue"
                     span = f"from position {extent.first} to {extent.last}"
                     self._asker.contents_damaged(f"{where} {span}, and not {extent.count}")
                     return
-                # of some it was only about known
+                # the bytes of some extents were estimates
                 extent.body_bytes = body_bytes
+        self.done = True
         self._asker.contents_prepared()

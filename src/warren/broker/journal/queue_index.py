@@ -1,309 +1,115 @@
-"""What the journal knows of one queue: where its messages are, and which are gone.
+"""The index of one queue in the journal: where its messages are, which are removed, and how entries are read back.
 
-Positions that left are kept as a set for each priority level, which is all a removal has to say: a range of
-positions of one level. What left in a turn is written as few ranges at its end.
+Removed positions are a set for each priority level, so a removal record is a range of positions of one level. The
+removals of a turn are written at its end, in as few ranges as possible.
 
-Invariants: the holdings of a level that are alike durable do not overlap; each lies in one segment. A stored entry in
-memory points at its holding, whatever compaction does to where that lies.
+A fetch reads the first entries of a range. Their offsets come from the rows of the segment's index: rows of the active
+segment, and of a segment just sealed, are in memory; other rows are read once and kept while the queue reads that
+segment. Records that lie close together are read in one piece. Every record is checked against its checksums before
+an entry is made of it. Damage stops the queue.
 
-Not here: what may have been handed out (`broker.journal.queue_index`), reading entries back
-(`broker.journal.entry_fetch`), the bytes of a batch (`broker.journal.batches`).
+Invariants: the extents of a level that are equally durable do not overlap; each lies in one segment. A stored entry in
+memory points at its extent, which compaction moves from segment to segment.
 
-Up to where a queue's entries may have been handed out.
-
-After a crash a message that may have been delivered comes back marked as redelivered, and, as nearly as can be, only
-such a one. So before an entry goes out, the *horizon*, the highest position that may have gone, is on disk. A message
-that goes out in the turn it came in needs no wait: both are in one batch, and are lost together or not at all. Others
-wait for a flush. To wait seldom, the horizon is moved ahead by as many positions as were just handed out in one go,
-and, once that is many, early enough. So a queue that hands out one at a time is exact, and a busy one does not wait.
-
-A queue with priorities does not hand out in order: its horizon, once anything went, is the end of all numbers.
-
-Not here: what is handed out (`queue`), what recovered entries are marked by (`broker.journal.entry_fetch`).
-
-Where messages that a start finds in the journal are counted.
-
-They are read in the order they were written. For most queues that is the order of their positions; for a copy that was
-catching up it is not, and what came late may lie between the positions of a holding in another segment. Such a holding
-is divided, as it was when the message was written; what each part has is counted afterwards, by its rows.
-
-Not here: reading (`broker.journal.recovery`), counting (`broker.journal.recovery`), dividing while the node runs
-(`broker.journal.position_index`).
-
-Forgetting what the journal no longer needs to know of a queue: what lies below all that is there, or is gone.
-
-Not here: the rest of what it knows (`broker.journal.queue_index`).
+Not here: how far entries were delivered (`broker.journal.delivery_watermark`), the bytes of a batch
+(`broker.journal.batches`), how far ahead a queue reads (`broker.queues.contents`), the files (`node.disk`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.journal.checkpoint import QueueCheckpoint
-from warren.broker.journal.entry_fetch import EntryFetch
-from warren.broker.journal.extents import ExtentList
+from warren.broker.journal.delivery_watermark import DeliveryWatermark
+from warren.broker.journal.extents import ExtentList, ExtentRestore
+from warren.broker.journal.payloads import decode_message
 from warren.broker.journal.queue_state import ARCHIVE_OFFSET, encode_queue_state, load_queue_state, write_offset
-from warren.broker.journal.records import REMOVED, RETURNED, WATERMARK, write_triple
+from warren.broker.journal.records import (
+    COPY,
+    MESSAGE,
+    REMOVED,
+    RETURNED,
+    RecordScanner,
+    damaged_segment,
+    find_placement,
+    write_triple,
+)
 from warren.broker.journal.removed_positions import RemovedPositions
+from warren.broker.journal.segment_index import (
+    ROW_BYTES,
+    first_row_from,
+    pieces_of,
+    row_kind,
+    row_length,
+    row_offset,
+    row_position,
+    row_priority,
+)
+from warren.broker.journal.tail import JournalLog, JournalTail, ReadWaiter, WriteWaiter, current_segment
 from warren.broker.model.journal import ENTRY_COST_BYTES, PositionRange, Segment, SegmentExtent
 from warren.broker.model.message import NEVER, Entry, Message
-from warren.broker.model.ports import FetchWaiter, QueueLog
-from warren.broker.model.turn import FlushWaiter
-
-if TYPE_CHECKING:
-    from warren.broker.journal.journal import Journal
-
-
-RESERVE_MAX: Final[i64] = 4096
-BUSY_DELIVERIES: Final[i64] = 8
-"""From here on a queue asks ahead, so that it does not have to wait."""
-
-EVERYTHING: Final[i64] = 1 << 62
+from warren.broker.model.ports import FetchWaiter
+from warren.errors import InvariantBroken, StoreError
 
 
 @final
-class DeliveryWatermark(FlushWaiter):
-    """One queue's horizon."""
-
-    def __init__(self, journal: "Journal", queue_index: "QueueIndex") -> None:
-        # as last written
-        self.position: i64 = 0
-        # what was recovered up to here may have been delivered before the node started
-        self.redelivered_to: i64 = 0
-        # the batch that was last stored in, and the first position there
-        self.batch_no: i64 = 0
-        self.batch_first: i64 = 0
-        self._journal: Journal = journal
-        self._queue_index: QueueIndex = queue_index
-        # known to be on disk
-        self._flushed_to: i64 = 0
-        self._in_flight: list[int] = []
-        # beyond this position it is time to think of moving on
-        self._ask_from: i64 = 0
-        self._asked_at: i64 = 0
-        self._moved: bool = False
-        self._refused: bool = False
-        self._highest_lent: i64 = 0
-        # the first and the last position that went in the last turn in which any did
-        self._lent_turn: i64 = 0
-        self._lent_first: i64 = 0
-        self._lent_last: i64 = 0
-
-    def mark_delivered(self, position: i64) -> bool:
-        """Whether an entry may go now; if not, the queue is told when."""
-        if position > self._ask_from and not self._may_go(position):
-            self._refused = True
-            return False
-        if self._lent_turn != self._journal.turn_no:
-            self._lent_turn = self._journal.turn_no
-            self._lent_first = position
-        self._lent_last = position
-        if position > self._highest_lent:
-            self._highest_lent = position
-        return True
-
-    def _may_go(self, position: i64) -> bool:
-        if self.batch_no == self._journal.batch_no and position >= self.batch_first:
-            # it is in this very batch, and so will be the horizon
-            self._move(position, position)
-            return True
-        if position <= self._flushed_to:
-            go = self._in_one_go(position)
-            if self.position == self._flushed_to and go >= BUSY_DELIVERIES:
-                # at half of what was asked for: twice as much again, lest it never grow
-                self._move(self.position + min(4 * go, RESERVE_MAX), position)
-            return True
-        if position > self.position:
-            self._move(position + min(max(2 * self._in_one_go(position) - 3, 0), RESERVE_MAX), position)
-        return False
-
-    def _in_one_go(self, position: i64) -> i64:
-        """How many are wanted at a time: in this turn, this one included, or in the last that had any."""
-        if self._lent_turn == self._journal.turn_no:
-            return position - self._lent_first + 1
-        return self._lent_last - self._lent_first + 1
-
-    def _move(self, to: i64, asked_at: i64) -> None:
-        self._asked_at = asked_at
-        if self._queue_index.max_priority > 0:
-            to = EVERYTHING
-        if to <= self.position:
-            return
-        self.position = to
-        if not self._moved:
-            self._moved = True
-            self._journal.touch(self._queue_index)
-
-    def follow(self, position: i64) -> bool:
-        """A queue that several nodes hold hands out up to here; whether that is news."""
-        self._highest_lent = max(self._highest_lent, position)
-        if position <= self.position:
-            return False
-        self._move(position, position)
-        return True
-
-    def write(self) -> None:
-        """The turn ends: write it if it moved."""
-        if self._moved:
-            self._moved = False
-            self._write(self.position)
-            self._in_flight.append(int(self.position))
-            self._journal.turn.await_flush(self)
-
-    def flushed(self) -> None:
-        self._flushed_to = max(self._flushed_to, self._in_flight.pop(0))
-        # time to think of more when half of what was asked for is used
-        self._ask_from = self._flushed_to - (self._flushed_to - min(self._asked_at, self._flushed_to)) // 2
-        asker = self._queue_index.asker
-        if self._refused and asker is not None:
-            self._refused = False
-            asker.delivery_allowed()
-
-    def write_last(self) -> None:
-        """The node stops: what was handed out is known exactly."""
-        if self.position != 0 and self._queue_index.max_priority == 0:
-            self._write(max(self._highest_lent, self.redelivered_to))
-
-    def _write(self, position: i64) -> None:
-        triple = BytesWriter()
-        write_triple(triple, self._queue_index.queue_id, position, 0)
-        self._journal.batch.mark(WATERMARK, triple.getvalue())
-
-    def highest(self) -> i64:
-        """What a checkpoint must say: it also speaks of what was recovered."""
-        return max(self.position, self.redelivered_to)
-
-    def promoted(self, last_position: i64) -> None:
-        """What was another node's to hand out is this one's; new positions begin behind this one."""
-        self.position = min(self.position, last_position)
-        self.redelivered_to = self.position
-
-    def recovered(self, last_position: i64) -> None:
-        """The journal was read; new positions begin behind this one."""
-        self.position = min(self.position, last_position)
-        self.redelivered_to = self.position
-        self._asked_at = self.position
-        if self.position != 0:
-            # that it could be read does not mean it was flushed: the first flush of this life sees to that
-            self._in_flight.append(int(self.position))
-            self._journal.turn.await_flush(self)
-
-
-@final
-class ExtentRestore:
-    """One queue's durable holdings while the journal is read."""
-
-    def __init__(self, queue_index: "QueueIndex") -> None:
-        # parts of holdings: only rows can tell what each has
-        self.divided: list[SegmentExtent] = []
-        self._queue_index: QueueIndex = queue_index
-        self._rows: dict[int, ExtentList] = {}
-
-    def extent_for(self, segment: Segment, level: i64, position: i64) -> SegmentExtent:
-        row = self._rows.get(int(level))
-        if row is None:
-            queue_index = self._queue_index
-            row = ExtentList(
-                queue_index.queue_id, level, True, [one for one in queue_index.segment_extents if one.level == level]
-            )
-            self._rows[int(level)] = row
-        extent = row.open_at(position, segment)
-        return self._make_way(row, segment, position) if extent is None else extent
-
-    def _make_way(self, row: ExtentList, segment: Segment, position: i64) -> SegmentExtent:
-        over = row.across(position)
-        if over is not None:
-            above = row.divide(over, position)
-            if above is not None:
-                # until they are counted each is said to have all
-                above.count = over.count
-                above.cost_bytes = over.cost_bytes
-                self._queue_index.segment_extents.append(above)
-                self.divided += [over, above]
-        extent = row.open_at(position, segment)
-        if extent is None:
-            extent = row.begin(position, segment)
-            self._queue_index.segment_extents.append(extent)
-        return extent
-
-
-def raise_floors(queue_index: "QueueIndex") -> None:
-    """Whatever lies below all that is there is gone."""
-    for level, removed in enumerate(queue_index.removed):
-        lowest: i64 = queue_index.next_position
-        for extent in queue_index.segment_extents:
-            if extent.level == level and extent.first < lowest:
-                lowest = extent.first
-        removed.raise_floor(lowest)
-
-
-def drop_return_counts(queue_index: "QueueIndex") -> None:
-    """Of messages that are gone, whoever removed them."""
-    lowest: i64 = queue_index.next_position
-    for extent in queue_index.segment_extents:
-        lowest = min(lowest, extent.first)
-    removed = queue_index.removed[0]
-    for position in list(queue_index.return_counts):
-        # one of several levels is not known by its position alone
-        if position < lowest or (queue_index.max_priority == 0 and removed.has(position)):
-            del queue_index.return_counts[position]
-
-
-@final
-class QueueIndex(QueueLog):
+class QueueIndex(JournalLog):
     """One queue's part of the journal."""
 
-    def __init__(self, journal: "Journal", queue_id: int, durable: bool, max_priority: int) -> None:
-        super().__init__(durable)
-        self.queue_id: i64 = queue_id
-        self.max_priority: i64 = max_priority
-        # everything is on disk, whatever of it is in memory, too: several nodes hold the queue
-        self.whole: bool = False
-        # messages may come that lie below all others, so nothing is taken to be gone that was not removed
+    def __init__(
+        self, tail: JournalTail, registry: "dict[int, QueueIndex]", queue_id: int, durable: bool, max_priority: int
+    ) -> None:
+        super().__init__(queue_id, durable, max_priority)
+        # a mirrored queue: every message is on disk, also one that is in memory
+        self.mirrored_on_disk: bool = False
+        # messages below all others may still arrive, so a position counts as removed only if it was removed
         self.catching_up: bool = False
         # one above the highest position that was ever stored
         self.next_position: i64 = 1
         self.segment_extents: list[SegmentExtent] = []
         # by level
         self.removed: list[RemovedPositions] = [RemovedPositions()]
-        # how often entries came back, by position; only of queues with a delivery limit
+        # how often entries were returned, by position; only of queues with a delivery limit
         self.return_counts: dict[int, int] = {}
-        self.watermark: DeliveryWatermark = DeliveryWatermark(journal, self)
+        self.tail: JournalTail = tail
+        self.watermark: DeliveryWatermark = DeliveryWatermark(tail, self)
         # while the journal is read
         self.restored: ExtentRestore | None = None
-        self.journal: Journal = journal
-        self._fetching: EntryFetch | None = None
-        # those new messages go to, by level and durability; all in the active segment
+        # all open indexes, by queue
+        self._registry: dict[int, QueueIndex] = registry
+        registry[queue_id] = self
+        self._fetch: EntryFetch | None = None
+        # the extents of the active segment that new messages go to, by level and durability
         self._current: SegmentExtent | None = None
         self._open_extents: dict[int, SegmentExtent] = {}
         self._closed: bool = False
-        # this batch's part
-        self._gone_level: i64 = 0
-        self._gone_first: i64 = 0
-        self._gone_last: i64 = -1
-        self._gone: BytesWriter = BytesWriter()
-        self._returned: BytesWriter = BytesWriter()
+        # removals of this turn
+        self._removal_level: i64 = 0
+        self._removal_first: i64 = 0
+        self._removal_last: i64 = -1
+        self._removals: BytesWriter = BytesWriter()
+        self._return_marks: BytesWriter = BytesWriter()
         self._archive_moved: bool = False
 
     # -- storing
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
-        journal = self.journal
+        tail = self.tail
         durable = self.durable and message.persistent
         extent = self._current
-        if extent is None or extent.segment is not journal.active or extent.level != level or extent.durable != durable:
+        if extent is None or extent.segment is not tail.active or extent.level != level or extent.durable != durable:
             extent = self._open_extent(level, durable, position)
         cost: i64 = len(message.content) + ENTRY_COST_BYTES
         extent.add(position, message.body_bytes, cost)
-        journal.active.total_bytes += cost
+        tail.active.total_bytes += cost
         if expires_at_ms != NEVER:
             extent.deadlines = True
-        journal.batch.place(self.queue_id, message, position, expires_at_ms)
+        tail.batch.place(self.queue_id, message, position, expires_at_ms)
         self.written_count += 1
         watermark = self.watermark
-        if watermark.batch_no != journal.batch_no:
-            watermark.batch_no = journal.batch_no
+        if watermark.batch_no != tail.batch_no:
+            watermark.batch_no = tail.batch_no
             watermark.batch_first = position
         self.next_position = position + 1
         return extent
@@ -311,8 +117,8 @@ class QueueIndex(QueueLog):
     def _open_extent(self, level: i64, durable: bool, position: i64) -> SegmentExtent:
         key = int(level * 2 + (1 if durable else 0))
         extent = self._open_extents.get(key)
-        if extent is None or extent.segment is not self.journal.active:
-            extent = SegmentExtent(self.queue_id, self.journal.active, level, durable, position)
+        if extent is None or extent.segment is not self.tail.active:
+            extent = SegmentExtent(self.queue_id, self.tail.active, level, durable, position)
             self._open_extents[key] = extent
             self.segment_extents.append(extent)
         self._current = extent
@@ -329,19 +135,17 @@ class QueueIndex(QueueLog):
         payload: bytes,
         payload_crc: i64,
     ) -> None:
-        """Write a message that is counted already, of a payload as it is."""
-        journal = self.journal
+        """Write the payload of a message that its extent already counts."""
+        tail = self.tail
         if expires_at_ms != NEVER:
             extent.deadlines = True
-        journal.batch.put(
-            self.queue_id, position, priority, expires_at_ms, persistent, body_bytes, payload, payload_crc
-        )
+        tail.batch.put(self.queue_id, position, priority, expires_at_ms, persistent, body_bytes, payload, payload_crc)
         self.written_count += 1
         if position >= self.next_position:
             self.next_position = position + 1
             watermark = self.watermark
-            if watermark.batch_no != journal.batch_no:
-                watermark.batch_no = journal.batch_no
+            if watermark.batch_no != tail.batch_no:
+                watermark.batch_no = tail.batch_no
                 watermark.batch_first = position
 
     # -- forgetting
@@ -354,17 +158,17 @@ class QueueIndex(QueueLog):
         message = entry.message
         extent.remove(1, message.body_bytes, len(message.content) + ENTRY_COST_BYTES)
         if extent.durable:
-            self._write_gone(extent.level, entry.position, entry.position)
+            self._write_removal(extent.level, entry.position, entry.position)
             if self.return_counts:
                 self.return_counts.pop(int(entry.position), None)
 
     def active_segment(self) -> Segment:
-        return self.journal.active
+        return self.tail.active
 
     def forget_range(self, level: i64, first: i64, last: i64, durable: bool) -> None:
-        """Nothing of a level is there from the first position to the last; `durable`: something was, for good."""
+        """Remove all positions of a level in this range; `durable`: write the removal, a durable message was there."""
         if durable:
-            self._write_gone(level, first, last)
+            self._write_removal(level, first, last)
         else:
             self.removed_at(level).add_range(first, last)
         if self.return_counts and first == last:
@@ -373,13 +177,13 @@ class QueueIndex(QueueLog):
             self.next_position = last + 1
 
     def pass_over(self, position: i64) -> None:
-        """Positions up to this one, which is nobody's, are not to be given out again, after a restart either."""
+        """Never assign a position up to this one, which no message has, after a restart either."""
         if position >= self.next_position:
             self.next_position = position + 1
-            self._write_gone(0, position, position)
+            self._write_removal(0, position, position)
 
     def forget_run(self, run: PositionRange) -> None:
-        """Every position of the run's level from its first to its last: nothing else of that level lies between."""
+        """Remove the positions of a range. No other message of its level lies between them."""
         segment = current_segment(run.segment)
         left = run.count
         for extent in self._extents_between(segment, run.level, run.first, run.last):
@@ -390,10 +194,10 @@ class QueueIndex(QueueLog):
             if extent.durable:
                 count = min(left, extent.count)
                 left -= count
-                # those in memory or lent stay; how much of the bytes is theirs is only about known
+                # messages in memory or in flight stay; their share of the bytes is an estimate
                 body_bytes: i64 = extent.body_bytes * count // extent.count
                 extent.remove(count, body_bytes, extent.cost_bytes * count // extent.count)
-        self._write_gone(run.level, run.first, run.last)
+        self._write_removal(run.level, run.first, run.last)
 
     def returned(self, entry: Entry) -> None:
         if entry.extent is None or not entry.extent.durable:
@@ -402,11 +206,11 @@ class QueueIndex(QueueLog):
 
     def count_return(self, position: i64, count: i64) -> None:
         self.return_counts[int(position)] = int(count)
-        write_triple(self._returned, self.queue_id, position, count)
-        self.journal.touch(self)
+        write_triple(self._return_marks, self.queue_id, position, count)
+        self.tail.touch(self)
 
     def unpage(self, entry: Entry) -> None:
-        """An entry that only went to disk to save memory is in memory again: the disk's copy is needed no more."""
+        """A transient entry is in memory again, so its copy on disk is dead."""
         extent = entry.extent
         assert extent is not None
         entry.extent = None
@@ -421,7 +225,7 @@ class QueueIndex(QueueLog):
     def level_of(self, priority: i64) -> i64:
         return min(priority, self.max_priority)
 
-    def _write_gone(self, level: i64, first: i64, last: i64) -> None:
+    def _write_removal(self, level: i64, first: i64, last: i64) -> None:
         removed = self.removed[0] if level == 0 else self.removed_at(level)
         if first == last:
             removed.add(first)
@@ -429,26 +233,26 @@ class QueueIndex(QueueLog):
             removed.add_range(first, last)
         if not self.durable:
             return
-        if first == self._gone_last + 1 and level == self._gone_level and self._gone_last >= 0:
-            self._gone_last = last
+        if first == self._removal_last + 1 and level == self._removal_level and self._removal_last >= 0:
+            self._removal_last = last
             return
-        self._end_gone_range()
-        if level != self._gone_level:
-            self._end_gone_level()
-        self._gone_level = level
-        self._gone_first = first
-        self._gone_last = last
-        self.journal.touch(self)
+        self._end_removal()
+        if level != self._removal_level:
+            self._end_removal_level()
+        self._removal_level = level
+        self._removal_first = first
+        self._removal_last = last
+        self.tail.touch(self)
 
-    def _end_gone_range(self) -> None:
-        if self._gone_last >= 0:
-            write_triple(self._gone, self.queue_id, self._gone_first, self._gone_last)
-            self._gone_last = -1
+    def _end_removal(self) -> None:
+        if self._removal_last >= 0:
+            write_triple(self._removals, self.queue_id, self._removal_first, self._removal_last)
+            self._removal_last = -1
 
-    def _end_gone_level(self) -> None:
-        if len(self._gone):
-            self.journal.batch.mark(REMOVED, self._gone.getvalue(), self._gone_level)
-            self._gone = BytesWriter()
+    def _end_removal_level(self) -> None:
+        if len(self._removals):
+            self.tail.batch.mark(REMOVED, self._removals.getvalue(), self._removal_level)
+            self._removals = BytesWriter()
 
     def mark_delivered(self, entry: Entry) -> bool:
         return self.watermark.mark_delivered(entry.position)
@@ -456,45 +260,44 @@ class QueueIndex(QueueLog):
     # -- the end of a turn
 
     def write_marks(self) -> None:
-        """Write what changed in this turn, besides messages."""
         if self._closed:
             return
         self.watermark.write()
-        if len(self._returned):
-            self.journal.batch.mark(RETURNED, self._returned.getvalue())
-            self._returned = BytesWriter()
-        self._end_gone_range()
-        self._end_gone_level()
+        if len(self._return_marks):
+            self.tail.batch.mark(RETURNED, self._return_marks.getvalue())
+            self._return_marks = BytesWriter()
+        self._end_removal()
+        self._end_removal_level()
         if self._archive_moved:
             self._archive_moved = False
-            write_offset(self.journal.batch, self.queue_id, ARCHIVE_OFFSET, self.archived_to)
+            write_offset(self.tail.batch, self.queue_id, ARCHIVE_OFFSET, self.archived_to)
 
     def archive_goes_to(self, position: i64) -> None:
-        """Up to here the stream is in files: known from when it is known that the journal has no more of that."""
+        """The stream is in archive files up to here. Recorded once the journal has dropped those messages."""
         if position != self.archived_to:
             self.archived_to = position
             self._archive_moved = True
-            self.journal.touch(self)
+            self.tail.touch(self)
 
     def remember(self, name: str, offset: i64) -> None:
         super().remember(name, offset)
         if self.durable and not self._closed:
-            write_offset(self.journal.batch, self.queue_id, name, offset)
+            write_offset(self.tail.batch, self.queue_id, name, offset)
 
     # -- reading
 
     def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
-        if self._fetching is None:
-            self._fetching = EntryFetch(self.journal, self)
-        self._fetching.begin(run, asker, entries_max)
+        if self._fetch is None:
+            self._fetch = EntryFetch(self.tail, self)
+        self._fetch.begin(run, asker, entries_max)
 
     def cancel_fetch(self) -> None:
-        if self._fetching is not None:
-            self._fetching.cancel()
+        if self._fetch is not None:
+            self._fetch.cancel()
 
     def all_is_read(self) -> None:
-        if self._fetching is not None:
-            self._fetching.forget_rows()
+        if self._fetch is not None:
+            self._fetch.forget_rows()
 
     def kept(self) -> tuple[int, int]:
         count: i64 = 0
@@ -506,7 +309,7 @@ class QueueIndex(QueueLog):
         return int(count), int(body_bytes)
 
     def extent_at(self, segment: Segment, level: i64, durable: bool, position: i64) -> SegmentExtent | None:
-        """What is counted for a position, if it is alive in this segment."""
+        """The extent that counts a position, if it is alive in this segment."""
         for extent in self.segment_extents:
             if extent.covers(segment, level, durable, position):
                 return extent
@@ -526,7 +329,7 @@ class QueueIndex(QueueLog):
     # -- life
 
     def runs(self) -> list[PositionRange]:
-        """Everything durable that is alive, as a queue that has none of it in memory sees it."""
+        """The durable messages that are alive, as ranges of a queue that has none of them in memory."""
         runs: list[PositionRange] = []
         for extent in self.segment_extents:
             if extent.count > 0 and extent.durable:
@@ -540,7 +343,7 @@ class QueueIndex(QueueLog):
         return runs
 
     def load(self, mark: QueueCheckpoint) -> None:
-        """What a checkpoint said of this queue."""
+        """Take over this queue's part of a checkpoint."""
         self.next_position = mark.next_position
         self.watermark.position = mark.watermark
         self.removed = mark.removed
@@ -551,9 +354,9 @@ class QueueIndex(QueueLog):
     def restore(
         self, segment: Segment, level: i64, position: i64, body_bytes: i64, cost_bytes: i64, expires_at_ms: i64
     ) -> None:
-        """A message that was stored before the node started."""
+        """Count a message that was stored before the node started."""
         if self.restored is None:
-            self.restored = ExtentRestore(self)
+            self.restored = ExtentRestore(self.queue_id, self.segment_extents)
         extent = self.restored.extent_for(segment, level, position)
         extent.add(position, body_bytes, cost_bytes)
         if expires_at_ms != NEVER:
@@ -561,20 +364,39 @@ class QueueIndex(QueueLog):
         self.next_position = max(self.next_position, position + 1)
 
     def recovered(self) -> None:
-        """The journal was read: go on from there."""
+        """The journal was read."""
         self.restored = None
         self.watermark.recovered(self.next_position - 1)
 
     def tidy(self) -> None:
-        """Drop what is no longer needed to know."""
+        """Drop empty extents, and removed positions and return counts below all messages."""
         self.segment_extents = [extent for extent in self.segment_extents if extent.count > 0]
         if not self.catching_up:
-            raise_floors(self)
+            self.raise_floors()
         if self.return_counts:
-            drop_return_counts(self)
+            self._drop_return_counts()
+
+    def raise_floors(self) -> None:
+        """Every position below the lowest message of its level is removed."""
+        for level, removed in enumerate(self.removed):
+            lowest: i64 = self.next_position
+            for extent in self.segment_extents:
+                if extent.level == level and extent.first < lowest:
+                    lowest = extent.first
+            removed.raise_floor(lowest)
+
+    def _drop_return_counts(self) -> None:
+        lowest: i64 = self.next_position
+        for extent in self.segment_extents:
+            lowest = min(lowest, extent.first)
+        removed = self.removed[0]
+        for position in list(self.return_counts):
+            # with several levels, the position alone does not tell whether the message is removed
+            if position < lowest or (self.max_priority == 0 and removed.has(position)):
+                del self.return_counts[position]
 
     def mark(self) -> QueueCheckpoint:
-        """What a checkpoint says of this queue."""
+        """This queue's part of a checkpoint."""
         segment_extents = [extent for extent in self.segment_extents if extent.durable]
         watermark = self.watermark.highest()
         next_position, besides = self.next_position, encode_queue_state(self)
@@ -583,11 +405,11 @@ class QueueIndex(QueueLog):
         )
 
     def move(self, segment: Segment, home: Segment) -> None:
-        """Compaction copied what was in a segment: it is counted in the other from here on."""
+        """Compaction copied the living messages of a segment: count them in the other segment."""
         for extent in self.segment_extents:
             if extent.segment is segment:
                 extent.segment = home
-                # a moved one must not grow: what lies between its positions and new ones is elsewhere
+                # a moved extent must not grow: messages between its positions and new ones lie elsewhere
                 self._current = None
                 self._open_extents = {}
 
@@ -600,14 +422,239 @@ class QueueIndex(QueueLog):
         for extent in self.segment_extents:
             extent.remove(extent.count, extent.body_bytes, extent.cost_bytes)
         self.segment_extents = []
-        self.journal.closed(self)
+        del self._registry[int(self.queue_id)]
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if extents overlap, or reach beyond the positions and segments they can have."""
+        levels: dict[int, list[SegmentExtent]] = {}
+        for extent in self.segment_extents:
+            if extent.count < 0:
+                raise InvariantBroken(f"queue {self.queue_id} has {extent.count} messages in an extent")
+            if extent.count == 0:
+                continue
+            if extent.queue_id != self.queue_id or extent.level > self.max_priority:
+                raise InvariantBroken(f"queue {self.queue_id} has an extent of queue {extent.queue_id}")
+            if extent.count > extent.last - extent.first + 1 or extent.last >= self.next_position:
+                raise InvariantBroken(
+                    f"queue {self.queue_id} has {extent.count} messages from {extent.first} to {extent.last}, "
+                    f"and {self.next_position} is next"
+                )
+            levels.setdefault(int(extent.level * 2 + (1 if extent.durable else 0)), []).append(extent)
+        for key, segment_extents in levels.items():
+            ExtentList(self.queue_id, key >> 1, key & 1 == 1, segment_extents).check()
+        for removed in self.removed:
+            removed.check()
+        self.watermark.check()
 
 
-def current_segment(segment: Segment) -> Segment:
-    """Where what was in a segment is now."""
-    while segment.moved_to is not None:
-        segment = segment.moved_to
-    return segment
+FETCH_BYTES: Final[i64] = 256 * 1024
+
+SHORT_RANGE: Final[i64] = 64
+"""Ranges of a mirrored queue that are no longer than this may alternate between two segments."""
+
+
+@final
+class EntryFetch(ReadWaiter, WriteWaiter):
+    """One queue's fetches, one at a time."""
+
+    def __init__(self, tail: JournalTail, queue_index: "QueueIndex") -> None:
+        self._tail: JournalTail = tail
+        self._queue_index: QueueIndex = queue_index
+        self._run: PositionRange | None = None
+        self._asker: FetchWaiter | None = None
+        self._entries_max: i64 = 0
+        # the index rows in use, and their segment; and the rows used before, because ranges may alternate
+        self._rows: bytes = b""
+        self._rows_of: Segment | None = None
+        self._rows_before: bytes = b""
+        self._rows_before_of: Segment | None = None
+        # the read under way: the rows it is for, the pieces read, and the piece that each row's record is in
+        self._segment: Segment | None = None
+        self._wanted: list[int] = []
+        self._pieces: list[tuple[int, int]] = []
+        self._piece_of: list[int] = []
+        # the extent of the last entry
+        self._extent: SegmentExtent | None = None
+        # the wanted records are not written yet; and whether `retry` is due, also for a cancelled fetch
+        self._unwritten: bool = False
+        self._retry_due: bool = False
+
+    def begin(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
+        self._entries_max = entries_max
+        self._run = run
+        self._asker = asker
+        self._go_on()
+
+    def cancel(self) -> None:
+        self._tail.reads.withdraw(self)
+        self._run = None
+        self._asker = None
+        self._unwritten = False
+        self.forget_rows()
+
+    def retry(self) -> None:
+        self._retry_due = False
+        if self._unwritten:
+            self._unwritten = False
+            self._go_on()
+
+    # -- finding the entries
+
+    def _go_on(self) -> None:
+        run = self._run
+        assert run is not None
+        segment = current_segment(run.segment)
+        if self._rows_of is not segment:
+            self._put_rows_aside()
+        if self._rows_of is segment and self._choose(run, segment):
+            return
+        if not self._tail.rows_at_hand(segment):
+            self._drop_rows()
+            self._segment = segment
+            self._tail.read_index(self, segment, self._queue_index.queue_id)
+            return
+        self._remember_rows(segment, self._tail.rows_in(segment, self._queue_index.queue_id))
+        if not self._choose(run, segment):
+            self._unwritten = True
+            if not self._retry_due:
+                self._retry_due = True
+                self._tail.await_writing(self)
+
+    def index_read(self, rows: bytes, error: str) -> None:
+        run, segment = self._run, self._segment
+        if run is None or segment is None:
+            return
+        if error:
+            self._stop(error)
+            return
+        self._remember_rows(segment, rows)
+        if current_segment(run.segment) is not segment:
+            self._go_on()
+        elif not self._choose(run, segment):
+            self._stop(f"segment {segment.number} lacks messages from position {run.first} on")
+
+    def _remember_rows(self, segment: Segment, rows: bytes) -> None:
+        self._drop_rows()
+        self._rows = rows
+        self._rows_of = segment
+        self._tail.turn.held_bytes += len(rows)
+
+    def _put_rows_aside(self) -> None:
+        """Swap the rows in use with those used before."""
+        self._rows, self._rows_before = self._rows_before, self._rows
+        self._rows_of, self._rows_before_of = self._rows_before_of, self._rows_of
+
+    def _drop_rows(self) -> None:
+        self._tail.turn.held_bytes -= len(self._rows)
+        self._rows = b""
+        self._rows_of = None
+
+    def forget_rows(self) -> None:
+        self._drop_rows()
+        self._put_rows_aside()
+        self._drop_rows()
+
+    def _choose(self, run: PositionRange, segment: Segment) -> bool:
+        """Read the first entries of the range that can be read; False if there are none."""
+        rows, queue_index = self._rows, self._queue_index
+        removed = queue_index.removed_at(run.level)
+        written_to = self._tail.written_to(segment)
+        # transient messages of an earlier process are dead
+        durable_only = segment.number < self._tail.first_number
+        chosen: list[int] = []
+        size: i64 = 0
+        last: i64 = 0
+        index = first_row_from(rows, run.first)
+        count: i64 = len(rows) // ROW_BYTES
+        while index < count and size < FETCH_BYTES and len(chosen) < self._entries_max:
+            position = row_position(rows, index)
+            if position > run.last:
+                break
+            length = row_length(rows, index)
+            if row_offset(rows, index) + length > written_to:
+                break
+            kind = row_kind(rows, index)
+            alive = position != last and queue_index.level_of(row_priority(rows, index)) == run.level
+            if alive and not removed.has(position) and not (durable_only and kind != MESSAGE and kind != COPY):
+                chosen.append(int(index))
+                size += length
+                last = position
+            index += 1
+        if not chosen:
+            return False
+        self._ask(segment, chosen)
+        return True
+
+    def _ask(self, segment: Segment, chosen: list[int]) -> None:
+        self._segment = segment
+        self._wanted = chosen
+        self._pieces, self._piece_of = pieces_of(self._rows, chosen)
+        self._tail.read_records(self, segment, self._pieces)
+
+    # -- decoding the entries
+
+    def journal_read(self, blocks: list[bytes], error: str) -> None:
+        run, asker, segment = self._run, self._asker, self._segment
+        if run is None or asker is None or segment is None:
+            return
+        if error:
+            self._stop(error)
+            return
+        try:
+            entries = self._decode(run, segment, blocks)
+            if len(entries) < run.count and entries[len(entries) - 1].position >= run.last:
+                raise StoreError(f"segment {segment.number} lacks messages between {run.first} and {run.last}")
+        except StoreError as fault:
+            self._stop(str(fault))
+            return
+        self._run = None
+        self._asker = None
+        if len(entries) >= run.count and (len(entries) > SHORT_RANGE or not self._queue_index.mirrored_on_disk):
+            self.forget_rows()
+        asker.paged_in(entries)
+
+    def _decode(self, run: PositionRange, segment: Segment, blocks: list[bytes]) -> list[Entry]:
+        entries: list[Entry] = []
+        rows = self._rows
+        for index, piece in zip(self._wanted, self._piece_of, strict=True):
+            offset = row_offset(rows, index)
+            base: i64 = self._pieces[piece][0]
+            entries.append(self._decode_one(run, segment, blocks[piece], base, offset, row_position(rows, index)))
+        return entries
+
+    def _decode_one(
+        self, run: PositionRange, segment: Segment, block: bytes, base: i64, offset: i64, position: i64
+    ) -> Entry:
+        queue_index = self._queue_index
+        scanner = RecordScanner(block, segment.number, offset, base)
+        index = find_placement(scanner, queue_index.queue_id, position)
+        if index < 0:
+            raise damaged_segment(segment.number, offset)
+        durable_kind = scanner.kind == MESSAGE or scanner.kind == COPY
+        message = decode_message(scanner.payload(), scanner.priority, durable_kind, self._tail.envelopes())
+        entry = Entry(message, position, scanner.c(index))
+        durable = durable_kind and queue_index.durable
+        home = current_segment(segment)
+        extent = self._extent
+        if extent is None or not extent.covers(home, run.level, durable, position):
+            extent = queue_index.extent_at(home, run.level, durable, position)
+            self._extent = extent
+        if extent is None:
+            raise StoreError(f"segment {segment.number} holds position {position}, which no extent counts")
+        entry.extent = extent
+        if not durable and not queue_index.mirrored_on_disk:
+            queue_index.unpage(entry)
+        entry.redelivered = position <= queue_index.watermark.redelivered_to
+        entry.delivery_count = queue_index.return_counts.get(int(position), 0)
+        return entry
+
+    def _stop(self, reason: str) -> None:
+        asker = self._asker
+        self._run = None
+        self._asker = None
+        self.forget_rows()
+        if asker is not None:
+            asker.stop(reason)
 
 
 def range_first(run: PositionRange) -> int:

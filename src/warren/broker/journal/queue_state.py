@@ -1,22 +1,22 @@
-"""What a queue remembers besides its messages, on disk: the publishing ids it has seen, readers' offsets, and of a
-mirrored stream up to which position it is in files.
+"""The state of a queue besides its messages, on disk: publishing ids, readers' offsets, and the archived position of a
+mirrored stream.
 
-The ids of messages that are in the journal need not be written: a start finds them in the messages that it replays. A
-checkpoint has all others, because the messages may be gone. Records tell the rest:
+The ids of messages in the journal are not written: a start finds them in the messages it replays. A checkpoint has all
+other ids, because their messages may be gone. Two kinds of records have the changes since:
 
-    REMEMBERED   an offset, or that there is none any more; the payload is its name. Without a name it is the position
-                 up to which the stream is in files
-    SEEN         rows of ids (`broker.model.deduplication`): `ADDED` to what there is, `ANEW` in its place, or
-    `TAKEN_OFF`, because
-                 the messages that had them turned out not to count
+    STORED_OFFSET    an offset, or its end; the payload is the reader's name. Without a name it is the position up to
+                     which the stream is archived
+    PUBLISHING_IDS   rows of ids (`broker.model.deduplication`): added, replacing all ids, or removed because their
+                     messages were rolled back
 
 As a part of a checkpoint: ::
 
-    i64 how many bytes of rows, the rows, then each offset: i64 offset, i64 how many bytes, the name
+    i64 size of the rows, the rows, then each offset: i64 offset, i64 size of the name, the name
 
-Invariant: what a start makes of all this is the ids of the messages that were kept, and no others.
+Invariant: after a start the ids are those of the stored messages, and no others.
 
-Not here: the window itself (`broker.model.deduplication`), when a record is written (`broker.journal.queue_index`).
+Not here: the deduplication window (`broker.model.deduplication`), when records are written
+(`broker.journal.queue_index`).
 """
 
 from typing import Final
@@ -35,7 +35,7 @@ IDS_REPLACED: Final[i64] = 1
 IDS_REMOVED: Final[i64] = 2
 
 ARCHIVE_OFFSET: Final = ""
-"""The name of no reader: what the stream itself remembers."""
+"""Not a reader's name: the offset of the stream's own archive."""
 
 
 def write_offset(batch: JournalBatch, queue_id: i64, name: str, offset: i64) -> None:
@@ -53,7 +53,7 @@ def _triple(queue_id: i64, word: i64) -> bytes:
 
 
 def replay_queue_state(log: QueueLog, scanner: RecordScanner, index: i64) -> None:
-    """Remember what one of the triples of a record, which is whole, tells of a queue."""
+    """Apply one triple of an intact record to its queue."""
     if scanner.kind == MESSAGE:
         log.seen.add(payload_identity(scanner.data, scanner.payload_start - scanner.base), True)
     elif scanner.kind == STORED_OFFSET:
@@ -76,7 +76,7 @@ def _keep(log: QueueLog, name: str, offset: i64) -> None:
 
 
 def encode_queue_state(log: QueueLog) -> bytes:
-    """What a checkpoint has of a queue; empty if there is nothing."""
+    """The state for a checkpoint; empty if there is none."""
     offsets = dict(log.offsets.by_name)
     if log.archived_to != UNKNOWN_POSITION:
         offsets[ARCHIVE_OFFSET] = int(log.archived_to)

@@ -1,56 +1,37 @@
-"""Starting from whatever bytes survived.
+"""Recovery: the state of the journal when a node starts.
 
-The checkpoint says what was alive when the last segment was sealed; the segments after it are read from end to end.
-Sealed segments before it are not looked at: what is in them is read when somebody wants it. Only an index that is
-missing is made again.
+The checkpoint has the living extents at the time the last segment was sealed. The segments after it are replayed from
+end to end. Sealed segments before it are not read, except to rebuild an index file that is missing.
 
 Where the last segment stops making sense (`broker.journal.batches` judges that):
 
-- A torn tail is cut off with all that follows. Nothing of it was ever confirmed.
-- A batch that was flushed, with every header whole: one message is damaged. The queues that still have it are stopped
+- A torn tail is cut off. Nothing in it was ever confirmed.
+- A flushed batch with intact headers: single messages are damaged. The queues that still have one of them are stopped
   and reported; all others go on.
-- A batch that was flushed, with a damaged header: what is lost, nobody knows. The node does not start; `warren journal
-  salvage` reads what can be read.
+- A flushed batch with a damaged header: the loss is unknown. The node does not start; `warren journal salvage` reads
+  the rest.
 
-Removals name positions, not places. So what they leave of each holding is counted at the end, once, with the rows of
-its segment's index, and only where some of it, but not all, is gone.
+A removal names positions, not places. So the living messages of each extent are counted once, at the end, with the
+rows of its segment's index, and only for extents that are partly removed or were split (`ExtentRecount`). Where a
+removal covers an extent completely, or not at all, no rows are needed.
 
-Lenient, for salvage: every segment is read, and whatever is damaged is left out and told.
+A lenient recovery, for salvage, reads every segment, leaves out damage and reports it, and counts all extents from
+rows. It is offline only: all rows are in memory at once.
 
-Not here: the files (`JournalFiles` is implemented by the shells), what a queue does with what is found (`broker`).
-
-Where messages lie, as a start finds it: in segments that were just read, in the indexes of sealed ones.
-
-An index that is missing or damaged is made again from its segment, which has everything that is in it and more. It is
-read for that only if somebody needs it, or if it is not there at all.
-
-Not here: reading a segment for what happened (`broker.journal.recovery`), an index's bytes
-(`broker.journal.segment_index`).
-
-What removals that were read back leave of each holding.
-
-A removal names a range of positions of one level. A holding all of which is gone is known by that alone; one that
-none of them touches, too. Of the others, and of those that were divided (`broker.journal.queue_index`), the rows of
-their segment tell which positions there were.
-
-Not here: the records (`broker.journal.recovery`), the rows (`broker.journal.recovery`).
-
-Putting a journal together again from the rows of every segment, when the checkpoint cannot be trusted to know.
-
-Offline only: everything is in memory at once.
-
-Not here: reading around damage (`broker.journal.recovery`, when it is lenient).
+Not here: the files (the shells implement `JournalFiles`), what a queue does with its messages (`broker.storage`), the
+bytes of an index (`broker.journal.segment_index`).
 """
 
 from abc import abstractmethod
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.journal.batches import DAMAGED, TORN, BatchScanner, next_record
 from warren.broker.journal.checkpoint import decode_checkpoint
-from warren.broker.journal.payloads import PREFIX_BYTES, payload_body_bytes, payload_names_bytes
+from warren.broker.journal.journal import Journal
+from warren.broker.journal.queue_index import QueueIndex
 from warren.broker.journal.queue_state import replay_queue_state
 from warren.broker.journal.records import (
     COPY,
@@ -67,6 +48,7 @@ from warren.broker.journal.records import (
     WATERMARK,
     RecordScanner,
     next_opening,
+    record_sizes,
     segment_header_fault,
 )
 from warren.broker.journal.segment_index import (
@@ -87,30 +69,25 @@ from warren.broker.model.events import MetadataSnapshot
 from warren.broker.model.journal import ENTRY_COST_BYTES, Segment, SegmentExtent
 from warren.errors import ConfigError, StoreError
 
-if TYPE_CHECKING:
-    from warren.broker.journal.journal import Journal
-    from warren.broker.journal.queue_index import QueueIndex
-
-
 SALVAGE_HINT: Final = "'warren journal salvage DIR' reads what can be read"
 
 
 @final
 class RecoveredRows:
-    """The rows of durable messages, by segment."""
+    """The index rows of durable messages, by segment."""
 
-    def __init__(self, journal: "Journal", files: "JournalFiles") -> None:
-        # of the segments that were read, whose indexes are to be written
+    def __init__(self, journal: Journal, files: "JournalFiles") -> None:
+        # of replayed segments, and of segments with a missing index; their index files are to be written
         self.read: dict[int, SegmentIndex] = {}
         self._journal: Journal = journal
         self._files: JournalFiles = files
 
     def begin(self, number: int) -> None:
-        """A segment is being read."""
+        """A segment is going to be read."""
         self.read[number] = SegmentIndex()
 
     def add(self, number: int, scanner: RecordScanner, damaged: bool) -> None:
-        """A record of a message."""
+        """Add the rows of a message record."""
         rows = self.read[number]
         body_bytes, _cost = record_sizes(scanner, damaged)
         length: i64 = scanner.end - scanner.at
@@ -122,7 +99,7 @@ class RecoveredRows:
             index += 1
 
     def rows_in(self, segment: Segment, queue_ids: list[int]) -> dict[int, bytes]:
-        """The rows of some queues in any segment; none if the segment is not there."""
+        """The rows of some queues in a segment; none if the segment is missing."""
         number = int(segment.number)
         if number not in self._files.segments():
             return {}
@@ -134,14 +111,14 @@ class RecoveredRows:
         return {queue_id: self.read[number].rows_of(queue_id) for queue_id in queue_ids}
 
     def replace_missing(self, segments: list[Segment]) -> None:
-        """Make every index again that is needed and not there. Only whether it is there is looked at."""
+        """Rebuild the missing indexes of segments with living messages. Existing files are not read."""
         for segment in segments:
             number = int(segment.number)
             if segment.live_count > 0 and number not in self.read and not self._files.has_index(number):
                 self._read(segment)
 
     def _index(self, number: int) -> bytes | None:
-        """A sealed segment's index, if it is whole."""
+        """The index file of a sealed segment, if it is intact."""
         data = self._files.index(number)
         if data is None:
             return None
@@ -166,32 +143,23 @@ class RecoveredRows:
             )
 
 
-def record_sizes(scanner: RecordScanner, damaged: bool) -> tuple[i64, i64]:
-    """How long the body of a message record is, and what an entry of it costs; of a damaged one only about."""
-    if damaged:
-        return scanner.payload_bytes - PREFIX_BYTES, scanner.payload_bytes + ENTRY_COST_BYTES
-    start: i64 = scanner.payload_start - scanner.base
-    cost: i64 = scanner.payload_bytes - PREFIX_BYTES - payload_names_bytes(scanner.data, start) + ENTRY_COST_BYTES
-    return payload_body_bytes(scanner.data, start), cost
-
-
 RANGES_MAX: Final = 100_000
-"""More are joined before others are kept: consumers that share a queue ack every other position, one by one."""
+"""With more ranges, adjacent ones are merged: consumers that share a queue ack alternating positions."""
 
 
 @final
 class ExtentRecount:
-    """Counts again what is left where something was removed."""
+    """Counts the living messages of extents that were partly removed or split."""
 
-    def __init__(self, journal: "Journal", rows: RecoveredRows) -> None:
+    def __init__(self, journal: Journal, rows: RecoveredRows) -> None:
         self._journal: Journal = journal
         self._rows: RecoveredRows = rows
-        # by queue: level, first and last of what was removed
+        # by queue: level, first and last position of each removal
         self._ranges: dict[int, list[tuple[int, int, int]]] = {}
         self._count: int = 0
         self._count_max: int = RANGES_MAX
 
-    def removed(self, queue_index: "QueueIndex", level: i64, first: i64, last: i64) -> None:
+    def removed(self, queue_index: QueueIndex, level: i64, first: i64, last: i64) -> None:
         ranges = self._ranges.setdefault(int(queue_index.queue_id), [])
         if ranges and ranges[-1][0] == level and ranges[-1][2] + 1 == first:
             ranges[-1] = (int(level), ranges[-1][1], int(last))
@@ -226,7 +194,7 @@ class ExtentRecount:
 
 
 def merge_ranges(ranges: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """The same positions in as few ranges as there can be, in order."""
+    """The same positions in as few ranges as possible, in order."""
     joined: list[tuple[int, int, int]] = []
     for level, first, last in sorted(ranges):
         if joined and joined[-1][0] == level and first <= joined[-1][2] + 1:
@@ -237,9 +205,9 @@ def merge_ranges(ranges: list[tuple[int, int, int]]) -> list[tuple[int, int, int
 
 
 def is_touched(extent: SegmentExtent, ranges: list[tuple[int, int, int]]) -> bool:
-    """Whether only its rows can tell what is left of a holding; if all of it is gone, it is emptied here."""
+    """Whether an extent is partly removed. One that is completely removed is emptied here."""
     level, first, last = int(extent.level), int(extent.first), int(extent.last)
-    # the last range that does not begin behind it
+    # the last range that begins at or before its end
     at = bisect_right(ranges, (level, last, 1 << 62)) - 1
     if at < 0 or ranges[at][0] != level or ranges[at][2] < first:
         return False
@@ -251,8 +219,8 @@ def is_touched(extent: SegmentExtent, ranges: list[tuple[int, int, int]]) -> boo
     return True
 
 
-def recount_extent(queue_index: "QueueIndex", extent: SegmentExtent, rows: bytes) -> None:
-    """Count what rows say is alive of a holding."""
+def recount_extent(queue_index: QueueIndex, extent: SegmentExtent, rows: bytes) -> None:
+    """Count the living messages of an extent from the rows of its segment."""
     removed = queue_index.removed_at(extent.level)
     before: i64 = extent.count
     extent.count = 0
@@ -275,13 +243,13 @@ def recount_extent(queue_index: "QueueIndex", extent: SegmentExtent, rows: bytes
             extent.body_bytes += row_body_bytes(rows, index)
             previous = position
         index += 1
-    # a row does not tell what its entry costs: the length of a record counts every queue it is in
+    # a row does not have the cost of its entry: a record is shared by all its queues
     if before > 0:
         extent.cost_bytes = extent.cost_bytes * extent.count // before
 
 
-def rebuild_extents(journal: "Journal", segments: dict[int, Segment], rows: dict[int, SegmentIndex]) -> None:
-    """Count what is alive of every queue from the rows alone; a position that is there twice counts once."""
+def rebuild_extents(journal: Journal, segments: dict[int, Segment], rows: dict[int, SegmentIndex]) -> None:
+    """Count the living messages of every queue from the rows alone. A position that appears twice counts once."""
     for segment in segments.values():
         segment.total_bytes = 0
     for queue_index in journal.queue_indexes.values():
@@ -289,11 +257,11 @@ def rebuild_extents(journal: "Journal", segments: dict[int, Segment], rows: dict
         for number, segment_rows in rows.items():
             found += _live_rows(queue_index, number, segment_rows.rows_of(queue_index.queue_id))
         found.sort()
-        _hold(queue_index, segments, found)
+        _count_rows(queue_index, segments, found)
 
 
-def _live_rows(queue_index: "QueueIndex", number: int, rows: bytes) -> list[tuple[int, int, int, int, int]]:
-    """Level, position, segment, body and cost of the rows that were not removed."""
+def _live_rows(queue_index: QueueIndex, number: int, rows: bytes) -> list[tuple[int, int, int, int, int]]:
+    """Level, position, segment, body and cost of the messages that were not removed."""
     found: list[tuple[int, int, int, int, int]] = []
     for index in range(len(rows) // int(ROW_BYTES)):
         position = row_position(rows, index)
@@ -304,7 +272,9 @@ def _live_rows(queue_index: "QueueIndex", number: int, rows: bytes) -> list[tupl
     return found
 
 
-def _hold(queue_index: "QueueIndex", segments: dict[int, Segment], found: list[tuple[int, int, int, int, int]]) -> None:
+def _count_rows(
+    queue_index: QueueIndex, segments: dict[int, Segment], found: list[tuple[int, int, int, int, int]]
+) -> None:
     queue_index.segment_extents = []
     extent: SegmentExtent | None = None
     for level, position, number, body_bytes, cost_bytes in found:
@@ -313,7 +283,7 @@ def _hold(queue_index: "QueueIndex", segments: dict[int, Segment], found: list[t
             continue
         if extent is None or extent.level != level or extent.segment is not segment:
             extent = SegmentExtent(queue_index.queue_id, segment, level, True, position)
-            # whether any has one is not in the rows; looking for nothing does no harm
+            # rows do not have deadlines; to look for none does no harm
             extent.deadlines = True
             queue_index.segment_extents.append(extent)
         extent.add(position, body_bytes, cost_bytes)
@@ -322,14 +292,14 @@ def _hold(queue_index: "QueueIndex", segments: dict[int, Segment], found: list[t
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class JournalFiles:
-    """The journal's files, as they are found."""
+    """The journal's files at the start."""
 
     @abstractmethod
     def checkpoint(self) -> bytes | None: ...
 
     @abstractmethod
     def segments(self) -> list[int]:
-        """The numbers of those that are there, in order."""
+        """The numbers of the existing segments, in order."""
 
     @abstractmethod
     def segment(self, number: int) -> bytes: ...
@@ -343,7 +313,7 @@ class JournalFiles:
 
 @final
 class StartupState:
-    """What a node finds when it starts."""
+    """Everything a node starts from."""
 
     def __init__(self, revision: int, values: Snapshot, files: JournalFiles, incarnation: int, now_ms: int = 0) -> None:
         # the metadata's last revision, and its values by key with the revisions that created them
@@ -351,15 +321,15 @@ class StartupState:
         self.values: Snapshot = values
         self.files: JournalFiles = files
         self.incarnation: int = incarnation
-        # what time it is: idle queues that are found count from here
+        # the time of the start: the idle time of recovered queues begins here
         self.now_ms: int = now_ms
-        # the files of streams; none if whoever starts the node keeps none
+        # the files of streams, if the node keeps any
         self.archives: ArchiveFiles | None = None
-        # of a node in a cluster: what the store holds that it shares with others
+        # of a node in a cluster: the shared metadata
         self.shared: MetadataSnapshot | None = None
 
     def share(self, revision: int, snapshot: MetadataSnapshot) -> None:
-        """Definitions are those of a cluster, and not what is recorded here."""
+        """Use the definitions of a cluster instead of this node's own."""
         self.revision = revision
         self.values = {key: (created, value) for key, (created, _modified, value) in snapshot.items()}
         self.shared = snapshot
@@ -367,9 +337,9 @@ class StartupState:
 
 @final
 class Recovery:
-    """Fills a journal's books, which must be open, from files."""
+    """Fills the open queue indexes of a journal from files."""
 
-    def __init__(self, journal: "Journal", files: JournalFiles, revision: int, lenient: bool = False) -> None:
+    def __init__(self, journal: Journal, files: JournalFiles, revision: int, lenient: bool = False) -> None:
         self._journal: Journal = journal
         self._files: JournalFiles = files
         self._revision: int = revision
@@ -377,30 +347,30 @@ class Recovery:
         self._segments: dict[int, Segment] = {}
         self._rows: RecoveredRows = RecoveredRows(journal, files)
         self._recount: ExtentRecount = ExtentRecount(journal, self._rows)
-        # segments that should be there
+        # missing segments
         self._missing: list[Segment] = []
-        # messages that were not whole: book, segment, level, position, offset
-        self._doubtful: list[tuple[QueueIndex, Segment, int, int, int]] = []
-        # the first segment the checkpoint does not speak of
+        # damaged messages: queue index, segment, level, position, offset
+        self._damaged: list[tuple[QueueIndex, Segment, int, int, int]] = []
+        # the first segment after the checkpoint
         self._replay_from: int = 1
-        # the same, or the first there is: older ones tell nothing of what queues remember besides their messages
-        self._remembrance_from: int = 1
-        # why queues must not go on, by id
+        # the same, if there is a checkpoint: it has the state of queues besides messages, older segments do not matter
+        self._state_from: int = 1
+        # why queues are stopped, by id
         self.stopped: dict[int, str] = {}
-        # what was found wrong, in sentences
+        # the faults, in sentences
         self.faults: list[str] = []
         self.clean: bool = False
         self.messages: int = 0
-        # messages that are known to be left out, by queue
+        # the number of lost messages, by queue
         self.lost: dict[int, int] = {}
-        # what could not be read: segment, first byte, byte after the last
+        # unreadable bytes: segment, first byte, byte after the last
         self.left_out: list[tuple[int, int, int]] = []
-        # messages of queues that the metadata is too old to know, by queue, if any, and the segments they are in
+        # the number of messages of queues that the metadata does not have, by queue; and the segments they are in
         self.unknown: dict[int, int] = {}
         self.unknown_in: dict[int, bool] = {}
 
     def run(self) -> None:
-        """Read everything that must be read, and let the journal go on from there."""
+        """Read the checkpoint and the segments after it, and begin the journal behind them."""
         numbers = self._files.segments()
         self._load_checkpoint(numbers)
         unsealed = [number for number in numbers if number >= self._replay_from]
@@ -411,18 +381,18 @@ class Recovery:
         for number in numbers if self._lenient else unsealed:
             self._replay(number, number == numbers[-1])
         if self._lenient:
-            self._tell_lacking()
-            self._tell_unknown()
+            self._report_missing()
+            self._report_unknown()
             rebuild_extents(self._journal, self._segments, self._rows.read)
         else:
             self._recount.run()
-            self._stop_lacking()
+            self._stop_missing()
             self._stop_damaged()
-        self._count_living()
+        self._count_alive()
         self._rows.replace_missing([self._segments[number] for number in numbers])
         self._journal.begin(list(self._segments.values()), self._rows.read, self._replay_from)
 
-    def _count_living(self) -> None:
+    def _count_alive(self) -> None:
         for segment in self._segments.values():
             segment.live_count = 0
             segment.live_bytes = 0
@@ -436,7 +406,7 @@ class Recovery:
     # -- the checkpoint
 
     def _load_checkpoint(self, numbers: list[int]) -> None:
-        """What was alive at the last checkpoint."""
+        """Load the extents of the last checkpoint."""
         data = self._files.checkpoint()
         if data is None:
             if numbers and numbers[0] != 1:
@@ -449,34 +419,34 @@ class Recovery:
             self._refuse(f"the journal's checkpoint cannot be used: it is {fault}")
             self._replay_from = numbers[-1] if numbers else 1
             return
-        self._replay_from = self._remembrance_from = state.replay_from
+        self._replay_from = self._state_from = state.replay_from
         for segment in state.segments:
             self._segments[int(segment.number)] = segment
             if segment.live_count > 0 and int(segment.number) not in numbers:
                 self._missing.append(segment)
         for number in numbers:
             if number < state.replay_from and number not in self._segments:
-                # it was to be dropped when the node died
+                # the node died before it dropped this segment
                 self._segments[number] = Segment(number)
         for mark in state.queues:
             queue_index = self._queue_index(mark.queue_id)
             if queue_index is not None:
                 queue_index.load(mark)
 
-    def _stop_lacking(self) -> None:
-        """Queues that still have messages in a segment that is not there must not go on."""
+    def _stop_missing(self) -> None:
+        """Stop the queues that have messages in a missing segment."""
         for queue_index in self._journal.queue_indexes.values():
             for extent in queue_index.segment_extents:
                 if extent.segment in self._missing and extent.count > 0:
                     self._stop_queue(queue_index, f"segment {extent.segment.number} of the journal is missing")
 
-    def _stop_queue(self, queue_index: "QueueIndex", reason: str) -> None:
+    def _stop_queue(self, queue_index: QueueIndex, reason: str) -> None:
         self.stopped.setdefault(int(queue_index.queue_id), reason)
         if reason not in self.faults:
             self.faults.append(reason)
 
-    def _queue_index(self, queue_id: i64) -> "QueueIndex | None":
-        """The book of a queue that records speak of; None if it was deleted."""
+    def _queue_index(self, queue_id: i64) -> QueueIndex | None:
+        """The index of a queue; None if the queue was deleted."""
         queue_index = self._journal.queue_indexes.get(int(queue_id))
         if queue_index is None and queue_id > self._revision:
             self.unknown.setdefault(int(queue_id), 0)
@@ -487,19 +457,19 @@ class Recovery:
                 )
         return queue_index
 
-    def _tell_lacking(self) -> None:
-        """Before what is left is counted anew: how much was in segments that are not there."""
-        self._stop_lacking()
+    def _report_missing(self) -> None:
+        """Report the messages in missing segments, before the rest is counted again."""
+        self._stop_missing()
         self.stopped = {}
         for queue_index in self._journal.queue_indexes.values():
             for extent in queue_index.segment_extents:
                 if extent.segment in self._missing and extent.count > 0:
                     self._lose(queue_index, int(extent.count))
 
-    def _lose(self, queue_index: "QueueIndex", count: int) -> None:
+    def _lose(self, queue_index: QueueIndex, count: int) -> None:
         self.lost[int(queue_index.queue_id)] = self.lost.get(int(queue_index.queue_id), 0) + count
 
-    def _tell_unknown(self) -> None:
+    def _report_unknown(self) -> None:
         if self.unknown:
             self.faults.append(
                 f"the journal holds messages of {len(self.unknown)} queues that the metadata, which ends at "
@@ -533,34 +503,34 @@ class Recovery:
             if not self._lenient or len(data) < SEGMENT_HEADER_BYTES:
                 return
         batches = BatchScanner(data, number, known_end)
-        while self._take_batches(segment, batches):
+        while self._replay_batches(segment, batches):
             self._refuse(f"segment {number} of the journal is damaged at byte {batches.bad}")
             batches.step_over()
-            self._take_what_is_whole(segment, data, batches.start, batches.end)
+            self._replay_intact(segment, data, batches.start, batches.end)
         if batches.ending == TORN and not is_last:
             self._refuse(f"segment {number} of the journal is damaged at byte {batches.bad}")
 
-    def _take_batches(self, segment: Segment, batches: BatchScanner) -> bool:
-        """Take every batch up to the next damage; whether there is any."""
+    def _replay_batches(self, segment: Segment, batches: BatchScanner) -> bool:
+        """Replay every batch up to the next damage; whether there is damage."""
         while batches.next():
             scanner = RecordScanner(batches.data, segment.number, batches.records)
             message_bytes: i64 = 0
             while scanner.end < batches.end and scanner.next():
-                self._take(segment, scanner, int(scanner.at) in batches.bad_payloads)
+                self._replay_record(segment, scanner, int(scanner.at) in batches.bad_payloads)
                 if scanner.kind <= COPY_PAGED:
                     message_bytes += scanner.end - scanner.at
             segment.total_bytes += batches.end - batches.start - message_bytes
             segment.size_bytes = batches.end
         return batches.ending == DAMAGED
 
-    def _take_what_is_whole(self, segment: Segment, data: bytes, start: i64, end: i64) -> None:
-        """Take the records of a damaged stretch that can be read, and say what lies between them."""
+    def _replay_intact(self, segment: Segment, data: bytes, start: i64, end: i64) -> None:
+        """Replay the intact records of a damaged stretch, and report the bytes between them."""
         at = start
         scanner = next_record(data, segment.number, at, end)
         while scanner is not None:
             if scanner.at > at:
                 self.left_out.append((int(segment.number), int(at), int(scanner.at)))
-            self._take(segment, scanner, not scanner.intact())
+            self._replay_record(segment, scanner, not scanner.intact())
             at = scanner.end
             segment.size_bytes = max(segment.size_bytes, at)
             scanner = next_record(data, segment.number, at, end)
@@ -569,26 +539,26 @@ class Recovery:
 
     # -- one record
 
-    def _take(self, segment: Segment, scanner: RecordScanner, damaged: bool) -> None:
+    def _replay_record(self, segment: Segment, scanner: RecordScanner, damaged: bool) -> None:
         kind = scanner.kind
         self.clean = kind == STOPPED
         if kind <= COPY_PAGED:
             _body_bytes, cost = record_sizes(scanner, damaged)
             segment.total_bytes += cost * scanner.count
             if kind in (MESSAGE, COPY):
-                self._take_message(segment, scanner, damaged)
+                self._replay_message(segment, scanner, damaged)
             return
         index: i64 = 0
         while index < scanner.count and kind != SYNCED and kind != STOPPED:
             if kind == MOVED:
-                self._take_move(segment, int(scanner.a(index)))
+                self._replay_move(segment, int(scanner.a(index)))
             elif kind in (STORED_OFFSET, PUBLISHING_IDS):
-                self._take_remembrance(segment, scanner, index, damaged)
+                self._replay_state(segment, scanner, index, damaged)
             else:
-                self._take_mark(scanner, index)
+                self._replay_mark(scanner, index)
             index += 1
 
-    def _take_message(self, segment: Segment, scanner: RecordScanner, damaged: bool) -> None:
+    def _replay_message(self, segment: Segment, scanner: RecordScanner, damaged: bool) -> None:
         if self._lenient and damaged:
             self.left_out.append((int(segment.number), int(scanner.at), int(scanner.end)))
         else:
@@ -605,7 +575,7 @@ class Recovery:
                     self.unknown_in[int(segment.number)] = True
                 continue
             level = queue_index.level_of(scanner.priority)
-            if scanner.kind == MESSAGE and not damaged and segment.number >= self._remembrance_from:
+            if scanner.kind == MESSAGE and not damaged and segment.number >= self._state_from:
                 replay_queue_state(queue_index, scanner, index)
             if self._lenient:
                 queue_index.next_position = max(queue_index.next_position, position + 1)
@@ -614,13 +584,13 @@ class Recovery:
                     queue_index.removed_at(level).add(position)
                 continue
             if damaged:
-                self._doubtful.append((queue_index, segment, int(level), int(position), int(scanner.at)))
+                self._damaged.append((queue_index, segment, int(level), int(position), int(scanner.at)))
             if scanner.kind == MESSAGE:
                 queue_index.restore(segment, level, position, body_bytes, cost, scanner.c(index))
 
     def _stop_damaged(self) -> None:
-        """Queues that still have a damaged message must not go on."""
-        for queue_index, segment, level, position, offset in self._doubtful:
+        """Stop the queues that still have a damaged message."""
+        for queue_index, segment, level, position, offset in self._damaged:
             if (
                 queue_index.removed_at(level).has(position)
                 or queue_index.extent_at(segment, level, True, position) is None
@@ -628,7 +598,7 @@ class Recovery:
                 continue
             self._stop_queue(queue_index, f"segment {segment.number} of the journal is damaged at byte {offset}")
 
-    def _take_mark(self, scanner: RecordScanner, index: i64) -> None:
+    def _replay_mark(self, scanner: RecordScanner, index: i64) -> None:
         queue_index = self._queue_index(scanner.a(index))
         if queue_index is None:
             return
@@ -638,7 +608,7 @@ class Recovery:
             queue_index.next_position = max(queue_index.next_position, last + 1)
             self._recount.removed(queue_index, scanner.priority, first, last)
         elif scanner.kind == WATERMARK:
-            # what a lenient recovery reads may be older than the checkpoint
+            # a lenient recovery reads records that are older than the checkpoint
             position = scanner.b(index)
             queue_index.watermark.position = (
                 max(queue_index.watermark.position, position) if self._lenient else position
@@ -647,7 +617,7 @@ class Recovery:
             returned, count = int(scanner.b(index)), int(scanner.c(index))
             queue_index.return_counts[returned] = max(queue_index.return_counts.get(returned, 0), count)
 
-    def _take_remembrance(self, segment: Segment, scanner: RecordScanner, index: i64, damaged: bool) -> None:
+    def _replay_state(self, segment: Segment, scanner: RecordScanner, index: i64, damaged: bool) -> None:
         queue_index = self._queue_index(scanner.a(index))
         if queue_index is None:
             return
@@ -655,10 +625,10 @@ class Recovery:
             self.left_out.append((int(segment.number), int(scanner.at), int(scanner.end)))
         elif damaged:
             self._stop_queue(queue_index, f"segment {segment.number} of the journal is damaged at byte {scanner.at}")
-        elif segment.number >= self._remembrance_from:
+        elif segment.number >= self._state_from:
             replay_queue_state(queue_index, scanner, index)
 
-    def _take_move(self, home: Segment, from_number: int) -> None:
+    def _replay_move(self, home: Segment, from_number: int) -> None:
         segment = self._segments.get(from_number)
         if segment is None or self._lenient:
             return

@@ -1,16 +1,15 @@
-"""The positions of one queue that are gone: a floor, and bitmaps for what was removed above it.
+"""The removed positions of one queue: a floor, and bitmaps for positions removed above it.
 
-Messages mostly leave in the order they came, so nearly everything that is gone lies below one number. What left out of
-turn is kept in bitmaps of 4096 positions, each under its number, until the floor catches up: whenever the position at
-the floor goes, the floor moves on over every bit that is set and forgets the bitmaps it has passed. A bitmap with every
-bit set is one shared object, so that a queue purged above a single unacked message costs a dictionary entry for each
-4096 positions.
+Messages mostly leave in the order in which they arrived, so nearly all removed positions lie below one number.
+Positions that left out of order are kept in bitmaps of 4096 positions until the floor catches up: when the position at
+the floor is removed, the floor advances over every set bit and drops the bitmaps it has passed. A bitmap with all bits
+set is one shared object, so a queue purged above a single unacked message costs a dictionary entry for 4096 positions.
 
-Invariants: every position below `floor` is gone and the one at `floor` is not. `_above` counts the bits set at or above
-the floor; when it is 0 there are no bitmaps, and a removal in order is one comparison and one addition. Bits below
-the floor mean nothing. The shared bitmap is never written to: a bit is only set where it is not.
+Invariants: every position below `floor` is removed and the one at `floor` is not. `_above` counts the bits set at or
+above the floor; when it is 0 there are no bitmaps, and a removal in order is one comparison and one addition. Bits
+below the floor have no meaning. The shared bitmap is never written to.
 
-Not here: what is alive and where (`broker.model.journal.Holding`), who removes and why (`broker.journal.queue_index`).
+Not here: living messages (`broker.model.journal.SegmentExtent`), who removes (`broker.journal.queue_index`).
 """
 
 from typing import Final, final
@@ -18,7 +17,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
-from warren.errors import StoreError
+from warren.errors import InvariantBroken, StoreError
 
 SPAN: Final[i64] = 4096
 SPAN_SHIFT: Final[i64] = 12
@@ -26,21 +25,21 @@ BITMAP_BYTES: Final[i64] = 512
 FULL: Final = bytearray(b"\xff" * 512)
 
 BITMAP_COST_BYTES: Final[i64] = 700
-"""What a bitmap costs in memory, with its dictionary entry, about."""
+"""The approximate memory of a bitmap and its dictionary entry."""
 
 SHARED_COST_BYTES: Final[i64] = 120
-"""What a dictionary entry costs that names the shared bitmap, about."""
+"""The approximate memory of a dictionary entry for the shared bitmap."""
 
 
 @final
 class RemovedPositions:
-    """Which positions of a queue are gone."""
+    """The set of removed positions of one level."""
 
     def __init__(self) -> None:
         self.floor: i64 = 1
         self._bitmaps: dict[int, bytearray] = {}
         self._above: i64 = 0
-        # how many of the bitmaps are not the shared one
+        # the number of bitmaps that are not the shared one
         self._own: i64 = 0
 
     def add(self, position: i64) -> None:
@@ -69,7 +68,7 @@ class RemovedPositions:
             self._advance()
 
     def add_range(self, first: i64, last: i64) -> None:
-        """Both ends included."""
+        """Remove a range, both ends included."""
         if first == last:
             self.add(first)
             return
@@ -90,7 +89,6 @@ class RemovedPositions:
             return
         if bitmap is None:
             if count == SPAN and i64(number) << SPAN_SHIFT >= self.floor:
-                # many, where positions jump
                 self._bitmaps[number] = FULL
                 self._above += SPAN
                 return
@@ -127,7 +125,7 @@ class RemovedPositions:
         return octet & 1 << (position & 7) != 0
 
     def revive(self, position: i64) -> None:
-        """Only this position is not gone, whatever was said of it."""
+        """Undo the removal of this position alone."""
         if not self.has(position):
             return
         if position < self.floor:
@@ -145,7 +143,7 @@ class RemovedPositions:
         self._drop_idle()
 
     def raise_floor(self, to: i64) -> None:
-        """Everything below `to` is gone, or never was."""
+        """Every position below `to` is removed, or was never used."""
         if to <= self.floor:
             return
         if self._above != 0:
@@ -155,7 +153,7 @@ class RemovedPositions:
             self._advance()
 
     def _forget_below(self, to: i64) -> None:
-        """Count no bit below `to`, which the floor is about to become, and drop the bitmaps that lie all below it."""
+        """Stop counting bits below `to`, the next floor, and drop the bitmaps below it."""
         boundary: i64 = to >> SPAN_SHIFT
         for number in list(self._bitmaps):
             if i64(number) > boundary:
@@ -169,7 +167,7 @@ class RemovedPositions:
         self._drop_idle()
 
     def _advance(self) -> None:
-        """Move the floor over what is gone already."""
+        """Move the floor over removed positions."""
         floor: i64 = self.floor
         while True:
             number = int(floor >> SPAN_SHIFT)
@@ -191,18 +189,26 @@ class RemovedPositions:
         del self._bitmaps[number]
 
     def _drop_idle(self) -> None:
-        """Without a bit above the floor, the next removal in order takes the short road."""
+        """Without a bit above the floor, the next removal in order takes the fast path."""
         if self._above == 0:
             self._bitmaps.clear()
             self._own = 0
 
     def bytes_held(self) -> i64:
-        """What the set costs in memory beside the object itself, about."""
+        """The approximate memory of the set besides the object itself."""
         shared: i64 = len(self._bitmaps) - self._own
         return self._own * BITMAP_COST_BYTES + shared * SHARED_COST_BYTES
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the floor or the counts are wrong. Linear in bitmaps."""
+        own = sum([1 for bitmap in self._bitmaps.values() if bitmap is not FULL])
+        if self.floor < 1 or self._above < 0 or own != self._own or (self._above == 0 and len(self._bitmaps) > 0):
+            raise InvariantBroken(
+                f"{self._above} positions above {self.floor} in {len(self._bitmaps)} bitmaps, {own} of its own"
+            )
+
     def encode(self, out: BytesWriter) -> None:
-        """The floor, how many bitmaps, and for each its number and its bytes after their length; none if it is full."""
+        """The floor, the number of bitmaps, and of each its number, its length (0 if it is full) and its bytes."""
         write_i64_be(out, self.floor)
         write_i64_be(out, len(self._bitmaps))
         for number in sorted(self._bitmaps):
@@ -215,7 +221,7 @@ class RemovedPositions:
                 out.write(bitmap)
 
     def restore(self, number: int, bitmap: bytearray) -> None:
-        """Take a bitmap as `encode` wrote it."""
+        """Add a bitmap that `encode` wrote."""
         self._bitmaps[number] = bitmap
         self._above += self._count_above(number, int.from_bytes(bitmap, "little"))
         if bitmap is not FULL:

@@ -1,4 +1,5 @@
-"""Where in a segment each queue's messages lie: rows in memory while it is written, a file once it is sealed.
+"""The index of a segment: the offset of every message, by queue and position. In memory while the segment is written, a
+file once it is sealed.
 
 ::
 
@@ -7,21 +8,21 @@
     rows       i64 position, u32 offset, u32 length, u32 body_bytes, u8 priority, u8 kind, u16 0
     end        u32 crc32 of everything before
 
-Offset and length are those of the whole record. A reader needs the header, the directory and one stretch of rows; the
-checksum is for whoever reads the whole file.
+Offset and length are those of the whole record. A reader needs the header, the directory and the rows of one queue;
+the checksum is for readers of the whole file.
 
-Invariants: the rows of a queue stand together, sorted by position. A position is positive, so rows sort as the bytes
-they are.
+Invariants: the rows of a queue stand together, sorted by position. Positions are positive, so rows sort as bytes.
 
-Not here: which rows are still alive (`broker.journal.removed_positions`), how files are read (`node.disk`).
+Not here: which messages are alive (`broker.journal.removed_positions`), reading files (`node.disk`).
 """
 
 from typing import Final, final
 from zlib import crc32
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
+from warren.broker.journal.records import signed_word, unsigned_at
 from warren.errors import StoreError
 
 ROW_BYTES: Final[i64] = 24
@@ -31,12 +32,13 @@ INDEX_VERSION: Final[i64] = 1
 INDEX_MAGIC: Final = b"WARRENIX"
 CRC_BYTES: Final[i64] = 4
 
-LOW_32: Final[i64] = 0xFFFFFFFF
+GAP_BYTES: Final[i64] = 4 * 1024
+"""Records that are no further apart are read in one piece."""
 
 
 @final
 class _QueueRows:
-    """The rows of one queue, as they came."""
+    """The rows of one queue, in the order of writing."""
 
     def __init__(self) -> None:
         self.out: BytesWriter = BytesWriter()
@@ -44,7 +46,7 @@ class _QueueRows:
         self.in_order: bool = True
 
     def sorted(self) -> bytes:
-        """In the order of their positions, which they keep: copies come seldom, and readers ask often."""
+        """The rows sorted by position. The order is kept: compaction is rare, and reads are frequent."""
         rows = self.out.getvalue()
         if self.in_order:
             return rows
@@ -59,7 +61,7 @@ class _QueueRows:
 
 @final
 class SegmentIndex:
-    """The rows of the segment that is being written."""
+    """The rows of one segment."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
@@ -77,8 +79,8 @@ class SegmentIndex:
         queue.last_position = position
         out = queue.out
         write_i64_be(out, position)
-        write_i64_be(out, _signed(offset) << 32 | length)
-        write_i64_be(out, _signed(body_bytes) << 32 | priority << 24 | kind << 16)
+        write_i64_be(out, signed_word(offset) << 32 | length)
+        write_i64_be(out, signed_word(body_bytes) << 32 | priority << 24 | kind << 16)
         self.count += 1
 
     def rows_of(self, queue_id: i64) -> bytes:
@@ -87,7 +89,7 @@ class SegmentIndex:
         return b"" if queue is None else queue.sorted()
 
     def encode(self, number: int) -> bytes:
-        """The index file of the segment, whose number this is."""
+        """The index file of the segment with this number."""
         out = BytesWriter()
         out.write(INDEX_MAGIC)
         write_i64_be(out, INDEX_VERSION << 32 | len(self._queues))
@@ -101,16 +103,12 @@ class SegmentIndex:
             write_i64_be(out, first_row)
             write_i64_be(out, row_count)
             first_row += row_count
+        assert first_row == self.count
         for queue_id in queue_ids:
             out.write(self._queues[queue_id].sorted())
         crc: i64 = crc32(out.getvalue())
-        write_i32_be(out, i32(_signed(crc)))
+        write_i32_be(out, i32(signed_word(crc)))
         return out.getvalue()
-
-
-def _signed(word: i64) -> i64:
-    """An unsigned word of 32 bits as the signed number of the same bits, which is what writers take."""
-    return (word ^ 0x80000000) - 0x80000000
 
 
 def row_position(rows: bytes, i: i64) -> i64:
@@ -118,15 +116,15 @@ def row_position(rows: bytes, i: i64) -> i64:
 
 
 def row_offset(rows: bytes, i: i64) -> i64:
-    return _unsigned_at(rows, i * ROW_BYTES + 8)
+    return unsigned_at(rows, i * ROW_BYTES + 8)
 
 
 def row_length(rows: bytes, i: i64) -> i64:
-    return _unsigned_at(rows, i * ROW_BYTES + 12)
+    return unsigned_at(rows, i * ROW_BYTES + 12)
 
 
 def row_body_bytes(rows: bytes, i: i64) -> i64:
-    return _unsigned_at(rows, i * ROW_BYTES + 16)
+    return unsigned_at(rows, i * ROW_BYTES + 16)
 
 
 def row_priority(rows: bytes, i: i64) -> i64:
@@ -137,12 +135,8 @@ def row_kind(rows: bytes, i: i64) -> i64:
     return rows[i * ROW_BYTES + 21]
 
 
-def _unsigned_at(data: bytes, at: i64) -> i64:
-    return i64(read_i32_be(data, at)) & LOW_32
-
-
 def first_row_from(rows: bytes, position: i64) -> i64:
-    """The first row at this position or above it; the number of rows if there is none."""
+    """The first row at or above this position; the number of rows if there is none."""
     low: i64 = 0
     high: i64 = len(rows) // ROW_BYTES
     while low < high:
@@ -154,18 +148,38 @@ def first_row_from(rows: bytes, position: i64) -> i64:
     return low
 
 
+def pieces_of(rows: bytes, chosen: list[int]) -> tuple[list[tuple[int, int]], list[int]]:
+    """The pieces of a segment to read for some rows, each its offset and length; and the piece of each row."""
+    pieces: list[tuple[int, int]] = []
+    piece_of: list[int] = []
+    start: i64 = -1
+    end: i64 = -1
+    for index in chosen:
+        # compacted records do not lie in the order of their positions
+        offset = row_offset(rows, index)
+        if start >= 0 and not end <= offset <= end + GAP_BYTES:
+            pieces.append((int(start), int(end - start)))
+            start = -1
+        if start < 0:
+            start = offset
+        end = offset + row_length(rows, index)
+        piece_of.append(len(pieces))
+    pieces.append((int(start), int(end - start)))
+    return pieces, piece_of
+
+
 def directory_bytes(header: bytes) -> int:
-    """How many bytes of directory follow the header of an index file."""
+    """The size of the directory behind the header of an index file."""
     if len(header) < INDEX_HEADER_BYTES or header[:8] != INDEX_MAGIC:
         raise StoreError("not an index of a segment")
-    version = _unsigned_at(header, 8)
+    version = unsigned_at(header, 8)
     if version != INDEX_VERSION:
         raise StoreError(f"an index of another version, {version}")
-    return int(_unsigned_at(header, 12) * DIRECTORY_ROW_BYTES)
+    return int(unsigned_at(header, 12) * DIRECTORY_ROW_BYTES)
 
 
 def find_rows(header_and_directory: bytes, queue_id: int) -> tuple[int, int]:
-    """Where in the file the rows of a queue start, and how many bytes they are; two zeros if it has none."""
+    """The offset and the size of a queue's rows in the file; two zeros if it has none."""
     wanted: i64 = queue_id
     size: i64 = directory_bytes(header_and_directory)
     rows_start: i64 = INDEX_HEADER_BYTES + size
@@ -189,13 +203,13 @@ def find_rows(header_and_directory: bytes, queue_id: int) -> tuple[int, int]:
 
 
 def check_index(data: bytes, number: int) -> None:
-    """Raise unless this is the whole and undamaged index of that segment."""
+    """Raise `StoreError` unless this is the complete and intact index of that segment."""
     rows_start: i64 = INDEX_HEADER_BYTES + directory_bytes(data)
     size: i64 = len(data)
     if size < rows_start + CRC_BYTES:
         raise StoreError("an index that is cut short")
     crc: i64 = crc32(data[: size - CRC_BYTES])
-    if crc != _unsigned_at(data, size - CRC_BYTES):
+    if crc != unsigned_at(data, size - CRC_BYTES):
         raise StoreError("an index that is damaged")
     if size != rows_start + read_i64_be(data, 24) * ROW_BYTES + CRC_BYTES:
         raise StoreError("an index whose size is not what it says")
@@ -205,12 +219,12 @@ def check_index(data: bytes, number: int) -> None:
 
 
 def rows_in(data: bytes, queue_id: int) -> bytes:
-    """The rows of one queue in a whole index file."""
+    """The rows of one queue in a complete index file."""
     start, size = find_rows(data, queue_id)
     return data[start : start + size]
 
 
 def queue_ids(data: bytes) -> list[int]:
-    """The queues that have rows in a whole index file, in order."""
+    """The queues that have rows in a complete index file, in order."""
     end = int(INDEX_HEADER_BYTES) + directory_bytes(data)
     return [int(read_i64_be(data, at)) for at in range(int(INDEX_HEADER_BYTES), end, int(DIRECTORY_ROW_BYTES))]

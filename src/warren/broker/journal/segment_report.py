@@ -1,6 +1,6 @@
-"""What one segment holds, counted, for whoever looks at a journal from outside.
+"""A report of one segment for offline commands: its batches, records and damage.
 
-Not here: what of it is alive (`broker.journal.recovery`), how it is shown (`cli.journal`).
+Not here: which messages are alive (`broker.journal.recovery`), the output (`cli.journal`).
 """
 
 from typing import Final, final
@@ -29,30 +29,30 @@ KINDS: Final = [
 
 @final
 class SegmentReport:
-    """One segment, read from its first byte to its last batch; behind damage it goes on with the next batch."""
+    """One segment, read from its first byte to its last batch. Damage is skipped."""
 
     def __init__(self, data: bytes, number: int, known_end: int, is_last: bool) -> None:
-        """`known_end`: where its last batch ends, if a checkpoint says so; 0 if not."""
+        """`known_end`: the end of the last batch according to a checkpoint; 0 if none has it."""
         self.number: int = number
         self.file_bytes: int = len(data)
         self.used_bytes: int = 0
         self.incarnation: int = 0
         self.batches: int = 0
-        # how many records of each kind there are
+        # the number of records of each kind
         self.kinds: dict[str, int] = {}
         self.synced: int = 0
-        # where something is no batch though one was flushed there, and where a message is not whole
+        # offsets of damaged batches that were flushed, and of damaged messages
         self.damaged_at: list[int] = []
-        # where it stops making sense, and nothing says that it ever did; -1 if it does not
+        # the offset of a torn tail; -1 if there is none
         self.torn_at: int = -1
-        # what is wrong with its header, as the end of a sentence
+        # the fault of the header, as the end of a sentence
         self.header_fault: str = segment_header_fault(data, number)
         if len(data) >= SEGMENT_HEADER_BYTES:
             self.incarnation = segment_incarnation(data)
             self._read(BatchScanner(data, number, known_end), is_last)
 
     def tail(self) -> str:
-        """How it is, in two words or a few more."""
+        """The state of the segment in a few words."""
         if self.header_fault:
             return f"{self.header_fault}, at byte 0"
         if self.damaged_at:
@@ -85,7 +85,7 @@ class SegmentReport:
 
 
 def record_lines(data: bytes, number: int, known_end: int) -> list[str]:
-    """A line for every record that can be read: its place, its kind, and what it says."""
+    """A line for every readable record: offset, kind and triples."""
     lines: list[str] = []
     batches = BatchScanner(data, number, known_end)
     while True:

@@ -1,6 +1,5 @@
-"""Definitions as keys and values: what a queue, a user, a policy or a node is in the metadata store, and the
-transactions that change it.
+"""Definitions as keys and values: queues, users, policies and nodes in the metadata store, and the transactions that
+change them.
 
-Not here: what a definition does once it is applied (`broker.vhost`, `broker.access`, `broker.policies`), the stores
-themselves (`node`).
+Not here: the objects that definitions make (`broker.vhost`, `broker.access`, `broker.policies`), the stores (`node`).
 """

@@ -5,10 +5,9 @@
     permissions/alice/%2F                       v, configure, write, read
     topic_permissions/alice/%2F/news            v, write, read
 
-Whether a virtual host is traced is not kept: that ends with the node.
+Whether a virtual host is traced is not stored: tracing ends with the node.
 
-Not here: keys and values in general (`broker.metadata.store`), what is recorded when, and the way back
-(`broker.access`).
+Not here: keys and values in general (`broker.metadata.store`), users and permissions at work (`broker.access`).
 """
 
 from typing import Final, final
@@ -70,7 +69,7 @@ class UserDefinition(Definition):
 
 @final
 class PermissionDefinition(Definition):
-    """What a user may do in a virtual host."""
+    """The permissions of a user in a virtual host."""
 
     def __init__(self, user: str, vhost: str, configure: str, write: str, read: str) -> None:
         self.user: str = user
@@ -88,7 +87,7 @@ class PermissionDefinition(Definition):
 
 @final
 class TopicPermissionDefinition(Definition):
-    """What a user may do with routing keys on a topic exchange."""
+    """The permissions of a user on routing keys of a topic exchange."""
 
     def __init__(self, user: str, vhost: str, exchange: str, write: str, read: str) -> None:
         self.user: str = user

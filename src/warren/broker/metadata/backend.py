@@ -1,25 +1,18 @@
-"""Whether a plan comes about: a node alone agrees with itself, at once.
-
-A node that was alone may come to share its definitions with others while it runs. So everybody who plans holds the
-node's *charter*, which passes plans on to whoever decides at the time.
+"""Metadata backends decide about transactions; metadata appliers make the objects that definitions describe.
 
 ::
 
-    plan ──► agree ──► changes numbered and made, here and now ──► recorded with the turn's batch
+    transaction ──► submit ──► changes numbered and applied at once ──► recorded with the turn's batch
 
-What outlives the node is durable when that batch is; answers about it wait for that (`broker.sessions.output`,
-`broker.commands.control`).
+This is the backend of a node that is alone. A node may join a cluster while it runs, so planners hold a
+`CurrentMetadataBackend`, which passes transactions on to the backend in force. Answers about stored definitions wait
+for the batch to be flushed (`broker.sessions.output`, `broker.commands.control`).
 
-Not here: what a plan is (`broker.metadata.transaction`), how changes are made (`broker.metadata.backend`), agreeing
-with others (`broker.metadata.shared_backend`).
+Each kind of definition has an applier. An applier looks at nothing but the definition: consequences (the bindings of a
+deleted queue, an auto-delete exchange) are planned, and are changes of the transaction themselves.
 
-Changes that were agreed upon become real: each kind of definition has somebody who makes and unmakes it.
-
-Making and unmaking looks at nothing but the definition. What goes with something that goes (a queue's bindings, an
-auto-delete exchange) was planned and stands among the changes itself, so nobody here works out consequences.
-
-Not here: who plans (`broker.commands.control` and the handlers of commands, `broker.vhost`), who agrees
-(`broker.metadata.backend`).
+Not here: transactions (`broker.metadata.transaction`), their planners (`broker.commands.control`, `broker.vhost`), the
+backend of a cluster (`broker.metadata.shared_backend`).
 """
 
 from abc import abstractmethod
@@ -34,30 +27,30 @@ from warren.errors import InvariantBroken
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MetadataApplier:
-    """Makes and unmakes things of some kinds."""
+    """Makes and deletes the objects of some kinds of definitions."""
 
     @abstractmethod
     def kinds(self) -> list[str]:
-        """The first parts of the keys it knows."""
+        """The kinds that it applies."""
 
     @abstractmethod
     def put(self, definition: Definition, revision: int) -> None:
-        """There is this from now on; if its key stood for something already, that is changed and stays the same thing.
+        """Create the object, or change the existing object of this key.
 
-        `revision` names a new thing, and is negative for one that does not outlive the node.
+        `revision` is the id of a new object, and negative if the object does not outlive the node.
         """
 
     @abstractmethod
     def delete(self, parts: list[str]) -> None:
-        """There is nothing under the key with this kind and these parts any more; no matter if there never was."""
+        """Delete the object with this kind and these parts, if there is one."""
 
 
 @final
 class MetadataAppliers(MetadataApplier):
-    """All of them."""
+    """The appliers of all kinds."""
 
     def __init__(self) -> None:
-        # moves whenever anything was made or unmade
+        # moves with every change
         self.version: int = 0
         self._by_kind: dict[str, MetadataApplier] = {}
 
@@ -72,7 +65,7 @@ class MetadataAppliers(MetadataApplier):
         self.put_under(definition.key(), definition, revision)
 
     def put_under(self, key: str, definition: Definition, revision: int) -> None:
-        """The same, for whoever knows the key that it has."""
+        """The same, with the definition's key."""
         self.version += 1
         self._of_kind(key[: key.index("/")]).put(definition, revision)
 
@@ -86,37 +79,37 @@ class MetadataAppliers(MetadataApplier):
     def _of_kind(self, kind: str) -> MetadataApplier:
         applier = self._by_kind.get(kind)
         if applier is None:
-            raise InvariantBroken(f"nobody makes {kind}")
+            raise InvariantBroken(f"no applier for {kind}")
         return applier
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MetadataBackend:
-    """Decides about plans."""
+    """Decides about transactions."""
 
     @abstractmethod
     def is_immediate(self) -> bool:
-        """Whether `agree` always answers True, so that what comes about can be told before it does."""
+        """Whether `submit` always returns True, so that its result can be told before."""
 
     @abstractmethod
     def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
-        """True: the plan was carried out. False: that is not known yet, and the waiter will be told."""
+        """True: the transaction took effect. False: the waiter will be told the outcome."""
 
 
 @final
 class LocalMetadataBackend(MetadataBackend):
-    """Of a node that has definitions to itself. Without metadata nothing outlives it."""
+    """The backend of a node that is alone. Without metadata nothing is stored."""
 
     def __init__(self, appliers: MetadataAppliers) -> None:
         self._appliers: MetadataAppliers = appliers
         self.metadata: MetadataChangeLog | None = None
-        self._passing: int = 0
+        self._transient: int = 0
 
     def is_immediate(self) -> bool:
         return True
 
     def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
-        # recorded as a whole: what making and unmaking writes to the journal must not come between
+        # record the whole transaction before appliers write to the journal
         revisions = [self._record(change) for change in plan.changes.values()]
         for change, revision in zip(plan.changes.values(), revisions, strict=True):
             if change.definition is None:
@@ -126,28 +119,28 @@ class LocalMetadataBackend(MetadataBackend):
         return True
 
     def _record(self, change: PlannedChange) -> int:
-        """The revision of the change, negative if nobody wrote it down."""
+        """The revision of the change; negative if it is not stored."""
         definition = change.definition
         if self.metadata is None or not change.kept:
-            return self._passing_id()
+            return self._transient_id()
         if definition is None:
             return self.metadata.delete(change.key)
         return self.metadata.put(change.key, definition.value())
 
-    def _passing_id(self) -> int:
-        """For something that does not outlive the node: never one that a revision could be."""
-        self._passing += 1
-        return -self._passing
+    def _transient_id(self) -> int:
+        """An id for an object that does not outlive the node; revisions are positive."""
+        self._transient += 1
+        return -self._transient
 
     @property
-    def passing_count(self) -> int:
-        """How many such ids were given."""
-        return self._passing
+    def transient_count(self) -> int:
+        """How many such ids were assigned."""
+        return self._transient
 
 
 @final
 class CurrentMetadataBackend(MetadataBackend):
-    """How a node agrees at the time."""
+    """Passes transactions on to the backend in force."""
 
     def __init__(self, backend: MetadataBackend) -> None:
         self.backend: MetadataBackend = backend

@@ -4,15 +4,15 @@
     runs/warren%40one       v, run, born, data
     alive/warren%40one      v, incarnation
 
-A node is a member from when it joined until it is forgotten, whether it runs or not. It is alive while it holds a lease
-of the store that nodes share: the last key goes by itself when the node has not been heard of for long enough.
+A node is a member from its join until it is forgotten, whether it runs or not. It is alive while it holds a lease of
+the shared store: the last key is deleted when the lease ends.
 
-The runs of a name are counted for good, whoever has it: the key stays when the node is forgotten. So no two runs are
-ever taken for one, and a node that comes with another data directory than before, or with an old state of it, is known
-to have nothing of what its name was trusted with.
+The incarnations of a name are counted for good: their key stays when the node is forgotten. So two incarnations never
+have the same number. And a node that comes with another data directory, or with an old state of it, is known to lack
+the messages that its name was trusted with.
 
-Not here: keys and values in general (`broker.metadata.store`), who is in the cluster (`broker.membership`), what goes
-with a node (`broker.pending_deletes`).
+Not here: keys and values in general (`broker.metadata.store`), the membership (`broker.membership`), the queues of a
+node that is gone (`broker.cluster.orphaned_queues`).
 """
 
 from typing import Final, final
@@ -29,10 +29,10 @@ WITNESS: Final = "witness"
 
 @final
 class NodeDefinition(Definition):
-    """A member. `kind` says whether it keeps the metadata on its disk: "disc", or not: "ram".
+    """A member. `kind` is "disc" if the node keeps the metadata on its disk, else "ram".
 
-    Addresses are HOST:PORT, empty where it has none: where it takes links of other nodes, operators' requests, clients,
-    and questions to its part of the store. A `witness` holds no queues.
+    Addresses are HOST:PORT, empty if there is none: for links of other nodes, HTTP, AMQP clients, and the store. A
+    `witness` holds no queues.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class NodeDefinition(Definition):
 
 @final
 class IncarnationDefinition(Definition):
-    """The latest run of any node of that name, the first one with the same data directory, and which that is.
+    """The latest incarnation of a name (`run`), the first one with its data directory (`born`), and the directory.
 
-    `born` is 0 if it is the first directory that a node of the name had.
+    `born` is 0 for the first directory that a node of the name had.
     """
 
     def __init__(self, name: str, run: int, born: int, data: int) -> None:
@@ -89,23 +89,23 @@ class IncarnationDefinition(Definition):
         return encode_fields({"run": self.run, "born": self.born, "data": self.data})
 
     def followed_by(self, run: int, data: int, asked: int) -> "IncarnationDefinition":
-        """The node begins another run, which its directory counts as this one; it last `asked` for that one.
+        """The node begins another incarnation, `run` by the count of its directory, which last `asked` for that one.
 
-        A directory that has not asked for the latest run is an old state of itself: a backup that was put back, however
-        often it was started since. One that was made during the latest run cannot be told from what it is a copy of.
+        A directory that has not asked for the latest incarnation is an old state: a backup that was restored. A backup
+        made during the latest incarnation cannot be told from its original.
         """
         number = max(run, self.run + 1)
         goes_on = self.data == data and asked >= self.run
         return IncarnationDefinition(self.name, number, self.born if goes_on else number, data)
 
     def without_past(self) -> bool:
-        """Whether it is the first with its directory, or with an old state of that, and the name was had before."""
+        """Whether this is the first incarnation with a new or restored directory, and the name existed before."""
         return self.run == self.born
 
 
 @final
 class LivenessDefinition(Definition):
-    """A member that runs, and which run of its process that is."""
+    """A running member, and its incarnation."""
 
     def __init__(self, name: str, incarnation: int) -> None:
         self.name: str = name

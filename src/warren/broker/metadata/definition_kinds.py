@@ -1,16 +1,11 @@
-"""Every kind of definition there is: from a key and its value back to what was stored.
+"""The kinds of definitions: how each is decoded, and the order in which they can be applied one by one.
 
-A kind is added by naming its table of readers here.
+An object is created after the objects it belongs to: nodes first, then virtual hosts and users, their permissions and
+parameters, policies before the queues they govern, exchanges and queues before their bindings. Deletion goes the other
+way round. A kind is added with a table of readers.
 
-Not here: the kinds themselves (`broker.metadata.topology_definitions` and its neighbours), what is done with a
-definition (`broker.startup`).
-
-In which order definitions can be made one by one: whatever something belongs to stands before it.
-
-Nodes first, then virtual hosts and users, what is said of these, policies before what they govern, exchanges and queues
-before their bindings. Unmaking goes the other way round.
-
-Not here: the order within a plan, which its maker chose (`broker.metadata.transaction`).
+Not here: the kinds themselves (`broker.metadata.topology_definitions` and its neighbours), the start
+(`broker.startup`), the order within a transaction, which its planner chooses (`broker.metadata.transaction`).
 """
 
 from typing import Final
@@ -37,7 +32,7 @@ DEFINITION_READERS: Final[dict[str, DefinitionReader]] = {
 
 
 def decode_definition(key: str, value: bytes) -> Definition:
-    """What is stored under a key; a `StoreError` if it is damaged or of a version that is not known here."""
+    """The definition of a key and its value; a `StoreError` if it is damaged or of an unknown version."""
     parts = key_parts(key)
     read = DEFINITION_READERS.get(parts[0])
     definition = None if read is None else read(parts, DefinitionFields(key, value))

@@ -5,9 +5,9 @@
     parameters/%2F/shovel/orders            v, value
     global_parameters/cluster_name          v, value
 
-What came as JSON, of whatever size and depth, is kept as JSON: definitions, priorities, values.
+Contents that came as JSON are stored as JSON: definitions, priorities, values.
 
-Not here: keys and values in general (`broker.metadata.store`), what is recorded when (`broker.policy`).
+Not here: keys and values in general (`broker.metadata.store`), policies at work (`broker.policies`).
 """
 
 import json

@@ -1,70 +1,58 @@
-"""How the nodes of a cluster agree: in a store that they share, and each makes what the store says.
+"""The metadata backend of a cluster: nodes propose transactions to a shared store, and apply what the store reports.
 
 ::
 
-    plan ──► Propose ─┬─► Decided: agreed ────► applied here and by every connected node ──► agreed
-                      ├─► Decided: outdated ──► the newer state is applied here ──► outdated: plan again
-                      └─► Decided: anything else, or nothing for too long ──► failed
+    submit ──► ProposeTransaction ─┬─► agreed ────► applied here and on every connected node ──► agreed
+                                   ├─► outdated ──► the newer state is applied here ──► outdated: plan again
+                                   └─► anything else, or no answer in time ──► failed
 
-    DefinitionsChanged ──► everybody's changes, in order: made here, and that is told to the others
+    DefinitionsChanged ──► the changes of all nodes, in order: applied here, and reported to the other nodes
 
-Nothing is made because it was proposed: a node makes what the store tells it, its own changes like those of others, so
-all nodes are the same fold of the same row of changes, some a little further along.
+A node applies only the changes that the store reports, its own like those of others. So every node is a fold of the
+same sequence of changes, some a little further along.
 
-**Who has it.** Whoever is told `agreed` may rely on every node that serves clients: nodes tell how far they have come,
-and a waiter waits for the slowest (`broker.metadata.shared_backend`). One that does not get there in
-`PEER_PATIENCE_MS`, or is not heard of for so long, is cut off from the store. It is not waited for until it has caught
-up: it knows itself that it is behind (`is_stale`), and does not confirm that a message had nowhere to go. That is why
-the patience is longer than what makes a node stale.
+**When `agreed` is told.** Every node that serves clients has applied the change: nodes report the revision they have
+applied, and a waiter waits for the slowest. A node that does not get there within `PEER_TIMEOUT_MS` is left behind: it
+is not waited for until it has caught up. Such a node knows itself that it is behind (`is_stale`), and does not confirm
+messages without a queue. Therefore the timeout is longer than `STALE_AFTER_MS`.
 
-**What is known of the store** is as old as the question that the store answered, however long the answer was under way:
-whatever was agreed upon before the question is in the answer, nothing else need be. A snapshot that replaces what was
-missed says nothing about when it was taken, and so makes no node current by itself.
+**How current a node is.** The answer of the store is as old as the question: it has everything that was agreed before
+the question, and need not have more. A snapshot that replaces missed changes does not say when it was taken, so it does
+not make a node current.
 
-**What a node does that may be behind**, because it is stale, or has lost its link to a node that lives and may have
-ceased to wait for it. It serves the queues it knows. A message for which it finds no queue it neither confirms nor
-commits, by whatever road that was found out: the default exchange, bindings between exchanges, an alternate exchange.
-What it can route it confirms, though a binding that was agreed upon since might have led to a further queue: a confirm
-speaks of the queues that a node knows of. To nack all of it would stop every publisher of a cluster whose store has no
-majority, where nothing can have changed at all.
+**A node that may be behind** is stale, or has lost its link to a node that lives and may have ceased to wait for it. It
+serves the queues it knows. A message for which it finds no queue, by the default exchange, bindings or an alternate
+exchange, it neither confirms nor commits. A message that it can route it confirms, though a binding agreed since might
+lead to another queue: a confirm covers the queues that a node knows. To nack all messages would stop every publisher of
+a cluster whose store has no majority, where nothing can have changed.
 
-**What is not known.** A proposal without an answer may have come about. Its waiter is told that it failed, which says
-just that; a later answer is nobody's. A plan that nobody waits for is dropped when it is outdated.
+**Unknown outcomes.** A proposal without an answer may have taken effect. Its waiter is told that it failed, which means
+just that; a later answer is ignored. A transaction without a waiter is dropped when it is outdated.
 
-**Beginning.** While a node moves from a store of its own to the shared one, plans wait. They are judged by what the
-node knew when they were handed in, so whatever has changed by then makes them outdated.
+**Peers.** ::
 
-Invariants: a waiter is told exactly once, and never within `agree`; it is not told `agreed` before this node has
+    connected ──► waited for ──┬── link lost ──► still waited for ──┬── incarnation ended ──► forgotten
+         ▲                     │                                    ├── timeout ────────────► left behind
+         │                     └── timeout ──► left behind          └── connected again
+         └────────────────────────── caught up ──┘
+
+A node with a lost link reports nothing, but may live, serve clients, and not know that it is behind before
+`STALE_AFTER_MS`. So it is waited for like a slow node, until its incarnation has ended, or until the timeout, when the
+node has the change or knows that it may lack it. An incarnation has ended when the store says so: its lease is gone, or
+another incarnation holds it. A port that refuses connections counts as well, though a firewall may refuse in the node's
+name: here a mistake costs little, and every declare after a crash is seconds faster. A node that is not waited for
+knows it: its link to this node is lost on its side, too, and a node with a lost link to a living incarnation takes
+itself to be behind (`any_lost`). Exceptions last moments: a node that has just started without links, or has just
+caught up, hears of a change from the store a little later.
+
+**Joining.** While a node moves from its own store to the shared one, transactions are held. They are judged by the
+state at the time they were submitted, so any change since makes them outdated.
+
+Invariants: a waiter is told exactly once, and never within `submit`. It is not told `agreed` before this node has
 applied the change.
 
-Not here: transactions of large plans (`broker.metadata.proposal`), what was applied
-(`broker.metadata.shared_definitions`), the store itself (`node.etcd`).
-
-How far the other nodes have come, and for which of them whoever is told `agreed` has waited.
-
-::
-
-    connected ──► waited for ──┬── its link is lost ──► still waited for ──┬── its run is over ──► forgotten
-         ▲                     │                                           ├── too long ─────────► left behind
-         │                     └── too long ──► left behind ── caught up   └── connected again
-         └───────────────────────────────────────────┘
-
-Connected nodes tell how far they have come. A node whose link is lost tells nothing, and may live all the same, serve
-clients, and not know that it is behind before `STALE_AFTER_MS` are over (`broker.metadata.shared_backend`). So it is
-waited for like one that is slow, until its run is known to be over, or until somebody has waited in vain for so long
-that the node has the change or knows itself that it may lack it.
-
-**When a run is over.** The store says so: what it held to be alive is gone, or another run of the node holds it. Or the
-node's port refuses connections. That may be a firewall, so it is taken for a sign of death only here, where what is
-gained is seconds for every declare after a crash, and what is risked is the moment in which a node that lives behind
-such a firewall hears of a change from the store a little later than others.
-
-**Who is not waited for** knows it: its link to this node is lost on its side, too, as long as both live, and a node
-that has lost a link to a run that is not over takes itself to be behind (`any_lost`). What remains are moments: a node
-that has just started and has no links yet, or was left behind and has caught up, hears of a change from the store a
-little later than others.
-
-Not here: who waits, and for how long (`broker.metadata.shared_backend`); who is alive (`broker.membership`).
+Not here: large transactions (`broker.metadata.proposal`), the applied definitions
+(`broker.metadata.shared_definitions`), the store (`node.etcd`), which nodes live (`broker.membership`).
 """
 
 import heapq
@@ -87,35 +75,35 @@ from warren.broker.model.turn import Timer, TimerTarget, Turn
 
 @final
 class PeerRevision:
-    """Another node, in one run of its process."""
+    """One incarnation of another node."""
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation: int = incarnation
         self.connected: bool = True
         self.lost_ms: int = 0
-        # everything up to there is made there; until it has spoken it counts as knowing nothing
+        # the revision it has applied; 0 until its first report
         self.applied: int = 0
-        # not waited for until it has come that far
+        # not waited for until it has applied this revision; 0 if it is waited for
         self.left_behind_at: int = 0
 
 
 @final
 class PeerRevisions:
-    """One node's knowledge of all others."""
+    """The applied revisions of all other nodes."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn: Turn = turn
         self._peers: dict[str, PeerRevision] = {}
-        # how many of them are without a link
+        # how many have lost their link
         self._lost: int = 0
 
     def connected(self, node: str, incarnation: int) -> None:
-        """From now on its word is waited for."""
+        """Wait for this incarnation from here on."""
         self.over(node)
         self._peers[node] = PeerRevision(incarnation)
 
     def applied(self, node: str, revision: int) -> None:
-        """It has applied everything up to this revision."""
+        """The node has applied everything up to this revision."""
         peer = self._peers.get(node)
         if peer is None or not peer.connected:
             return
@@ -125,7 +113,7 @@ class PeerRevisions:
             self._turn.note("info", "peer.caught_up", {"node": node, "revision": revision})
 
     def lost(self, node: str) -> None:
-        """Its link is gone, and nobody knows what became of it."""
+        """The link is lost; the node may still live."""
         peer = self._peers.get(node)
         if peer is not None and peer.connected:
             peer.connected = False
@@ -133,21 +121,21 @@ class PeerRevisions:
             self._lost += 1
 
     def lost_incarnations(self) -> list[tuple[str, int, int]]:
-        """Those that are waited for without a link: which runs of their processes, and since when."""
+        """Nodes without a link that are not known to have ended: name, incarnation, and the time of the loss."""
         return [(node, peer.incarnation, peer.lost_ms) for node, peer in self._peers.items() if not peer.connected]
 
     def any_lost(self) -> bool:
-        """Whether somebody may live and not wait for this node."""
+        """Whether a living node may have ceased to wait for this one."""
         return self._lost > 0
 
     def over(self, node: str) -> None:
-        """The run that was connected has ended."""
+        """The incarnation has ended."""
         peer = self._peers.pop(node, None)
         if peer is not None and not peer.connected:
             self._lost -= 1
 
     def leave_behind(self, revision: int) -> None:
-        """Wait no longer for nodes that have not come as far as this."""
+        """Stop waiting for nodes that have not applied this revision."""
         for node, peer in self._peers.items():
             if peer.applied < revision and not peer.left_behind_at:
                 peer.left_behind_at = revision
@@ -155,7 +143,7 @@ class PeerRevisions:
                 self._turn.note("warning", "peer.behind", facts)
 
     def reached(self, own: int) -> int:
-        """How far everybody has come who is waited for; this node has come to `own`."""
+        """The revision that this node (`own`) and all nodes that are waited for have applied."""
         for peer in self._peers.values():
             if not peer.left_behind_at:
                 own = min(own, peer.applied)
@@ -173,7 +161,7 @@ NOT_SEEN: Final = "the cluster's metadata store agreed, but this node has not he
 
 @final
 class SharedMetadataBackend(MetadataBackend):
-    """Of a node that shares its definitions with others."""
+    """The backend of a node in a cluster."""
 
     def __init__(self, turn: Turn, appliers: MetadataAppliers) -> None:
         self._turn: Turn = turn
@@ -181,18 +169,18 @@ class SharedMetadataBackend(MetadataBackend):
         self._holding: bool = False
         self._held: list[PendingTransaction] = []
         self._tickets: int = 0
-        # by ticket: what was proposed and is not decided
+        # proposed and undecided, by ticket
         self._undecided: dict[int, PendingTransaction] = {}
-        # by ticket: what was refused, and the revision at which it is to be seen why
+        # refused, by ticket, with the revision that shows why
         self._refused: dict[int, tuple[int, PendingTransaction]] = {}
-        # what came about: its revision, its last ticket
+        # agreed: revision and last ticket
         self._agreed: list[tuple[int, int, PendingTransaction]] = []
-        self._progress: PeerRevisions = PeerRevisions(turn)
-        self._told: int = 0
-        # when the store was last asked something that showed this node to know everything
+        self._peers_applied: PeerRevisions = PeerRevisions(turn)
+        self._reported: int = 0
+        # the time of the last question to the store after which this node had applied everything
         self._current_ms: int = NEVER
 
-    # -- what this node wants
+    # -- submitting
 
     def is_immediate(self) -> bool:
         return False
@@ -209,114 +197,111 @@ class SharedMetadataBackend(MetadataBackend):
         return False
 
     def hold(self) -> None:
-        """Propose nothing for the time being."""
+        """Hold transactions back."""
         self._holding = True
 
     def begin(self) -> None:
-        """Propose what has gathered, and everything from now on."""
+        """Propose the held transactions, and all later ones at once."""
         self._holding = False
         held = self._held
         self._held = []
         for pending in held:
-            if not pending.over:
+            if not pending.ended:
                 self._propose(pending)
 
     def give_up(self) -> None:
-        """There will be no shared store: whoever waits plans again."""
+        """The join failed: held transactions are outdated, and are planned again."""
         held = self._held
         self._held = []
         for pending in held:
-            if not pending.over:
+            if not pending.ended:
                 pending.end(self._turn)
                 if pending.waiter is not None:
                     pending.waiter.outdated()
 
-    # -- what the store says
+    # -- the store's reports
 
     def adopt(self, revision: int, snapshot: MetadataSnapshot) -> None:
-        """This node was started with what the store held: all of it is made already, but for who is in the cluster."""
+        """The node was started with this snapshot: all objects exist, except the membership."""
         self._known.adopt(revision, snapshot)
-        # of a node that starts this is when it began to, so before it asked
+        # the start of the node, which precedes its question to the store
         self._current_ms = int(self._turn.now_ms)
 
     def decided(self, event: TransactionDecided) -> None:
         pending = self._undecided.pop(event.ticket, None)
-        if pending is None or pending.over:
+        if pending is None or pending.ended:
             return
         if event.outcome == COMMITTED:
-            self._came_about(pending, event.revision)
+            self._took_effect(pending, event.revision)
         elif event.outcome == OUTDATED:
-            self._was_refused(pending, event.revision)
+            self._refuse(pending, event.revision)
         else:
             pending.end(self._turn)
             pending.tell_failed(event.reason)
 
     def changed(self, event: DefinitionsChanged) -> None:
         self._known.change(event.revision, event.changes)
-        self._came_further()
+        self._advanced()
 
     def replaced(self, event: DefinitionsReplaced) -> None:
         self._known.replace(event.revision, event.snapshot)
-        self._came_further()
+        self._advanced()
 
     def current(self, event: DefinitionsCurrent) -> None:
         self._known.reach(event.revision)
         self._current_ms = max(self._current_ms, event.asked_ms)
-        self._came_further()
+        self._advanced()
 
     @property
     def applied(self) -> int:
-        """The revision this node has come to: everything up to it is made here."""
+        """The revision up to which this node has applied all changes."""
         return self._known.applied
 
     def modified(self, key: str) -> int:
-        """The revision that last changed a key, as far as this node has come; 0 if there is no such key."""
+        """The revision that last changed a key, as this node knows it; 0 if there is no such key."""
         return self._known.modified(key)
 
     @property
     def homes(self) -> QueueHomes:
-        """Where queues live, as far as this node has come."""
+        """The homes of queues, as this node knows them."""
         return self._known.homes
 
     def is_stale(self, now_ms: int) -> bool:
-        """Whether others may long have agreed on something this node does not know of."""
+        """Whether this node has not confirmed for too long that it is current."""
         return self._current_ms == NEVER or now_ms - self._current_ms > STALE_AFTER_MS
 
     def may_be_behind(self, now_ms: int) -> bool:
-        """Whether somebody may have been told that something is agreed upon which this node does not know of."""
-        return self._progress.any_lost() or self.is_stale(now_ms)
+        """Whether a client elsewhere may have been told of a change that this node has not applied."""
+        return self._peers_applied.any_lost() or self.is_stale(now_ms)
 
-    # -- what other nodes say
+    # -- other nodes
 
     def peer_connected(self, node: str, incarnation: int) -> None:
-        self._progress.connected(node, incarnation)
+        self._peers_applied.connected(node, incarnation)
 
     def peer_applied(self, node: str, revision: int) -> None:
-        """It has applied everything up to this revision."""
-        self._progress.applied(node, revision)
-        self._settle()
+        self._peers_applied.applied(node, revision)
+        self._tell_agreed()
 
     def peer_lost(self, node: str) -> None:
-        """It may live, and serve clients."""
-        self._progress.lost(node)
+        self._peers_applied.lost(node)
 
     def peer_over(self, node: str) -> None:
-        """The run of it that was connected serves nobody any more."""
-        self._progress.over(node)
-        self._settle()
+        """The incarnation has ended."""
+        self._peers_applied.over(node)
+        self._tell_agreed()
 
     def lost_incarnations(self) -> list[tuple[str, int, int]]:
-        """Nodes that are waited for without a link to them: which runs of their processes, and since when."""
-        return self._progress.lost_incarnations()
+        return self._peers_applied.lost_incarnations()
 
-    def take_untold(self) -> int:
-        """How far this node has come, if that was not taken before, to be told to all connected nodes; else 0."""
-        if self._told == self.applied:
+    def take_unreported(self) -> int:
+        """The applied revision, if it moved since the last call, for all connected nodes; else 0."""
+        if self._reported == self.applied:
             return 0
-        self._told = self.applied
-        return self._told
+        self._reported = self.applied
+        return self._reported
 
-    # -- from proposing to telling
+    # -- from proposal to outcome
 
     def _propose(self, pending: "PendingTransaction") -> None:
         self._tickets += 1
@@ -324,7 +309,7 @@ class SharedMetadataBackend(MetadataBackend):
         self._undecided[self._tickets] = pending
         self._turn.effects.append(pending.proposal.order(self._tickets))
 
-    def _came_about(self, pending: "PendingTransaction", revision: int) -> None:
+    def _took_effect(self, pending: "PendingTransaction", revision: int) -> None:
         if not pending.proposal.done(revision):
             pending.wait(self._turn, ANSWER_TIMEOUT_MS)
             self._propose(pending)
@@ -335,17 +320,17 @@ class SharedMetadataBackend(MetadataBackend):
             pending.applied_then = self.applied
             pending.wait(self._turn, PEER_TIMEOUT_MS)
             heapq.heappush(self._agreed, (revision, pending.ticket, pending))
-            self._settle()
+            self._tell_agreed()
 
-    def _was_refused(self, pending: "PendingTransaction", revision: int) -> None:
+    def _refuse(self, pending: "PendingTransaction", revision: int) -> None:
         self._refused[pending.ticket] = (revision, pending)
-        self._look_at_refused()
+        self._end_refused()
 
-    def _came_further(self) -> None:
-        self._look_at_refused()
-        self._settle()
+    def _advanced(self) -> None:
+        self._end_refused()
+        self._tell_agreed()
 
-    def _look_at_refused(self) -> None:
+    def _end_refused(self) -> None:
         for ticket, (revision, pending) in list(self._refused.items()):
             if self.applied >= revision or pending.proposal.disproved(self._known):
                 del self._refused[ticket]
@@ -353,25 +338,25 @@ class SharedMetadataBackend(MetadataBackend):
                 if pending.waiter is not None:
                     pending.waiter.outdated()
 
-    def _settle(self) -> None:
-        """Tell everybody whose change has been applied wherever that counts."""
-        reached = self._progress.reached(self.applied)
-        while self._agreed and (self._agreed[0][0] <= reached or self._agreed[0][2].over):
+    def _tell_agreed(self) -> None:
+        """Tell the waiters of transactions that all nodes have applied."""
+        reached = self._peers_applied.reached(self.applied)
+        while self._agreed and (self._agreed[0][0] <= reached or self._agreed[0][2].ended):
             pending = heapq.heappop(self._agreed)[2]
-            if not pending.over:
+            if not pending.ended:
                 pending.end(self._turn)
                 if pending.waiter is not None:
                     pending.waiter.agreed()
 
-    # -- what takes too long
+    # -- timeouts
 
-    def patience_ended(self, pending: "PendingTransaction") -> None:
+    def timed_out(self, pending: "PendingTransaction") -> None:
         if 0 < pending.revision <= self.applied:
-            self._progress.leave_behind(pending.revision)
-            self._settle()
+            self._peers_applied.leave_behind(pending.revision)
+            self._tell_agreed()
             return
         if pending.revision and self.applied > pending.applied_then:
-            # it is behind, as after an import of thousands, and hears of what came before: this comes, too
+            # this node is behind but still applies changes, as after a large import: wait for this one, too
             pending.applied_then = self.applied
             pending.wait(self._turn, PEER_TIMEOUT_MS)
             return
@@ -383,27 +368,27 @@ class SharedMetadataBackend(MetadataBackend):
 
 @final
 class PendingTransaction(TimerTarget):
-    """A plan whose end is open."""
+    """A transaction without an outcome yet."""
 
     def __init__(self, backend: SharedMetadataBackend, proposal: Proposal, waiter: TransactionWaiter | None) -> None:
         self.proposal: Proposal = proposal
         self.waiter: TransactionWaiter | None = waiter
         self.ticket: int = 0
-        # what it came about with, once it has
+        # the revision it took effect with; 0 before that
         self.revision: int = 0
-        # how far this node had come when it last began to be patient
+        # the revision that this node had applied when the timer was last set
         self.applied_then: int = 0
-        self.over: bool = False
+        self.ended: bool = False
         self._backend: SharedMetadataBackend = backend
         self._timer: Timer | None = None
 
-    def wait(self, turn: Turn, patience_ms: int) -> None:
-        """Begin to be patient, anew."""
+    def wait(self, turn: Turn, timeout_ms: int) -> None:
+        """Set the timer again."""
         self._stop_timer(turn)
-        self._timer = turn.set_timer(turn.now_ms + patience_ms, self)
+        self._timer = turn.set_timer(turn.now_ms + timeout_ms, self)
 
     def end(self, turn: Turn) -> None:
-        self.over = True
+        self.ended = True
         self._stop_timer(turn)
 
     def tell_failed(self, reason: str) -> None:
@@ -412,7 +397,7 @@ class PendingTransaction(TimerTarget):
 
     def timer_fired(self) -> None:
         self._timer = None
-        self._backend.patience_ended(self)
+        self._backend.timed_out(self)
 
     def _stop_timer(self, turn: Turn) -> None:
         if self._timer is not None:

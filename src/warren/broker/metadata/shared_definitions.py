@@ -1,23 +1,19 @@
-"""What this node has applied of the store that nodes share.
+"""The definitions of the shared store that this node has applied, and the homes of queues.
 
-Of every key what it was created with, which names the thing (`broker.metadata.store`), and the revision that last
-changed it, by which a plan says what it relies on. Values are not kept: whatever they stand for was made; of queues it
-is known where they live (`broker.metadata.shared_definitions`).
+Of every key this node knows the id of its object (`broker.metadata.store`) and the revision that last changed it, which
+transactions rely on. Values are not kept, because their objects exist. Of queues the homes are kept (`QueueHomes`):
+transient and exclusive queues end with an incarnation of their node; a mirrored queue lives where its master is, and
+ends with no node.
 
-Changes come in order and are made as they come, because that is how they were planned. A snapshot is compared with what
-is known: what is gone is unmade, what differs is made again, what was created anew in the meantime is both. A thing
-stands after what it belongs to when it is made, and before it when it is unmade (`broker.metadata.definition_kinds`).
+Changes are applied in the order of the store. A snapshot is compared with the known keys: missing keys are deleted,
+changed keys applied again, and keys that were created again are both. An object is created after the objects it belongs
+to, and deleted before them (`broker.metadata.definition_kinds`).
 
-Invariants: after each event this node stands exactly where the store stood at `applied`; `applied` never goes back.
-Nothing is guessed: what cannot be read, or cannot be made, is a `StoreError`, as when a node loads it.
+Invariants: after each event this node has exactly the state of the store at `applied`. `applied` never goes back. A
+value that cannot be decoded or applied is a `StoreError`, as when a node starts.
 
-Not here: agreeing (`broker.metadata.shared_backend`), making and unmaking (`broker.metadata.backend`).
-
-Which queues live where, and which of them end with a run of their node: transient and exclusive ones.
-
-A mirrored queue lives where its master is, and ends with no node: others hold it.
-
-Not here: where a queue is to live (`broker.cluster.placement`), when those end (`broker.cluster.orphaned_queues`).
+Not here: transactions (`broker.metadata.shared_backend`), appliers (`broker.metadata.backend`), the home of a new queue
+(`broker.cluster.placement`), the end of queues of dead nodes (`broker.cluster.orphaned_queues`).
 """
 
 from typing import final
@@ -33,12 +29,12 @@ from warren.broker.model.replica_set import ReplicaSet
 from warren.errors import ProtocolFault, StoreError
 
 Home = tuple[str, int]
-"""A node, and which run of its process; 0 for a queue that outlives them all."""
+"""A node and its incarnation; 0 for a queue that does not end with one."""
 
 
 @final
 class MirroredQueueHome:
-    """A queue that has a ring."""
+    """A mirrored queue and its replica set."""
 
     def __init__(self, queue: tuple[str, str], durable: bool, replica_set: ReplicaSet) -> None:
         self.queue: tuple[str, str] = queue
@@ -48,11 +44,11 @@ class MirroredQueueHome:
 
 @final
 class QueueHomes:
-    """The queues of all virtual hosts by home, in the order in which this node heard of them."""
+    """The queues of all virtual hosts by home, in the order in which this node applied them."""
 
     def __init__(self) -> None:
         self._homes: dict[str, Home] = {}
-        self._fleeting: dict[Home, dict[str, tuple[str, str]]] = {}
+        self._transient: dict[Home, dict[str, tuple[str, str]]] = {}
         self._by_node: dict[str, dict[str, tuple[str, str]]] = {}
         self._mirrored: dict[str, MirroredQueueHome] = {}
 
@@ -66,7 +62,7 @@ class QueueHomes:
         if definition.replica_set is not None:
             self._mirrored[key] = MirroredQueueHome(queue, definition.durable, definition.replica_set)
         if definition.incarnation:
-            self._fleeting.setdefault(home, {})[key] = queue
+            self._transient.setdefault(home, {})[key] = queue
 
     def delete(self, key: str) -> None:
         home = self._homes.pop(key, None)
@@ -77,40 +73,40 @@ class QueueHomes:
         del there[key]
         if not there:
             del self._by_node[home[0]]
-        if home in self._fleeting:
-            queues = self._fleeting[home]
+        if home in self._transient:
+            queues = self._transient[home]
             queues.pop(key, None)
             if not queues:
-                del self._fleeting[home]
+                del self._transient[home]
 
     def count(self, node: str) -> int:
-        """How many queues live there."""
+        """How many queues live on a node."""
         return len(self._by_node.get(node, {}))
 
     def nodes(self) -> list[str]:
-        """Those with queues."""
+        """The nodes with queues."""
         return sorted(self._by_node)
 
     def of_node_alone(self, node: str) -> list[tuple[str, str]]:
-        """The virtual hosts and names of the queues that live there and are held by nobody else."""
+        """The virtual hosts and names of the unmirrored queues on a node."""
         return [queue for key, queue in self._by_node.get(node, {}).items() if key not in self._mirrored]
 
     def mirrored(self) -> list["MirroredQueueHome"]:
-        """Those that are held by several nodes, or may be."""
+        """The mirrored queues."""
         return list(self._mirrored.values())
 
-    def fleeting_homes(self) -> list[Home]:
-        """Runs of nodes with queues that end with them."""
-        return sorted(self._fleeting)
+    def transient_homes(self) -> list[Home]:
+        """The incarnations with queues that end with them."""
+        return sorted(self._transient)
 
-    def fleeting(self, home: Home) -> list[tuple[str, str]]:
-        """The virtual hosts and names of the queues that end with it."""
-        return list(self._fleeting.get(home, {}).values())
+    def transient(self, home: Home) -> list[tuple[str, str]]:
+        """The virtual hosts and names of the queues that end with an incarnation."""
+        return list(self._transient.get(home, {}).values())
 
 
 @final
 class SharedDefinitions:
-    """The keys of the shared store, as far as this node has come."""
+    """The keys of the shared store that this node has applied."""
 
     def __init__(self, appliers: MetadataAppliers) -> None:
         self._appliers: MetadataAppliers = appliers
@@ -119,16 +115,16 @@ class SharedDefinitions:
         self.homes: QueueHomes = QueueHomes()
 
     def modified(self, key: str) -> int:
-        """The revision that last changed it; 0 if there is no such key."""
+        """The revision that last changed a key; 0 if there is no such key."""
         known = self._known.get(key)
         return 0 if known is None else known[1]
 
     def changed_under(self, prefix: str, since: int) -> bool:
-        """Whether there is a key that begins so and came or changed after that revision."""
+        """Whether a key with this prefix was created or changed after that revision."""
         return any(known[1] > since and key.startswith(prefix) for key, known in self._known.items())
 
     def adopt(self, revision: int, snapshot: MetadataSnapshot) -> None:
-        """All of this is made already, because a node was started with it; but for who is in the cluster."""
+        """The node was started with this snapshot: all objects exist, except the membership."""
         for key, (created, modified, value) in snapshot.items():
             kind = definition_kind(key)
             if kind in (NODES, INCARNATIONS, LIVENESS):
@@ -139,7 +135,7 @@ class SharedDefinitions:
         self.applied = revision
 
     def change(self, revision: int, changes: list[MetadataChange]) -> None:
-        """Make what changed since; what was made already, and comes again, is passed over."""
+        """Apply changes. Changes that are applied already are skipped."""
         before = self.applied
         for change in changes:
             if change.revision <= before:
@@ -154,7 +150,7 @@ class SharedDefinitions:
         self.reach(revision)
 
     def replace(self, revision: int, snapshot: MetadataSnapshot) -> None:
-        """Become what the snapshot says; an older one than what is known says nothing."""
+        """Apply a snapshot, unless it is older than the applied revision."""
         if revision < self.applied:
             return
         doomed = [key for key in self._known if key not in snapshot or snapshot[key][0] != self._known[key][0]]
@@ -167,7 +163,7 @@ class SharedDefinitions:
         self.reach(revision)
 
     def reach(self, revision: int) -> None:
-        """There is nothing else up to this revision."""
+        """There are no other changes up to this revision."""
         self.applied = max(self.applied, revision)
 
     def _put(self, key: str, created: int, modified: int, value: bytes) -> None:

@@ -1,59 +1,49 @@
-"""The metadata of a node as keys and values: whatever of its definitions outlives it.
+"""The metadata of a node as keys and values: the definitions that outlive it.
 
-A key is a readable path whose first part is the kind of thing it stands for, and whose parts are percent-quoted; a
-value is an AMQP field table with its own version:
+A key is a readable path. Its first part is the kind of the definition, and its parts are percent-quoted. A value is an
+AMQP field table with its own version:
 
     queues/%2F/orders        v, auto_delete, arguments
 
-What is in the key is not repeated in the value. Tables that come from clients are byte arrays within the value, so that
-the deepest one a client may send still fits.
+A value does not repeat its key. Tables that come from clients are byte arrays within the value, so that the deepest
+table a client may send still fits.
 
-Every change has a *revision*, one more than the change before. What a key was created with names the thing it stands
-for: a queue that is deleted and declared again is another one, though its key is the same.
+Every change has a *revision*, one more than the change before. The revision that created a key identifies the object: a
+queue that is deleted and declared again is another queue with the same key.
 
-**What every store keeps to** (one contract suite asks it of each of them). A *commit* says which keys must be as the
-caller knows them: each at the revision that last changed it, 0 if it must be missing; and under which beginnings of
-keys nothing may have come or changed after a revision. Every key it changes or touches is among the former. It comes
-about as a whole, with a revision above all before, or not at all; then it is told the store's revision, up to which the
-caller has to look. A key that is put again keeps the revision that created it. One that is *touched* keeps its value,
-too: only its modification moves, which makes commits that rely on it outdated. Touching a key that is missing is
-nothing.
+**The contract of every store** (one suite tests all of them). A *commit* lists the keys that must be as the caller
+knows them, each with the revision that last changed it, 0 if it must be missing; and prefixes under which no key may
+have been created or changed after a revision. Every key that the commit changes or touches is in the list. A commit
+takes effect as a whole, with a revision above all before, or not at all; then the caller gets the store's revision, up
+to which it has to catch up. A key that is put again keeps the revision that created it. A key that is *touched* keeps
+its value, too: only its modification moves, so commits that rely on it become outdated. To touch a missing key has no
+effect.
 
-There are two faces, because the two kinds of store are called differently. `MetadataStore` is that of a node alone:
-called from the disk's thread, certain on return, its changes numbered one by one by the core. The store that the nodes
-of a cluster share (`node.etcd.store`) is asynchronous, gives all changes of a commit one revision and tells what they
-created apart by their keys (`broker.metadata.store`), may not be able to say how a commit ended, tells of what others
-changed, and lets go of a key whose holder is silent. Both speak in `CommitResult`s.
+There are two interfaces. `MetadataStore` is the store of a node alone: it is called from the disk's thread, its changes
+are durable on return, and the core numbers them one by one. The store that the nodes of a cluster share
+(`node.etcd.store`) is asynchronous and gives all changes of a commit one revision. It may not know how a commit ended,
+it reports the changes of other nodes, and it deletes a key when the lease of its holder ends. Both return
+`CommitResult`s.
 
-Invariants: two things have the same key exactly if they cannot both exist; a definition that was read has the key it
-was stored under. Integers come back as numbers, not in the widths they were sent with, which no comparison of
-declarations looks at.
-
-Not here: the kinds (`broker.metadata.topology_definitions`, `broker.metadata.access_definitions`,
-`broker.metadata.policy_definitions`; all of them: `broker.metadata.definition_kinds`), the databases
-(`node.disk.sqlite_store`, `node.etcd`), what is recorded when (`broker`).
-
-What things are called by which nodes share: a number for each, though one transaction makes many.
-
-Journals and links know a queue by the revision that created it, so that one that is deleted and declared again is
-another. A store that nodes share gives all changes of a transaction one revision. Its revisions are therefore
-multiples of `NAMES_A_REVISION`, and what a transaction makes is named by the numbers up to its revision, and above the
-one before it: which of them is told by the key alone. So whoever knows the creating revision and the key knows the
-name, nobody writes it down, and nothing that happens to other keys of the transaction can change it.
-
-::
+**Object ids.** Journals and links know a queue by a number. A shared store gives all changes of a transaction one
+revision. Its revisions are therefore multiples of `IDS_PER_REVISION`, and the ids of new objects are the numbers up to
+the revision and above the one before; the key alone determines which::
 
     revision before             revision
     ──────┼───────────────────────┼──►
           │    ▲        ▲   ▲     │
-               names of what this transaction made
+               ids of the objects that this transaction created
 
-Two keys may have the same place. Whoever proposes sees to it that no transaction makes two such things
+So the creating revision and the key determine the id. The id is not written down, and other keys of the transaction
+cannot change it. Two keys may have the same slot; a proposal never creates both in one transaction
 (`broker.metadata.proposal`).
 
-Invariant: a name is above every revision before the thing was made, and not above the one that made it.
+Invariants: two definitions have the same key exactly if they cannot both exist. A decoded definition has the key it was
+stored under. Integers come back as numbers, without the widths they were sent with, which declarations do not compare.
+An id is above every revision before its object was created, and at most the revision that created it.
 
-Not here: the names of what a node made while it was alone, which it brings along (`broker.cluster.join`).
+Not here: the kinds of definitions (`broker.metadata.definition_kinds`), the databases (`node.disk.sqlite_store`,
+`node.etcd`), the ids of objects that a node brings into a cluster (`broker.cluster.join`).
 """
 
 from abc import abstractmethod
@@ -74,13 +64,13 @@ UNQUOTED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 HEX_DIGITS: Final = "0123456789ABCDEF"
 
 Snapshot = dict[str, tuple[int, bytes]]
-"""Of each key the revision that created it, and its value."""
+"""By key: the revision that created it, and its value."""
 
 Compares = list[tuple[str, int]]
-"""Keys, and the revision that last changed each; 0: there is none."""
+"""Keys, and the revision that last changed each; 0: the key is missing."""
 
 RequestedChanges = list[tuple[str, bytes | None]]
-"""Keys, and the value that each is to have, or None if it is to have none."""
+"""Keys and their next values; None deletes the key."""
 
 COMMITTED: Final = "agreed"
 OUTDATED: Final = "outdated"
@@ -92,8 +82,8 @@ UNKNOWN: Final = "unknown"
 class CommitResult:
     """How a commit ended.
 
-    Agreed: it came about with this revision. Outdated: a key was not at the revision it was compared to, and the store
-    is at this one. Failed: it did not and will not come about, for this reason. Unknown: nobody can tell, and why.
+    Agreed: it took effect with this revision. Outdated: a key was not at the expected revision, and the store is at
+    this one. Failed: it did not and will not take effect, for this reason. Unknown: it may have taken effect.
     """
 
     def __init__(self, outcome: str, revision: int, reason: str = "") -> None:
@@ -117,7 +107,7 @@ class CommitResult:
 
 
 class Definition:
-    """Something that is kept."""
+    """One key and its value."""
 
     @abstractmethod
     def key(self) -> str: ...
@@ -126,13 +116,13 @@ class Definition:
     def value(self) -> bytes: ...
 
     def kept(self) -> bool:
-        """Whether it outlives a node that is alone."""
+        """Whether a node that is alone stores it."""
         return True
 
 
 @trait
 class DeletionWatcher:
-    """Whoever must know that something is about to be deleted."""
+    """Is told before a key is deleted."""
 
     @abstractmethod
     def before_deletion(self) -> None: ...
@@ -140,9 +130,9 @@ class DeletionWatcher:
 
 @final
 class MetadataChangeLog:
-    """The core's side of the metadata: numbers changes and gathers them until the turn ends.
+    """Numbers the changes of a node that is alone and collects them until the turn ends.
 
-    Its revision moves exactly when something changed that outlives the node.
+    The revision moves exactly when a stored definition changes.
     """
 
     def __init__(self, revision: int) -> None:
@@ -151,17 +141,17 @@ class MetadataChangeLog:
         self.watcher: DeletionWatcher | None = None
 
     def put(self, key: str, value: bytes) -> int:
-        """The key has this value from now on; the change's revision."""
+        """Set the value of a key; the revision of the change."""
         return self._change(key, value)
 
     def delete(self, key: str) -> int:
-        """The key has no value any more; the change's revision."""
+        """Delete a key; the revision of the change."""
         if self.watcher is not None:
             self.watcher.before_deletion()
         return self._change(key, None)
 
     def take(self) -> list[MetadataChange]:
-        """The changes since the last time, oldest first; they are the caller's to store."""
+        """The changes since the last call, oldest first. The caller stores them."""
         taken = self.pending
         self.pending = []
         return taken
@@ -174,19 +164,19 @@ class MetadataChangeLog:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MetadataStore:
-    """Where the metadata of a node alone is kept: a file, which this node alone changes."""
+    """The metadata of a node that is alone: a file that only this node changes."""
 
     @abstractmethod
     def snapshot(self) -> tuple[int, Snapshot]:
-        """The revision of the last change, and everything there is."""
+        """The revision of the last change, and all keys."""
 
     @abstractmethod
     def modifications(self) -> dict[str, int]:
-        """Of each key the revision that last changed it."""
+        """By key: the revision that last changed it."""
 
     @abstractmethod
     def apply(self, changes: list[MetadataChange]) -> None:
-        """Make these changes, all or none; they are certain on return. A key that is put again keeps its creation."""
+        """Make these changes, all or none; durable on return. A key that is put again keeps its creating revision."""
 
     @abstractmethod
     def commit(
@@ -196,12 +186,12 @@ class MetadataStore:
         touched: Sequence[str] = (),
         unchanged_under: Sequence[tuple[str, int]] = (),
     ) -> CommitResult:
-        """Make these changes and touches, if all is as the caller knows it; they are certain on return."""
+        """Make these changes and touches if all conditions hold; durable on return."""
 
 
 @final
 class DefinitionFields:
-    """The fields of one value; whatever is not as expected is a `StoreError` that names the key."""
+    """The fields of one value. An unexpected field raises a `StoreError` with the key."""
 
     def __init__(self, key: str, value: bytes) -> None:
         self._key: str = key
@@ -249,11 +239,11 @@ class DefinitionFields:
         return texts
 
     def table(self, name: str) -> Table:
-        """A table that was encoded for itself."""
+        """A table that is encoded as bytes."""
         return self._decoded(self.octets(name))
 
     def numbers(self, name: str) -> dict[str, int]:
-        """A table of numbers that was encoded for itself."""
+        """A table of numbers that is encoded as bytes."""
         numbers: dict[str, int] = {}
         for label, value in self.table(name).items():
             if isinstance(value, bool) or not isinstance(value, int):
@@ -274,31 +264,31 @@ class DefinitionFields:
 
 
 DefinitionReader = Callable[[list[str], DefinitionFields], Definition | None]
-"""Makes a definition of a key's parts and a value's fields; nothing if a key of its kind has other parts."""
+"""Makes a definition from a key's parts and a value's fields; None if the parts do not fit its kind."""
 
 
 def encode_fields(fields: Table) -> bytes:
-    """The value that holds these fields."""
+    """The value with these fields."""
     return encode_table({"v": VALUE_VERSION, **fields})
 
 
 def key_path(kind: str, parts: list[str]) -> str:
-    """The key of that kind with these parts."""
+    """The key of a kind with these parts."""
     return "/".join([kind, *[_quoted(part) for part in parts]])
 
 
 def key_prefix(kind: str, parts: list[str]) -> str:
-    """What all keys of that kind begin with that have these first parts, and others after them."""
+    """The prefix of all keys of a kind that begin with these parts and have more."""
     return key_path(kind, parts) + "/"
 
 
 def key_parts(key: str) -> list[str]:
-    """Its kind and its parts; a `StoreError` if nobody could have written it."""
+    """The kind and the parts of a key; a `StoreError` if the key is damaged."""
     return [_unquoted(part, key) for part in key.split("/")]
 
 
 def _quoted(text: str) -> str:
-    """The text's octets, percent-quoted as in URLs but for letters, digits and - . _ ~"""
+    """The text percent-quoted as in URLs, except letters, digits and - . _ ~"""
     octets = text.encode("utf-8", "surrogateescape")
     return "".join([chr(octet) if octet in UNQUOTED else f"%{octet:02X}" for octet in octets])
 
@@ -318,10 +308,10 @@ IDS_PER_REVISION: Final = 4096
 
 
 def id_slot(key: str) -> int:
-    """Which of a revision's names is the key's."""
+    """The slot of a key among the ids of a revision."""
     return crc32(key.encode("utf-8", "surrogateescape")) % IDS_PER_REVISION
 
 
 def object_id(revision: int, key: str) -> int:
-    """What is known by it that this revision of a shared store created under this key."""
+    """The id of the object that this revision of a shared store created under this key."""
     return revision - id_slot(key)

@@ -5,15 +5,13 @@
     bindings/%2F/news/q/orders/sport.%23/-      v, arguments
              vhost source, q(ueue) or e(xchange), destination, routing key, digest of the arguments
 
-That is all of something durable on a node alone. Other things have further fields, which are left out where they say
-what is usual: that it is not `durable`; of a queue that it is `exclusive`, and on which `node` it lives, for which
-connection of that node (`owner`) and for which of that node's lives (`incarnation`); of one that is mirrored its ring:
-the `epoch`, the `members`, and the names and incarnations of those that are `in_sync`. Its master is the node it lives
-on.
+These are the fields of a durable definition on a node that is alone. Other definitions have more fields, which are left
+out if they have their usual value: `durable` false; of a queue `exclusive`, the `node` it lives on, the connection that
+owns it (`owner`), and the `incarnation` of the node that it ends with; of a mirrored queue its replica set: the
+`epoch`, the `members`, and the names and incarnations of those `in_sync`. Its master is its `node`.
 
-Not here: keys and values in general (`broker.metadata.store`), who plans changes
-(`broker.routing.topology_transactions`), who makes them (`broker.appliers`), the way back from a snapshot to a topology
-(`broker.startup`).
+Not here: keys and values in general (`broker.metadata.store`), planners (`broker.routing.topology_transactions`),
+appliers (`broker.appliers`), the start (`broker.startup`).
 """
 
 from hashlib import sha256
@@ -34,7 +32,7 @@ DIGEST_DIGITS: Final = 32
 
 @final
 class QueueDefinition(Definition):
-    """A queue as it was declared, and where it lives: on this node if no other is named."""
+    """A declared queue and its home: this node if no other is named."""
 
     def __init__(
         self,
@@ -58,9 +56,9 @@ class QueueDefinition(Definition):
         self.node: str = node
         # the connection that an exclusive queue belongs to; 0 if it is not exclusive
         self.owner: int = owner
-        # of its node, for a queue that ends with it
+        # the incarnation of its node that the queue ends with; 0 if it does not
         self.incarnation: int = incarnation
-        # who else holds it, if it is mirrored; its master is `node`
+        # of a mirrored queue; its master is `node`
         self.replica_set: ReplicaSet | None = replica_set
 
     def key(self) -> str:
@@ -86,7 +84,7 @@ class QueueDefinition(Definition):
         return self.durable
 
     def with_replica_set(self, replica_set: ReplicaSet) -> "QueueDefinition":
-        """The same queue, held by others."""
+        """The same queue with another replica set."""
         return QueueDefinition(
             self.vhost,
             self.name,
@@ -96,7 +94,7 @@ class QueueDefinition(Definition):
             self.arguments,
             replica_set.master,
             self.owner,
-            # it ends with its ring, not with one node
+            # a mirrored queue does not end with one node
             0,
             replica_set,
         )
@@ -104,7 +102,7 @@ class QueueDefinition(Definition):
 
 @final
 class ExchangeDefinition(Definition):
-    """An exchange as it was declared."""
+    """A declared exchange."""
 
     def __init__(
         self,
@@ -260,7 +258,7 @@ TOPOLOGY_KINDS: Final[dict[str, DefinitionReader]] = {
 
 
 def _digest(arguments: Table) -> str:
-    """What tells apart bindings that differ in their arguments alone; the order of these does not matter."""
+    """A digest of the arguments in sorted order; bindings may differ in their arguments alone."""
     if not arguments:
         return NO_ARGUMENTS
     in_order: Table = {name: arguments[name] for name in sorted(arguments)}

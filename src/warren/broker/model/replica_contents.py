@@ -274,3 +274,7 @@ class ReplicaContents(MirrorContents):
     @abstractmethod
     def close(self) -> None:
         """Remove everything, also from disk: the queue was deleted, or this node is no longer a member."""
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the contents contradict themselves."""
+        return

@@ -1,5 +1,5 @@
-"""One stream: a log that readers go through without removing anything. Its tail in memory, its chunks in archive files,
-its readers, consumer groups and stored offsets; and the logical name of a partitioned stream.
+"""One stream: a log that readers go through without removing anything. Its tail is in memory, its chunks are in archive
+files. It has readers, consumer groups and stored offsets; a partitioned stream has a logical name.
 
-Not here: a stream held by several nodes (`replication`), the files themselves (`warren.node`).
+Not here: mirrored streams (`broker.replication`), the files themselves (`node.disk`).
 """

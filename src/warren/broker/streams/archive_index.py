@@ -1,20 +1,16 @@
-"""What of a stream is in its archive: which chunks, in which files, and which files may go.
+"""The index of a stream's archive: its chunks, the files they are in, and retention.
 
-A file, a *segment*, has chunks one after another, up to a size; a chunk is never cut in two. Segments are numbered.
-Those that are too old, or too many, go as a whole, the oldest first; the last one stays, so that it is always known
-which offset comes next.
+A file, a *segment*, has chunks one after another, up to a size; a chunk is never split. Segments are numbered.
+Retention drops whole segments, the oldest first. The last segment stays, so that the next offset is always known.
 
-Invariants: chunks follow each other without a gap in their offsets, in their segments and in the order of those.
+After a restart chunks are found by their heads, from one to the next. The chunks that were written last may be
+incomplete if the node died meanwhile: the next chunk overwrites them, and the journal still has their messages. Any
+other fault is damage.
 
-Not here: bytes (`broker.streams.chunk`), writing and reading them (`broker.streams.stream`).
+Invariants: chunks follow each other without a gap in their offsets, within and across segments.
 
-What of a stream's archive is there after a restart.
-
-Chunks are found by their heads, from one to the next. Those that were written last may not be whole, if the node ended
-meanwhile: the next one is written in their place, and the journal has what they were made of. Anything else that is not
-as it should be is damage.
-
-Not here: the journal's part (`broker.streams.stream`).
+Not here: the bytes of chunks (`broker.streams.chunk`), writing them (`broker.streams.archiver`), the journal's part of
+a stream (`broker.streams.tail`).
 """
 
 from bisect import bisect_right
@@ -26,15 +22,15 @@ from warren.broker.model.archive import ArchiveFiles
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.streams.chunk import HEADER_BYTES, Chunk, ChunkHead
 from warren.broker.streams.offsets import offset_of
-from warren.errors import StoreError
+from warren.errors import InvariantBroken, StoreError
 
 SEGMENT_BYTES: Final = 500_000_000
-"""How large a segment becomes unless the stream says otherwise."""
+"""The default size of a segment."""
 
 
 @final
 class ArchivedChunk:
-    """A chunk, and where it is."""
+    """The place and the head of a chunk."""
 
     def __init__(self, segment: i64, at: i64, head: ChunkHead) -> None:
         self.segment: i64 = segment
@@ -57,42 +53,42 @@ class ArchivedChunk:
 
 @final
 class ArchiveIndex:
-    """All chunks of one stream's archive."""
+    """The chunks of one stream's archive."""
 
     def __init__(self, segment_bytes: i64 = SEGMENT_BYTES) -> None:
         self.segment_bytes: i64 = segment_bytes
         self.size_bytes: i64 = 0
-        # of messages
+        # the bytes of message bodies
         self.body_bytes: i64 = 0
         self._begins_with: i64 = 0
         self._chunks: list[ArchivedChunk] = []
-        # of each chunk the offset it begins with, for looking one up
+        # the first offset of each chunk, for lookups
         self._firsts: list[int] = []
-        # of each segment its size, in order
+        # the size of each segment, in order
         self._sizes: dict[int, int] = {}
-        # the segment that has a chunk at its end that is not whole, and where that begins; nothing in segment 0
+        # the segment with an incomplete chunk at its end, and the offset of that chunk; segment 0 if there is none
         self.torn: tuple[i64, i64] = (0, 0)
 
     def empty(self) -> bool:
         return not self._chunks
 
     def first(self) -> i64:
-        """The lowest offset; there must be a chunk."""
+        """The lowest offset. There must be a chunk."""
         return self._chunks[0].first
 
     def end(self) -> i64:
-        """The offset behind the last one; that of the first to come if there is none."""
+        """The offset behind the last chunk; that of the first chunk to come if there is none."""
         return self._chunks[-1].end() if self._chunks else self._begins_with
 
     def begin_with(self, offset: i64) -> None:
-        """There is no chunk, and the first one will begin there."""
+        """The first chunk will begin with this offset."""
         self._begins_with = offset
 
     def segment_count(self) -> int:
         return len(self._sizes)
 
     def place(self) -> tuple[i64, i64]:
-        """Where the next chunk goes: which segment, and where in it."""
+        """The segment of the next chunk, and the offset in it."""
         if self.torn[0] != 0:
             return self.torn
         if not self._sizes:
@@ -102,24 +98,24 @@ class ArchiveIndex:
         return (number + 1, 0) if size >= self.segment_bytes else (number, size)
 
     def add(self, segment: i64, at: i64, head: ChunkHead) -> None:
-        """A chunk is there; a `StoreError` if it is not the one that comes next."""
-        kept = ArchivedChunk(segment, at, head)
-        if self._chunks and kept.first != self.end():
-            raise StoreError(f"offset {self.end()} is missing: a chunk begins with {kept.first}")
+        """Add the next chunk; a `StoreError` if it does not follow the last one."""
+        chunk = ArchivedChunk(segment, at, head)
+        if self._chunks and chunk.first != self.end():
+            raise StoreError(f"offset {self.end()} is missing: a chunk begins with {chunk.first}")
         self.torn = (0, 0)
-        self._chunks.append(kept)
-        self._firsts.append(int(kept.first))
-        self._sizes[int(segment)] = int(at + kept.length)
-        self.size_bytes += kept.length
-        self.body_bytes += kept.body_bytes
+        self._chunks.append(chunk)
+        self._firsts.append(int(chunk.first))
+        self._sizes[int(segment)] = int(at + chunk.length)
+        self.size_bytes += chunk.length
+        self.body_bytes += chunk.body_bytes
 
     def lack(self, offset: i64) -> str:
-        """Where an offset should be that the journal does not have, in words."""
+        """The fault of an offset that neither the archive nor the journal has."""
         segment, at = self.place()
         return f"offset {offset} is missing: segment {segment} of the stream is damaged at byte {at}"
 
     def with_offset(self, offset: i64) -> ArchivedChunk | None:
-        """The chunk that has this offset."""
+        """The chunk with this offset."""
         index = bisect_right(self._firsts, int(offset)) - 1
         if index < 0 or offset >= self._chunks[index].end():
             return None
@@ -128,15 +124,15 @@ class ArchiveIndex:
     # -- by position
 
     def last_position(self) -> i64:
-        """That of the last message; 0 if there is none."""
+        """The position of the last message; 0 if there is none."""
         return self._chunks[-1].last_position() if self._chunks else 0
 
     def first_position(self) -> i64:
-        """That of the first message; 0 if there is none."""
+        """The position of the first message; 0 if there is none."""
         return self._chunks[0].first_position if self._chunks else 0
 
     def from_position(self, position: i64) -> ArchivedChunk | None:
-        """The first chunk that has this position or a higher one."""
+        """The first chunk with this position or a higher one."""
         low, high = 0, len(self._chunks)
         while low < high:
             middle = (low + high) // 2
@@ -147,21 +143,21 @@ class ArchiveIndex:
         return self._chunks[low] if low < len(self._chunks) else None
 
     def has_position(self, position: i64) -> bool:
-        kept = self.from_position(position)
-        return kept is not None and kept.first_position <= position
+        chunk = self.from_position(position)
+        return chunk is not None and chunk.first_position <= position
 
     def spans(self) -> list[PositionSpan]:
         """All positions, in order; spans do not touch."""
         spans: list[PositionSpan] = []
-        for kept in self._chunks:
-            if spans and spans[-1].last + 1 == kept.first_position:
-                spans[-1].last = kept.last_position()
+        for chunk in self._chunks:
+            if spans and spans[-1].last + 1 == chunk.first_position:
+                spans[-1].last = chunk.last_position()
             else:
-                spans.append(PositionSpan(kept.first_position, kept.last_position()))
+                spans.append(PositionSpan(chunk.first_position, chunk.last_position()))
         return spans
 
     def forget_to(self, position: i64) -> list[int]:
-        """Forget segments that have nothing above this position; the last one stays."""
+        """Drop the segments without a position above this one; the last segment stays."""
         gone: list[int] = []
         while len(self._sizes) > 1:
             oldest = min(self._sizes)
@@ -173,14 +169,14 @@ class ArchiveIndex:
 
     def _last_position_in(self, segment: int) -> i64:
         last: i64 = 0
-        for kept in self._chunks:
-            if kept.segment != segment:
+        for chunk in self._chunks:
+            if chunk.segment != segment:
                 break
-            last = kept.last_position()
+            last = chunk.last_position()
         return last
 
     def clear(self) -> list[int]:
-        """Forget all segments: what comes next has another offset than it would have."""
+        """Drop all segments. The next chunk may begin with any offset."""
         gone = sorted({*self._sizes, int(self.torn[0])} - {0})
         self.torn = (0, 0)
         self._chunks = []
@@ -193,7 +189,7 @@ class ArchiveIndex:
     # -- by time
 
     def arrived_from(self, arrived_ms: i64) -> ArchivedChunk | None:
-        """The first chunk with a message that arrived then or later."""
+        """The first chunk with a message that arrived at this time or later."""
         low, high = 0, len(self._chunks)
         while low < high:
             middle = (low + high) // 2
@@ -204,7 +200,7 @@ class ArchiveIndex:
         return self._chunks[low] if low < len(self._chunks) else None
 
     def expire(self, bytes_max: i64, before_ms: i64) -> list[int]:
-        """Forget segments beyond a size in all (-1 for none), and those of which everything arrived before a time."""
+        """Drop segments beyond a total size (-1: no limit), and those whose messages all arrived before a time."""
         gone: list[int] = []
         while len(self._sizes) > 1:
             oldest = min(self._sizes)
@@ -217,10 +213,10 @@ class ArchiveIndex:
 
     def _last_ms(self, segment: int) -> i64:
         last: i64 = 0
-        for kept in self._chunks:
-            if kept.segment != segment:
+        for chunk in self._chunks:
+            if chunk.segment != segment:
                 break
-            last = max(last, kept.last_ms)
+            last = max(last, chunk.last_ms)
         return last
 
     def _forget(self, segment: int) -> None:
@@ -232,20 +228,27 @@ class ArchiveIndex:
         del self._firsts[:count]
         self.size_bytes -= self._sizes.pop(segment)
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if chunks and segments do not add up. Linear in segments."""
+        if len(self._firsts) != len(self._chunks) or self.size_bytes != sum(self._sizes.values()):
+            raise InvariantBroken(f"an archive of {len(self._chunks)} chunks in {self.size_bytes} bytes")
+        if self._chunks and int(self._chunks[-1].segment) != max(self._sizes):
+            raise InvariantBroken(f"the last chunk of an archive is not in its last segment, {max(self._sizes)}")
+
 
 HEAD_BYTES: Final = 64
 assert HEAD_BYTES == HEADER_BYTES
 
 CHUNKS_AT_ONCE_MAX: Final = 4
-"""How many are written together. Of these any may not be whole if the node ended before they were flushed."""
+"""The most chunks in one write. Any of them may be incomplete if the node died before the flush."""
 
 
 def recover_archive_index(files: ArchiveFiles, stream_id: int, segment_bytes: i64) -> ArchiveIndex:
-    """All chunks of a stream; a `StoreError` if one is missing."""
+    """Find the chunks of a stream; a `StoreError` if one is missing."""
     catalog = ArchiveIndex(segment_bytes)
     segments = files.segments(stream_id)
     if segments:
-        # what is found is forgotten in the journal, so it must not be lost with the next loss of power
+        # the journal drops the messages of these chunks, so they must survive a power loss
         files.secure(stream_id, segments[-1])
     for segment in segments:
         _find_chunks(files, stream_id, segment, segment == segments[-1], catalog)
@@ -279,7 +282,7 @@ def _find_chunks(files: ArchiveFiles, stream_id: int, segment: int, last: bool, 
 
 
 def _whole_count(files: ArchiveFiles, stream_id: int, segment: int, heads: list[tuple[int, ChunkHead]]) -> int:
-    """How many chunks there are before the first that is not whole; only the last few can be like that."""
+    """How many chunks precede the first incomplete one, which can only be among the last few."""
     first = max(0, len(heads) - CHUNKS_AT_ONCE_MAX)
     for index, (at, head) in enumerate(heads[first:], first):
         try:

@@ -1,10 +1,12 @@
-"""What a stream has in memory goes to its files, a chunk at a time, and what is too old or too much goes from there.
+"""The archiver of a stream: committed messages go to archive files a chunk at a time, and retention drops old segments.
 
-One piece is under way at a time: a chunk or, if much waits, a few, for one flush. When it is on disk the journal
-forgets what it is made of; in memory the last chunk stays, for readers who are a little behind. When memory is tight
-chunks are smaller, and nothing waits for long.
+One write is in flight at a time: a chunk or, if many messages wait, a few. When it is on disk, the journal drops its
+messages. The last chunk stays in memory for readers that are a little behind. When memory is tight, chunks are smaller
+and nothing waits for long.
 
-Not here: what is settled (`broker.streams.stream`), which chunks there are (`broker.streams.archive_index`).
+Invariants: `check`.
+
+Not here: what is committed (`broker.streams.stream`), the chunks (`broker.streams.archive_index`).
 """
 
 from typing import Final, final
@@ -18,15 +20,16 @@ from warren.broker.streams.archive_index import CHUNKS_AT_ONCE_MAX, ArchiveIndex
 from warren.broker.streams.chunk import ChunkHead
 from warren.broker.streams.settings import StreamSettings
 from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES, StreamTail
+from warren.errors import InvariantBroken
 
 SMALL_CHUNK_BYTES: Final[i64] = 1 << 16
-LOOK_MS: Final[i64] = 10_000
-"""How often a stream looks whether something has become too old, or memory tight."""
+CHECK_MS: Final[i64] = 10_000
+"""The interval of checks for retention and for tight memory."""
 
 
 @final
 class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
-    """One stream's."""
+    """Archives one stream."""
 
     def __init__(
         self,
@@ -43,34 +46,34 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self._archive: Archive = archive
         self._settings: StreamSettings = settings
         self._turn: Turn = turn
-        # the chunks on their way to the archive: their heads, and the place of the first
-        self._under_way: list[ChunkHead] = []
+        # the heads of the chunks in flight, and the place of the first
+        self._in_flight: list[ChunkHead] = []
         self._place: tuple[i64, i64] = (0, 0)
-        self._looks: bool = False
-        self._over: bool = False
+        self._timer_set: bool = False
+        self._ended: bool = False
 
     def go_on(self, waited: bool = False) -> None:
-        """Let the next chunk's worth go to the archive, if there is one, and as much more as fits into one piece.
+        """Write the next chunk, if there are enough messages for one, and more chunks with it if there are many.
 
-        When memory is tight a part of it is enough, and anything that has waited until the next look.
+        When memory is tight, fewer messages are enough; `waited`: any number is.
         """
         tail = self._tail
-        if self._over or self._under_way or tail.settled == tail.archived:
+        if self._ended or self._in_flight or tail.committed == tail.archived:
             return
-        self._look_later()
-        small = self._turn.tight and (waited or tail.settled_bytes >= SMALL_CHUNK_BYTES)
-        if not small and not _is_enough(tail.settled_bytes, tail.settled - tail.archived):
+        self._set_timer()
+        small = self._turn.tight and (waited or tail.committed_bytes >= SMALL_CHUNK_BYTES)
+        if not small and not _is_enough(tail.committed_bytes, tail.committed - tail.archived):
             return
         self._place = self._catalog.place()
         segment, at = self._place
         pieces: list[bytes] = []
-        offset, waiting_bytes = tail.archived, tail.settled_bytes
-        while not pieces or _is_enough(waiting_bytes, tail.settled - offset):
+        offset, waiting_bytes = tail.archived, tail.committed_bytes
+        while not pieces or _is_enough(waiting_bytes, tail.committed - offset):
             data = tail.chunk_from(offset).finish()
             head = ChunkHead(data)
             pieces.append(data)
-            self._under_way.append(head)
-            # not what the chunk takes: that has no frames in it, and a body in tiny frames is smaller by far
+            self._in_flight.append(head)
+            # not the size of the chunk: without frames, a body in tiny frames is far smaller
             waiting_bytes -= tail.content_bytes(offset, head.count)
             offset += head.count
             at += head.length
@@ -79,10 +82,10 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self._archive.write(segment, self._place[1], b"".join(pieces), self)
 
     def archive_written(self) -> None:
-        heads, tail = self._under_way, self._tail
-        if self._over or not heads:
+        heads, tail = self._in_flight, self._tail
+        if self._ended or not heads:
             return
-        self._under_way = []
+        self._in_flight = []
         segment, at = self._place
         count: i64 = 0
         for head in heads:
@@ -103,7 +106,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self._turn.held_bytes -= before - self._tail.held_bytes
 
     def mirror(self, log: QueueLog, archive: Archive) -> None:
-        """Others hold the stream, too: the journal and the files are used by these from here on."""
+        """The stream is mirrored from here on."""
         self.log = log
         self._archive = archive
 
@@ -115,7 +118,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         self.expire()
 
     def expire(self) -> None:
-        if self._over:
+        if self._ended:
             return
         settings = self._settings
         before_ms = self._turn.now_ms - settings.age_max_ms if settings.age_max_ms >= 0 else 0
@@ -123,27 +126,35 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         if gone:
             self._archive.drop(gone)
         if settings.age_max_ms >= 0:
-            self._look_later()
+            self._set_timer()
 
-    def _look_later(self) -> None:
-        if not self._looks:
-            self._looks = True
-            self._turn.set_timer(self._turn.now_ms + LOOK_MS, self)
+    def _set_timer(self) -> None:
+        if not self._timer_set:
+            self._timer_set = True
+            self._turn.set_timer(self._turn.now_ms + CHECK_MS, self)
 
     def timer_fired(self) -> None:
-        self._looks = False
+        self._timer_set = False
         self.expire()
-        if self._turn.tight and not self._over:
+        if self._turn.tight and not self._ended:
             self._drop_to(self._tail.archived)
         self.go_on(waited=True)
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the chunks in flight do not follow those archived."""
+        if not self._in_flight or self._ended:
+            return
+        first, count = self._in_flight[0].first_offset(), sum([int(head.count) for head in self._in_flight])
+        if first != self._tail.archived or first + count > self._tail.committed:
+            raise InvariantBroken(f"{count} messages from {first} go to the archive, {self._tail.archived} are there")
+
     def stop(self) -> None:
-        """The files stay as they are."""
-        self._over = True
+        """Leave the files as they are."""
+        self._ended = True
 
     def close(self) -> None:
-        """The stream is gone. Its files go when that is certain: else it might be back, after a crash, without them."""
-        self._over = True
+        """The stream is deleted. Its files go after the flush: a crash before it would bring the stream back."""
+        self._ended = True
         self._turn.await_flush(self)
 
     def flushed(self) -> None:
@@ -151,5 +162,5 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
 
 
 def _is_enough(size_bytes: i64, count: i64) -> bool:
-    """Whether this makes a chunk."""
+    """Whether this is enough for a chunk."""
     return size_bytes >= CHUNK_BYTES or count >= CHUNK_MESSAGES

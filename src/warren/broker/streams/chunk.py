@@ -1,4 +1,4 @@
-"""A chunk: some messages of a stream that follow each other, as columns.
+"""A chunk: consecutive messages of a stream, as columns; and a stream's messages as readers get them.
 
 ::
 
@@ -9,19 +9,14 @@
     64  arrival times: i64 each, in microseconds
         exchanges, routing keys, properties, bodies: of each u32 * (count + 1) where values begin and end, then values
 
-Everything is little-endian, and every part begins at a multiple of eight, so that a reader can use the parts as they
-are, as columns of Arrow. Properties are those of the content header, from its flags on.
+Everything is little-endian, and every part begins at a multiple of eight, so that a reader can use the parts as Arrow
+columns. Properties are those of the content header, from its flags on. The checksum of a whole chunk is verified before
+its messages are used.
 
-A chunk is checked as a whole, by its checksum, before anything in it is believed.
+A delivered message has its offset among its headers, and its partition if it has one. They replace headers of these
+names from the publisher. All other headers and properties stay as they are, byte for byte.
 
-Not here: files (`broker.streams.archive_index`), deliveries (`stream.reader`).
-
-A message of a stream as a reader gets it: with its offset among its headers, and its partition if it has one.
-
-All other headers, and all other properties, stay as they are, byte for byte. Headers of these names which the publisher
-wrote give way.
-
-Not here: which message is shown to whom (`stream.readers`).
+Not here: files (`broker.streams.archive_index`), deliveries (`broker.streams.reader`).
 """
 
 from typing import Final, final
@@ -54,12 +49,12 @@ HEADER_BYTES: Final[i64] = 64
 LOW_32: Final[i64] = 0xFFFFFFFF
 PADDING: Final = bytes(8)
 CONTENT_HEADER_BYTES: Final[i64] = 7 + 12
-"""Of a message's content: the frame's header, then class, weight and body size; its properties follow."""
+"""The content up to the properties: frame header, class, weight and body size."""
 
 
 @final
 class Column:
-    """Values of any length, one after another, and where each ends."""
+    """Values of any length, one after another, and the end of each."""
 
     def __init__(self) -> None:
         self._ends: BytesWriter = BytesWriter()
@@ -74,7 +69,7 @@ class Column:
         self.end_value()
 
     def add_body(self, content: bytes, start: i64) -> None:
-        """A body, from its frames."""
+        """Add a body from its frames."""
         end: i64 = len(content)
         while start < end:
             size: i64 = int.from_bytes(content[start + 3 : start + 7], "big")
@@ -90,7 +85,7 @@ class Column:
 
 @final
 class ChunkBuilder:
-    """Gathers messages that follow each other."""
+    """Builds a chunk of consecutive messages."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
@@ -109,6 +104,7 @@ class ChunkBuilder:
         if self.count == 0:
             self._first_position = position
             self._first_ms = arrived_ms
+        assert position == self._first_position + self.count
         self.count += 1
         self._last_ms = max(self._last_ms, arrived_ms)
         self._body_bytes += message.body_bytes
@@ -148,10 +144,10 @@ class ChunkBuilder:
 
 @final
 class ChunkHead:
-    """What the first bytes of a chunk say of it."""
+    """The head of a chunk."""
 
     def __init__(self, data: bytes, at: i64 = 0) -> None:
-        """Of a chunk that begins at this byte; a `StoreError` if none does."""
+        """Decode the head at this byte; a `StoreError` if no chunk begins there."""
         if len(data) - at < HEADER_BYTES or i64(read_i32_le(data, at)) & LOW_32 != MAGIC:
             raise StoreError("no chunk begins here")
         self.checksum: i64 = i64(read_i32_le(data, at + 4)) & LOW_32
@@ -168,17 +164,17 @@ class ChunkHead:
         return offset_of(self.first_position)
 
     def bodies_at(self) -> i64:
-        """Where its last column begins."""
+        """The offset of the last column, the bodies."""
         ends_bytes: i64 = 4 * (self.count + 1)
         return self.length - _padded(ends_bytes) - _padded(self.body_bytes)
 
 
 @final
 class Chunk:
-    """A whole chunk, checked; its messages by their places in it."""
+    """A complete and checked chunk; its messages by index."""
 
     def __init__(self, data: bytes) -> None:
-        """A `StoreError` if these bytes are no chunk, or not as they were written."""
+        """Raises a `StoreError` if these bytes are no chunk, or are damaged."""
         self.head: ChunkHead = ChunkHead(data)
         if self.head.length != len(data) or crc32(memoryview(data)[8:]) != self.head.checksum:
             raise StoreError("a chunk is damaged")
@@ -204,7 +200,7 @@ class Chunk:
         return self._value(self._bodies, index)
 
     def first_arrived_from(self, arrived_ms: i64) -> i64:
-        """The first message that arrived then or later; the count if there is none."""
+        """The first message that arrived at this time or later; the count if there is none."""
         index: i64 = 0
         while index < self.head.count and self.arrived_ms(index) < arrived_ms:
             index += 1
@@ -226,12 +222,12 @@ class Chunk:
 
 
 def _padded(size: i64) -> i64:
-    """How much room it takes with what follows beginning at a multiple of eight."""
+    """The size rounded up to a multiple of eight."""
     return (size + 7) & ~7
 
 
 FRAME_BYTES: Final[i64] = 131_072
-"""How large the frames are of what is read from the archive."""
+"""The frame size of messages from the archive."""
 
 CHANNEL: Final[i64] = 1
 FRAME_HEAD_BYTES: Final[i64] = 7
@@ -246,7 +242,7 @@ PARTITION_FIELD_BYTES: Final[i64] = len(PARTITION_FIELD) + 8
 
 
 def with_offset(message: Message, offset: i64, partition: i64 = -1) -> Message:
-    """The message as a reader gets it, with the partition among its headers, too, unless that is -1."""
+    """The message as a reader gets it. A partition of -1 means none."""
     payload = message.header_payload()
     out = BytesWriter()
     out.write(payload[:BEFORE_FLAGS])
@@ -255,13 +251,13 @@ def with_offset(message: Message, offset: i64, partition: i64 = -1) -> Message:
 
 
 def message_in(chunk: Chunk, index: i64, envelope: Envelope, offset: i64, partition: i64 = -1) -> Message:
-    """The same of a message from the archive; `envelope` is its own."""
+    """The same for a message from the archive, which has this envelope."""
     body = chunk.body(index)
     size: i64 = len(body)
     header = BytesWriter()
     header.append(int(HEADER))
     write_channel(header, CHANNEL)
-    # how long it is, which is known when it is there
+    # the length, which is filled in below
     write_i32_be(header, 0)
     header.write(CLASS_AND_WEIGHT)
     write_i64_be(header, size)
@@ -281,7 +277,7 @@ def message_in(chunk: Chunk, index: i64, envelope: Envelope, offset: i64, partit
 
 
 def _write_properties(out: BytesWriter, properties: bytes, offset: i64, partition: i64) -> None:
-    """Properties, from their flags on, with the offset among the headers, and the partition unless that is -1."""
+    """Write properties, from their flags on, with offset and partition among the headers."""
     flags = i64(read_i16_be(properties, 0)) & 0xFFFF
     if flags & HEADERS and _names_ours(properties):
         out.write(_edited_properties(properties, offset, partition))
@@ -312,7 +308,7 @@ def _write_properties(out: BytesWriter, properties: bytes, offset: i64, partitio
 
 
 def _names_ours(properties: bytes) -> bool:
-    """Whether the publisher wrote headers of these names, perhaps. `in` would raise and drop an exception each time."""
+    """Whether the publisher may have used these header names. `in` would raise and drop an exception each time."""
     return properties.find(OFFSET_NAME) >= 0 or properties.find(PARTITION_NAME) >= 0
 
 

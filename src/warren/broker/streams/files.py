@@ -1,10 +1,10 @@
-"""The files of a node's streams: what each stream finds of its own when it is made, and what belongs to none.
+"""The archive files of a node's streams: requests to the disk, the files found at the start, and streams in memory.
 
-Not here: what is in them (`stream`), orders about them (`broker.streams.archives`).
+A node without a disk has streams in memory alone (`MemoryLog`, `MemoryArchive`).
 
-What stands in for journal and files where a node has no disk: a stream in memory alone.
+Invariant: writes and drops of one stream's files are carried out in the order of their requests.
 
-Not here: real ones (`broker.journal.journal`, `broker.streams.archives`).
+Not here: the contents of the files (`broker.streams.archive_index`), the files themselves (`node.disk`).
 """
 
 from typing import Final, final
@@ -12,27 +12,99 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.model.archive import Archive, ArchiveFiles, ArchiveReadWaiter, ArchiveWriteWaiter
+from warren.broker.model.effects import DropArchive, ReadArchive, WriteArchive
+from warren.broker.model.events import ArchiveRead, ArchiveWritten
 from warren.broker.model.journal import PositionRange, Segment, SegmentExtent
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import FetchWaiter, QueueLog
 from warren.broker.model.turn import Turn
 from warren.broker.streams.archive_index import ArchiveIndex, recover_archive_index
-from warren.broker.streams.archives import StreamArchives
 from warren.errors import StoreError
 
 NOWHERE: Final = Segment(0)
 
 
 @final
+class StreamArchives:
+    """The waiters of all requests to stream files."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn: Turn = turn
+        self._last_no: int = 0
+        self._write_waiters: dict[int, ArchiveWriteWaiter] = {}
+        self._read_waiters: dict[int, ArchiveReadWaiter] = {}
+
+    def open(self, stream_id: int) -> "StreamArchive":
+        return StreamArchive(self, stream_id)
+
+    def ticket(self) -> int:
+        self._last_no += 1
+        return self._last_no
+
+    def await_writing(self, writer: ArchiveWriteWaiter) -> int:
+        ticket = self.ticket()
+        self._write_waiters[ticket] = writer
+        return ticket
+
+    def await_reading(self, asker: ArchiveReadWaiter) -> int:
+        ticket = self.ticket()
+        self._read_waiters[ticket] = asker
+        return ticket
+
+    def withdraw(self, asker: ArchiveReadWaiter) -> None:
+        for ticket in [ticket for ticket, waiting in self._read_waiters.items() if waiting is asker]:
+            del self._read_waiters[ticket]
+
+    def written(self, event: ArchiveWritten) -> None:
+        writer = self._write_waiters.pop(event.ticket, None)
+        if writer is not None:
+            writer.archive_written()
+
+    def read(self, event: ArchiveRead) -> None:
+        asker = self._read_waiters.pop(event.ticket, None)
+        if asker is not None:
+            asker.archive_read(event.data, event.error)
+
+
+@final
+class StreamArchive(Archive):
+    """One stream's archive files."""
+
+    def __init__(self, archives: StreamArchives, stream_id: int) -> None:
+        self._archives: StreamArchives = archives
+        self._stream_id: int = stream_id
+
+    def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter) -> None:
+        ticket = self._archives.await_writing(writer)
+        self._order(WriteArchive(ticket, self._stream_id, int(segment), int(at), data))
+
+    def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
+        ticket = self._archives.await_reading(asker)
+        self._order(ReadArchive(ticket, self._stream_id, int(segment), int(at), int(length)))
+
+    def withdraw(self, asker: ArchiveReadWaiter) -> None:
+        self._archives.withdraw(asker)
+
+    def drop(self, segments: list[int]) -> None:
+        self._order(DropArchive(self._stream_id, segments))
+
+    def close(self) -> None:
+        self._order(DropArchive(self._stream_id, []))
+
+    def _order(self, effect: WriteArchive | ReadArchive | DropArchive) -> None:
+        self._archives.turn.effects.append(effect)
+
+
+@final
 class MemoryLog(QueueLog):
-    """Remembers nothing: a stream has all that is in no chunk yet in memory."""
+    """The log of a stream in memory: stores nothing."""
 
     def __init__(self) -> None:
         super().__init__(False)
-        self._holding: SegmentExtent = SegmentExtent(0, NOWHERE, 0, False, 0)
+        self._extent: SegmentExtent = SegmentExtent(0, NOWHERE, 0, False, 0)
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
-        return self._holding
+        return self._extent
 
     def forget(self, entry: Entry) -> None:
         return
@@ -58,7 +130,7 @@ class MemoryLog(QueueLog):
 
 @final
 class MemoryArchive(Archive):
-    """Segments as rows of what was written, by where each piece begins; what is asked of it is done at once."""
+    """Segments in memory: each a dictionary of writes, by offset. Requests complete at once."""
 
     def __init__(self) -> None:
         self._segments: dict[int, dict[int, bytes]] = {}
@@ -70,7 +142,7 @@ class MemoryArchive(Archive):
     def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
         for start, piece in self._segments.get(int(segment), {}).items():
             if start <= at < start + len(piece):
-                # a chunk is in one piece
+                # a chunk is in one write
                 asker.archive_read(piece[at - start : at - start + length], "")
                 return
         asker.archive_read(b"", f"segment {segment} of the stream is gone")
@@ -88,7 +160,7 @@ class MemoryArchive(Archive):
 
 @final
 class RecoveredStream:
-    """What was found of one stream, and why it cannot be used; empty if it can."""
+    """The archive of a stream at the start; `damage` says why it cannot be used."""
 
     def __init__(self, catalog: ArchiveIndex, damage: str = "") -> None:
         self.catalog: ArchiveIndex = catalog
@@ -97,19 +169,19 @@ class RecoveredStream:
 
 @final
 class StreamFiles:
-    """All of a node's. Without a disk streams are in memory alone."""
+    """The stream files of a node. Without a disk, streams are in memory alone."""
 
     def __init__(self, turn: Turn, kept: bool, files: ArchiveFiles | None) -> None:
         self.archives: StreamArchives = StreamArchives(turn)
         self._kept: bool = kept
         self._files: ArchiveFiles | None = files
-        # streams that have files and that nobody has asked for
+        # streams with files that no queue has claimed yet
         self._unclaimed: dict[int, None] = {}
         if files is not None:
             self._unclaimed = dict.fromkeys(files.streams())
 
     def found(self, queue_id: int, segment_bytes: i64) -> RecoveredStream:
-        """What there is of a stream that was there before the node started; nothing of one that is new."""
+        """The archive of a stream from before the start; empty for a stream that is new."""
         if self._files is None or queue_id not in self._unclaimed:
             return RecoveredStream(ArchiveIndex(segment_bytes))
         del self._unclaimed[queue_id]
@@ -122,17 +194,17 @@ class StreamFiles:
         return self.archives.open(queue_id) if self._kept else MemoryArchive()
 
     def log_or_none(self, log: QueueLog | None) -> QueueLog:
-        """A stream needs one, if only to tell it what it will not need again."""
+        """The log of a stream, in memory if the node has no journal."""
         return MemoryLog() if log is None else log
 
     def drop(self, queue_id: int) -> None:
-        """A stream is not held here any more: delete what was found of it, if nobody has asked for that."""
+        """Delete the files of a stream that this node does not have any more, unless they were claimed."""
         if queue_id in self._unclaimed:
             del self._unclaimed[queue_id]
             self.archives.open(queue_id).close()
 
     def drop_unclaimed(self, known: list[int]) -> None:
-        """Delete the files of streams that are gone: all but those of queues that somebody knows."""
+        """Delete the unclaimed files of all streams but the known ones."""
         for queue_id in sorted(set(self._unclaimed).difference(known)):
             del self._unclaimed[queue_id]
             self.archives.open(queue_id).close()

@@ -1,29 +1,30 @@
-"""Consumer groups at one stream: of each group one member is served, and everybody knows who.
+"""Consumer groups at one stream: each group has one active member.
 
-A consumer that names a group (`x-stream-group`) is a member of it, under a name of its own (`x-stream-member`). Of the
-members, in the order of their names, the one at the partition's number modulo their count is *chosen*: partition 0 is
-for the first, partition 1 for the second, and so on, round and round. A stream without partitions is partition 0. Each
-partition's home decides by itself, from nothing but the members it has, and as these attach themselves to every
-partition, they come to share them evenly without anybody's having to agree to anything.
+A consumer that names a group (`x-stream-group`) is a member of it, under its own member name (`x-stream-member`). The
+members are sorted by name, and the one at the partition's number modulo their count is *chosen*: partition 0 is for the
+first, partition 1 for the second, and so on. A stream without partitions is partition 0. Each partition's home decides
+alone, from the members attached to it. As every member attaches to every partition, the members share the partitions
+evenly without a protocol between the homes.
 
-The *active* member is the one that is served. When another is chosen, because somebody came or went, it retires: it
-gets nothing more, and as soon as it has acked what it holds, or is gone, the chosen one is active. So two members never
-work on messages of one partition at the same time, and those of one routing key are dealt with in their order. ::
+The *active* member gets messages. When another member is chosen, because a member joined or left, the active one
+retires: it gets no more messages, and once it has acked everything or left, the chosen one becomes active. So two
+members never work on messages of one partition at the same time, and messages of one routing key are processed in
+order. ::
 
-    joins ──► chosen ──► active ──► retiring ──► waits, until it is chosen again
+    joins ──► chosen ──► active ──► retiring ──► waits until it is chosen again
                            └──────────┴──► gone
 
-Who becomes active begins behind what the group has acked without a gap.
+A new active member begins behind the messages that the group has acked without a gap.
 
-Invariants: `active` is a member; without members a group is forgotten.
+Invariants: `active` is a member; a group without members is dropped.
 
-Not here: where a group is (`broker.streams.stored_offsets`), what a member is given (`stream.readers`).
+Not here: the offset of a group (`broker.streams.stored_offsets`), deliveries (`broker.streams.stream_readers`).
 """
 
 from typing import Final, final
 
 from warren.broker.model.ports import ConsumerPort
-from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.errors import PRECONDITION_FAILED, ChannelFault, InvariantBroken
 
 GROUP: Final = "x-stream-group"
 MEMBER: Final = "x-stream-member"
@@ -36,9 +37,9 @@ class ConsumerGroup:
     def __init__(self, name: str, partition: int) -> None:
         self.name: str = name
         self.partition: int = partition
-        # who is served, or has been and still holds something
+        # the member that gets messages, or that still has to ack some
         self.active: ConsumerPort | None = None
-        # by name; among equal names in the order in which they came
+        # sorted by name, equal names in the order of joining
         self._members: list[ConsumerPort] = []
 
     def members(self) -> list[ConsumerPort]:
@@ -49,7 +50,7 @@ class ConsumerGroup:
         return members[self.partition % len(members)] if members else None
 
     def is_retiring(self) -> bool:
-        """Whether the active member is to give way to another."""
+        """Whether the active member has to give way to another."""
         return self.active is not None and self.active is not self.chosen()
 
     def join(self, consumer: ConsumerPort) -> None:
@@ -57,18 +58,18 @@ class ConsumerGroup:
         self._members.sort(key=member_name)
 
     def leave(self, consumer: ConsumerPort) -> None:
-        """It is gone, whatever it holds."""
+        """The member is gone, with or without unacked messages."""
         self._members.remove(consumer)
         if self.active is consumer:
             self.active = None
 
     def retired(self) -> None:
-        """The active member holds nothing any more."""
+        """The active member has acked everything."""
         if self.is_retiring():
             self.active = None
 
     def activate(self) -> ConsumerPort | None:
-        """Who becomes active now; nobody if somebody is, or there is nobody."""
+        """The member that becomes active; None if there is an active one, or no member."""
         if self.active is not None:
             return None
         self.active = self.chosen()
@@ -84,7 +85,7 @@ class ConsumerGroups:
         self._groups: dict[str, ConsumerGroup] = {}
 
     def join(self, consumer: ConsumerPort) -> ConsumerGroup | None:
-        """The group that the consumer is a member of from here on; none if it names none."""
+        """Join the group that the consumer names; None if it names none."""
         name = group_name(consumer)
         if not name:
             return None
@@ -96,18 +97,25 @@ class ConsumerGroups:
         return group
 
     def of(self, consumer: ConsumerPort) -> ConsumerGroup | None:
-        """The group that the consumer is a member of, if any."""
+        """The consumer's group, if any."""
         group = self._groups.get(group_name(consumer))
         return group if group is not None and consumer in group.members() else None
 
     def leave(self, consumer: ConsumerPort) -> ConsumerGroup | None:
-        """The group that it was a member of."""
+        """Leave the consumer's group, if any."""
         group = self.of(consumer)
         if group is not None:
             group.leave(consumer)
             if not group.members():
                 del self._groups[group.name]
         return group
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a group is empty, or its active consumer is no member."""
+        for group in self._groups.values():
+            members = group.members()
+            if not members or (group.active is not None and group.active not in members):
+                raise InvariantBroken(f"group '{group.name}' has {len(members)} members, and an active one elsewhere")
 
     def any(self) -> bool:
         return len(self._groups) > 0
@@ -120,19 +128,19 @@ class ConsumerGroups:
 
 
 def group_name(consumer: ConsumerPort) -> str:
-    """The group it names; empty for none."""
+    """The group that the consumer names; empty for none."""
     name = consumer.arguments.get(GROUP)
     return name if isinstance(name, str) else ""
 
 
 def member_name(consumer: ConsumerPort) -> str:
-    """What it is called in its group: its tag, unless it says otherwise."""
+    """The consumer's name in its group: its tag, unless an argument names it."""
     name = consumer.arguments.get(MEMBER)
     return name if isinstance(name, str) else consumer.tag
 
 
 def check_group(consumer: ConsumerPort, where: str) -> None:
-    """Raise a `ChannelFault` if what it says about a group makes no sense."""
+    """Raise a `ChannelFault` for invalid group arguments."""
     for argument in (GROUP, MEMBER):
         value = consumer.arguments.get(argument)
         if value is not None and (not isinstance(value, str) or not value):

@@ -1,6 +1,6 @@
-"""Offsets: what they are among positions, and what a reader says about where it wants to begin.
+"""Offsets of a stream: their relation to positions, and the start offset that a reader asks for.
 
-Not here: which message has which offset (`broker.streams.stream`).
+Not here: the messages at offsets (`broker.streams.tail`, `broker.streams.archive_index`).
 """
 
 from typing import Final, final
@@ -16,10 +16,10 @@ OFFSET_ARGUMENT: Final = "x-stream-offset"
 OFFSET_MASK: Final[i64] = (1 << POSITION_BITS) - 1
 
 SECONDS_OF: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""What the units of ages and intervals stand for: a year of 365 days, a month of 30."""
+"""The units of ages and intervals in seconds: a year has 365 days, a month 30."""
 
 SECONDS_MAX: Final = 1 << 50
-"""What is longer, or later, is taken to be this: in milliseconds it is still a number of 64 bits."""
+"""Longer intervals and later times count as this: in milliseconds it fits into 64 bits."""
 
 FIRST: Final = "first"
 LAST: Final = "last"
@@ -36,7 +36,7 @@ def position_of(epoch: i64, offset: i64) -> i64:
 
 @final
 class StartOffset:
-    """Where a reader begins: by name (`first`, `last`, `next`), or at an offset, or at a time."""
+    """The start of a reader: a name (`first`, `last`, `next`), an offset, or a time."""
 
     def __init__(self, name: str = "", offset: i64 = -1, arrived_ms: i64 = -1) -> None:
         self.name: str = name
@@ -45,18 +45,17 @@ class StartOffset:
 
 
 def start_offset_of(value: object, where: str, now_ms: i64) -> StartOffset:
-    """What the argument asks for; a `ChannelFault` if that makes no sense."""
+    """The start that the argument asks for; a `ChannelFault` if it is invalid."""
     if value is None:
         return StartOffset(NEXT)
     if isinstance(value, bytes):
-        # some clients have no other way to say a text
+        # some clients send strings as bytes
         return start_offset_of(value.decode("utf-8", "surrogateescape"), where, now_ms)
     if isinstance(value, str):
         if value in (FIRST, LAST, NEXT):
             return StartOffset(value)
         seconds = seconds_in(value)
         if seconds > 0:
-            # before there was time there was nothing either
             return StartOffset(arrived_ms=max(now_ms - seconds * 1000, 0))
     elif isinstance(value, Timestamp):
         return StartOffset(arrived_ms=min(value.seconds, SECONDS_MAX) * 1000)
@@ -67,7 +66,7 @@ def start_offset_of(value: object, where: str, now_ms: i64) -> StartOffset:
 
 
 def seconds_in(text: str) -> int:
-    """How long an age or an interval such as `12h` is, in seconds; 0 if it is none."""
+    """The seconds of an age or interval such as `12h`; 0 if the text is none."""
     count, unit = text[:-1], text[-1:]
     if unit not in SECONDS_OF or not count.isascii() or not count.isdigit() or len(count) > 9:
         return 0

@@ -1,23 +1,16 @@
-"""The logical name of a partitioned stream, as sessions see it: a queue that holds nothing, and asks its partitions.
+"""A partitioned stream: its logical name, as sessions see it, and the consumers that read all its partitions.
 
-On every node it stands in `topology.queues`. What is published is routed to a partition and never comes here; who
-consumes takes part in every partition (`broker.streams.partitioned`); who asks how much there is gets the sum.
+The logical name is in `topology.queues` of every node. Messages published to it are routed to a partition and never
+come here. Its counts are the sums over the partitions.
 
-A partition whose home is not there is missing from counts, and whoever consumes goes on without it until it is back.
+A consumer of the logical name has a part at each partition, wherever the partition is. To the partition a part is an
+ordinary consumer. It takes nothing before the client knows that it consumes. When the home of a partition is lost, the
+part waits until it is back and resumes there (`broker.model.reader_positions`); counts leave the partition out. When a
+partition refuses a part, or is deleted, all parts and the consumer end. A probe has no parts: its answer is the number
+of partitions.
 
-Not here: which partition a message is for (`broker.model.stream_partitions`), who of a group is served
-(`broker.streams.groups`).
-
-One consumer of a partitioned stream, and its parts: one for each partition, wherever that is.
-
-A part is a consumer like any other to its partition. It takes nothing before the client knows that it consumes. When
-a partition's home is lost the part waits until it is back, and goes on there (`broker.model.reader_positions`). When a
-partition refuses it, or is deleted, all parts end, and the consumer does.
-
-A probe has no parts: it is told how many partitions there are.
-
-Not here: what the client's side of a part is (`broker.sessions.consumers`), prefetch, which counts for each part by
-itself.
+Not here: the partition of a message (`broker.model.stream_partitions`), groups (`broker.streams.groups`), the client's
+side of a part (`broker.sessions.consumers`), prefetch, which counts for each part by itself.
 """
 
 from typing import Final, final
@@ -50,7 +43,7 @@ FRAME_BYTES: Final[i64] = 4096
 
 @final
 class PartitionedConsumer:
-    """Whoever consumes the logical name. `answer` is what its client waits for."""
+    """A consumer of the logical name. Its client waits for `answer`."""
 
     def __init__(self, stream: "PartitionedStream", consumer: ConsumerPort, answer: QueueAnswer) -> None:
         self.stream: PartitionedStream = stream
@@ -61,14 +54,15 @@ class PartitionedConsumer:
         self._parts: list[PartitionConsumer] = []
 
     def begin(self, names: list[str]) -> None:
+        assert not self._parts
         if not self._is_probe():
             self._parts = [PartitionConsumer(self, name) for name in names]
         for part in list(self._parts):
             part.attach()
-        self.look()
+        self.answer_if_attached()
 
-    def look(self) -> None:
-        """Whether every part is where it can be."""
+    def answer_if_attached(self) -> None:
+        """Answer the client once no part waits for its partition."""
         if not self._answer.done and all(not part.asks() for part in self._parts):
             self._answer.counted(0, 0)
 
@@ -82,12 +76,12 @@ class PartitionedConsumer:
     def _is_probe(self) -> bool:
         return self.consumer.arguments.get(PROBE) is True
 
-    def tell(self) -> None:
-        """What a probe wants to know, if it is still there."""
+    def answer_probe(self) -> None:
+        """Deliver a probe's answer, if its consumer still exists."""
         if self.consumer in self.stream.consumers():
-            self.consumer.deliver(Entry(self._told_by_probe(), 0, 0))
+            self.consumer.deliver(Entry(self._probe_answer(), 0, 0))
 
-    def _told_by_probe(self) -> Message:
+    def _probe_answer(self) -> Message:
         headers: Table = {PARTITIONS: Long(partition_count(self.stream.arguments))}
         payload = encode_header_payload(Properties(headers=headers), 0)
         content = content_frames(payload, b"", CHANNEL, FRAME_BYTES)
@@ -101,7 +95,7 @@ class PartitionedConsumer:
         for part in self._parts:
             part.limit()
 
-    # -- the end
+    # -- ending
 
     def leave(self) -> None:
         """The consumer is gone."""
@@ -111,13 +105,13 @@ class PartitionedConsumer:
             part.leave()
 
     def cancel(self, answer: QueueAnswer) -> None:
-        """The consumer wants nothing more; answered when all partitions know."""
+        """The client cancels; answered when all partitions know."""
         parts = self._parts
         self._parts = []
         PartitionedCancel(answer).begin(parts)
 
     def refused(self, fault: ChannelFault) -> None:
-        """A partition does not take it."""
+        """A partition refuses a part."""
         if self._answer.done:
             self.end()
         else:
@@ -125,7 +119,7 @@ class PartitionedConsumer:
             self._answer.failed(fault)
 
     def end(self) -> None:
-        """It cannot go on."""
+        """End the consumer from this side."""
         self.stream.remove_consumer(self.consumer)
         if self.started:
             self.consumer.cancelled()
@@ -140,24 +134,24 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
     def __init__(self, partitioned_consumer: PartitionedConsumer, name: str) -> None:
         self._partitioned_consumer: PartitionedConsumer = partitioned_consumer
         self._name: str = name
-        # at the partition; none while there is nothing to be part of
+        # the part's consumer at the partition; None while it is not attached
         self._consumer: ConsumerPort | None = None
         self._answer: QueueAnswer | None = None
-        self._over: bool = False
-        self._place: ResumePoint = ResumePoint(partitioned_consumer.consumer.arguments)
-        # the content header of what it was given last
+        self._ended: bool = False
+        self._resume_point: ResumePoint = ResumePoint(partitioned_consumer.consumer.arguments)
+        # the content header of the last delivery
         self._last: bytes = b""
 
     def _queue(self) -> QueuePort | None:
         return self._partitioned_consumer.stream.partition(self._name)
 
     def asks(self) -> bool:
-        """Whether the partition has yet to say whether it takes it."""
+        """Whether the partition has not answered yet."""
         return self._answer is not None
 
     def attach(self) -> None:
         queue = self._queue()
-        if queue is None or self._over:
+        if queue is None or self._ended:
             return
         if isinstance(queue, RemoteQueuePort) and not queue.reachable():
             queue.await_home(self)
@@ -175,19 +169,19 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
             self._partitioned_consumer.refused(fault)
 
     def _arguments(self) -> Table:
-        """What the partition is told: a part that was there before goes on where it was."""
+        """The arguments for the partition. A part that was attached before resumes behind its last delivery."""
         last = self._last
         if last:
-            self._place.told(decode_properties(last, 0, len(last)).headers or {})
-        return self._place.arguments()
+            self._resume_point.told(decode_properties(last, 0, len(last)).headers or {})
+        return self._resume_point.arguments()
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output."""
 
     def go_on(self) -> None:
-        """The partition has answered, or is there again."""
+        """The partition answered, or is reachable again."""
         answer = self._answer
-        if self._over or (answer is not None and not answer.done):
+        if self._ended or (answer is not None and not answer.done):
             return
         if answer is None:
             if self._consumer is None:
@@ -196,25 +190,25 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
         self._answer = None
         fault = answer.fault
         if fault is None:
-            self._place.began(answer.ready - 1)
+            self._resume_point.began(answer.ready - 1)
             if self._partitioned_consumer.started:
                 self.start()
-            self._partitioned_consumer.look()
+            self._partitioned_consumer.answer_if_attached()
         else:
             self._consumer = None
             self._missed(fault)
 
     def _missed(self, fault: ChannelFault) -> None:
-        """It is not part of the partition, or not any more."""
+        """The part is not attached, or not any more."""
         queue = self._queue()
         if isinstance(queue, RemoteQueuePort) and not queue.deleted and not queue.reachable():
             queue.await_home(self)
-            self._partitioned_consumer.look()
+            self._partitioned_consumer.answer_if_attached()
         else:
             self._partitioned_consumer.refused(fault)
 
     def partition_cancelled(self) -> None:
-        if not self._over:
+        if not self._ended:
             self._consumer = None
             self._missed(self._partitioned_consumer.stream.down())
 
@@ -248,8 +242,8 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
         self.asked_to_leave(None)
 
     def asked_to_leave(self, asker: OutputPort | None) -> QueueAnswer | None:
-        """It is part of the partition no more; if somebody wants to know when that is so, what will tell."""
-        self._over = True
+        """Detach the part; the partition's answer, if `asker` is to be told when it is done."""
+        self._ended = True
         consumer, queue, answer = self._consumer, self._queue(), self._answer
         self._consumer = None
         if queue is None or consumer is None:
@@ -265,7 +259,7 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
 
 @final
 class PartitionedCancel(OutputPort):
-    """All parts of a consumer, on their way out."""
+    """A cancel that waits for all partitions."""
 
     def __init__(self, answer: QueueAnswer) -> None:
         self._answer: QueueAnswer = answer
@@ -279,7 +273,7 @@ class PartitionedCancel(OutputPort):
         self.go_on()
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output."""
 
     def go_on(self) -> None:
         if not self._answer.done and all(answer.done for answer in self._awaited):
@@ -291,26 +285,26 @@ ROUTED: Final = "what is published to a partitioned stream is routed to a partit
 
 @final
 class PartitionedStream(RemoteQueuePort):
-    """`queues` are all those of its virtual host, by name."""
+    """The logical name. `queues` has all queues of the virtual host, by name."""
 
     def __init__(self, vhost: str, name: str, arguments: Table, queues: dict[str, QueuePort], turn: Turn) -> None:
         super().__init__(vhost, name, True, False, False, arguments, 0)
         self.turn: Turn = turn
         self._queues: dict[str, QueuePort] = queues
-        self._attendances: dict[ConsumerPort, PartitionedConsumer] = {}
+        self._partitioned_consumers: dict[ConsumerPort, PartitionedConsumer] = {}
         self._probes: list[PartitionedConsumer] = []
         self._ready: i64 = 0
         self._consumers: i64 = 0
 
     def partitions(self) -> list[QueuePort]:
-        """Those that are there, in their order."""
+        """The existing partitions, in order."""
         found = [self._queues.get(name) for name in partition_names(self.name, self.arguments)]
         return [queue for queue in found if queue is not None and not queue.deleted]
 
     def partition(self, name: str) -> QueuePort | None:
         return self._queues.get(name)
 
-    # -- questions
+    # -- requests
 
     def ask(self, question: i64, asker: OutputPort, consumer: ConsumerPort | None) -> QueueAnswer:
         answer = QueueAnswer(self, question, asker, self.turn)
@@ -318,11 +312,11 @@ class PartitionedStream(RemoteQueuePort):
         if question == COUNT:
             PartitionedCount(self, answer).begin()
         elif question == CONSUME:
-            assert consumer is not None, "somebody consumes"
-            self._attend(consumer, answer)
+            assert consumer is not None, "a consume has a consumer"
+            self._consume(consumer, answer)
         elif question == CANCEL:
-            assert consumer is not None, "somebody consumes no more"
-            partitioned_consumer = self._attendances.pop(consumer, None)
+            assert consumer is not None, "a cancel has a consumer"
+            partitioned_consumer = self._partitioned_consumers.pop(consumer, None)
             if partitioned_consumer is None:
                 answer.counted(0, 0)
             else:
@@ -354,7 +348,7 @@ class PartitionedStream(RemoteQueuePort):
 
     # -- consumers
 
-    def _attend(self, consumer: ConsumerPort, answer: QueueAnswer) -> None:
+    def _consume(self, consumer: ConsumerPort, answer: QueueAnswer) -> None:
         where = self._where()
         if consumer.no_ack:
             raise self._unsupported("automatic acknowledgement")
@@ -362,40 +356,40 @@ class PartitionedStream(RemoteQueuePort):
             raise ChannelFault(PRECONDITION_FAILED, f"consumer prefetch count is not set for '{where}'")
         check_group(consumer, where)
         partitioned_consumer = PartitionedConsumer(self, consumer, answer)
-        self._attendances[consumer] = partitioned_consumer
+        self._partitioned_consumers[consumer] = partitioned_consumer
         partitioned_consumer.begin(partition_names(self.name, self.arguments))
 
     def started(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.get(consumer)
+        partitioned_consumer = self._partitioned_consumers.get(consumer)
         if partitioned_consumer is not None:
             partitioned_consumer.start()
 
     def stop(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.get(consumer)
+        partitioned_consumer = self._partitioned_consumers.get(consumer)
         if partitioned_consumer is not None:
             partitioned_consumer.stop()
 
     def limit(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.get(consumer)
+        partitioned_consumer = self._partitioned_consumers.get(consumer)
         if partitioned_consumer is not None:
             partitioned_consumer.limit()
 
     def remove_consumer(self, consumer: ConsumerPort) -> None:
-        partitioned_consumer = self._attendances.pop(consumer, None)
+        partitioned_consumer = self._partitioned_consumers.pop(consumer, None)
         if partitioned_consumer is not None:
             partitioned_consumer.leave()
 
     def consumers(self) -> list[ConsumerPort]:
-        """Those of this node."""
-        return list(self._attendances)
+        """The consumers on this node."""
+        return list(self._partitioned_consumers)
 
     def wake(self) -> None:
-        if self._attendances:
+        if self._partitioned_consumers:
             for queue in self.partitions():
                 queue.wake()
 
     def await_drain(self, probe: PartitionedConsumer) -> None:
-        """Something is to be told to it when its client knows that it consumes."""
+        """Answer the probe once its client knows that it consumes."""
         self._probes.append(probe)
         self.turn.drains.append(self)
 
@@ -403,18 +397,18 @@ class PartitionedStream(RemoteQueuePort):
         probes = self._probes
         self._probes = []
         for probe in probes:
-            probe.tell()
+            probe.answer_probe()
 
     def ack(self, entry: Entry) -> None:
-        """Of a probe's answer; everything else is acked at its partition."""
+        """Only a probe's answer is acked here; messages are acked at their partition."""
 
     def requeue(self, entries: list[Entry]) -> None:
-        """A probe's answer is told once."""
+        """A probe's answer is not delivered again."""
 
     def reject(self, entry: Entry) -> None:
         raise self._unsupported("basic.nack and basic.reject")
 
-    # -- publishes never come here
+    # -- publishes, which are routed to partitions
 
     def publish(self, message: Message) -> i64:
         raise InvariantBroken(ROUTED)
@@ -431,11 +425,11 @@ class PartitionedStream(RemoteQueuePort):
     def await_home(self, waiter: OutputPort) -> None:
         raise InvariantBroken("a partitioned stream is at home everywhere")
 
-    # -- life and figures
+    # -- end and stats
 
     def close(self) -> None:
         self.deleted = True
-        for partitioned_consumer in list(self._attendances.values()):
+        for partitioned_consumer in list(self._partitioned_consumers.values()):
             partitioned_consumer.end()
 
     def ready_count(self) -> int:
@@ -447,7 +441,7 @@ class PartitionedStream(RemoteQueuePort):
 
 @final
 class PartitionedCount(OutputPort):
-    """Asks every partition that is there how much it has; consumers of the logical name are at each of them."""
+    """Sums the messages of all partitions. Consumers are not summed: each is at every partition."""
 
     def __init__(self, stream: PartitionedStream, answer: QueueAnswer) -> None:
         self._stream: PartitionedStream = stream
@@ -461,7 +455,7 @@ class PartitionedCount(OutputPort):
         self.go_on()
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output."""
 
     def go_on(self) -> None:
         if self._answer.done or not all(answer.done for answer in self._awaited):

@@ -1,6 +1,6 @@
-"""What a stream was told about itself: how much it keeps, and in how large pieces.
+"""The settings of a stream: retention, segment size and deduplication window.
 
-Not here: whether arguments are acceptable (`broker.queues.arguments`).
+Not here: which arguments are valid (`broker.queues.arguments`).
 """
 
 from typing import Final, final
@@ -15,12 +15,12 @@ from warren.wire.field_tables import Table
 UNLIMITED: Final[i64] = -1
 
 COUNT_MAX: Final = 2**62
-"""Any larger number in a policy is taken to be this."""
+"""Larger numbers in a policy count as this."""
 
 
 @final
 class StreamSettings:
-    """-1 means no limit."""
+    """The settings in force; -1 means no limit."""
 
     def __init__(
         self,
@@ -32,15 +32,12 @@ class StreamSettings:
         self.bytes_max: i64 = bytes_max
         self.age_max_ms: i64 = age_max_ms
         self.segment_bytes: i64 = segment_bytes
-        # how many publishing ids of each publisher are remembered
+        # how many publishing ids of each publisher are kept
         self.dedup_window: i64 = dedup_window
 
 
 def stream_settings_of(arguments: Table, definition: Table | None = None) -> StreamSettings:
-    """What arguments, and a policy's definition if there is one, ask for; both must have been found acceptable.
-
-    Where both speak the lower number counts.
-    """
+    """The settings of valid arguments and a valid policy definition. Where both have a number, the lower one counts."""
     policy: Table = {} if definition is None else definition
     size = _lower(policy.get("max-length-bytes"), arguments.get("x-max-length-bytes"))
     age_ms = _lower(_milliseconds(policy.get("max-age")), _milliseconds(arguments.get("x-max-age")))
@@ -55,12 +52,12 @@ def stream_settings_of(arguments: Table, definition: Table | None = None) -> Str
 
 
 def _lower(one: object, other: object) -> int:
-    """The lower of the numbers that are given, -1 if none is."""
+    """The lower of the given numbers, -1 if none is given."""
     given = [value for value in (one, other) if isinstance(value, int)]
     return min(*given, COUNT_MAX) if given else int(UNLIMITED)
 
 
 def _milliseconds(age: object) -> int | None:
-    """How long an age is. Whoever writes one of no length, or beyond counting, wants to keep everything."""
+    """The milliseconds of an age. An age of 0, or one that is too long, means no limit."""
     seconds = seconds_in(age) if isinstance(age, str) else 0
     return seconds * 1000 if seconds else None

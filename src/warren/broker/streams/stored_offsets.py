@@ -1,12 +1,12 @@
-"""How far readers with a name have come, so that the next one of that name can go on there.
+"""Stored offsets: how far named readers have come, so that the next reader of a name resumes there.
 
-A reader's *progress* is the highest offset up to which it has acked everything it was given; what it did not want
-counts as dealt with. Progress is written down at most once a second, and when the reader leaves. What it acks after
-that, because its channel outlives it, counts, too; what it gives back unacked ends its progress there.
+The *progress* of a reader is the highest offset up to which it has acked all its messages; filtered messages count as
+processed. Progress is written at most once a second, and when the reader leaves. Later acks count, too, because a
+channel may outlive its consumer. A message that is returned unacked ends the progress there.
 
-Two readers of one name are two who write down where they are: the last one counts.
+If two readers share a name, each writes its progress and the last write counts.
 
-Not here: the journal's part (`broker.model.ports.QueueLog`), who shares a stream with whom.
+Not here: the journal's part (`broker.model.ports.QueueLog`), groups (`broker.streams.groups`).
 """
 
 from typing import Final, final
@@ -19,53 +19,57 @@ from warren.broker.model.reader_positions import NAMES_MAX, NO_OFFSET
 from warren.broker.model.turn import Timer, TimerTarget, Turn
 from warren.broker.streams.offsets import offset_of
 from warren.broker.streams.reader import Reader
+from warren.errors import InvariantBroken
 
 WRITE_EVERY_MS: Final[i64] = 1_000
 
 
 @final
 class ReaderProgress:
-    """How far one reader has come."""
+    """The progress of one reader."""
 
     def __init__(self, name: str, reader: Reader) -> None:
         self.name: str = name
         self._reader: Reader = reader
-        # what it holds, in the order in which it got it, and where it was before
+        # unacked entries in the order of delivery, each with the offset of the reader before it
         self._held: dict[Entry, int] = {}
-        # behind what it must not be taken to have come; -1 for nothing
-        self._given_back: i64 = -1
-        # what it has dealt with ends here, as far as that is written down; -1 before it was given anything
+        # the lowest returned offset, which progress does not pass; -1 if there is none
+        self._returned_from: i64 = -1
+        # the progress as last written; -1 before the first delivery
         self._written: i64 = -1
 
     def began(self, offset: i64) -> None:
-        """It was here when it first was given something, or found something that it did not want."""
+        """The reader was at this offset before its first delivery or its first filtered message."""
         if self._written < 0:
             self._written = offset
 
-    def give(self, entry: Entry, offset: i64) -> None:
+    def delivered(self, entry: Entry, offset: i64) -> None:
         self._held[entry] = int(offset)
 
-    def take(self, entry: Entry, back: bool) -> None:
-        """It holds this no more: it acked it, or gave it back."""
+    def released(self, entry: Entry, back: bool) -> None:
+        """An entry was acked, or returned (`back`)."""
         offset: i64 = self._held.pop(entry)
-        if back and (self._given_back < 0 or offset < self._given_back):
-            self._given_back = offset
+        if back and (self._returned_from < 0 or offset < self._returned_from):
+            self._returned_from = offset
+
+    def holds(self, entry: Entry) -> bool:
+        return entry in self._held
 
     def holds_something(self) -> bool:
         return len(self._held) > 0
 
     def end(self) -> i64:
-        """Everything before this offset is dealt with; -1 if nothing is."""
+        """All messages before this offset are processed; -1 if none is."""
         end = self._reader.offset
         for offset in self._held.values():
             end = offset
             break
-        if 0 <= self._given_back < end:
-            end = self._given_back
+        if 0 <= self._returned_from < end:
+            end = self._returned_from
         return end
 
-    def news(self) -> i64:
-        """Where that has come to since this was asked before; -1 if it is as it was."""
+    def unwritten(self) -> i64:
+        """The progress if it has changed since the last call, else -1."""
         end = self.end()
         if self._written < 0 or end == self._written:
             return -1
@@ -75,44 +79,43 @@ class ReaderProgress:
 
 @final
 class StoredOffsets(TimerTarget):
-    """All names of one stream."""
+    """The stored offsets of one stream."""
 
     def __init__(self, log: QueueLog, turn: Turn) -> None:
         self._log: QueueLog = log
         self._turn: Turn = turn
         self._of_reader: dict[Reader, ReaderProgress] = {}
         self._of_entry: dict[Entry, ReaderProgress] = {}
-        # those that may have come on since that was written down
+        # progress that may have to be written
         self._due: dict[ReaderProgress, None] = {}
         self._timer: Timer | None = None
 
     def mirror(self, log: QueueLog) -> None:
-        """Others are to know what is stored, too."""
+        """The stream is mirrored from here on."""
         self._log = log
 
-    # -- what is stored
+    # -- stored offsets
 
     def end(self, name: str) -> i64:
-        """Everything before this offset is dealt with under the name; -1 if nothing is known of it."""
-        self._write_down()
+        """All messages before this offset are processed under the name; -1 if nothing is stored."""
+        self._write()
         stored = self._log.remembered().get(name)
         return -1 if stored is None else stored + 1
 
     def all_stored(self) -> dict[str, int]:
-        """By name, the offset up to which everything is dealt with."""
+        """By name, the last processed offset."""
         return dict(self._log.remembered())
 
     def store(self, name: str, offset: i64) -> None:
-        """It has come so far, whatever was known of it."""
+        """Store the last processed offset of a name."""
         self._log.remember(name, offset)
 
     def forget(self, name: str) -> None:
-        """As if nothing had ever been known of it."""
-        self._write_down()
+        self._write()
         self._log.remember(name, NO_OFFSET)
 
     def has_room(self, name: str) -> bool:
-        """Whether one more may be kept, if this one is not among those that are."""
+        """Whether the name is stored already, or there is room for another one."""
         stored = self._log.remembered()
         if name in stored or len(stored) + len(self._of_reader) < NAMES_MAX:
             return True
@@ -128,47 +131,53 @@ class StoredOffsets(TimerTarget):
         progress = self._of_reader.pop(reader, None)
         if progress is not None:
             self._due[progress] = None
-            self._write_down()
+            self._write()
 
     def disown(self, name: str) -> None:
-        """Another goes on under the name: what those who left still hold counts no more."""
+        """Another reader takes over the name: acks of readers that left do not count any more."""
         here = list(self._of_reader.values())
         entries = [entry for entry, one in self._of_entry.items() if one.name == name and one not in here]
         for entry in entries:
             del self._of_entry[entry]
 
     def delivered(self, reader: Reader, entry: Entry, offset: i64) -> None:
-        """An entry is about to go to a reader that was at this offset."""
+        """An entry is delivered to a reader that was at this offset."""
         if not self._of_reader:
             return
         progress = self._of_reader.get(reader)
         if progress is not None:
             progress.began(offset)
-            # what it passed over to come here is dealt with
-            progress.give(entry, max(offset, offset_of(entry.position)))
+            # filtered messages before it are processed
+            progress.delivered(entry, max(offset, offset_of(entry.position)))
             self._of_entry[entry] = progress
 
     def passed(self, reader: Reader, offset: i64) -> None:
-        """A reader that was at this offset found nothing more that it wants."""
+        """A reader that was at this offset found only filtered messages."""
         if reader.offset != offset:
             progress = self._of_reader.get(reader)
             if progress is not None:
                 progress.began(offset)
-                self._look_later(progress)
+                self._write_later(progress)
 
-    def settled(self, entry: Entry, back: bool) -> None:
-        """An entry was acked, or came back."""
+    def released(self, entry: Entry, back: bool) -> None:
+        """An entry was acked, or returned (`back`)."""
         if not self._of_entry:
             return
         progress = self._of_entry.pop(entry, None)
         if progress is not None:
-            progress.take(entry, back)
-            self._look_later(progress)
+            progress.released(entry, back)
+            self._write_later(progress)
 
     def holds_something(self, reader: Reader) -> bool:
-        """Whether a reader with a name has yet to ack something."""
+        """Whether a named reader has unacked messages."""
         progress = self._of_reader.get(reader)
         return progress is not None and progress.holds_something()
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if an unacked entry is not with the progress that waits for it."""
+        for entry, progress in self._of_entry.items():
+            if not progress.holds(entry):
+                raise InvariantBroken(f"'{progress.name}' waits for position {entry.position}, which it does not hold")
 
     def close(self) -> None:
         """The stream is gone."""
@@ -177,20 +186,20 @@ class StoredOffsets(TimerTarget):
             self._timer = None
         self._due = {}
 
-    # -- writing it down
+    # -- writing
 
-    def _look_later(self, progress: ReaderProgress) -> None:
+    def _write_later(self, progress: ReaderProgress) -> None:
         self._due[progress] = None
         if self._timer is None:
             self._timer = self._turn.set_timer(self._turn.now_ms + WRITE_EVERY_MS, self)
 
     def timer_fired(self) -> None:
         self._timer = None
-        self._write_down()
+        self._write()
 
-    def _write_down(self) -> None:
+    def _write(self) -> None:
         due, self._due = self._due, {}
         for progress in due:
-            end = progress.news()
+            end = progress.unwritten()
             if end >= 0:
                 self._log.remember(progress.name, end - 1)

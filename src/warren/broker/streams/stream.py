@@ -1,14 +1,16 @@
-"""One stream: messages in, at its end; and readers, each where it wants to be, who take nothing away.
+"""One stream on this node: publishes append to its end, and readers go through it at their own offsets.
 
-What arrives is in the journal and in the tail, and is shown to nobody before it is settled. A chunk at a time of what
-is settled goes to the archive, and from the journal when it is there. What an ack does is to let its reader go on.
+A published message is in the journal and in the tail. Readers see it once it is committed: flushed or, in a mirrored
+stream, committed by the replica set. Committed messages go to the archive a chunk at a time, and leave the journal
+when their chunk is on disk. An ack only lets its reader go on.
 
-After a restart the tail is read from the journal first; what arrives meanwhile stands behind it and waits.
+After a restart the tail is read from the journal first. Messages published meanwhile wait behind it.
 
-A stream whose `close` was called is over; one that lacks something when it starts is *stopped*, as a queue is. What is
-found damaged later is the affair of whoever wants to read it.
+A stream whose files and journal lack an offset at the start is *stopped*, as a queue is. Damage that is found later
+ends only the readers that need the damaged chunk.
 
-Not here: the theory (`stream`), where a reader is (`stream.reader`), what goes when (`broker.streams.archive_index`).
+Not here: the position of a reader (`broker.streams.reader`), chunks and retention (`broker.streams.archive_index`,
+`broker.streams.archiver`).
 """
 
 from collections import deque
@@ -36,7 +38,7 @@ from warren.errors import NOT_FOUND, NOT_IMPLEMENTED, ChannelFault, ConnectionFa
 from warren.wire.field_tables import Table
 
 FIRST_EPOCH_END: Final[i64] = 2 * OFFSET_MASK + 1
-"""The last position that is given out before there is another master."""
+"""The last position of the first epoch."""
 
 
 @final
@@ -69,18 +71,18 @@ class Stream(LocalQueue, FlushWaiter):
         self._published: i64 = 0
         self._used_at_ms: i64 = 0
         self._readers: StreamReaders = StreamReaders(ReaderSource(self, turn, catalog, archive), log)
-        self._woken: bool = False
+        self._drain_due: bool = False
         self._stopped_because: str = ""
-        # what readers met of it, which was told
+        # the damage that was logged
         self._damage: dict[str, None] = {}
-        # something came in this turn; and where the stream ended with each batch that is not on disk yet
-        self._fresh: bool = False
-        self._unsettled: deque[i64] = deque()
-        # where it ends, of what is on disk
-        self._settled: i64 = catalog.end()
-        self._backlog: TailRecovery = TailRecovery(self._tail, catalog, turn)
+        # a message was published in this turn; and the end of the stream with each batch that is not flushed yet
+        self._published_in_turn: bool = False
+        self._uncommitted: deque[i64] = deque()
+        # the end of the committed messages
+        self._committed: i64 = catalog.end()
+        self._tail_recovery: TailRecovery = TailRecovery(self._tail, catalog, turn)
 
-    # -- what arrives
+    # -- publishing
 
     def publish(self, message: Message) -> i64:
         if self.held_publishes is not None:
@@ -88,43 +90,43 @@ class Stream(LocalQueue, FlushWaiter):
         if self.deleted or self._stopped_because:
             return REJECTED
         if message.identified and self._log.seen.repeats(message.content):
-            # what the first one waits for is in this turn's batch, or in one before it
+            # the first publish is in this turn's batch or an earlier one, so this turn's flush covers it
             return PENDING
         entry = self._take(message)
         entry.extent = self._log.store(entry.message, entry.position, entry.expires_at_ms, 0)
         if message.identified:
             self._log.seen.note(message.content, True)
-        self._fresh = True
-        self._look_later()
+        self._published_in_turn = True
+        self._drain_later()
         return PENDING
 
     def _take(self, message: Message) -> Entry:
-        """The next entry, which nobody sees."""
-        lasting = message if message.persistent else _lasting(message)
-        entry = Entry(lasting, self._next_position, self._turn.now_ms)
+        """Append an entry that readers do not see yet."""
+        persistent = message if message.persistent else _persistent(message)
+        entry = Entry(persistent, self._next_position, self._turn.now_ms)
         self._next_position += 1
-        self._turn.held_bytes += len(lasting.content)
+        self._turn.held_bytes += len(persistent.content)
         self._published += 1
         self._used_at_ms = self._turn.now_ms
-        self._backlog.add(entry)
+        self._tail_recovery.add(entry)
         return entry
 
     def reserve(self, message: Message) -> Entry | None:
         return None if self.deleted or self._stopped_because else self._take(message)
 
     def arrive(self, entries: list[Entry]) -> None:
-        self._settled = offset_of(entries[-1].position) + 1
+        self._committed = offset_of(entries[-1].position) + 1
         self._show()
 
     def mirror(self, log: QueueLog, archive: Archive) -> None:
-        """Others hold it, too, from here on."""
+        """The stream is mirrored from here on."""
         self._log = log
         self._archiver.mirror(log, archive)
         self._readers.mirror(log)
 
     def is_read(self) -> bool:
-        """Whether what the journal has was read since the node started."""
-        return not self._backlog.unread()
+        """Whether the tail was read from the journal."""
+        return not self._tail_recovery.unread()
 
     def log(self) -> QueueLog:
         return self._log
@@ -135,20 +137,20 @@ class Stream(LocalQueue, FlushWaiter):
     def begin_epoch(self, first_position: i64) -> None:
         self._next_position = first_position | self._next_position & OFFSET_MASK
         if first_position > FIRST_EPOCH_END:
-            self._readers.await_reunion()
+            self._readers.await_rejoin()
 
     def acked_late(self, positions: list[int]) -> None:
-        """Nothing is handed out again."""
+        """Acks remove nothing from a stream."""
 
     def flushed(self) -> None:
-        """What came in a turn is on disk."""
-        self._settled = self._unsettled.popleft()
+        """The publishes of a turn are flushed."""
+        self._committed = self._uncommitted.popleft()
         self._show()
 
     def _show(self) -> None:
-        """Let readers see whatever is settled."""
-        if not self.deleted and not self._backlog.unread():
-            self._tail.settle(self._settled)
+        """Let readers see the committed messages."""
+        if not self.deleted and not self._tail_recovery.unread():
+            self._tail.commit(self._committed)
             self.wake()
             self._archiver.go_on()
 
@@ -156,8 +158,8 @@ class Stream(LocalQueue, FlushWaiter):
 
     def add_consumer(self, consumer: ConsumerPort) -> None:
         self.check_usable()
-        # what it reads from has yet to be read itself
-        self._readers.add(consumer, None if self._backlog.unread() else self._tail)
+        # the tail may not be read yet
+        self._readers.add(consumer, None if self._tail_recovery.unread() else self._tail)
         self.wake()
 
     def begins_at(self, consumer: ConsumerPort) -> i64:
@@ -165,7 +167,7 @@ class Stream(LocalQueue, FlushWaiter):
 
     def remove_consumer(self, consumer: ConsumerPort) -> None:
         self._readers.remove(consumer)
-        # another member of its group may go on
+        # another member of its group may become active
         self.wake()
 
     def dismiss(self) -> list[ConsumerPort]:
@@ -173,29 +175,29 @@ class Stream(LocalQueue, FlushWaiter):
 
     def wake(self) -> None:
         if len(self._readers):
-            self._look_later()
+            self._drain_later()
 
-    def _look_later(self) -> None:
-        if not self._woken:
-            self._woken = True
+    def _drain_later(self) -> None:
+        if not self._drain_due:
+            self._drain_due = True
             self._turn.drains.append(self)
 
     def drain(self) -> None:
-        self._woken = False
-        if self._fresh:
-            self._fresh = False
-            self._unsettled.append(offset_of(self._next_position))
+        self._drain_due = False
+        if self._published_in_turn:
+            self._published_in_turn = False
+            self._uncommitted.append(offset_of(self._next_position))
             self._turn.await_flush(self)
         if self.deleted or self._stopped_because:
             return
-        if self._backlog.unread():
-            self._backlog.read_on(self._log, self)
+        if self._tail_recovery.unread():
+            self._tail_recovery.read_on(self._log, self)
         else:
             for reader in self._readers.serve(self._tail):
-                self._let_go_of(reader)
+                self._end_damaged(reader)
 
-    def _let_go_of(self, reader: Reader) -> None:
-        """Whoever wants what is damaged cannot go on here; everybody else can."""
+    def _end_damaged(self, reader: Reader) -> None:
+        """End a reader that needs a damaged chunk. Other readers go on."""
         reason = reader.damage
         if reason not in self._damage:
             self._damage[reason] = None
@@ -216,7 +218,7 @@ class Stream(LocalQueue, FlushWaiter):
     def dead_letter_published(self, entry: Entry) -> None:
         return
 
-    # -- what a stream does not do
+    # -- operations that streams do not support
 
     def at_hand(self) -> bool:
         return True
@@ -237,30 +239,30 @@ class Stream(LocalQueue, FlushWaiter):
     def touch(self) -> None:
         return
 
-    # -- what the disk tells
+    # -- recovery
 
     def recover(self, runs: list[PositionRange], next_position: i64) -> None:
-        """What the journal has after a restart; told before anything else."""
+        """The journal's ranges after a restart; called before anything else."""
         if self._stopped_because:
             return
         self._next_position = max(self._next_position, next_position)
-        self._settled = offset_of(self._next_position)
-        damage = self._backlog.begin(runs, self._settled, self._log)
+        self._committed = offset_of(self._next_position)
+        damage = self._tail_recovery.begin(runs, self._committed, self._log)
         if damage:
             self.stop(damage)
         else:
             self._archiver.expire()
-            self._look_later()
+            self._drain_later()
 
     def paged_in(self, entries: list[Entry]) -> None:
         if self.deleted:
             return
-        damage = self._backlog.take(entries, self._log)
+        damage = self._tail_recovery.take(entries, self._log)
         if damage:
             self.stop(damage)
             return
         self._show()
-        self._look_later()
+        self._drain_later()
 
     def take_over(self, entries: list[Entry], next_position: i64) -> None:
         return
@@ -285,7 +287,7 @@ class Stream(LocalQueue, FlushWaiter):
     # -- life
 
     def apply(self, settings: StreamSettings) -> None:
-        """Keep as much as others say from here on."""
+        """Apply changed settings."""
         self.settings = settings
         self._log.seen.bound(settings.dedup_window)
         self._archiver.apply(settings)
@@ -303,10 +305,10 @@ class Stream(LocalQueue, FlushWaiter):
         for consumer in sorted(self.dismiss(), key=lambda consumer: consumer.tag):
             consumer.cancelled()
 
-    # -- figures
+    # -- stats
 
     def stored_offsets(self) -> dict[str, int]:
-        """How far readers have come, by their names."""
+        """The stored offsets, by reader name."""
         return self._readers.stored_offsets.all_stored()
 
     def groups(self) -> list[ConsumerGroup]:
@@ -316,14 +318,14 @@ class Stream(LocalQueue, FlushWaiter):
         return int(self._tail.first if self._catalog.empty() else self._catalog.first())
 
     def end_offset(self) -> int:
-        """Behind the last one that is settled."""
-        return int(self._tail.settled)
+        """The offset behind the last committed message."""
+        return int(self._tail.committed)
 
     def segment_count(self) -> int:
         return self._catalog.segment_count()
 
     def disk_bytes(self) -> int:
-        """How large its files are; what is in none is in the journal."""
+        """The size of its archive files."""
         return int(self._catalog.size_bytes)
 
     def ready_count(self) -> int:
@@ -333,7 +335,7 @@ class Stream(LocalQueue, FlushWaiter):
         return 0
 
     def ready_bytes(self) -> int:
-        return int(self._catalog.body_bytes + self._tail.settled_body_bytes)
+        return int(self._catalog.body_bytes + self._tail.committed_body_bytes)
 
     def unacked_bytes(self) -> int:
         return 0
@@ -370,15 +372,17 @@ class Stream(LocalQueue, FlushWaiter):
 
     def check(self) -> None:
         tail, catalog = self._tail, self._catalog
-        if not tail.first <= tail.archived <= tail.settled <= tail.end():
-            raise InvariantBroken(f"the tail of '{self.name}' is out of order")
-        if not self._backlog.unread() and not self._stopped_because and tail.archived != catalog.end():
+        tail.check()
+        catalog.check()
+        self._archiver.check()
+        self._readers.check()
+        if not self._tail_recovery.unread() and not self._stopped_because and tail.archived != catalog.end():
             raise InvariantBroken(f"'{self.name}' has {tail.archived} in chunks, and files that end at {catalog.end()}")
 
 
-def _lasting(message: Message) -> Message:
-    """Whatever a stream has lasts, also what was published as transient."""
-    lasting = Message(
+def _persistent(message: Message) -> Message:
+    """All messages of a stream are durable, also those published as transient."""
+    persistent = Message(
         message.envelope,
         message.content,
         message.channel,
@@ -388,5 +392,5 @@ def _lasting(message: Message) -> Message:
         message.priority,
         message.expiration_ms,
     )
-    lasting.identified = message.identified
-    return lasting
+    persistent.identified = message.identified
+    return persistent

@@ -1,42 +1,34 @@
-"""Everybody who reads one stream.
-
-Readers get what they can take one after another, in the order in which they came; one that takes much takes it from
-its own connection's room, not from that of others.
-
-Of a group only the active member has a reader; the others wait. A member that retires keeps its reader until it holds
-nothing, and is given nothing more. Where a group begins is written down before anything of it is read, so that its
-next member begins there, too.
-
-At a new master of a mirrored stream no group is served until its members, who were at the one before, have had time to
-come: the first to come would be served, and another one holds what it was given there. And no master serves a group
-while another may do so, who was made master without it or has not heard of it: groups are handed things out as queues
-hand out (`QueueLog.serves`). Whoever reads for itself is served by any master: what is settled stays what it is.
-
-Not here: what kind of reader a consumer is (`opening`), when they are served (`broker.streams.stream`), who is active
-(`broker.streams.groups`).
-
-What a consumer's arguments make of it: which kind of reader, and where it begins.
+"""The readers of one stream: made from consumer arguments, served in turn, and grouped.
 
 | argument | |
 |---|---|
-| `x-stream-offset` | `first`, `last`, `next` (as without it), an offset, a time, an interval like `5m`, or `stored` |
-| `x-stream-offset-default` | the same, for `stored` when nothing is stored; `first` without it |
-| `x-stream-consumer-name` | keep its progress under this name |
-| `x-stream-group` | take part in this group, whose progress is kept; where it begins counts while nothing is stored |
-| `x-stream-filter`, `x-stream-match-unfiltered` | only some messages (`wish`) |
-| `x-stream-chunks`, `x-stream-bodies` | chunks instead of messages |
-| `x-stream-probe` | one answer instead of anything |
-| `x-stream-store` | of a probe with a name: everything before this offset is dealt with, from here on; -1: forget it |
+| `x-stream-offset` | `first`, `last`, `next` (the default), an offset, a time, an interval like `5m`, or `stored` |
+| `x-stream-offset-default` | the same, for `stored` when nothing is stored; `first` by default |
+| `x-stream-consumer-name` | store the reader's offset under this name |
+| `x-stream-group` | join this group, which has a stored offset; `x-stream-offset` counts while nothing is stored |
+| `x-stream-filter`, `x-stream-match-unfiltered` | deliver only some messages (`StreamFilter`) |
+| `x-stream-chunks`, `x-stream-bodies` | deliver chunks instead of messages |
+| `x-stream-probe` | one answer instead of messages |
+| `x-stream-store` | of a probe with a name: store that all messages before this offset are processed; -1: forget it |
 
-Not here: what a queue asks of every consumer (`broker.sessions.consumers`), and a stream of every reader
-(`broker.streams.stream`).
+Readers are served in the order in which they came. Each is limited by the room of its own connection.
 
-Readers whose clients take nothing: what they have in memory is let go when that is tight, and read again later.
+Only the active member of a group has a reader; the others wait. A retiring member keeps its reader until it has acked
+everything, and gets no more messages. The start offset of a group is stored before the first read, so that its next
+member begins there, too.
 
-A reader that stands still for a whole look, and whose client has no room, is idle. One that goes on slowly is not: it
-would read its chunk anew for every message.
+After a promotion the new master serves no group until the members have had time to reattach. Otherwise the first
+member to come would be served while another still holds messages from the old master. And a master serves a group only
+while no other master can be serving it, as queues do (`QueueLog.serves`). Readers outside groups are served by any
+master, because committed messages do not change.
 
-Not here: what a reader has in memory (`reader`), when memory is tight (`broker.model.turn`).
+A reader whose client has no room for a whole check interval is idle; when memory is tight, its blocks are released and
+read again later. A slow reader keeps them, because it would read its chunk again for every message.
+
+Invariants: `check`.
+
+Not here: checks of every consumer (`broker.sessions.consumers`), when readers are served (`broker.streams.stream`),
+which member is active (`broker.streams.groups`).
 """
 
 from typing import Final, final
@@ -63,7 +55,7 @@ from warren.broker.streams.reader import (
 )
 from warren.broker.streams.stored_offsets import StoredOffsets
 from warren.broker.streams.tail import StreamTail
-from warren.errors import PRECONDITION_FAILED, ChannelFault
+from warren.errors import PRECONDITION_FAILED, ChannelFault, InvariantBroken
 
 GROUP_ARGUMENT: Final = "x-stream-group"
 NAME_ARGUMENT: Final = "x-stream-consumer-name"
@@ -72,7 +64,7 @@ STORE_ARGUMENT: Final = "x-stream-store"
 STORED: Final = "stored"
 NAME_BYTES_MAX: Final = 255
 FORGET: Final = -1
-"""Instead of an offset: nothing is to be known of a name any more."""
+"""Instead of an offset: forget the name."""
 
 
 @final
@@ -82,14 +74,14 @@ class ReaderOptions:
     def __init__(self, source: ReaderSource, stored_offsets: StoredOffsets) -> None:
         self._source: ReaderSource = source
         self._stored_offsets: StoredOffsets = stored_offsets
-        self._made: BuiltChunk = BuiltChunk()
+        self._built: BuiltChunk = BuiltChunk()
 
     def reader(self, consumer: ConsumerPort) -> Reader:
-        """A reader as the consumer wants it; a `ChannelFault` if that makes no sense."""
+        """The reader that the consumer's arguments ask for; a `ChannelFault` if they are invalid."""
         stream, where = self._source.stream, self._where()
         arguments = consumer.arguments
         name = self._name(consumer, where)
-        wish = StreamFilter(consumer, where)
+        message_filter = StreamFilter(consumer, where)
         start = self._start(consumer, name, where)
         if arguments.get(PROBE_ARGUMENT) is True:
             if self._store(consumer, name, where):
@@ -97,15 +89,15 @@ class ReaderOptions:
             return OffsetProbe(consumer, start, self._source, stream.name)
         reader: Reader
         if arguments.get(CHUNKS_ARGUMENT) is True:
-            reader = ChunkReader(consumer, start, self._source, stream.name, self._made)
+            reader = ChunkReader(consumer, start, self._source, stream.name, self._built)
         else:
-            reader = MessageReader(consumer, start, self._source, wish)
+            reader = MessageReader(consumer, start, self._source, message_filter)
         if name:
             self._stored_offsets.enter(name, reader)
         return reader
 
     def check_room(self, consumer: ConsumerPort) -> None:
-        """Raise a `ChannelFault` if it has a name that is one too many to be kept."""
+        """Raise a `ChannelFault` if the consumer has a name and there is no room for another one."""
         arguments, where = consumer.arguments, self._where()
         name = self._name(consumer, where)
         keeps = arguments.get(PROBE_ARGUMENT) is not True or arguments.get(STORE_ARGUMENT, FORGET) != FORGET
@@ -118,7 +110,7 @@ class ReaderOptions:
         return f"queue '{stream.name}' in vhost '{stream.vhost}'"
 
     def _name(self, consumer: ConsumerPort, where: str) -> str:
-        """Under which name its progress is kept; empty for none."""
+        """The name that its offset is stored under; empty for none."""
         name = consumer.arguments.get(GROUP_ARGUMENT, consumer.arguments.get(NAME_ARGUMENT))
         if name is None:
             return ""
@@ -127,7 +119,7 @@ class ReaderOptions:
         return name
 
     def _store(self, consumer: ConsumerPort, name: str, where: str) -> bool:
-        """Write down what a probe says, if it says something; whether it does."""
+        """Store the offset that a probe gives; whether it gives one."""
         offset = consumer.arguments.get(STORE_ARGUMENT)
         if offset is None:
             return False
@@ -151,7 +143,7 @@ class ReaderOptions:
             raise _invalid(OFFSET_ARGUMENT, where, f"there is no {NAME_ARGUMENT}")
         default = arguments.get(DEFAULT_ARGUMENT, FIRST) if value in (None, STORED) else value
         start = start_offset_of(default, where, now_ms)
-        # a group is in one place, wherever its members say that it begins
+        # the stored offset of a group wins over the start that its members ask for
         end = self._stored_offsets.end(name)
         return StartOffset(offset=end) if end >= 0 else start
 
@@ -160,40 +152,40 @@ def _invalid(argument: str, where: str, reason: str) -> ChannelFault:
     return ChannelFault(PRECONDITION_FAILED, f"invalid arg '{argument}' for {where}: {reason}")
 
 
-LOOK_MS: Final[i64] = 2_000
+IDLE_CHECK_MS: Final[i64] = 2_000
 
 
 @final
 class IdleReaders(TimerTarget):
-    """Those of one stream."""
+    """Watches the readers of one stream that have blocks in memory."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn: Turn = turn
-        # each, and where it was
+        # each, and its offset at the last check
         self._watched: dict[Reader, int] = {}
-        self._waits: bool = False
+        self._timer_set: bool = False
 
-    def stands(self, reader: Reader) -> None:
-        """It has something in memory that its client has no room for."""
+    def watch(self, reader: Reader) -> None:
+        """The reader has blocks in memory."""
         if reader not in self._watched:
             self._watched[reader] = int(reader.offset)
-            if not self._waits:
-                self._waits = True
-                self._turn.set_timer(self._turn.now_ms + LOOK_MS, self)
+            if not self._timer_set:
+                self._timer_set = True
+                self._turn.set_timer(self._turn.now_ms + IDLE_CHECK_MS, self)
 
     def timer_fired(self) -> None:
-        self._waits = False
+        self._timer_set = False
         watched, self._watched = self._watched, {}
         for reader, offset in watched.items():
-            stands = offset >= 0 and reader.offset == offset
-            if stands and self._turn.tight and not reader.consumer.able():
+            idle = offset >= 0 and reader.offset == offset
+            if idle and self._turn.tight and not reader.consumer.able():
                 reader.close()
             elif reader.has_blocks():
-                self.stands(reader)
+                self.watch(reader)
 
 
 REJOIN_MS: Final[i64] = 2_000
-"""How long it may take until the members of all nodes have come to a new master."""
+"""The time that members on all nodes have to reattach to a new master."""
 
 
 @final
@@ -206,22 +198,22 @@ class StreamReaders(TimerTarget):
         self._where: str = f"queue '{source.stream.name}' in vhost '{source.stream.vhost}'"
         self._source: ReaderSource = source
         self._log: QueueLog = log
-        self._opening: ReaderOptions = ReaderOptions(source, self.stored_offsets)
-        # no group is served before
-        self._reunited_at_ms: i64 = 0
-        # some group has nobody who is served, because another master may be serving it
+        self._options: ReaderOptions = ReaderOptions(source, self.stored_offsets)
+        # no group is served before this time
+        self._rejoined_at_ms: i64 = 0
+        # a group has no active member, because another master may be serving it
         self._held_back: bool = False
-        self._idling: IdleReaders = IdleReaders(source.turn)
+        self._idle_readers: IdleReaders = IdleReaders(source.turn)
         self._readers: dict[ConsumerPort, Reader] = {}
-        # members of groups that have no reader
+        # group members without a reader
         self._waiting: dict[ConsumerPort, None] = {}
-        # members of groups that are served no more, and hold something
+        # group members that give way and have not acked everything
         self._retiring: dict[ConsumerPort, ConsumerGroup] = {}
-        # readers of groups of which nothing is written down
-        self._unmarked: dict[Reader, str] = {}
+        # readers of groups without a stored offset
+        self._unstored: dict[Reader, str] = {}
 
     def mirror(self, log: QueueLog) -> None:
-        """Others hold the stream, too, from here on."""
+        """The stream is mirrored from here on."""
         self._log = log
         self.stored_offsets.mirror(log)
 
@@ -229,28 +221,28 @@ class StreamReaders(TimerTarget):
         return len(self._readers) + len(self._waiting)
 
     def consumers(self) -> list[tuple[ConsumerPort, bool]]:
-        """Each, and whether it is served."""
+        """Each consumer, and whether it is active."""
         served = [(consumer, consumer not in self._retiring) for consumer in self._readers]
         return served + [(consumer, False) for consumer in self._waiting]
 
     def add(self, consumer: ConsumerPort, tail: StreamTail | None) -> None:
-        """A `ChannelFault` if what it wants makes no sense. The tail is not there before it is read."""
+        """Raises a `ChannelFault` for invalid arguments. The tail is None until it is read from the journal."""
         check_group(consumer, self._where)
-        self._opening.check_room(consumer)
-        reader = self._opening.reader(consumer)
+        self._options.check_room(consumer)
+        reader = self._options.reader(consumer)
         group = None if consumer.arguments.get(PROBE_ARGUMENT) is True else self.groups.join(consumer)
         if group is not None:
             self._end(reader)
             self._waiting[consumer] = None
-            self._look_at(group)
+            self._update_group(group)
             return
         if tail is not None:
-            # the end is where it is now, not where it will be when the reader's turn comes
+            # `next` is the end of the stream now, not when the reader is served first
             reader.find(tail)
         self._readers[consumer] = reader
 
     def begins_at(self, consumer: ConsumerPort) -> i64:
-        """The offset that it gets first; -1 if that is not known."""
+        """The first offset that the consumer gets; -1 if it is unknown."""
         reader = self._readers.get(consumer)
         return -1 if reader is None else reader.offset
 
@@ -262,10 +254,10 @@ class StreamReaders(TimerTarget):
             self._end(reader)
         group = self.groups.leave(consumer)
         if group is not None:
-            self._look_at(group)
+            self._update_group(group)
 
     def dismiss(self) -> list[ConsumerPort]:
-        """All of them; whoever calls this tells them."""
+        """Remove all consumers. The caller informs them."""
         gone = list(self._readers) + list(self._waiting)
         for reader in self._readers.values():
             self._end(reader)
@@ -276,38 +268,38 @@ class StreamReaders(TimerTarget):
         return gone
 
     def _end(self, reader: Reader) -> None:
-        self._unmarked.pop(reader, None)
+        self._unstored.pop(reader, None)
         self.stored_offsets.leave(reader)
         reader.close()
 
     # -- groups
 
-    def await_reunion(self) -> None:
-        """Whoever reads was with another master."""
+    def await_rejoin(self) -> None:
+        """This node became the master: readers come from the old one."""
         turn = self._source.turn
-        self._reunited_at_ms = turn.now_ms + REJOIN_MS
-        turn.set_timer(self._reunited_at_ms, self)
+        self._rejoined_at_ms = turn.now_ms + REJOIN_MS
+        turn.set_timer(self._rejoined_at_ms, self)
 
     def timer_fired(self) -> None:
-        self._look_at_all()
+        self._update_groups()
         self._source.stream.wake()
 
-    def _look_at_all(self) -> None:
+    def _update_groups(self) -> None:
         self._held_back = False
         for group in self.groups.all():
-            self._look_at(group)
+            self._update_group(group)
 
-    def _may_begin(self) -> bool:
-        """Whether members may become active."""
-        if self._source.turn.now_ms < self._reunited_at_ms:
+    def _may_activate(self) -> bool:
+        """Whether group members may become active."""
+        if self._source.turn.now_ms < self._rejoined_at_ms:
             return False
         if not self._log.serves():
             self._held_back = True
             return False
         return True
 
-    def _look_at(self, group: ConsumerGroup) -> None:
-        """Let whoever is chosen take over, if the member before it holds nothing."""
+    def _update_group(self, group: ConsumerGroup) -> None:
+        """Activate the chosen member once the previous one has acked everything."""
         active = group.active
         if active is not None and not group.is_retiring():
             self._retiring.pop(active, None)
@@ -319,33 +311,33 @@ class StreamReaders(TimerTarget):
             self._end(self._readers.pop(active))
             self._waiting[active] = None
             group.retired()
-        chosen = group.activate() if self._may_begin() else None
+        chosen = group.activate() if self._may_activate() else None
         if chosen is not None:
             del self._waiting[chosen]
-            reader = self._opening.reader(chosen)
+            reader = self._options.reader(chosen)
             self.stored_offsets.disown(group.name)
             self._readers[chosen] = reader
-            self._unmarked[reader] = group.name
+            self._unstored[reader] = group.name
 
-    def _mark_beginnings(self, tail: StreamTail) -> None:
-        unmarked, self._unmarked = self._unmarked, {}
-        for reader, name in unmarked.items():
+    def _store_beginnings(self, tail: StreamTail) -> None:
+        unstored, self._unstored = self._unstored, {}
+        for reader, name in unstored.items():
             if not reader.find(tail):
-                self._unmarked[reader] = name
+                self._unstored[reader] = name
             elif self.stored_offsets.end(name) < 0:
                 self.stored_offsets.store(name, reader.offset - 1)
 
-    # -- what they get and deal with
+    # -- deliveries and acks
 
     def serve(self, tail: StreamTail) -> list[Reader]:
-        """Everybody gets what is there for them, and they have room for; those for whom that cannot be read."""
+        """Deliver to every reader as much as it has room for; the readers that met damage."""
         damaged: list[Reader] = []
         grouped = self.groups.any()
         alone = not grouped or self._log.serves()
         if alone and self._held_back:
-            self._look_at_all()
-        if self._unmarked:
-            self._mark_beginnings(tail)
+            self._update_groups()
+        if self._unstored:
+            self._store_beginnings(tail)
         for consumer, reader in list(self._readers.items()):
             if grouped and (consumer in self._retiring or (not alone and self.groups.of(consumer) is not None)):
                 continue
@@ -357,25 +349,37 @@ class StreamReaders(TimerTarget):
                     break
                 self.stored_offsets.delivered(reader, entry, before)
                 consumer.deliver(entry)
-                # else a client that acks nothing would have the node keep whatever it reads
+                # otherwise a client that acks nothing would keep all its messages in memory
                 entry.drop_message()
             if reader.damage:
                 damaged.append(reader)
             elif reader.has_blocks():
-                self._idling.stands(reader)
+                self._idle_readers.watch(reader)
         return damaged
 
     def acked(self, entry: Entry) -> None:
-        self.stored_offsets.settled(entry, back=False)
-        self._go_on_without_retired()
+        self.stored_offsets.released(entry, back=False)
+        self._finish_retirements()
 
     def returned(self, entries: list[Entry]) -> None:
-        """Nobody gets them again; but whoever had them has not dealt with them."""
+        """Entries are not delivered again, but the stored offset does not pass them."""
         for entry in entries:
-            self.stored_offsets.settled(entry, back=True)
-        self._go_on_without_retired()
+            self.stored_offsets.released(entry, back=True)
+        self._finish_retirements()
 
-    def _go_on_without_retired(self) -> None:
+    def _finish_retirements(self) -> None:
         if self._retiring:
             for group in list(self._retiring.values()):
-                self._look_at(group)
+                self._update_group(group)
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a consumer is served and waits, or retires without a reader."""
+        self.groups.check()
+        self.stored_offsets.check()
+        for consumer, reader in self._readers.items():
+            reader.check()
+            if consumer in self._waiting:
+                raise InvariantBroken(f"consumer '{consumer.tag}' has a reader and waits")
+        for consumer in self._retiring:
+            if consumer not in self._readers:
+                raise InvariantBroken(f"consumer '{consumer.tag}' retires without a reader")

@@ -1,17 +1,14 @@
-"""What the files of a stream hold, chunk by chunk, for whoever looks at them from outside.
+"""A survey of a stream's files for offline commands, and placeholder chunks for lost messages.
 
-Every chunk is read as a whole, which a start does to the last few alone: damage that nobody has met yet is found here.
-The end of the last segment may have been under way when the node ended: then the journal has what was to be there. If
-it has not, that is damage like any other, and what is whole behind it counts.
+Every chunk is read and checked, while a start checks only the last few. So damage that no reader has met yet is found
+here. The end of the last segment may have been written when the node died: then the journal still has those messages.
+If it does not, that is damage like any other, and intact chunks behind it count.
 
-Not here: what a start makes of it (`broker.streams.archive_index`), how it is shown (`cli.journal_report`).
+An offset always means the same message, and there is no gap. So a salvaged stream has a message without a body, with
+the header `x-warren-lost`, in place of each lost one.
 
-Chunks in the place of messages that are lost, so that all others keep their offsets.
-
-An offset never means another message than it did, and none is left out. So what was salvaged of a stream has, for each
-message that is missing, one without a body, whose header `x-warren-lost` is true.
-
-Not here: what is missing (`broker.streams.survey`), who puts them into files (`node.disk.offline_streams`).
+Not here: the start (`broker.streams.archive_index`), the output (`cli.journal_report`), writing the files
+(`node.disk.offline_streams`).
 """
 
 from typing import Final, final
@@ -28,13 +25,13 @@ from warren.wire.frames import content_frames
 from warren.wire.properties import Properties, encode_header_payload
 
 MAGIC_BYTES: Final = b"WCHK"
-"""`broker.streams.chunk.MAGIC`, as it is written."""
+"""The bytes of `broker.streams.chunk.MAGIC`."""
 LOOKED_AT_BYTES: Final = 1 << 20
 
 
 @final
 class ChunkPlace:
-    """Where a chunk is, and which offsets it has."""
+    """The place and the offsets of a chunk."""
 
     def __init__(self, at: int, head: ChunkHead) -> None:
         self.at: int = at
@@ -52,16 +49,16 @@ class ArchiveSurvey:
     def __init__(self, files: ArchiveFiles, stream_id: int, segment: int) -> None:
         self.number: int = segment
         self.file_bytes: int = files.size(stream_id, segment)
-        # those that are whole
+        # the intact chunks
         self.chunks: list[ChunkPlace] = []
-        # where chunks are damaged, or something is none
+        # the offsets of damaged chunks, and of bytes that are no chunk
         self.damaged_at: list[int] = []
-        # where the end begins that was being written; -1 if it was not
+        # the offset of a torn end; -1 if there is none
         self.torn_at: int = -1
         self._read(files, stream_id)
 
     def tail(self) -> str:
-        """How it is, in a few words."""
+        """The state of the segment in a few words."""
         if self.damaged_at:
             return f"damaged at byte {self.damaged_at[0]}"
         return "clean" if self.torn_at < 0 else f"torn at byte {self.torn_at}"
@@ -83,12 +80,12 @@ class ArchiveSurvey:
             at += int(head.length)
 
     def _next_chunk(self, files: ArchiveFiles, stream_id: int, at: int) -> int:
-        """Where the next one begins that is whole and goes on behind those before; the end if there is none."""
+        """The offset of the next intact chunk that follows the earlier ones; the end of the file if there is none."""
         end = self.chunks[-1].end if self.chunks else 0
         while at < self.file_bytes:
             found = files.read(stream_id, self.number, at, LOOKED_AT_BYTES).find(MAGIC_BYTES)
             if found < 0:
-                # one may begin with the last few
+                # the magic may begin in the last bytes
                 at += LOOKED_AT_BYTES - len(MAGIC_BYTES) + 1
                 continue
             at += found
@@ -103,9 +100,9 @@ class ArchiveSurvey:
         return self.file_bytes
 
     def find_torn_end(self, end: int, rest: list[tuple[int, int]]) -> None:
-        """Whatever is not whole among the last few, and the first of it ends what counts.
+        """Take damage among the last few chunks as a torn end, if the journal has the messages.
 
-        The segments before it end with this offset; `rest` is what the journal has.
+        `end`: the offset behind the segments before; `rest`: the journal's ranges of offsets.
         """
         if not self.damaged_at:
             return
@@ -125,14 +122,14 @@ class StreamSurvey:
     """All segments of a stream."""
 
     def __init__(self, files: ArchiveFiles, stream_id: int, rest: list[tuple[int, int]]) -> None:
-        """`rest` is what the journal has, in ranges: the first offset, and the one behind the last."""
+        """`rest`: the journal's ranges of offsets, each the first and the one behind the last."""
         self._rest: list[tuple[int, int]] = rest
         self.segments: list[ArchiveSurvey] = [
             ArchiveSurvey(files, stream_id, number) for number in files.segments(stream_id)
         ]
         if self.segments:
             before = [chunk for segment in self.segments[:-1] for chunk in segment.chunks]
-            # a stream whose files have nothing begins with what the journal has
+            # a stream without chunks begins with the journal's messages
             end = before[-1].end if before else rest[0][0] if rest else 0
             self.segments[-1].find_torn_end(end, rest)
 
@@ -140,7 +137,7 @@ class StreamSurvey:
         return [chunk for segment in self.segments for chunk in segment.chunks]
 
     def missing(self, end: int) -> list[tuple[int, int]]:
-        """Offsets that should be there, as ranges; the stream has ended before this one."""
+        """The ranges of missing offsets of a stream that ended before this offset."""
         found: list[tuple[int, int]] = []
         kept = [(chunk.first, chunk.end) for chunk in self.chunks()]
         at = kept[0][0] if kept else 0
@@ -157,7 +154,7 @@ LOST_HEADER: Final = "x-warren-lost"
 
 
 def placeholder_chunks(first_position: i64, count: i64, arrived_ms: i64, stream: str) -> list[bytes]:
-    """Chunks of so many messages, which all arrived then."""
+    """Chunks of so many placeholder messages, with one time of arrival."""
     payload = encode_header_payload(Properties(headers={LOST_HEADER: True}, delivery_mode=2), 0)
     content = content_frames(payload, b"", CHANNEL, FRAME_BYTES)
     message = Message(Envelope("", stream), content, CHANNEL, 0, FRAME_BYTES, True)

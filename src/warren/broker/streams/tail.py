@@ -1,21 +1,19 @@
-"""The end of a stream, in memory: what is in no chunk yet, and what was put into one lately.
+"""The tail of a stream, in memory: the messages that are in no chunk yet, and those archived lately.
 
-Entries lie by their offsets, without a gap. Of these the first ones are *archived*, then come those that are *settled*,
-then those that are not: ::
+Entries are in the order of their offsets, without a gap. The first ones are *archived*, the next *committed*, the last
+neither: ::
 
-    first ──────── archived ──────── settled ──────── end
-          chunks have it    readers see it    in the journal, or on its way
+    first ──────── archived ──────── committed ──────── end
+          in chunks         readers see it     in the journal, or on its way
 
-Each message is shown to readers with its offset among its headers; that is made once, when the first one wants it.
+Readers get each message with its offset among its headers. This version is made once, for the first reader.
 
-Not here: when what is moved on (`broker.streams.stream`).
+At the start the journal's messages of the stream are read into the tail before readers see anything (`TailRecovery`).
+Messages published meanwhile follow behind them. Messages that are in chunks, too, are removed from the journal. Chunks
+and journal together must have every offset up to the end; a gap is damage.
 
-What of a stream is in the journal when its node starts: read once, into the tail, before anybody sees anything.
-
-What arrives meanwhile stands behind it. What is in the files, too, is forgotten in the journal. Files and journal
-together must have every offset up to the end: what is missing was there once, so that is damage.
-
-Not here: the files (`broker.streams.archive_index`), what comes later (`broker.streams.stream`).
+Not here: when messages are committed and archived (`broker.streams.stream`, `broker.streams.archiver`), the files
+(`broker.streams.archive_index`).
 """
 
 from typing import Final, final
@@ -29,6 +27,7 @@ from warren.broker.model.turn import Turn
 from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.chunk import ChunkBuilder, with_offset
 from warren.broker.streams.offsets import offset_of
+from warren.errors import InvariantBroken
 
 CHUNK_BYTES: Final[i64] = 1 << 20
 CHUNK_MESSAGES: Final[i64] = 16_384
@@ -36,18 +35,18 @@ CHUNK_MESSAGES: Final[i64] = 16_384
 
 @final
 class StreamTail:
-    """Entries from one offset to the end."""
+    """The entries from one offset to the end."""
 
     def __init__(self, first: i64, partition: i64 = -1) -> None:
         self.first: i64 = first
         self.archived: i64 = first
-        self.settled: i64 = first
-        # which one of a partitioned stream's this is; -1 if it is none
+        self.committed: i64 = first
+        # the partition's number; -1 if the stream is not a partition
         self.partition: i64 = partition
         self.held_bytes: i64 = 0
-        # of what is settled and not archived: all of it, and bodies alone
-        self.settled_bytes: i64 = 0
-        self.settled_body_bytes: i64 = 0
+        # the bytes of committed entries that are not archived: contents, and bodies alone
+        self.committed_bytes: i64 = 0
+        self.committed_body_bytes: i64 = 0
         self._entries: list[Entry] = []
         self._shown: list[Message | None] = []
 
@@ -59,13 +58,14 @@ class StreamTail:
         self._shown.append(None)
         self.held_bytes += len(entry.message.content)
 
-    def settle(self, end: i64) -> None:
-        """Everything before this offset is settled."""
-        while self.settled < end:
-            message = self.at(self.settled).message
-            self.settled_bytes += len(message.content)
-            self.settled_body_bytes += message.body_bytes
-            self.settled += 1
+    def commit(self, end: i64) -> None:
+        """Everything before this offset is committed."""
+        assert end <= self.end()
+        while self.committed < end:
+            message = self.at(self.committed).message
+            self.committed_bytes += len(message.content)
+            self.committed_body_bytes += message.body_bytes
+            self.committed += 1
 
     def at(self, offset: i64) -> Entry:
         return self._entries[offset - self.first]
@@ -79,14 +79,14 @@ class StreamTail:
         return message
 
     def arrived_from(self, arrived_ms: i64) -> i64:
-        """The offset of the first settled entry that arrived then or later; that of the next one if none did."""
+        """The offset of the first committed entry that arrived at this time or later; the next offset if none did."""
         offset = self.first
-        while offset < self.settled and self.at(offset).expires_at_ms < arrived_ms:
+        while offset < self.committed and self.at(offset).expires_at_ms < arrived_ms:
             offset += 1
         return offset
 
     def chunk_from(self, offset: i64) -> ChunkBuilder:
-        """What is settled from this offset on, which is, as much of it as fits into a chunk."""
+        """A chunk of committed entries from this offset on, as many as fit."""
         builder = ChunkBuilder()
         entry = self.at(offset)
         position = entry.position
@@ -95,30 +95,40 @@ class StreamTail:
             builder.add(position, entry.expires_at_ms, entry.message)
             position += 1
             offset += 1
-            if offset == self.settled:
+            if offset == self.committed:
                 break
             entry = self.at(offset)
         return builder
 
     def content_bytes(self, offset: i64, count: i64) -> i64:
-        """What so many from this offset on take here."""
+        """The bytes of so many entries from this offset on."""
         size_bytes: i64 = 0
         for entry in self._entries[offset - self.first : offset - self.first + count]:
             size_bytes += len(entry.message.content)
         return size_bytes
 
     def archive(self, count: i64) -> list[Entry]:
-        """So many more are in a chunk: these."""
+        """Mark so many more entries as archived; these entries."""
+        assert self.archived + count <= self.committed
         start = self.archived - self.first
         moved = self._entries[start : start + count]
         for entry in moved:
-            self.settled_bytes -= len(entry.message.content)
-            self.settled_body_bytes -= entry.message.body_bytes
+            self.committed_bytes -= len(entry.message.content)
+            self.committed_body_bytes -= entry.message.body_bytes
         self.archived += count
         return moved
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the marks are out of order or the counts are wrong."""
+        if not self.first <= self.archived <= self.committed <= self.end():
+            marks = f"{self.first}, {self.archived}, {self.committed}, {self.end()}"
+            raise InvariantBroken(f"the tail of a stream is out of order: {marks}")
+        if len(self._shown) != len(self._entries) or self.committed_bytes < self.committed_body_bytes:
+            raise InvariantBroken(f"{self.committed_bytes} bytes with {self.committed_body_bytes} of bodies in a tail")
+
     def drop(self, end: i64) -> None:
-        """Keep nothing from before this offset, which is archived."""
+        """Drop the entries before this offset, which are archived."""
+        assert end <= self.archived
         count = end - self.first
         if count <= 0:
             return
@@ -129,16 +139,12 @@ class StreamTail:
         self.first = end
 
 
-def entry_offset(entry: Entry) -> i64:
-    return offset_of(entry.position)
-
-
 FETCHED_MAX: Final[i64] = 4096
 
 
 @final
 class TailRecovery:
-    """One stream's."""
+    """Reads one stream's tail from the journal."""
 
     def __init__(self, tail: StreamTail, catalog: ArchiveIndex, turn: Turn) -> None:
         self._tail: StreamTail = tail
@@ -147,15 +153,15 @@ class TailRecovery:
         self._unread: list[PositionRange] = []
         self._later: list[Entry] = []
         self._reading: bool = False
-        # where what was there ended
+        # the end of the stream at the start
         self._end: i64 = 0
 
     def unread(self) -> bool:
-        """Whether the tail is not all there yet."""
+        """Whether the tail is incomplete."""
         return len(self._unread) > 0
 
     def begin(self, runs: list[PositionRange], end: i64, log: QueueLog) -> str:
-        """The journal has this, and the stream ended there; why that cannot be, if it cannot."""
+        """Begin with the journal's ranges and the end of the stream; the damage, if offsets are missing."""
         self._end = end
         for run in runs:
             if offset_of(run.last) < self._catalog.end():
@@ -165,20 +171,20 @@ class TailRecovery:
         return "" if self._unread else self._lack(end)
 
     def add(self, entry: Entry) -> None:
-        """An entry has come in."""
+        """An entry was published."""
         if self._unread:
             self._later.append(entry)
         else:
             self._tail.add(entry)
 
     def read_on(self, log: QueueLog, asker: FetchWaiter) -> None:
-        """Ask for more, one piece at a time."""
+        """Read the next entries, one request at a time."""
         if not self._reading:
             self._reading = True
             log.fetch(self._unread[0], asker, FETCHED_MAX)
 
     def take(self, entries: list[Entry], log: QueueLog) -> str:
-        """What was asked for; what is missing, if something is."""
+        """Add entries that were read; the damage, if offsets are missing."""
         self._reading = False
         if not self._unread:
             return ""
@@ -196,7 +202,7 @@ class TailRecovery:
         run = self._unread[0]
         run.first = entries[-1].position + 1
         run.count -= len(entries)
-        # it may end with positions that nobody has any more
+        # its last positions may be removed
         if run.count == 0:
             self._unread.pop(0)
         return "" if self._unread else self._all_read(log)
@@ -210,6 +216,6 @@ class TailRecovery:
         return lack
 
     def _lack(self, offset: i64) -> str:
-        """What is missing before an offset, in words; empty if nothing is."""
+        """The damage if an offset before this one is missing; else empty."""
         end = self._tail.end()
         return "" if end >= offset else self._catalog.lack(end)

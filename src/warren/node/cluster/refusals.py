@@ -8,7 +8,7 @@ A node is a witness for as long as it is started as one, and says so in the clus
 queue from then on; what it has must be gone before. Mirrors that it has are no hindrance unless they were in sync when
 it ended: the masters of their queues drop them as soon as they hear of it.
 
-Not here: who is given queues (`broker.cluster.locators`, `broker.replication.mirroring_policy`).
+Not here: who is given queues (`broker.cluster.placement`, `broker.replication.mirroring_policy`).
 """
 
 from warren.broker.metadata.definition_kinds import decode_definition

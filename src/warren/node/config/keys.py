@@ -10,8 +10,8 @@ import difflib
 from collections.abc import Callable
 
 from warren.broker.access.passwords import ALGORITHMS
-from warren.broker.cluster.locators import MASTER_LOCATORS
 from warren.broker.model.settings import NODE_KINDS
+from warren.broker.policies.keys import MASTER_LOCATORS
 from warren.node.config import values
 from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
 from warren.node.logs import FORMATS, LEVELS

@@ -53,6 +53,7 @@ class ReplicaSetRules:
         run = (member.name, member.disk.incarnation)
         for replica in local_replicas_of(member):
             replica.mirror.check()
+            replica.copy.check()
             master_replica = replica.master_replica
             if master_replica is None or master_replica.queue is None:
                 continue

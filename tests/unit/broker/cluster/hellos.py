@@ -15,7 +15,7 @@ ACCEPTED_NONCE = b"a" * NONCE_BYTES
 
 
 class Village(KnownPeers):
-    """Everybody is a member but strangers; links are those that are set."""
+    """All nodes are members except strangers; links are those that are set."""
 
     def __init__(self, *strangers: str) -> None:
         self.strangers = strangers
@@ -50,7 +50,7 @@ def accepter(
 
 
 def couple(dialling: DialHello, accepting: AcceptHello) -> list[bytes]:
-    """Let the two talk until neither has anything to say; everything that was said, in turns."""
+    """Let the two talk until both are silent; all messages, in turns."""
     said = [dialling.start()]
     while said[-1]:
         speaks = accepting if len(said) % 2 else dialling
@@ -63,6 +63,6 @@ def still_talking(*hellos: DialHello | AcceptHello) -> bool:
 
 
 def diallers_proof(dialled: bytes, accepted: bytes) -> bytes:
-    """The proof of somebody who has the cookie and speaks without TLS, worked out once more."""
+    """The expected proof of a dialler with the cookie and without TLS."""
     parts = [b"warren: the dialler", b"", dialled, accepted]
     return hmac.digest(COOKIE, b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")

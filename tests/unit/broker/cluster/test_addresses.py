@@ -26,7 +26,7 @@ def test_an_address_is_understood_and_written_the_same_way(text: str, host: str,
 @pytest.mark.parametrize(
     "text", ["", ":25672", "hare:", "hare:0", "hare:65536", "hare:many", "hare:²", "a b", "[::1]25672", "[]:1", "a@b"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="HOST or HOST:PORT, with a port from 1 to 65535"):
         parse_address(text)
 
@@ -37,7 +37,7 @@ def test_a_node_is_found_at_the_host_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["hare", "@hare", "warren@", "warren@hare:0", "warren@mole@hare", "war ren@hare"])
-def test_what_names_no_node_is_refused(text: str) -> None:
+def test_invalid_node_names_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a node, like warren@HOST or warren@HOST:PORT"):
         parse_node(text)
 

@@ -1,4 +1,4 @@
-"""The hello of two nodes: who is let in, who is refused, and what both sides are told."""
+"""The hello of two nodes: which are accepted, which are refused, and the reasons on both sides."""
 
 import pytest
 
@@ -39,7 +39,7 @@ from warren.broker.model.settings import RAM
 
 
 def refused(dialling: DialHello, accepting: AcceptHello, by_dialler: bool = False) -> str:
-    """Both sides end with the same sentence, and know who said it."""
+    """Both sides end with the same sentence, and know which side refused."""
     couple(dialling, accepting)
     assert (dialling.state, accepting.state) == (REFUSED, REFUSED)
     assert (dialling.by_peer, accepting.by_peer) == (not by_dialler, by_dialler)
@@ -62,7 +62,7 @@ def vars_of(facts: PeerIdentity) -> tuple[object, ...]:
     return (facts.name, facts.incarnation, facts.cluster_id, facts.address, facts.kind, facts.silence_ms)
 
 
-def test_the_cookie_is_in_nothing_that_is_said() -> None:
+def test_the_cookie_is_in_no_message() -> None:
     said = b"".join(couple(dialler(), accepter()))
     assert COOKIE not in said
     assert COOKIE.hex().encode() not in said
@@ -76,7 +76,7 @@ def test_messages_may_come_an_octet_at_a_time() -> None:
     assert (dialling.state, accepting.state) == (AGREED, AGREED)
 
 
-def test_what_comes_behind_the_hello_is_kept_for_the_link() -> None:
+def test_bytes_behind_the_hello_are_kept_for_the_link() -> None:
     dialling, accepting = dialler(), accepter()
     proof = dialling.receive(accepting.receive(dialling.start()))
     welcome = accepting.receive(proof + b"eager")
@@ -119,7 +119,7 @@ def test_a_node_of_another_cluster_is_refused() -> None:
     assert reason == "warren@mole is of the cluster burrow, warren@hare of the cluster warren"
 
 
-def test_a_node_of_another_cluster_is_refused_by_the_accepter_if_it_does_not_mind_itself() -> None:
+def test_a_node_of_another_cluster_is_refused_by_the_accepter_too() -> None:
     said = open_and_prove(PeerIdentity("warren@hare", 7, "", "hare:25672"), accepting := accepter())
     assert accepting.reason == "warren@hare is of no cluster, warren@mole of the cluster burrow"
     assert said == refusal(accepting.reason)
@@ -192,7 +192,7 @@ def test_a_dialler_refuses_an_answer_about_something_else() -> None:
     assert dialling.reason == "warren@hare was answered about something else"
 
 
-def test_an_accepter_refuses_what_it_does_not_know() -> None:
+def test_an_accepter_refuses_an_unknown_purpose() -> None:
     accepting = accepter()
     said = accepting.receive(HEADER + frame(OPENING, HelloOpening("dance", DIALLED_NONCE, HARE).encode()))
     assert accepting.state == REFUSED
@@ -200,13 +200,13 @@ def test_an_accepter_refuses_what_it_does_not_know() -> None:
 
 
 def open_and_prove(own: PeerIdentity, accepting: AcceptHello) -> bytes:
-    """What the accepter says to a dialler that has the cookie and no objections of its own."""
+    """The accepter's messages to a dialler with the cookie."""
     opening = HelloOpening(LINK, DIALLED_NONCE, own).encode()
     answer = accepting.receive(HEADER + frame(OPENING, opening))
     return accepting.receive(frame(PROOF, diallers_proof(opening, answer[len(HEADER) + 3 :])))
 
 
-def test_an_accepter_proves_nothing_to_somebody_who_has_not() -> None:
+def test_an_accepter_proves_nothing_before_the_dialler_has() -> None:
     accepting = accepter()
     answer = accepting.receive(dialler().start())
     assert answer[:8] == HEADER + bytes((OPENING,))
@@ -228,8 +228,8 @@ def test_a_dialler_does_not_take_its_own_proof_for_the_others() -> None:
     assert dialling.state == REFUSED
 
 
-def test_a_node_that_is_shown_to_itself_proves_nothing() -> None:
-    """Somebody whom the mole dials dials the mole, and passes each side what the other says."""
+def test_a_node_that_talks_to_itself_through_a_relay_proves_nothing() -> None:
+    """A relay that the mole dials dials the mole, and passes on all messages."""
     dialling = dialler(own=MOLE, meant="warren@hare")
     accepting = accepter(own=MOLE)
     said = couple(dialling, accepting)
@@ -295,7 +295,7 @@ def test_nothing_is_said_after_the_end() -> None:
     assert accepting.state == REFUSED
 
 
-def test_a_refusal_is_shown_without_what_could_drive_a_terminal() -> None:
+def test_a_refusal_is_shown_without_control_characters() -> None:
     dialling = dialler()
     dialling.start()
     dialling.receive(HEADER + refusal("no\x1b[31m\n, \ud800never"))

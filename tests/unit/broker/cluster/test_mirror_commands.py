@@ -1,4 +1,4 @@
-"""Who cannot carry out commands about mirrors."""
+"""Commands about mirrors on a node without the master."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from warren.broker.model.events import Command
 
 
 @pytest.mark.parametrize("kind", [SyncMirrors, CancelSync])
-def test_a_node_that_has_no_master_of_the_queue_refuses(kind: type[SyncMirrors]) -> None:
+def test_a_node_without_the_master_of_the_queue_refuses(kind: type[SyncMirrors]) -> None:
     core = Core()
     core.client().declare("plain")
     for name in ("plain", "nothing"):

@@ -1,8 +1,8 @@
-"""On which node a new queue is to live."""
+"""The rules for the node of a new queue."""
 
 import pytest
 
-from warren.broker.cluster.locators import (
+from warren.broker.cluster.placement import (
     CLIENT_LOCAL,
     MASTER_LOCATORS,
     MIN_MASTERS,
@@ -35,7 +35,7 @@ def test_the_argument_counts_before_the_policy_and_that_before_the_setting(
     assert locator_of(argument, policy, setting) == counts
 
 
-def test_everybody_knows_the_same_locators() -> None:
+def test_all_modules_have_the_same_locators() -> None:
     assert sorted(LOCATORS_IN_ARGUMENTS) == sorted(LOCATORS_IN_POLICIES) == sorted(MASTER_LOCATORS)
 
 
@@ -48,12 +48,12 @@ def test_client_local_is_the_clients_node_unless_others_are_listed(wanted: list[
 
 @pytest.mark.parametrize("locator", [CLIENT_LOCAL, MIN_MASTERS])
 @pytest.mark.parametrize("wanted", [[], ["witness"], ["witness", "c"]])
-def test_the_node_with_the_fewest_stands_in_for_a_witness(locator: str, wanted: list[str]) -> None:
+def test_the_node_with_the_fewest_queues_takes_the_place_of_a_witness(locator: str, wanted: list[str]) -> None:
     assert choose_node(locator, "witness", nodes(a=3, c=1), wanted, 0) == "c"
 
 
 @pytest.mark.parametrize("locator", MASTER_LOCATORS)
-def test_there_is_no_place_where_no_node_holds_queues(locator: str) -> None:
+def test_without_a_node_for_queues_there_is_no_place(locator: str) -> None:
     assert choose_node(locator, "witness", [], [], 0) == ""
 
 

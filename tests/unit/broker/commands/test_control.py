@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.core_driver import Core
+from tests.unit.broker.journal.journal_world import DurableCore
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import DurableCore
 from warren.broker.access.passwords import SHA256
 from warren.broker.commands.requests import (
     ClearUserLimits,

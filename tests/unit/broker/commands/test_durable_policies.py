@@ -2,7 +2,7 @@
 
 from tests.support.core_driver import START_MS
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import DurableCore, drain, persistent
+from tests.unit.broker.journal.journal_world import DurableCore, drain, persistent
 from tests.unit.broker.refusals import clear_policy, exchange_of, queue_of, refusal, set_policy
 from warren.broker.commands.requests import (
     ClearGlobalParameter,

@@ -1,10 +1,10 @@
-"""A disk in memory that does what it is told, at once and exactly; and what a journal says, read naively.
+"""A disk in memory that carries out effects at once and exactly; and an oracle that reads a journal naively.
 
-`PlainDisk` carries out one order at a time, so that a test can stop between any two, or within one. `Truth` is the
-oracle: it takes every batch in order and keeps messages in dictionaries, knowing nothing of checkpoints, indexes or
-segments that were dropped.
+`PlainDisk` carries out one effect at a time, so that a test can stop between any two, or within one. `Truth` is the
+oracle: it takes every batch in order and keeps messages in dictionaries, without checkpoints, indexes or dropped
+segments.
 
-Not here: a disk that takes its time and loses what was not flushed (`warren.sim.disk`).
+Not here: a slow disk that loses unflushed bytes (`warren.sim.disk`).
 """
 
 from typing import NamedTuple
@@ -51,15 +51,15 @@ class Living(NamedTuple):
 
 
 class Truth:
-    """What of every queue is alive, by its id and position."""
+    """The living messages of every queue, by id and position."""
 
     def __init__(self) -> None:
         self.queues: dict[int, dict[int, Living]] = {}
-        # of queues with priorities, the highest
+        # by queue
         self.max_priority: dict[int, int] = {}
 
     def take(self, segment: int, data: bytes, offset: int) -> None:
-        """One batch, which begins at this byte of its segment."""
+        """Apply one batch that begins at this byte of its segment."""
         start = offset or int(SEGMENT_HEADER_BYTES)
         scanner = RecordScanner(data, segment, start, offset)
         while scanner.next():
@@ -85,7 +85,7 @@ class Truth:
 
 
 class PlainFiles(JournalFiles):
-    """The port of recovery on the files of a `PlainDisk`."""
+    """`JournalFiles` on a `PlainDisk`."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self._files = files
@@ -107,7 +107,7 @@ class PlainFiles(JournalFiles):
 
 
 class Written(NamedTuple):
-    """A batch that was stored, where it ends, and what was true then."""
+    """A stored batch, its end, and the truth at that time."""
 
     segment: int
     offset: int
@@ -147,7 +147,7 @@ class PlainDisk:
     def size_bytes(self) -> int:
         return sum(len(content) for name, content in self.files.items() if name.endswith(".seg"))
 
-    # -- orders
+    # -- effects
 
     def carry_out(self, effect: Effect) -> None:
         if isinstance(effect, AppendRecords):
@@ -191,7 +191,7 @@ class PlainDisk:
         self.files[name] = old[: store.offset] + store.data[:size] + old[store.offset + size :]
 
     def read(self, effect: Effect) -> Event | None:
-        """The answer to a read; None for any other order."""
+        """The answer to a read; None for any other effect."""
         if isinstance(effect, ReadIndex):
             self.reads += 1
             data = self.files.get(index_name(effect.segment))

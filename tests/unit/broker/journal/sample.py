@@ -1,14 +1,12 @@
 """A journal with a bit of everything in it, written by a real broker through real clients.
 
-Queues: `plain`, `urgent` (priorities), `short` (message TTL), `limited` (a delivery limit), `dead` (gets what others
-reject), `gone` (deleted); a fan-out to several; an exchange that delays.
-
-Not here: what is then done to it (the tests).
+Queues: `plain`, `urgent` (priorities), `short` (message TTL), `limited` (a delivery limit), `dead` (dead letters),
+`gone` (deleted); a fan-out to several; an exchange that delays.
 """
 
 from tests.support.core_driver import Client
+from tests.unit.broker.journal.journal_world import DurableCore, get, persistent, reject
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.metadata.journal_world import DurableCore, get, persistent, reject
 from warren.wire.field_tables import Table
 from warren.wire.methods import (
     BasicAck,
@@ -44,7 +42,7 @@ def declare_all(client: Client) -> None:
 
 
 def rich_sample(segment_bytes: int, rounds: int = 5) -> DurableCore:
-    """Everything happened, and was flushed; the node did not stop."""
+    """All operations, flushed; the node did not stop."""
     core = DurableCore(PlainDisk(), segment_bytes)
     client = core.client()
     declare_all(client)

@@ -1,4 +1,4 @@
-"""A checkpoint comes back as it was written, with what its segments hold alive, or is refused."""
+"""A checkpoint comes back as it was written, with its living extents, or is refused."""
 
 import zlib
 
@@ -18,7 +18,7 @@ def segment_of(number: int) -> Segment:
     return segment
 
 
-def holding_of(queue_id: int, segment: Segment, level: int, *positions: int, durable: bool = True) -> SegmentExtent:
+def extent_of(queue_id: int, segment: Segment, level: int, *positions: int, durable: bool = True) -> SegmentExtent:
     extent = SegmentExtent(queue_id, segment, level, durable, positions[0])
     for position in positions:
         extent.add(position, 16, 80)
@@ -30,9 +30,9 @@ def state_of() -> CheckpointState:
     removed = RemovedPositions()
     removed.add_range(1, 4)
     removed.add(7)
-    first = [holding_of(12, segments[0], 0, 5, 6), holding_of(12, segments[2], 9, 8)]
+    first = [extent_of(12, segments[0], 0, 5, 6), extent_of(12, segments[2], 9, 8)]
     first[1].deadlines = True
-    second = [holding_of(90, segments[2], 0, 1, 2, 3)]
+    second = [extent_of(90, segments[2], 0, 1, 2, 3)]
     queues = [
         QueueCheckpoint(12, 9, 6, [removed], first, {5: 2, 6: 1}),
         QueueCheckpoint(90, 4, 0, [RemovedPositions(), removed], second, {}),
@@ -92,7 +92,7 @@ def test_an_empty_checkpoint_comes_back() -> None:
     assert (state.replay_from, state.incarnation, state.segments, state.queues) == (1, 1, [], [])
 
 
-def test_holdings_of_a_segment_share_it_and_it_counts_them() -> None:
+def test_extents_of_a_segment_share_it_and_it_counts_them() -> None:
     state = decode_checkpoint(encode_checkpoint(state_of()))
     shared = state.segments[2]
     first, second = state.queues[0].segment_extents[1], state.queues[1].segment_extents[0]
@@ -108,11 +108,11 @@ def test_segments_to_be_replayed_are_not_sealed() -> None:
     assert [segment.sealed for segment in decode_checkpoint(encode_checkpoint(state)).segments] == [True, False]
 
 
-def test_what_means_nothing_after_a_restart_is_left_out() -> None:
+def test_transient_extents_are_not_written() -> None:
     segment = segment_of(3)
-    lasting = holding_of(12, segment, 0, 1)
+    lasting = extent_of(12, segment, 0, 1)
     queue = QueueCheckpoint(
-        12, 9, 0, [RemovedPositions()], [holding_of(12, segment, 0, 2, 4, durable=False), lasting], {}
+        12, 9, 0, [RemovedPositions()], [extent_of(12, segment, 0, 2, 4, durable=False), lasting], {}
     )
     state = decode_checkpoint(encode_checkpoint(CheckpointState(4, 1, [segment], [queue])))
     assert held(state.queues[0].segment_extents) == held([lasting])
@@ -122,7 +122,7 @@ def test_what_means_nothing_after_a_restart_is_left_out() -> None:
 def test_many_queues_and_segments_come_back() -> None:
     segments = [segment_of(number) for number in range(1, 501)]
     queues = [
-        QueueCheckpoint(i, 2, 1, [RemovedPositions()], [holding_of(i, segments[i % 500], 0, 1)], {})
+        QueueCheckpoint(i, 2, 1, [RemovedPositions()], [extent_of(i, segments[i % 500], 0, 1)], {})
         for i in range(1, 10_001)
     ]
     state = CheckpointState(501, 2, segments, queues)
@@ -133,7 +133,7 @@ def test_many_queues_and_segments_come_back() -> None:
 
 def test_every_flipped_bit_and_every_cut_of_a_checkpoint_is_refused() -> None:
     segments = [segment_of(3)]
-    queues = [QueueCheckpoint(12, 9, 6, [RemovedPositions()], [holding_of(12, segments[0], 0, 5, 6)], {5: 2})]
+    queues = [QueueCheckpoint(12, 9, 6, [RemovedPositions()], [extent_of(12, segments[0], 0, 5, 6)], {5: 2})]
     data = encode_checkpoint(CheckpointState(4, 1, segments, queues))
     for bit in range(len(data) * 8):
         changed = bytearray(data)
@@ -157,7 +157,7 @@ def test_a_refusal_says_what_is_wrong() -> None:
         decode_checkpoint(data[:-1] + b"\xff")
 
 
-def test_a_holding_in_a_segment_that_is_not_listed_is_refused() -> None:
+def test_an_extent_in_an_unlisted_segment_is_refused() -> None:
     state = state_of()
     del state.segments[0]
     with pytest.raises(StoreError, match=r"does not list segment 3"):

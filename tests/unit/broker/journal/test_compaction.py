@@ -1,11 +1,11 @@
-"""Making room: mostly dead segments go, what is alive in them does not, whenever the node dies meanwhile."""
+"""Compaction: mostly dead segments are dropped and living messages survive, whenever the node dies."""
 
 import pytest
 
 from tests.support.core_driver import spoken
+from tests.unit.broker.journal.journal_world import DurableCore, Recovered, drain, expected, get, persistent, reject
 from tests.unit.broker.journal.plain_disk import PlainDisk
-from tests.unit.broker.journal.test_fetching import LateDisk
-from tests.unit.broker.metadata.journal_world import DurableCore, Recovered, drain, expected, get, persistent, reject
+from tests.unit.broker.journal.test_entry_fetch import LateDisk
 from warren.broker.journal.journal import Journal
 from warren.broker.journal.records import COPY, MOVED, SEGMENT_HEADER_BYTES, RecordScanner
 from warren.broker.metadata.store import MetadataChangeLog
@@ -26,7 +26,7 @@ def core_with(*queues: str, segment_bytes: int = SEGMENT_BYTES) -> DurableCore:
 
 
 def records(core: DurableCore, kind: int) -> int:
-    """How many records of a kind were ever ordered."""
+    """How many records of a kind were ever written."""
     found = 0
     for order in core.orders:
         if isinstance(order, AppendRecords):
@@ -46,7 +46,7 @@ def assert_recoverable(core: DurableCore) -> None:
     assert recovered.contents() == expected(core.disk, core.disk.truth.queues, recovered.names)
 
 
-def test_hours_of_steady_traffic_take_no_more_room_than_twice_what_is_alive() -> None:
+def test_hours_of_steady_traffic_take_at_most_twice_the_living_bytes() -> None:
     core = core_with("q")
     client = core.client()
     window = 60
@@ -82,7 +82,7 @@ def test_a_slow_queue_beside_a_fast_one_does_not_pin_the_journal() -> None:
     assert drain(client, "slow") == [b"slow %d" % minute for minute in range(0, 200, 10)]
 
 
-def test_a_stream_that_leaves_little_behind_does_not_have_to_wait_for_the_clock() -> None:
+def test_heavy_traffic_with_few_survivors_is_compacted_before_the_timer() -> None:
     core = core_with("fast", "slow")
     client = core.client()
     largest = 0
@@ -100,8 +100,8 @@ def test_a_stream_that_leaves_little_behind_does_not_have_to_wait_for_the_clock(
     assert drain(client, "slow") == [b"slow %d" % number for number in range(0, 600, 50)]
 
 
-def test_a_stream_that_leaves_nothing_behind_is_not_copied() -> None:
-    """A few messages are always on their way, and the end of each segment is alive when the next begins."""
+def test_traffic_without_survivors_is_not_copied() -> None:
+    """A few messages are always in flight, and the end of each segment is alive when the next begins."""
     core = core_with("q")
     client = core.client()
     client.read(b"".join(persistent("q", b"x" * 500) for _ in range(4)))
@@ -131,7 +131,7 @@ def test_segments_full_of_acks_do_not_stay_for_the_few_messages_among_them() -> 
 
 
 def test_an_idle_journal_comes_to_rest() -> None:
-    """Long names are a large part of small messages: they must not make copies look like waste."""
+    """Long names are a large part of small messages: they must not make compacted records look like waste."""
     core = core_with("q" * 250, "x")
     client = core.client()
     for number in range(60):
@@ -192,7 +192,7 @@ def test_entries_in_memory_and_unacked_ones_follow_their_segment() -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "during"])
-def test_what_is_removed_while_its_segment_is_copied_is_gone_from_both(moment: str) -> None:
+def test_a_message_removed_during_compaction_is_removed_from_both_segments(moment: str) -> None:
     core = LateDisk(PlainDisk(), 2_000)
     client = core.client()
     client.read(spoken(QueueDeclare(queue="q", durable=True), QueueDeclare(queue="filler", durable=True)))
@@ -254,8 +254,8 @@ def test_a_fetch_under_way_while_its_segment_moves_brings_its_entries() -> None:
     assert_recoverable(core)
 
 
-def test_copies_of_a_segment_that_was_not_copied_whole_mean_nothing() -> None:
-    """Dying after every order of a journal that compacts: `test_recovery_cuts` does that for all of them."""
+def test_copies_of_an_incomplete_compaction_are_ignored() -> None:
+    """For a crash after every effect see `test_recovery_cuts`."""
     core = core_with("q", "filler")
     client = core.client()
     client.read(b"".join(persistent("q", b"%d" % number) for number in range(10)))

@@ -1,4 +1,4 @@
-"""A record comes back as it was written, or is known not to be whole."""
+"""A record comes back as it was written, or is known to be damaged."""
 
 import zlib
 
@@ -269,7 +269,7 @@ def test_a_synced_record_of_a_later_segment_vouches_for_all_the_data() -> None:
     assert synced_after(data, SEGMENT, 0) == len(data)
 
 
-def test_what_is_not_an_intact_synced_record_of_this_segment_says_nothing() -> None:
+def test_only_an_intact_synced_record_of_this_segment_counts() -> None:
     synced = mark(records.SYNCED, (SEGMENT, 900, 1), OPENING)
     assert synced_after(synced, SEGMENT, 0) == 900
     assert synced_after(synced, SEGMENT + 1, 0) == 0

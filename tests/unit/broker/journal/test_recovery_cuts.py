@@ -1,10 +1,10 @@
-"""A journal that was cut anywhere: what was flushed before the cut is there, and nothing of a torn batch is."""
+"""A journal cut at any byte: batches flushed before the cut survive, and nothing of a torn batch does."""
 
 import pytest
 
+from tests.unit.broker.journal.journal_world import Recovered, expected
 from tests.unit.broker.journal.plain_disk import PlainDisk, segment_name
 from tests.unit.broker.journal.sample import rich_sample
-from tests.unit.broker.metadata.journal_world import Recovered, expected
 from warren.broker.model.effects import AppendRecords
 
 SEGMENT_BYTES = 2_500
@@ -16,7 +16,7 @@ def disk() -> PlainDisk:
 
 
 def truth_at(disk: PlainDisk, segment: int, size: int) -> dict[int, dict[int, object]]:
-    """What was true when the segment was so long."""
+    """The truth when the segment had this length."""
     batches = [batch for batch in disk.batches if (batch.segment, batch.end) <= (segment, size)]
     return batches[-1].truth.queues  # type: ignore[return-value]
 
@@ -33,7 +33,7 @@ def test_the_sample_rolls_compacts_and_drops(disk: PlainDisk) -> None:
     assert len(disk.segments()) < disk.segments()[-1]
 
 
-def test_whatever_the_byte_at_which_the_last_segment_ends_the_batches_before_it_are_there(disk: PlainDisk) -> None:
+def test_a_segment_cut_at_any_byte_keeps_the_batches_before(disk: PlainDisk) -> None:
     last = disk.segments()[-1]
     name = segment_name(last)
     for size in range(len(disk.files[name]) + 1):
@@ -54,7 +54,7 @@ def test_the_bytes_of_a_batch_that_did_not_reach_the_disk_may_be_anything(disk: 
             check(disk, torn, last, batch.offset)
 
 
-def test_what_a_recycled_file_still_holds_is_not_taken_for_records(disk: PlainDisk) -> None:
+def test_old_bytes_of_a_recycled_file_are_no_records(disk: PlainDisk) -> None:
     last = disk.segments()[-1]
     stale = disk.files[segment_name(last - 1)]
     recycled = disk.copy()
@@ -78,7 +78,7 @@ def test_a_stop_leaves_nothing_to_guess() -> None:
     assert recovered.contents() == expected(core.disk, core.disk.truth.queues, recovered.names)
 
 
-def test_a_node_that_dies_after_any_order_finds_what_was_true_then() -> None:
+def test_a_node_that_dies_after_any_effect_recovers_the_state_of_that_time() -> None:
     orders = rich_sample(SEGMENT_BYTES, rounds=3).orders
     disk = PlainDisk()
     for order in orders:
@@ -95,7 +95,7 @@ def test_a_node_that_dies_after_any_order_finds_what_was_true_then() -> None:
 
 
 def check_alive(disk: PlainDisk, crashed: PlainDisk) -> None:
-    """Recover, and again at every step of what recovery orders."""
+    """Recover, and again after every effect of recovery."""
     first = Recovered(crashed.copy())
     for done in range(len(first.orders)):
         again = crashed.copy()

@@ -4,9 +4,9 @@ from zlib import crc32
 
 import pytest
 
+from tests.unit.broker.journal.journal_world import DurableCore, Recovered, drain, expected, get, persistent
 from tests.unit.broker.journal.plain_disk import CHECKPOINT, PlainDisk, index_name, segment_name
 from tests.unit.broker.journal.sample import rich_sample
-from tests.unit.broker.metadata.journal_world import DurableCore, Recovered, drain, expected, get, persistent
 from warren.broker.journal.checkpoint import decode_checkpoint
 from warren.broker.journal.records import SEGMENT_HEADER_BYTES
 from warren.broker.model.effects import AppendRecords, DropSegments, WriteCheckpoint
@@ -76,7 +76,7 @@ def test_queues_with_messages_in_a_missing_segment_are_stopped_and_no_others(
         }
         recovered = Recovered(holed).start()
         stopped = set(recovered.recovery.stopped)
-        # which of its messages were removed since, one by one, only the segment could tell
+        # only the missing segment could tell which of its messages were removed since
         assert touched <= stopped <= counted[number]
         missing = [f"segment {number} of the journal is missing"]
         assert recovered.recovery.faults == (missing if stopped else [])
@@ -119,7 +119,7 @@ def test_segments_that_were_to_be_dropped_are_dropped_at_the_next_start() -> Non
 
 
 def test_segments_are_never_numbered_anew() -> None:
-    """All were dropped, and the node died before it began the next."""
+    """All segments were dropped, and the node died before it began the next."""
     core = DurableCore(PlainDisk(), segment_bytes=1_000)
     client = core.client()
     client.say(QueueDeclare(queue="q", durable=True))
@@ -158,7 +158,7 @@ def indexed() -> PlainDisk:
     return core.disk
 
 
-def test_an_index_that_is_missing_is_made_again_from_its_segment(sample: PlainDisk, disk: PlainDisk) -> None:
+def test_a_missing_index_is_rebuilt_from_its_segment(sample: PlainDisk, disk: PlainDisk) -> None:
     for number in sealed_with_messages(disk):
         assert disk.files.pop(index_name(number))
     assert_all_there(sample, Recovered(disk).start())
@@ -167,7 +167,7 @@ def test_an_index_that_is_missing_is_made_again_from_its_segment(sample: PlainDi
 
 
 @pytest.mark.parametrize("content", [b"", b"WARRENIX", b"nonsense" * 100])
-def test_an_index_that_is_no_use_to_count_with_is_made_again(indexed: PlainDisk, content: bytes) -> None:
+def test_a_damaged_index_is_rebuilt(indexed: PlainDisk, content: bytes) -> None:
     disk = indexed.copy()
     disk.files[index_name(1)] = content
     assert_all_there(indexed, Recovered(disk).start())
@@ -192,10 +192,10 @@ def test_a_segment_that_is_damaged_and_has_no_index_is_refused(indexed: PlainDis
         Recovered(disk)
 
 
-def test_an_index_that_vanishes_while_the_node_runs_stops_whoever_needs_it(indexed: PlainDisk) -> None:
+def test_an_index_that_vanishes_while_the_node_runs_stops_the_queues_that_need_it(indexed: PlainDisk) -> None:
     core = DurableCore(indexed.copy(), segment_bytes=200)
     client = core.client()
-    # the journal rolls: what was in memory of the index goes
+    # the journal rolls, and the rows in memory are dropped
     client.say(QueueDeclare(queue="another", durable=True))
     del core.disk.files[index_name(1)]
     client.consume("q")
@@ -206,7 +206,7 @@ def test_an_index_that_vanishes_while_the_node_runs_stops_whoever_needs_it(index
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped", "cut", "of another kind"])
-def test_a_journal_whose_checkpoint_is_no_use_is_refused(disk: PlainDisk, damage: str) -> None:
+def test_a_journal_with_a_damaged_checkpoint_is_refused(disk: PlainDisk, damage: str) -> None:
     data = disk.files.pop(CHECKPOINT)
     if damage != "missing":
         changed = {"flipped": data[:50] + b"\x99" + data[51:], "cut": data[:-9], "of another kind": b"no" + data}
@@ -260,8 +260,8 @@ def test_metadata_older_than_the_journal_is_refused() -> None:
         Recovered(older)
 
 
-def test_what_a_batch_says_of_a_queue_never_comes_before_the_metadata() -> None:
-    """Also when the journal rolls because others can go, in the middle of a turn."""
+def test_records_of_a_queue_are_never_written_before_its_metadata() -> None:
+    """Also when the journal rolls in the middle of a turn."""
     core = rich_sample(SEGMENT_BYTES)
     known = 0
     for order in core.orders:

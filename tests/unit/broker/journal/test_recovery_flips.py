@@ -1,12 +1,12 @@
-"""Every bit of a segment flipped: a message is delivered as it was published, or not at all and that is told."""
+"""Every bit of a segment flipped: a message is delivered as it was published, or its damage is reported."""
 
 import re
 
 import pytest
 
 from tests.support.core_driver import spoken
+from tests.unit.broker.journal.journal_world import DurableCore, Recovered, drain, expected, get, persistent, reject
 from tests.unit.broker.journal.plain_disk import PlainDisk, Truth, Written, segment_name
-from tests.unit.broker.metadata.journal_world import DurableCore, Recovered, drain, expected, get, persistent, reject
 from warren.broker.journal.records import COPY_PAGED, SEGMENT_HEADER_BYTES, RecordScanner
 from warren.errors import StoreError
 from warren.wire.methods import BasicAck, ExchangeDeclare, QueueBind, QueueDeclare
@@ -52,7 +52,7 @@ def flipped(disk: PlainDisk, bit: int) -> PlainDisk:
 
 
 def batch_of(disk: PlainDisk, byte: int) -> tuple[int, Written] | None:
-    """The number of the batch a byte is in; None if it is in none."""
+    """The number of the batch with this byte, if any."""
     for number, batch in enumerate(disk.batches):
         if batch.offset <= byte < batch.end:
             return number, batch
@@ -60,7 +60,7 @@ def batch_of(disk: PlainDisk, byte: int) -> tuple[int, Written] | None:
 
 
 def queues_damaged_by(disk: PlainDisk, byte: int) -> set[int] | None:
-    """Who has a message this byte is in, and needs it; None if it is part of a header."""
+    """The queues that need the message with this byte; None if the byte is part of a header."""
     scanner = RecordScanner(disk.files[segment_name(1)], 1, SEGMENT_HEADER_BYTES)
     while scanner.next() and scanner.end <= byte:
         pass
@@ -122,7 +122,7 @@ def test_a_node_with_a_damaged_message_serves_every_other_queue(disk: PlainDisk)
     assert "queue 'b' in vhost '/' is stopped: segment 1 of the journal is damaged at byte" in str(refusal)
 
 
-def test_a_damaged_message_in_a_sealed_segment_stops_its_queue_when_it_is_its_turn(disk: PlainDisk) -> None:
+def test_a_damaged_message_in_a_sealed_segment_stops_its_queue_when_it_is_read(disk: PlainDisk) -> None:
     sealed = disk.copy()
     DurableCore(sealed)
     at = sealed.files[segment_name(1)].index(b"alone")

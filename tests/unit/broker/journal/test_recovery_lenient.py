@@ -1,10 +1,10 @@
-"""Salvage: whatever the damage, it reads on, invents nothing, and leaves a journal that a node starts with."""
+"""Salvage reads on after any damage, invents nothing, and leaves a journal that a node can start with."""
 
 import pytest
 
+from tests.unit.broker.journal.journal_world import DurableCore, Recovered, drain, expected, persistent
 from tests.unit.broker.journal.plain_disk import CHECKPOINT, Living, PlainDisk, index_name, segment_name
 from tests.unit.broker.journal.sample import rich_sample
-from tests.unit.broker.metadata.journal_world import DurableCore, Recovered, drain, expected, persistent
 from warren.wire.methods import QueueDeclare
 
 SEGMENT_BYTES = 2_500
@@ -27,7 +27,7 @@ def ever(sample: PlainDisk) -> dict[int, dict[int, Living]]:
 
 
 def salvaged(disk: PlainDisk) -> dict[str, list[Living]]:
-    """What is there after salvage, which a strict start then finds just the same."""
+    """The messages after salvage, which a strict start finds as well."""
     kept = Recovered(disk, lenient=True).start()
     contents = kept.contents()
     again = Recovered(disk).start()
@@ -57,13 +57,13 @@ def test_damage_anywhere_costs_only_what_it_hit(sample: PlainDisk, ever: dict[in
                 there = ever.get(names[name], {})
                 assert all(there[one.position].body == one.body for one in found)
                 missing = {one.position for one in wanted[name]} - {one.position for one in found}
-                # at most what one batch brought
+                # at most the messages of one batch
                 assert len(missing) <= 5
 
 
-def test_stretches_of_nonsense_are_stepped_over(sample: PlainDisk) -> None:
+def test_stretches_of_random_bytes_are_skipped(sample: PlainDisk) -> None:
     names = Recovered(sample.copy()).names
-    # the last may end before the nonsense does
+    # the last one may end before the random bytes do
     for number in sample.segments()[:-1]:
         disk = sample.copy()
         data = disk.files[segment_name(number)]
@@ -95,7 +95,7 @@ def test_without_indexes_nothing_is_lost(sample: PlainDisk) -> None:
     assert salvaged(disk) == expected(sample, sample.truth.queues, names)
 
 
-def test_what_a_missing_segment_had_is_counted_and_the_rest_goes_on(sample: PlainDisk) -> None:
+def test_messages_of_a_missing_segment_are_counted_as_lost_and_the_rest_is_kept(sample: PlainDisk) -> None:
     whole = Recovered(sample.copy()).journal
     number = next(
         int(extent.segment.number)
@@ -134,7 +134,7 @@ def test_after_salvage_a_node_goes_on_as_ever(sample: PlainDisk) -> None:
     assert len(before) > 3
 
 
-def test_a_queue_that_the_metadata_does_not_know_is_told_of_though_no_message_is_left() -> None:
+def test_a_queue_unknown_to_the_metadata_is_reported_without_messages_too() -> None:
     disk = PlainDisk()
     core = DurableCore(disk, SEGMENT_BYTES)
     client = core.client()

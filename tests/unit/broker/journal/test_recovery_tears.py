@@ -1,6 +1,5 @@
-"""The power goes while batches are written over room that was there already: of every sector that was not flushed the
-disk has what was there, or what was to be there, in any combination. The batches before the first that is not whole are
-there, and nothing else is.
+"""A power loss while batches are written over allocated space: every unflushed sector has its old or its new bytes, in
+any combination. The batches before the first torn one survive, and nothing else does.
 
 Not here: a file that ends too soon (`test_recovery_cuts`), flushed bytes that changed (`test_recovery_flips`).
 """
@@ -10,9 +9,9 @@ from itertools import product
 import pytest
 
 from tests.support.core_driver import spoken
+from tests.unit.broker.journal.journal_world import DurableCore, Recovered, expected, get, persistent
 from tests.unit.broker.journal.plain_disk import PlainDisk, Written, segment_name
 from tests.unit.broker.journal.sample import rich_sample
-from tests.unit.broker.metadata.journal_world import DurableCore, Recovered, expected, get, persistent
 from warren.broker.model.effects import AppendRecords, Effect
 from warren.errors import StoreError
 from warren.wire.methods import BasicAck, QueueDeclare
@@ -23,7 +22,7 @@ NAME = segment_name(1)
 
 
 class UntoldCore(DurableCore):
-    """A core that can be kept from hearing what its disk has done: nothing more is known to be flushed."""
+    """A core that can be kept from hearing of flushes."""
 
     telling = True
 
@@ -34,7 +33,7 @@ class UntoldCore(DurableCore):
 
 
 class Scene:
-    """A segment of which some batches are flushed, and several more are only written."""
+    """A segment with some flushed batches, and several that are only written."""
 
     def __init__(self) -> None:
         core = UntoldCore(PlainDisk())
@@ -56,12 +55,12 @@ class Scene:
         return self.disk.batches[self.certain_no :]
 
     def sectors(self) -> range:
-        """Those that hold anything that is not certain."""
+        """The sectors with unflushed bytes."""
         first, last = self.batches()[0].offset, self.batches()[-1].end
         return range(first // SECTOR_BYTES, (last - 1) // SECTOR_BYTES + 1)
 
     def torn(self, room: bytes, arrived: tuple[bool, ...]) -> bytes:
-        """The file, of which these sectors have arrived on the disk, and the others are as they were."""
+        """The file if only these sectors were written."""
         written = self.disk.files[NAME] + room[len(self.disk.files[NAME]) :]
         before = self.disk.files[NAME][: self.batches()[0].offset] + room[self.batches()[0].offset :]
         content = bytearray(before)
@@ -71,7 +70,7 @@ class Scene:
         return bytes(content)
 
     def last_whole(self, content: bytes) -> Written:
-        """The last batch before the first that is not as it was written."""
+        """The last batch before the first damaged one."""
         whole = self.disk.batches[self.certain_no - 1]
         for batch in self.batches():
             if content[batch.offset : batch.end] != self.disk.files[NAME][batch.offset : batch.end]:
@@ -87,26 +86,26 @@ def scene() -> Scene:
 
 @pytest.fixture(scope="module", params=["zeros", "the leavings of another segment"])
 def room(request: pytest.FixtureRequest) -> bytes:
-    """What was in the file where batches are written."""
+    """The old bytes of the file."""
     if request.param == "zeros":
         return bytes(ROOM_BYTES)
     other = rich_sample(ROOM_BYTES).disk
     return other.files[segment_name(other.segments()[-2])].ljust(ROOM_BYTES, b"\0")[:ROOM_BYTES]
 
 
-def test_nothing_says_that_what_was_only_written_was_flushed(scene: Scene) -> None:
+def test_unflushed_batches_are_not_claimed_as_flushed(scene: Scene) -> None:
     assert len(scene.batches()) == 5
     assert 8 <= len(scene.sectors()) <= 10
 
 
-def test_whichever_sectors_arrived_the_batches_before_the_first_torn_one_are_there(scene: Scene, room: bytes) -> None:
+def test_with_any_sectors_lost_the_batches_before_the_first_torn_one_survive(scene: Scene, room: bytes) -> None:
     seen = set()
     for arrived in product((False, True), repeat=len(scene.sectors())):
         disk = scene.disk.copy()
         disk.files[NAME] = content = scene.torn(room, arrived)
         whole = scene.last_whole(content)
         seen.add(whole.end)
-        # a second start finds what the first has left
+        # a second start finds the same
         for _ in range(2):
             recovered = Recovered(disk).start()
             assert (recovered.recovery.faults, recovered.recovery.stopped) == ([], {})
@@ -116,7 +115,7 @@ def test_whichever_sectors_arrived_the_batches_before_the_first_torn_one_are_the
 
 
 def test_a_sector_that_was_flushed_and_is_lost_is_damage_all_the_same(scene: Scene, room: bytes) -> None:
-    """A batch that was only written says how much was flushed before it."""
+    """An unflushed batch says how much was flushed before it."""
     flushed = range(scene.batches()[0].offset // SECTOR_BYTES)
     assert len(flushed) >= 2
     for sector in flushed:

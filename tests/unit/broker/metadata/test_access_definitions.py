@@ -1,4 +1,4 @@
-"""Virtual hosts, users and permissions as metadata: what goes in comes back, whatever the names."""
+"""Virtual hosts, users and permissions as metadata: they come back with any names."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Members and who of them is alive, as keys and values."""
+"""Members and their liveness as keys and values."""
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ def test_a_member_comes_back_as_it_joined(
 
 
 @given(names, st.integers(1, 2**62))
-def test_the_run_of_a_living_node_comes_back(name: str, incarnation: int) -> None:
+def test_the_incarnation_of_a_living_node_comes_back(name: str, incarnation: int) -> None:
     alive = LivenessDefinition(name, incarnation)
     read = decode_definition(alive.key(), alive.value())
     assert isinstance(read, LivenessDefinition)
@@ -57,7 +57,7 @@ def test_a_member_outlives_every_node_and_its_being_alive_none() -> None:
         ("alive/a/b", LivenessDefinition("a", 1).value()),
     ],
 )
-def test_what_no_node_wrote_is_refused(key: str, value: bytes) -> None:
+def test_malformed_definitions_are_refused(key: str, value: bytes) -> None:
     with pytest.raises(StoreError):
         decode_definition(key, value)
 
@@ -66,6 +66,6 @@ def test_every_kind_has_its_place_in_the_order() -> None:
     assert sorted(KINDS_IN_ORDER) == sorted(DEFINITION_READERS)
 
 
-def test_a_kind_nobody_knows_has_no_place() -> None:
+def test_an_unknown_kind_has_no_place() -> None:
     with pytest.raises(StoreError, match="knows nothing of that kind"):
         definition_rank("rings/a")

@@ -1,4 +1,4 @@
-"""Metadata as keys and values: everything that goes in comes back, and nothing else is taken for it."""
+"""Metadata as keys and values: definitions come back, and damaged values are refused."""
 
 from decimal import Decimal
 
@@ -35,7 +35,7 @@ EVERY_TYPE: Table = {
 
 
 def submit(kept: Table, declared: Table) -> None:
-    """Every argument compares as it does when a client declares the same thing again."""
+    """Compares arguments as a repeated declare does."""
     assert list(kept) == list(declared)
     for name in declared:
         compare_argument(name, declared, kept, "here")
@@ -58,7 +58,7 @@ def test_where_a_queue_lives_comes_back(node: str, owner: int, incarnation: int)
     assert (read.node, read.owner, read.incarnation) == (node, owner, incarnation)
 
 
-def test_what_is_usual_takes_no_room() -> None:
+def test_usual_values_are_left_out() -> None:
     queue = QueueDefinition("/", "q", True, False, False, {})
     exchange = ExchangeDefinition("/", "e", "fanout", True, False, False, {})
     binding = BindingDefinition("/", "e", "q", True, "", {}, True)
@@ -166,7 +166,7 @@ def encode_sorted(table: Table) -> bytes:
         ("queues/%2F/%x1", encode_table({"v": 1}), "the metadata's key 'queues/%2F/%x1' is damaged"),
     ],
 )
-def test_what_cannot_be_read_is_named(key: str, value: bytes, sentence: str) -> None:
+def test_a_damaged_value_is_reported_with_its_key(key: str, value: bytes, sentence: str) -> None:
     with pytest.raises(StoreError) as refused:
         decode_definition(key, value)
     assert str(refused.value).startswith(sentence)

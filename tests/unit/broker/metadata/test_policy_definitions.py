@@ -1,4 +1,4 @@
-"""Policies and parameters on their way to the disk and back."""
+"""Policies and parameters as metadata."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_a_global_parameter_comes_back_as_it_was(value: object) -> None:
         ("global_parameters/n", {"value": 1}),
     ],
 )
-def test_damage_is_told_with_the_key(key: str, value: dict[str, object]) -> None:
+def test_damage_is_reported_with_the_key(key: str, value: dict[str, object]) -> None:
     with pytest.raises(StoreError, match=f"the metadata's value of '{key}' is damaged"):
         decode_definition(key, encode_fields(value))
 

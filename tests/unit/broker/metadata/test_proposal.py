@@ -1,6 +1,6 @@
-"""Plans as transactions: what does not fit into one, or must not share one, comes about in parts that are sound."""
+"""Transactions as proposals: large ones are split into consistent parts."""
 
-from tests.unit.broker.metadata.sharing_nodes import Ending, Maker, SharingCluster
+from tests.unit.broker.metadata.shared_cluster import Ending, Maker, SharingCluster
 from warren.broker.metadata.access_definitions import UserDefinition, VhostDefinition
 from warren.broker.metadata.backend import MetadataAppliers
 from warren.broker.metadata.proposal import CHANGES_MAX, STANDING_MAX, VALUE_BYTES_MAX, Proposal
@@ -39,7 +39,7 @@ def binding(source: str, destination: str, key: str) -> BindingDefinition:
 
 
 def known(*keys: str, applied: int = 50) -> SharedDefinitions:
-    """A node that has come to revision 50 and knows these keys, created and changed by the revisions from 1 on."""
+    """A node at revision 50 that knows these keys, created and changed by the revisions from 1 on."""
     appliers = MetadataAppliers()
     appliers.add(Maker([QUEUES]))
     definitions = SharedDefinitions(appliers)
@@ -49,7 +49,7 @@ def known(*keys: str, applied: int = 50) -> SharedDefinitions:
 
 
 def parts_of(plan: MetadataTransaction, definitions: SharedDefinitions) -> list[ProposeTransaction]:
-    """All parts, if each comes about with the revision after the one before it."""
+    """All parts, each committed with the next revision."""
     proposal = Proposal(plan, definitions)
     orders = [proposal.order(1)]
     while not proposal.done(definitions.applied + len(orders)):
@@ -57,7 +57,7 @@ def parts_of(plan: MetadataTransaction, definitions: SharedDefinitions) -> list[
     return orders
 
 
-def test_a_plan_of_ordinary_size_is_one_transaction_in_its_own_order() -> None:
+def test_a_transaction_of_ordinary_size_is_one_part_in_its_own_order() -> None:
     plan = MetadataTransaction()
     plan.delete("vhosts/old")
     plan.put(user("u"))
@@ -108,7 +108,7 @@ def test_no_transaction_has_more_bytes_than_a_store_takes() -> None:
     ]
 
 
-def test_a_plan_counts_what_has_come_about_of_it() -> None:
+def test_a_transaction_counts_the_changes_that_took_effect() -> None:
     plan = MetadataTransaction()
     for number in range(CHANGES_MAX * 2 + 1):
         plan.put(user(f"u{number}"))
@@ -120,7 +120,7 @@ def test_a_plan_counts_what_has_come_about_of_it() -> None:
     assert [*made, plan.made] == [0, CHANGES_MAX, CHANGES_MAX * 2, CHANGES_MAX * 2 + 1]
 
 
-def test_a_cut_plan_makes_containers_first_and_unmakes_them_last() -> None:
+def test_a_transaction_in_parts_creates_containers_first_and_deletes_them_last() -> None:
     plan = MetadataTransaction()
     plan.delete("vhosts/old")
     for number in range(CHANGES_MAX):
@@ -132,7 +132,7 @@ def test_a_cut_plan_makes_containers_first_and_unmakes_them_last() -> None:
     assert keys[-1] == "vhosts/old"
 
 
-def test_what_a_cut_plan_relies_on_is_looked_at_with_each_part() -> None:
+def test_conditions_are_checked_with_each_part() -> None:
     plan = MetadataTransaction()
     plan.rely_on("vhosts/there")
     for number in range(CHANGES_MAX * 2):
@@ -141,7 +141,7 @@ def test_what_a_cut_plan_relies_on_is_looked_at_with_each_part() -> None:
     assert [order.compares[0] for order in orders] == [("vhosts/there", 1)] * 2
 
 
-def test_a_part_relies_on_what_the_parts_before_it_left() -> None:
+def test_a_part_relies_on_the_state_after_the_parts_before_it() -> None:
     plan = MetadataTransaction()
     plan.touch("vhosts/touched")
     plan.rely_on_all("users/")
@@ -152,7 +152,7 @@ def test_a_part_relies_on_what_the_parts_before_it_left() -> None:
     assert (second.compares[0], second.unchanged_under) == (("vhosts/touched", 51), [("users/", 51)])
 
 
-def test_what_comes_under_a_prefix_that_a_plan_relies_on_disproves_it() -> None:
+def test_a_new_key_under_a_relied_on_prefix_disproves_a_transaction() -> None:
     plan = MetadataTransaction()
     plan.delete("vhosts/v")
     plan.rely_on_all("queues/v/")
@@ -165,7 +165,7 @@ def test_what_comes_under_a_prefix_that_a_plan_relies_on_disproves_it() -> None:
     assert proposal.disproved(definitions)
 
 
-def test_more_conditions_than_can_be_repeated_are_looked_at_before_anything_is_changed() -> None:
+def test_conditions_beyond_the_limit_are_checked_before_any_change() -> None:
     plan = MetadataTransaction()
     for number in range(STANDING_MAX * 2):
         plan.rely_on(f"vhosts/v{number}")
@@ -175,7 +175,7 @@ def test_more_conditions_than_can_be_repeated_are_looked_at_before_anything_is_c
     assert (len(change.compares), len(change.changes)) == (STANDING_MAX + 1, 1)
 
 
-def test_a_transaction_makes_no_two_queues_or_exchanges_that_would_have_the_same_name() -> None:
+def test_a_part_never_creates_two_objects_with_the_same_id() -> None:
     plan = MetadataTransaction()
     plan.put(vhost("v"))
     plan.put(queue(ONE))
@@ -188,14 +188,14 @@ def test_a_transaction_makes_no_two_queues_or_exchanges_that_would_have_the_same
     ]
 
 
-def test_what_has_its_name_already_may_share_a_transaction_with_anything() -> None:
+def test_existing_objects_may_share_a_part_with_any_other() -> None:
     plan = MetadataTransaction()
     plan.put(queue(ONE))
     plan.put(queue(SAME_PLACE))
     assert len(parts_of(plan, known(f"queues/v/{ONE}"))) == 1
 
 
-def test_a_binding_of_a_cut_plan_touches_the_ends_that_an_earlier_part_made() -> None:
+def test_a_binding_touches_the_ends_that_an_earlier_part_created() -> None:
     plan = MetadataTransaction()
     plan.put(vhost("v"))
     for name in (ONE, SAME_PLACE):
@@ -242,7 +242,7 @@ def test_a_queue_that_is_deleted_while_it_is_bound_in_parts_leaves_no_binding_be
         assert "queues/v/q0" in node.maker.made or not left
 
 
-def test_many_new_queues_come_about_on_all_nodes_each_with_an_id_of_its_own() -> None:
+def test_many_new_queues_are_created_on_all_nodes_each_with_its_own_id() -> None:
     cluster = SharingCluster("a", "b")
     plan = MetadataTransaction()
     plan.put(vhost("v"))
@@ -259,7 +259,7 @@ def test_many_new_queues_come_about_on_all_nodes_each_with_an_id_of_its_own() ->
         assert len(set(ids)) == 200
 
 
-def test_a_cut_plan_that_another_comes_between_is_outdated_once_and_can_be_made_anew() -> None:
+def test_a_transaction_in_parts_that_another_interrupts_is_outdated_once_and_can_be_planned_again() -> None:
     cluster = SharingCluster("a", "b")
     node, other = cluster.nodes["a"], cluster.nodes["b"]
     plan = MetadataTransaction()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.unit.broker.journal.copy_world import CopyWorld
+from tests.unit.broker.journal.contents_world import ContentsWorld
 from tests.unit.broker.replication.world import StreamCopyWorld, body_of, span_of
 from warren.broker.streams.offsets import position_of
 
 
-def archived_world(disk: CopyWorld | None = None) -> StreamCopyWorld:
+def archived_world(disk: ContentsWorld | None = None) -> StreamCopyWorld:
     """One that has everything in several files, and nothing in its journal."""
     world = StreamCopyWorld(disk)
     world.settle(range(66))
@@ -42,7 +42,7 @@ def test_an_archive_that_lost_its_end_is_told_whatever_the_journal_has(kept: int
 
 
 def test_it_is_still_known_when_the_journal_has_been_through_a_checkpoint() -> None:
-    world = archived_world(CopyWorld(segment_bytes=300_000, prepared=False))
+    world = archived_world(ContentsWorld(segment_bytes=300_000, prepared=False))
     for _life in range(2):
         world = world.restart()
         assert world.copy.lack() == ""

@@ -1,6 +1,6 @@
 """What a member of a ring holds of a stream."""
 
-from tests.unit.broker.journal.copy_world import Newcomer
+from tests.unit.broker.journal.contents_world import JoiningMirror
 from tests.unit.broker.replication.world import StreamCopyWorld, body_in, body_of, span_of
 from tests.unit.broker.streams.stage import message_of
 from warren.broker.model.replica_contents import PositionSpan
@@ -153,7 +153,7 @@ def test_one_whose_archive_has_what_the_master_has_not_can_only_begin_anew() -> 
 def test_what_moves_to_the_archive_while_it_is_read_is_read_there() -> None:
     world = StreamCopyWorld()
     world.store(range(40))
-    newcomer = Newcomer()
+    newcomer = JoiningMirror()
     reader = world.copy.read(world.copy.spans(), newcomer)
     for _round in range(100):
         if newcomer.over:
@@ -180,7 +180,7 @@ def test_what_is_read_can_be_held_by_another_as_it_is() -> None:
 def test_what_is_dropped_before_it_could_be_read_for_another_is_passed_over() -> None:
     world = StreamCopyWorld()
     world.settle(range(120))
-    newcomer = Newcomer()
+    newcomer = JoiningMirror()
     reader = world.copy.read(world.copy.spans(), newcomer)
     reader.more(300_000)
     # one thread reads and another deletes: the file is gone before it is opened

@@ -3,7 +3,7 @@
 Not here: the journal's part (`tests.unit.store.copies.copy_world`), rings.
 """
 
-from tests.unit.broker.journal.copy_world import CopyWorld, Newcomer, Past
+from tests.unit.broker.journal.contents_world import BackfillMessage, ContentsWorld, JoiningMirror
 from tests.unit.broker.streams.stage import PretendArchive, message_of
 from warren.broker.journal.payloads import decode_message, message_payload
 from warren.broker.model.replica_contents import PositionSpan
@@ -20,8 +20,8 @@ LARGE = 100_000
 class StreamCopyWorld:
     """One life of a node that holds it."""
 
-    def __init__(self, disk: CopyWorld | None = None, archive: PretendArchive | None = None) -> None:
-        self.disk = CopyWorld(prepared=False) if disk is None else disk
+    def __init__(self, disk: ContentsWorld | None = None, archive: PretendArchive | None = None) -> None:
+        self.disk = ContentsWorld(prepared=False) if disk is None else disk
         self.archive = PretendArchive() if archive is None else archive
         self.catalog = self.archive.catalog(SEGMENT)
         self.copy = StreamContents(self.disk.copy, self.catalog, self.archive, self.disk.turn)
@@ -31,7 +31,7 @@ class StreamCopyWorld:
 
     def restart(self) -> "StreamCopyWorld":
         """The process was killed; what was written is there."""
-        again = CopyWorld(self.disk.disk, self.disk.segment_bytes, prepared=False)
+        again = ContentsWorld(self.disk.disk, self.disk.segment_bytes, prepared=False)
         return StreamCopyWorld(again, PretendArchive(self.archive.segments))
 
     def go_on(self) -> None:
@@ -58,8 +58,8 @@ class StreamCopyWorld:
         self.copy.committed(self.store(offsets, epoch, size))
         self.go_on()
 
-    def read(self, spans: list[PositionSpan], size_bytes: int = 300_000) -> list[Past]:
-        newcomer = Newcomer()
+    def read(self, spans: list[PositionSpan], size_bytes: int = 300_000) -> list[BackfillMessage]:
+        newcomer = JoiningMirror()
         reader = self.copy.read(spans, newcomer)
         for _round in range(1_000):
             if newcomer.over:
@@ -97,7 +97,7 @@ def body_of(offset: int, epoch: int = 1, size: int = LARGE) -> bytes:
     return f"{epoch}/{offset}".encode().ljust(size, b".")
 
 
-def body_in(past: Past) -> bytes:
+def body_in(past: BackfillMessage) -> bytes:
     return decode_message(past.payload, past.priority, past.persistent).body()
 
 

@@ -1,4 +1,4 @@
-"""A stream with everything round it that a broker would provide: a turn, a journal, files, obedient readers."""
+"""A stream with a turn, a journal, files and readers under the control of a test."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ START_MS = 1_700_000_000_000
 
 
 class PretendArchive(Archive):
-    """Files in memory, which are written and read when a test says so."""
+    """Files in memory that are written and read on request."""
 
     def __init__(self, segments: dict[int, bytes] | None = None, prompt: bool = True) -> None:
         self.segments: dict[int, bytes] = {} if segments is None else segments
@@ -60,7 +60,7 @@ class PretendArchive(Archive):
             asker.archive_read(self.segments[segment][at : at + length], "")
 
     def catalog(self, segment_bytes: int) -> ArchiveIndex:
-        """What a node finds when it starts."""
+        """The index that a start recovers."""
         catalog = ArchiveIndex(segment_bytes)
         for number in sorted(self.segments):
             data, at = self.segments[number], 0
@@ -72,7 +72,7 @@ class PretendArchive(Archive):
 
 
 class PretendReader(ConsumerPort):
-    """Takes as much as its credit allows, and remembers it."""
+    """Collects as many deliveries as its credit allows."""
 
     def __init__(self, credit: int = 1_000_000, tag: str = "r", **arguments: Any) -> None:
         table = {name.replace("_", "-"): value for name, value in arguments.items()}
@@ -104,7 +104,7 @@ class PretendReader(ConsumerPort):
 
 
 class Stage:
-    """One stream in its turn. What a turn brings is on disk when `flush` is called."""
+    """One stream. A turn is flushed when `flush` is called."""
 
     def __init__(self, archive: PretendArchive | None = None, log: ScriptedLog | None = None, **limits: int) -> None:
         self.turn = Turn()
@@ -129,7 +129,7 @@ class Stage:
                 queue.drain()
 
     def flush(self) -> None:
-        """The turn ends, its batch is on disk, and whatever follows from that is done."""
+        """End the turn, flush its batch, and run what follows."""
         self.end_turn()
         waiters, self.turn.flush_waiters = self.turn.flush_waiters, []
         for waiter in waiters:
@@ -137,7 +137,7 @@ class Stage:
         self.settle()
 
     def settle(self) -> None:
-        """Until nothing is under way."""
+        """Run until nothing is in flight."""
         for _ in range(10_000):
             self.end_turn()
             if not self.archive.writing and not self.archive.reading:
@@ -147,7 +147,7 @@ class Stage:
         raise AssertionError("it never comes to rest")
 
     def fill(self, count: int, size: int = 1000, each_ms: int = 0) -> None:
-        """Many messages, numbered in their bodies, some to a turn."""
+        """Publish many messages, numbered in their bodies, several in a turn."""
         end = self.stream.end_offset()
         for number in range(end, end + count):
             self.publish(numbered(number, size))

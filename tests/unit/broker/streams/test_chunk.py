@@ -1,4 +1,4 @@
-"""A chunk has what was put into it, and nothing else passes for one."""
+"""A chunk returns its messages, and damaged bytes are refused."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ def chunk_of(bodies: list[bytes], keys: list[str], first: int = 1) -> bytes:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=9_000), st.text(max_size=20)), min_size=1, max_size=20))
-def test_what_is_put_in_comes_out(messages: list[tuple[bytes, str]]) -> None:
+def test_a_chunk_returns_the_messages_put_in(messages: list[tuple[bytes, str]]) -> None:
     bodies, keys = [body for body, _key in messages], [key for _body, key in messages]
     data = chunk_of(bodies, keys, first=7)
     chunk = Chunk(data)
@@ -47,14 +47,14 @@ def test_a_changed_octet_is_noticed(at: int, change: int) -> None:
         Chunk(damaged)
 
 
-def test_what_is_cut_short_is_no_chunk() -> None:
+def test_bytes_cut_short_are_no_chunk() -> None:
     data = chunk_of([b"a" * 100], ["k"])
     for end in range(len(data)):
         with pytest.raises(StoreError):
             Chunk(data[:end])
 
 
-def test_a_head_says_what_is_in_the_chunk_without_the_rest() -> None:
+def test_a_head_describes_its_chunk_without_the_rest() -> None:
     data = b"...." + chunk_of([b"a", b"b"], ["k", "k"], first=1 << 44 | 5)
     head = ChunkHead(data, 4)
     assert (head.count, head.first_position, head.length) == (2, 1 << 44 | 5, len(data) - 4)

@@ -1,4 +1,4 @@
-"""Who of a group is served, and when another one takes over."""
+"""The active member of a group, and when another one takes over."""
 
 import pytest
 
@@ -45,14 +45,14 @@ def test_a_member_that_is_not_chosen_any_more_is_active_until_it_holds_nothing()
     assert not group.is_retiring()
 
 
-def test_nobody_retires_who_is_chosen() -> None:
+def test_the_chosen_member_does_not_retire() -> None:
     group = group_of(0, "a", "b")
     group.activate()
     group.retired()
     assert name_of(group.active) == "a"
 
 
-def test_who_retires_stays_if_the_other_one_goes_first() -> None:
+def test_a_retiring_member_stays_if_the_chosen_one_leaves_first() -> None:
     group = group_of(0, "b")
     group.activate()
     other = member("a")
@@ -61,7 +61,7 @@ def test_who_retires_stays_if_the_other_one_goes_first() -> None:
     assert (name_of(group.active), group.is_retiring()) == ("b", False)
 
 
-def test_whatever_a_member_that_is_gone_held_another_takes_over() -> None:
+def test_the_unacked_messages_of_a_gone_member_go_to_another() -> None:
     group = group_of(1, "a", "b", "c")
     active = group.activate()
     assert active is not None

@@ -1,4 +1,4 @@
-"""What a probe is told."""
+"""The answers to probes."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def test_an_empty_stream_begins_and_ends_at_the_same_place() -> None:
     assert probed(Stage()) == {"x-stream-first": 0, "x-stream-end": 0, "x-stream-offset": 0}
 
 
-def test_the_end_is_behind_what_is_settled() -> None:
+def test_the_end_is_behind_the_last_committed_message() -> None:
     stage = Stage()
     stage.fill(12)
     stage.publish(b"not yet")
@@ -48,14 +48,14 @@ def test_a_time_is_the_first_offset_from_then_on_or_the_end() -> None:
     assert probed(stage, x_stream_offset=Timestamp(begun_s - 500))["x-stream-offset"] == 0
 
 
-def test_what_expired_is_below_the_first() -> None:
+def test_expired_messages_are_below_the_first_offset() -> None:
     stage = Stage(bytes_max=4_000_000, segment_bytes=1_000_000)
     stage.fill(20_000)
     told = probed(stage, x_stream_offset=3)
     assert told["x-stream-first"] == told["x-stream-offset"] == stage.stream.first_offset() > 10_000
 
 
-def test_it_is_told_once_and_nothing_more_whatever_comes() -> None:
+def test_a_probe_is_answered_once() -> None:
     stage = Stage()
     reader = stage.reader(x_stream_probe=True)
     stage.fill(10)
@@ -89,14 +89,14 @@ def test_a_probe_may_have_a_name_forgotten() -> None:
         {"x_stream_store": "x", "x_stream_consumer_name": "n"},
     ],
 )
-def test_what_cannot_be_stored_is_refused(arguments: dict[str, Any]) -> None:
+def test_invalid_stores_are_refused(arguments: dict[str, Any]) -> None:
     stage = Stage()
     with pytest.raises(ChannelFault, match="invalid arg 'x-stream-store' for queue 's' in vhost '/'"):
         stage.stream.add_consumer(PretendReader(x_stream_probe=True, **arguments))
     assert stage.stream.stored_offsets() == {}
 
 
-def test_a_probe_that_asks_for_nonsense_stores_nothing() -> None:
+def test_a_probe_with_invalid_arguments_stores_nothing() -> None:
     stage = Stage()
     with pytest.raises(ChannelFault, match="invalid arg 'x-stream-offset' for queue 's' in vhost '/'"):
         probed(stage, x_stream_consumer_name="spark", x_stream_store=30, x_stream_offset="nowhere")

@@ -1,4 +1,4 @@
-"""Where readers are, and how they get on."""
+"""The offsets and blocks of readers."""
 
 from tests.unit.broker.streams.stage import PretendArchive, PretendReader, Stage, numbered
 from warren.wire.field_tables import Timestamp
@@ -19,7 +19,7 @@ def test_readers_at_different_places_do_not_disturb_each_other() -> None:
         assert reader.bodies() == [numbered(number) for number in range(start, 6_000)]
 
 
-def test_what_expired_under_a_reader_is_passed_over() -> None:
+def test_chunks_that_expire_under_a_reader_are_skipped() -> None:
     stage = Stage(bytes_max=4_000_000, segment_bytes=1_000_000)
     stage.fill(3_000)
     reader = stage.reader(credit=10, x_stream_offset="first")
@@ -29,7 +29,7 @@ def test_what_expired_under_a_reader_is_passed_over() -> None:
     stage.stream.ack(reader.entries[0])
     stage.settle()
     offsets = reader.offsets()
-    # the chunk it was in is still there for it
+    # its current chunk is still in memory
     jump = offsets.index(first)
     assert offsets[:jump] == list(range(jump))
     assert offsets[jump:] == list(range(first, 20_000))
@@ -52,7 +52,7 @@ def test_a_reader_that_leaves_while_something_is_read_for_it_leaves_nothing_behi
     assert stage.turn.held_bytes == before
 
 
-def test_what_a_reader_has_of_the_archive_is_held_and_given_back() -> None:
+def test_the_blocks_of_a_reader_are_counted_and_released() -> None:
     stage = Stage()
     stage.fill(5_000)
     before = stage.turn.held_bytes
@@ -79,7 +79,7 @@ def test_chunks_are_read_ahead_so_that_a_reader_finds_them() -> None:
     reader.credit = 2
     stage.stream.ack(reader.entries[0])
     stage.end_turn()
-    # there are two more: it asks for several at a time
+    # two more: it asks for several at once
     assert (len(reader.entries), len(stage.archive.reading)) == (3, 0)
     reader.credit = 1
     stage.stream.ack(reader.entries[1])
@@ -101,7 +101,7 @@ def test_reads_may_come_back_in_any_order() -> None:
     assert sum(counts) == 8_000
 
 
-def test_what_cannot_be_read_stops_the_stream_and_says_why() -> None:
+def test_an_unreadable_chunk_ends_the_reader_with_a_reason() -> None:
     class BrokenArchive(PretendArchive):
         def finish_reads(self) -> None:
             reading, self.reading = self.reading, []
@@ -128,7 +128,7 @@ def test_a_time_or_an_interval_is_found_in_the_chunk_that_has_it() -> None:
     assert stage.reader(x_stream_offset="10m").offsets()[0] == 0
 
 
-def test_what_expired_while_a_time_was_looked_for_is_passed_over() -> None:
+def test_chunks_that_expire_during_a_search_by_time_are_skipped() -> None:
     stage = Stage(bytes_max=4_000_000, segment_bytes=1_000_000)
     stage.fill(3_000)
     reader = PretendReader(x_stream_offset=Timestamp(1))
@@ -144,7 +144,7 @@ def test_what_expired_while_a_time_was_looked_for_is_passed_over() -> None:
     assert stage.stream.first_offset() in reader.offsets()
 
 
-def test_what_was_dropped_before_it_could_be_read_is_no_damage() -> None:
+def test_a_chunk_dropped_before_it_was_read_is_no_damage() -> None:
     stage = Stage(bytes_max=4_000_000, segment_bytes=1_000_000)
     stage.fill(3_000)
     for arguments in ({}, {"x_stream_chunks": True}):
@@ -160,7 +160,7 @@ def test_what_was_dropped_before_it_could_be_read_is_no_damage() -> None:
         assert not reader.was_cancelled
 
 
-def test_what_is_delivered_and_not_acked_is_not_kept() -> None:
+def test_unacked_messages_of_a_stream_are_not_kept_in_memory() -> None:
     stage = Stage()
     stage.fill(3_000)
     for arguments in ({}, {"x_stream_chunks": True}):
@@ -190,7 +190,7 @@ def pass_time(stage: Stage, looks: int) -> None:
         stage.settle()
 
 
-def test_readers_whose_clients_take_nothing_hold_nothing_when_memory_is_tight() -> None:
+def test_idle_readers_release_their_blocks_when_memory_is_tight() -> None:
     stage = Stage()
     stage.fill(5_000)
     before = stage.turn.held_bytes

@@ -1,4 +1,4 @@
-"""What arguments and policies make of a stream."""
+"""The settings of a stream from arguments and policies."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from warren.broker.streams.settings import COUNT_MAX, UNLIMITED, stream_settings
 from warren.wire.field_tables import Table
 
 
-def test_a_stream_that_is_told_nothing_keeps_everything() -> None:
+def test_a_stream_without_limits_keeps_everything() -> None:
     settings = stream_settings_of({"x-queue-type": "stream"})
     assert (settings.bytes_max, settings.age_max_ms, settings.segment_bytes) == (UNLIMITED, UNLIMITED, SEGMENT_BYTES)
 
@@ -22,11 +22,11 @@ def test_an_age_is_a_number_of_milliseconds(age: str, age_ms: int) -> None:
 
 
 @pytest.mark.parametrize("age", ["0s", "99999999999Y"])
-def test_a_policy_whose_age_cannot_be_meant_deletes_nothing(age: str) -> None:
+def test_a_policy_with_an_impossible_age_deletes_nothing(age: str) -> None:
     assert stream_settings_of({}, {"max-age": age}).age_max_ms == UNLIMITED
 
 
-def test_what_is_beyond_counting_is_still_a_number_of_64_bits() -> None:
+def test_huge_limits_fit_into_64_bits() -> None:
     settings = stream_settings_of({"x-max-age": "999999999Y"}, {"max-length-bytes": 10**30, "dedup-window": 10**30})
     assert 2**59 < settings.age_max_ms < 2**63
     assert (settings.bytes_max, settings.dedup_window) == (COUNT_MAX, IDS_MAX)

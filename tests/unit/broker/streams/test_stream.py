@@ -1,4 +1,4 @@
-"""What a stream shows to whom, and what becomes of it on disk."""
+"""The messages that a stream shows to readers, and its archive."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from warren.wire.field_tables import Timestamp
 from warren.wire.properties import Properties, encode_header_payload
 
 
-def test_readers_see_what_is_on_disk_and_no_more() -> None:
+def test_readers_see_only_flushed_messages() -> None:
     stage = Stage()
     reader = stage.reader(x_stream_offset="first")
     stage.publish(b"a", b"b")
@@ -22,7 +22,7 @@ def test_readers_see_what_is_on_disk_and_no_more() -> None:
     assert (reader.bodies(), reader.offsets()) == ([b"a", b"b"], [0, 1])
 
 
-def test_what_comes_in_the_next_turn_is_not_settled_with_this_one() -> None:
+def test_messages_of_the_next_turn_are_not_committed_with_this_one() -> None:
     stage = Stage()
     stage.publish(b"a")
     stage.end_turn()
@@ -57,7 +57,7 @@ def test_a_reader_begins_where_it_says(start: object, expected: list[int]) -> No
     assert reader.offsets() == list(range(expected[0] if expected else 7 if start == 7 else 3, 9))
 
 
-def test_what_is_full_goes_to_the_archive_and_leaves_the_journal() -> None:
+def test_a_full_chunk_goes_to_the_archive_and_leaves_the_journal() -> None:
     stage = Stage()
     stage.fill(5_000)
     assert sum(map(len, stage.archive.segments.values())) > 3 * 2**20
@@ -81,7 +81,7 @@ def test_a_reader_goes_on_when_it_acks() -> None:
     assert reader.offsets()[:2_500] == list(range(500, 3_000))
 
 
-def test_a_reader_of_what_was_reads_a_chunk_once() -> None:
+def test_a_reader_of_the_archive_reads_a_chunk_once() -> None:
     stage = Stage()
     stage.fill(5_000)
     reads = stage.archive.reads
@@ -110,7 +110,7 @@ def test_a_time_beyond_all_times_is_before_or_behind_everything(start: object, e
     assert stage.reader(x_stream_offset=start).offsets() == expected
 
 
-def test_what_is_too_much_goes_by_the_segment() -> None:
+def test_retention_by_size_drops_whole_segments() -> None:
     stage = Stage(bytes_max=4_000_000, segment_bytes=1_000_000)
     stage.fill(20_000)
     assert len(stage.archive.segments) <= 5
@@ -121,7 +121,7 @@ def test_what_is_too_much_goes_by_the_segment() -> None:
     assert stage.reader(x_stream_offset=3).offsets()[0] == first
 
 
-def test_what_is_too_old_goes_also_if_nothing_comes() -> None:
+def test_retention_by_age_works_without_publishes() -> None:
     stage = Stage(age_max_ms=60_000, segment_bytes=1_000_000)
     stage.fill(10_000, each_ms=1)
     assert stage.stream.first_offset() == 0
@@ -142,11 +142,11 @@ def test_after_a_restart_everything_is_there() -> None:
     assert again.reader(x_stream_offset="first").bodies() == [numbered(number) for number in range(3_600)]
 
 
-def test_what_is_in_the_journal_and_in_the_archive_is_there_once() -> None:
+def test_messages_in_journal_and_archive_count_once() -> None:
     stage = Stage()
     stage.fill(1_500)
     again = stage.restarted()
-    # the journal did not hear that this chunk is in the archive
+    # the journal did not drop the messages of this chunk
     kept = stage.log.restart()
     for position in range(1, min(kept.stored)):
         message = message_of(numbered(position - 1))
@@ -157,7 +157,7 @@ def test_what_is_in_the_journal_and_in_the_archive_is_there_once() -> None:
     assert min(both.log.stored) == min(kept.stored)
 
 
-def test_only_what_is_wished_for_is_delivered() -> None:
+def test_only_messages_that_pass_the_filter_are_delivered() -> None:
     stage = Stage()
     for number in range(2_000):
         value = ["red", "blue", None][number % 3]
@@ -168,7 +168,7 @@ def test_only_what_is_wished_for_is_delivered() -> None:
     assert both.offsets() == [number for number in range(2_000) if number % 3]
 
 
-def test_what_a_stream_does_not_do_is_refused() -> None:
+def test_unsupported_operations_are_refused() -> None:
     stage = Stage()
     stage.fill(1)
     reader = stage.reader(x_stream_offset="first")
@@ -182,7 +182,7 @@ def test_what_a_stream_does_not_do_is_refused() -> None:
         stage.stream.add_consumer(PretendReader(x_stream_offset="soon"))
 
 
-def test_a_damaged_chunk_is_the_end_of_those_who_read_it_and_of_nobody_else() -> None:
+def test_a_damaged_chunk_ends_only_the_readers_that_need_it() -> None:
     stage = Stage()
     stage.fill(3_000)
     data = stage.archive.segments[1]
@@ -217,7 +217,7 @@ def test_a_deleted_stream_is_gone_with_its_readers_and_files() -> None:
     reader = stage.reader(credit=1, x_stream_offset="first")
     stage.stream.close()
     assert (reader.was_cancelled, stage.log.closed, stage.turn.held_bytes) == (True, True, 0)
-    # after a crash it might be there again: it needs its files as long as that is possible
+    # a crash before the flush would bring it back, so its files stay until then
     assert not stage.archive.closed
     stage.flush()
     assert stage.archive.closed
@@ -284,7 +284,7 @@ def test_chunks_are_small_when_memory_is_tight_and_not_one_for_each_message() ->
 
 
 def in_tiny_frames(size: int) -> Message:
-    """What takes nine times as much in memory as in a chunk."""
+    """A message that takes nine times as much memory as in a chunk."""
     payload = encode_header_payload(Properties(), size)
     header = b"\x02\x00\x01" + len(payload).to_bytes(4, "big") + payload + b"\xce"
     return Message(Envelope("", "s"), header + b"\x03\x00\x01\x00\x00\x00\x01x\xce" * size, 1, size, 9, True)
@@ -298,7 +298,7 @@ def test_a_body_in_tiny_frames_is_a_chunk_and_the_stream_goes_on() -> None:
     assert stage.restarted().stream.end_offset() == 1
 
 
-def test_what_is_not_settled_stays_out_of_chunks_whatever_is_before_it() -> None:
+def test_uncommitted_messages_stay_out_of_chunks() -> None:
     stage = Stage()
     stage.stream.publish(in_tiny_frames(200_000))
     stage.end_turn()
@@ -311,7 +311,7 @@ def test_what_is_not_settled_stays_out_of_chunks_whatever_is_before_it() -> None
     assert stage.stream.end_offset() == 1
 
 
-def test_a_stream_tells_what_it_has() -> None:
+def test_a_stream_reports_its_messages() -> None:
     stage = Stage()
     stage.fill(2_500)
     stage.reader(x_stream_offset="first")

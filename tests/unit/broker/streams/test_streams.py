@@ -1,4 +1,4 @@
-"""Streams of a node: made, governed and unmade like its other queues; without a disk in memory alone."""
+"""Streams of a node: declared, governed by policies and deleted like other queues; in memory without a disk."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_a_stream_of_a_node_without_a_disk_is_read_again_and_again() -> None:
     assert read_from(core.client(), 8) == [b"8", b"9"]
 
 
-def test_so_is_what_is_in_chunks() -> None:
+def test_chunks_in_memory_are_read_again_and_again() -> None:
     core = Core()
     client = client_with(core)
     bodies = [bytes([number]) * 100_000 for number in range(40)]
@@ -117,9 +117,7 @@ def test_streams_go_with_their_virtual_host() -> None:
     ],
 )
 @pytest.mark.parametrize("partitions", [0, 2])
-def test_what_would_be_overlooked_for_its_type_is_refused(
-    argument: str, value: object, reason: str, partitions: int
-) -> None:
+def test_arguments_of_the_wrong_type_are_refused(argument: str, value: object, reason: str, partitions: int) -> None:
     core = Core()
     client = client_with(core, {"x-stream-partitions": partitions} if partitions else None)
     client.say(BasicQos(prefetch_count=10))
@@ -148,7 +146,7 @@ def test_another_queue_is_not_taken_for_a_stream(argument: str) -> None:
 
 
 class PretendFiles(ArchiveFiles):
-    """Files of streams 5 and 7, which are whatever an archive holds."""
+    """Files of streams 5 and 7, with the contents of an archive."""
 
     def __init__(self, archive: PretendArchive) -> None:
         self._archive = archive
@@ -166,10 +164,10 @@ class PretendFiles(ArchiveFiles):
         return self._archive.segments[segment][at : at + length]
 
     def secure(self, stream_id: int, segment: int) -> None:
-        """Memory is as certain as it gets."""
+        """There is nothing to flush in memory."""
 
 
-def test_files_that_nobody_claims_go_unless_somebody_knows_their_stream() -> None:
+def test_unclaimed_files_are_deleted_unless_their_stream_is_known() -> None:
     turn = Turn()
     files = StreamFiles(turn, True, PretendFiles(PretendArchive()))
     assert files.found(5, 1_000).damage == ""
@@ -179,7 +177,7 @@ def test_files_that_nobody_claims_go_unless_somebody_knows_their_stream() -> Non
     assert [effect.facts() for effect in turn.effects] == [DropArchive(7, []).facts()]
 
 
-def test_damaged_files_are_told_to_whoever_claims_them_once() -> None:
+def test_damage_is_reported_to_the_stream_that_claims_the_files() -> None:
     files = StreamFiles(Turn(), True, PretendFiles(PretendArchive({1: bytes(100), 2: bytes(100)})))
     assert files.found(5, 1_000).damage == "no chunk begins here: segment 1 of the stream at byte 0"
     assert files.found(5, 1_000).damage == ""

@@ -1,4 +1,4 @@
-"""What is found in the files of a stream from outside, and what takes the place of what is missing."""
+"""The survey of a stream's files, and placeholder chunks."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def test_chunks_are_found_with_their_offsets(tmp_path: Path) -> None:
     assert surveyed(tmp_path, *segments, rest=[(52, 53)]).missing(55) == [(50, 52), (53, 55)]
 
 
-def test_behind_what_is_damaged_the_next_chunk_is_looked_for(tmp_path: Path) -> None:
+def test_the_next_chunk_behind_damage_is_found(tmp_path: Path) -> None:
     first = chunk_from(0)
     survey = surveyed(tmp_path, first + spoilt(chunk_from(10), 0) + spoilt(chunk_from(20), 80) + chunk_from(30), b"")
     assert ranges(survey) == [(0, 10), (30, 40)]
@@ -73,7 +73,7 @@ def test_the_only_chunk_of_a_stream_may_have_been_under_way(tmp_path: Path) -> N
     assert survey.missing(30) == []
 
 
-def test_what_is_whole_behind_damage_counts_unless_the_journal_has_it(tmp_path: Path) -> None:
+def test_intact_chunks_behind_damage_count_unless_the_journal_has_the_messages(tmp_path: Path) -> None:
     chunks = [chunk_from(offset) for offset in range(0, 60, 10)]
     chunks[3] = spoilt(chunks[3], 80)
     survey = surveyed(tmp_path, b"".join(chunks))
@@ -86,7 +86,7 @@ def test_what_is_whole_behind_damage_counts_unless_the_journal_has_it(tmp_path: 
     assert torn.missing(65) == []
 
 
-def test_stopgaps_go_on_where_they_are_put(tmp_path: Path) -> None:
+def test_placeholder_chunks_continue_the_offsets(tmp_path: Path) -> None:
     count = int(CHUNK_MESSAGES) + 5
     pieces = placeholder_chunks(position_of(1, 10), count, 1_009, "log")
     assert [int(ChunkHead(piece).count) for piece in pieces] == [CHUNK_MESSAGES, 5]
