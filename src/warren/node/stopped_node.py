@@ -1,9 +1,8 @@
-"""A node whose core is stopped: a process that holds the data directory and answers orders about its membership.
+"""A node whose broker is stopped: a process that holds the data directory and takes orders about its membership.
 
-It has no clients, no links and no users; its part of the cluster's store, a process of its own, goes on. `start_app`
-and SIGTERM end it.
+It has no clients, peers or users. Its etcd member, a process of its own, keeps running. `start_app` and SIGTERM end it.
 
-Not here: what an order does (`node.cluster.stopped_member`), how it is sent (`node.cluster.control_endpoint`).
+Not here: what an order does (`node.cluster.stopped_member`), the HTTP endpoint (`node.cluster.control_endpoint`).
 """
 
 import asyncio
@@ -27,7 +26,7 @@ class StoppedNode:
     """From the end of one run to the beginning of the next, or to the end of the process."""
 
     def __init__(self, settings: NodeSettings, log: Log, trouble: str) -> None:
-        """`trouble`: why it did not start."""
+        """`trouble`: why the node did not start."""
         self._log = log
         self._directory = DataDirectory(settings.data_dir, settings.broker.node_name)
         self._cookie = read_cookie(settings.cluster)
@@ -39,7 +38,7 @@ class StoppedNode:
         self._directory.close()
 
     async def run(self) -> bool:
-        """Whether the node is to start."""
+        """Returns whether the node is to start."""
         loop = asyncio.get_running_loop()
         self._start: asyncio.Future[bool] = loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -49,7 +48,7 @@ class StoppedNode:
         if self._standing.trouble:
             self._log.critical("app.not_started", reason=self._standing.trouble)
         self._log.settle()
-        # the service is there as far as it should be: nobody may end it for not becoming ready
+        # the service is as ready as it will be: systemd must not end it for not becoming ready
         process.notify_ready(f"{self._standing.name} is stopped, and waits for 'warren ctl start_app'")
         start = await self._start
         self._http.close()
@@ -74,14 +73,14 @@ class StoppedNode:
         }
 
     async def _start_app(self, arguments: Mapping[str, Any]) -> None:
-        # whoever asked is answered first
+        # the reply to the operator goes out first
         asyncio.get_running_loop().call_later(_ANSWER_S, self._finish, True)
 
     async def _stop(self, arguments: Mapping[str, Any]) -> None:
         asyncio.get_running_loop().call_later(_ANSWER_S, self._finish, False)
 
     async def _stay(self, arguments: Mapping[str, Any]) -> None:
-        """It is stopped already."""
+        """The node is already stopped."""
 
     async def _join(self, arguments: Mapping[str, Any]) -> None:
         await self._member.join(str(arguments["node"]), str(arguments["kind"]))

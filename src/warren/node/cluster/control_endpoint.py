@@ -1,14 +1,14 @@
-"""What a node answers over HTTP while it has no core: which node it is, what it does, and orders about its membership.
+"""The HTTP replies of a node without a running broker: its name and state, and orders about its membership.
 
-    GET  /api/warren/membership           to everybody: its name, and whether it is starting or stopped;
-                                          to whoever proves that it has the cookie: also why it did not start
+    GET  /api/warren/membership           to all: its name, and whether it is starting or stopped;
+                                          with a proof of the cookie: also why it did not start
     POST /api/warren/membership/VERB      a JSON object of arguments; only with proof
-    GET  /api/warren/fitness              to everybody, as load balancers ask: 503, and why
+    GET  /api/warren/fitness              to all, as load balancers ask: 503, and why
 
-Everything else is 503: there is nobody who could tell. Orders are carried out one after another.
+Every other path gets 503. Orders are carried out one after another.
 
-Not here: proofs (`node.peers.cookie`), what an order does (whoever gives the verbs), the same paths of a node that
-runs (`admin.resources.maintenance`).
+Not here: proofs (`node.peers.cookie`), the orders (`node.cluster.stopped_member`), the same paths of a running node
+(`admin.resources.maintenance`).
 """
 
 import asyncio
@@ -38,7 +38,7 @@ ControlVerb = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 @dataclass
 class ControlStatus:
-    """What there is to say of the node."""
+    """The state of the node."""
 
     name: str
     app: str
@@ -48,7 +48,7 @@ class ControlStatus:
 
 
 class ControlEndpoint:
-    """What uvicorn calls for every request."""
+    """The ASGI application."""
 
     def __init__(self, standing: ControlStatus, cookie: bytes) -> None:
         self._standing = standing
