@@ -6,7 +6,8 @@ Not here: worlds drawn from a seed (`warren.sim.workload`).
 from warren.broker.model.settings import BrokerSettings
 from warren.sim.clients import CONFIRM, PlannedSubscription, PublishTarget, SimulatedConsumer, SimulatedPublisher
 from warren.sim.history import CONFIRMED, QueueSpec
-from warren.sim.invariants import Invariant, InvariantSet, durability_invariants, final_invariants, step_invariants
+from warren.sim.invariants import durability_invariants, final_invariants, step_invariants
+from warren.sim.observer import Invariant, InvariantSet
 from warren.sim.process import HEARTBEAT_S, Interceptor
 from warren.sim.report import RunTrace
 from warren.sim.world import NodeWorld
@@ -107,5 +108,5 @@ class Scenario:
             if isinstance(client, QuietConsumer):
                 client.diligent = True
         self.until(self._settled)
-        self.checkers.ended(self.world)
+        self.checkers.ended(self.world.nodes[0].observer)
         assert self.checkers.complaints == []

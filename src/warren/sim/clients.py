@@ -16,10 +16,10 @@ Not here: whether it was right to be given a message (`sim.invariants`).
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from warren.sim.history import PublishAttempt, QueueSpec
 from warren.sim.simulation import SimulatedClient
+from warren.sim.world import NodeWorld
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
@@ -51,10 +51,6 @@ from warren.wire.methods import (
 )
 from warren.wire.properties import Properties, encode_header_payload
 
-if TYPE_CHECKING:
-    from warren.sim.world import NodeWorld
-
-
 CONFIRM = "confirm"
 TRANSACTION = "transaction"
 PLAIN = "plain"
@@ -77,7 +73,7 @@ class SimulatedPublisher(SimulatedClient):
     """Publishes to a few targets."""
 
     def __init__(
-        self, world: "NodeWorld", name: str, topology: list[Method], mode: str, targets: list[PublishTarget]
+        self, world: NodeWorld, name: str, topology: list[Method], mode: str, targets: list[PublishTarget]
     ) -> None:
         super().__init__(world, name, topology)
         self.world: NodeWorld = world
@@ -243,7 +239,7 @@ class SimulatedConsumer(SimulatedClient):
 
     def __init__(
         self,
-        world: "NodeWorld",
+        world: NodeWorld,
         name: str,
         topology: list[Method],
         subscriptions: list[PlannedSubscription],

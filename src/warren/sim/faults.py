@@ -5,15 +5,11 @@ Not here: what a fault does to those it strikes (`sim.simulation`, `sim.world`).
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.broker.model.events import DiskMeasured, MemoryMeasured
 from warren.sim.disk import SimulatedDisk
-
-if TYPE_CHECKING:
-    from warren.sim.simulation import SimulatedConnection
-    from warren.sim.world import NodeWorld, SimulatedNode
-
+from warren.sim.simulation import SimulatedConnection
+from warren.sim.world import NodeWorld, SimulatedNode
 
 DANGEROUS_STEPS = (
     "change metadata",
@@ -36,7 +32,7 @@ DANGEROUS_STEPS = (
 class NodeFaults:
     """Strikes now and then until the world is healed."""
 
-    def __init__(self, world: "NodeWorld", every_ms: int, deaths: bool) -> None:
+    def __init__(self, world: NodeWorld, every_ms: int, deaths: bool) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/faults")
         self._every_ms = every_ms
@@ -79,7 +75,7 @@ class NodeFaults:
         fault()
         self._wait()
 
-    def _link(self) -> "SimulatedConnection | None":
+    def _link(self) -> SimulatedConnection | None:
         links = list(self._world.network.links.values())
         return self._chance.choice(links) if links else None
 
@@ -144,11 +140,11 @@ class NodeFaults:
         self._world.trace.say("fault", f"{node.name} will die at '{step}', {steps_left}")
         strike_at_step(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
 
-    def _caught(self, node: "SimulatedNode", taken: str) -> None:
+    def _caught(self, node: SimulatedNode, taken: str) -> None:
         self._world.history.seen[f"died at {taken}"] += 1
         self._world.schedule(0, lambda: self._slay(node))
 
-    def _slay(self, node: "SimulatedNode") -> None:
+    def _slay(self, node: SimulatedNode) -> None:
         if self._healed:
             return
         if self._chance.random() < 0.5:

@@ -16,106 +16,16 @@ What must hold at the end of a run, once the faults are over and everyone had ti
 Not here: what must hold all the time (`sim.invariants`).
 """
 
-from typing import TYPE_CHECKING
-
 from warren.broker.model.ports import QueuePort
 from warren.broker.queues.queue import Queue
 from warren.broker.routing.topology import PREDECLARED
+from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
 from warren.sim.history import CONFIRMED, FORGOTTEN, GONE, OUT, READY, REFUSED, WITHDRAWN, PublishAttempt
-from warren.sim.report import Violation
+from warren.sim.observer import Invariant, NodeObserver
 from warren.wire.properties import decode_properties
-
-if TYPE_CHECKING:
-    from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
-    from warren.sim.world import NodeWorld, SimulatedNode
-
 
 OUTPUT_BUDGET_BYTES = 1024 * 1024
 ENTRY_BYTES = 256
-
-
-class Invariant:
-    """One rule; a subclass looks at what concerns it. Each method answers what is wrong, or nothing."""
-
-    rule = ""
-
-    def delivered(self, delivery: "ObservedDelivery") -> str:
-        return ""
-
-    def answered(self, channel: "ChannelModel", publish_no: int, multiple: bool) -> str:
-        return ""
-
-    def settled(self, attempt: PublishAttempt) -> str:
-        return ""
-
-    def promised(self, promise: "DurabilityClaim", on_disk_no: int) -> str:
-        return ""
-
-    def recovered(self, node: "SimulatedNode") -> str:
-        return ""
-
-    def returned(self, attempt: PublishAttempt | None) -> str:
-        return ""
-
-    def turned(self, node: "SimulatedNode") -> str:
-        return ""
-
-    def ended(self, world: "NodeWorld") -> str:
-        return ""
-
-    def rested(self, world: "NodeWorld") -> str:
-        return ""
-
-
-class InvariantSet:
-    """All rules in force, and what they had to complain about."""
-
-    def __init__(self, members: list[Invariant]) -> None:
-        self.members = members
-        self.complaints: list[Violation] = []
-
-    def complain(self, rule: str, text: str) -> None:
-        self.complaints.append(Violation(rule, text))
-
-    def delivered(self, delivery: "ObservedDelivery") -> None:
-        for member in self.members:
-            self._hear(member, member.delivered(delivery))
-
-    def answered(self, channel: "ChannelModel", publish_no: int, multiple: bool) -> None:
-        for member in self.members:
-            self._hear(member, member.answered(channel, publish_no, multiple))
-
-    def settled(self, attempt: PublishAttempt) -> None:
-        for member in self.members:
-            self._hear(member, member.settled(attempt))
-
-    def promised(self, promise: "DurabilityClaim", on_disk_no: int) -> None:
-        for member in self.members:
-            self._hear(member, member.promised(promise, on_disk_no))
-
-    def recovered(self, node: "SimulatedNode") -> None:
-        for member in self.members:
-            self._hear(member, member.recovered(node))
-
-    def returned(self, attempt: PublishAttempt | None) -> None:
-        for member in self.members:
-            self._hear(member, member.returned(attempt))
-
-    def turned(self, node: "SimulatedNode") -> None:
-        for member in self.members:
-            self._hear(member, member.turned(node))
-
-    def ended(self, world: "NodeWorld") -> None:
-        for member in self.members:
-            self._hear(member, member.ended(world))
-
-    def rested(self, world: "NodeWorld") -> None:
-        for member in self.members:
-            self._hear(member, member.rested(world))
-
-    def _hear(self, member: Invariant, text: str) -> None:
-        if text:
-            self.complain(member.rule, text)
 
 
 class NodeChecksItself(Invariant):
@@ -123,16 +33,16 @@ class NodeChecksItself(Invariant):
 
     rule = "the node checks itself"
 
-    def turned(self, node: "SimulatedNode") -> str:
+    def turned(self, observer: NodeObserver) -> str:
         try:
-            node.broker.check()
+            observer.node.broker.check()
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         least = 0
-        for queue in node.broker.vhosts["/"].topology.queues.values():
+        for queue in observer.node.broker.vhosts["/"].topology.queues.values():
             count = queue.ready_count() - paged_count(queue) + queue.unacked_count()
             least += count * ENTRY_BYTES
-        held = node.broker.turn.held_bytes
+        held = observer.node.broker.turn.held_bytes
         return f"{held} bytes are held, less than the {least} its entries need" if held < least else ""
 
 
@@ -141,13 +51,13 @@ class BoundedBuffers(Invariant):
 
     rule = "bounded buffers"
 
-    def turned(self, node: "SimulatedNode") -> str:
-        for link in node.links.values():
+    def turned(self, observer: NodeObserver) -> str:
+        for link in observer.node.links.values():
             if link.buffered_bytes() > link.high_water_bytes + 2 * OUTPUT_BUDGET_BYTES:
                 return f"{link.buffered_bytes()} bytes wait for connection #{link.number}"
         return ""
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         return f"{delivery}, whose writes are paused" if delivery.pushed_while_paused else ""
 
 
@@ -156,7 +66,7 @@ class DenseTags(Invariant):
 
     rule = "dense delivery tags"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         expected = delivery.channel.next_tag
         return f"{delivery}, where {expected} follows" if delivery.tag != expected else ""
 
@@ -166,7 +76,7 @@ class WithinPrefetch(Invariant):
 
     rule = "unacked within prefetch"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         consumer, channel = delivery.consumer, delivery.channel
         if consumer is None or delivery.no_ack or channel.gives_back():
             return ""
@@ -183,7 +93,7 @@ class OnlyPublished(Invariant):
 
     rule = "only what was published"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         attempt, heard = delivery.attempt, delivery.heard
         if attempt is None:
             return f"{delivery}: nobody published it"
@@ -204,7 +114,7 @@ class MarkedRedelivered(Invariant):
 
     rule = "a second delivery is marked"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy = delivery.copy
         if copy is not None and copy.deliveries and not delivery.redelivered:
             return f"{delivery}: delivered {copy.deliveries} times before, but not marked redelivered"
@@ -216,7 +126,7 @@ class OneHolder(Invariant):
 
     rule = "one holder at a time"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy = delivery.copy
         if copy is None:
             return ""
@@ -237,7 +147,7 @@ class OrderKept(Invariant):
         self._last: dict[tuple[str, str, int], int] = {}
         self._this_turn: dict[tuple[str, str, int], dict[object, int]] = {}
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy, attempt = delivery.copy, delivery.attempt
         if copy is None or attempt is None or delivery.redelivered or copy.dead_letter or attempt.delay_ms:
             return ""
@@ -249,7 +159,7 @@ class OrderKept(Invariant):
         at_consumer[taker] = max(last, attempt.accepted_no)
         return f"{delivery}: a later message of its publisher went first" if attempt.accepted_no < last else ""
 
-    def turned(self, node: "SimulatedNode") -> str:
+    def turned(self, observer: NodeObserver) -> str:
         for key, takers in self._this_turn.items():
             self._last[key] = max([self._last.get(key, 0), *takers.values()])
         self._this_turn.clear()
@@ -261,7 +171,7 @@ class ConfirmsAnswerPublishes(Invariant):
 
     rule = "confirms answer publishes"
 
-    def answered(self, channel: "ChannelModel", publish_no: int, multiple: bool) -> str:
+    def answered(self, channel: ChannelModel, publish_no: int, multiple: bool) -> str:
         if not channel.confirms:
             return f"confirm {publish_no} on a channel that did not ask for any"
         if publish_no > channel.publish_count:
@@ -293,14 +203,14 @@ class ContentsAgree(Invariant):
 
     rule = "contents agree"
 
-    def recovered(self, node: "SimulatedNode") -> str:
-        return self.turned(node)
+    def recovered(self, observer: NodeObserver) -> str:
+        return self.turned(observer)
 
-    def turned(self, node: "SimulatedNode") -> str:
-        history = node.witness.history
-        queues = node.broker.vhosts["/"].topology.queues
+    def turned(self, observer: NodeObserver) -> str:
+        history = observer.history
+        queues = observer.node.broker.vhosts["/"].topology.queues
         for name, queue in queues.items():
-            plan = node.witness.fabric.plans.get(name)
+            plan = observer.fabric.plans.get(name)
             if plan is None or not plan.exact:
                 continue
             out = history.out.get(name, 0)
@@ -316,9 +226,9 @@ class LimitsKept(Invariant):
 
     rule = "limits kept"
 
-    def turned(self, node: "SimulatedNode") -> str:
-        for name, queue in node.broker.vhosts["/"].topology.queues.items():
-            plan = node.witness.fabric.plans.get(name)
+    def turned(self, observer: NodeObserver) -> str:
+        for name, queue in observer.node.broker.vhosts["/"].topology.queues.items():
+            plan = observer.fabric.plans.get(name)
             # one that refuses publishes still takes back what it lent
             if plan is None or plan.length_max is None or plan.refuses:
                 continue
@@ -327,7 +237,7 @@ class LimitsKept(Invariant):
                 return f"'{name}' holds {queue.ready_count()} ready, more than its {plan.length_max}"
         return ""
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         deadline_ms = None if delivery.copy is None else delivery.copy.deadline_ms()
         if deadline_ms is not None and delivery.now_ms > deadline_ms:
             return f"{delivery}: it expired {delivery.now_ms - deadline_ms} ms before"
@@ -369,7 +279,7 @@ class AnswersAreOnDisk(Invariant):
 
     rule = "promises are on disk"
 
-    def promised(self, promise: "DurabilityClaim", on_disk_no: int) -> str:
+    def promised(self, promise: DurabilityClaim, on_disk_no: int) -> str:
         if promise.batch_no > on_disk_no:
             return f"{promise.what} was answered; it is in batch {promise.batch_no}, and {on_disk_no} is on disk"
         return ""
@@ -380,8 +290,8 @@ class DurableThingsStay(Invariant):
 
     rule = "durable things stay"
 
-    def recovered(self, node: "SimulatedNode") -> str:
-        fabric, topology = node.witness.fabric, node.broker.vhosts["/"].topology
+    def recovered(self, observer: NodeObserver) -> str:
+        fabric, topology = observer.fabric, observer.node.broker.vhosts["/"].topology
         fleeting = {name for name, plan in fabric.plans.items() if plan.fleeting}
         bindings = {
             (binding.source.name, binding.routing_key, binding.destination.name)
@@ -408,7 +318,7 @@ class ReturnsAreCounted(Invariant):
 
     rule = "returns are counted"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         limit, copy = delivery.plan.delivery_limit, delivery.copy
         if limit is not None and copy is not None and copy.returns > limit:
             return f"{delivery}: it came back {copy.returns} times, and {limit} is the limit"
@@ -420,7 +330,7 @@ class FirstDeliveriesUnmarked(Invariant):
 
     rule = "first deliveries are not marked"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy = delivery.copy
         if copy is not None and delivery.redelivered and not copy.deliveries and not delivery.queue_lent:
             return f"{delivery}: marked redelivered, though its queue never got anything back"
@@ -432,18 +342,17 @@ class NothingComesBack(Invariant):
 
     rule = "nothing comes back"
 
-    def rested(self, world: "NodeWorld") -> str:
-        for node in world.nodes:
-            counts = {
-                name: queue.ready_count() + queue.unacked_count()
-                for name, queue in node.broker.vhosts["/"].topology.queues.items()
-            }
-            for name, count in counts.items():
-                if count and not world.plans[name].fleeting:
-                    return f"'{name}' has {count} messages again"
-            segments = [name for name in node.disk.directory.names() if name.endswith(".seg")]
-            if len(segments) > 1 and not any(counts.values()):
-                return f"{len(segments)} segments are left, and no messages"
+    def rested(self, observer: NodeObserver) -> str:
+        counts = {
+            name: queue.ready_count() + queue.unacked_count()
+            for name, queue in observer.node.broker.vhosts["/"].topology.queues.items()
+        }
+        for name, count in counts.items():
+            if count and not observer.fabric.plans[name].fleeting:
+                return f"'{name}' has {count} messages again"
+        segments = [name for name in observer.node.disk.directory.names() if name.endswith(".seg")]
+        if len(segments) > 1 and not any(counts.values()):
+            return f"{len(segments)} segments are left, and no messages"
         return ""
 
 
@@ -463,8 +372,8 @@ class NothingConfirmedLost(Invariant):
 
     rule = "nothing confirmed is lost"
 
-    def ended(self, world: "NodeWorld") -> str:
-        for copy in world.history.living:
+    def ended(self, observer: NodeObserver) -> str:
+        for copy in observer.history.living:
             plan, attempt = copy.plan, copy.attempt
             if plan.fleeting:
                 continue
@@ -484,16 +393,15 @@ class EveryoneProgresses(Invariant):
 
     rule = "everyone makes progress"
 
-    def ended(self, world: "NodeWorld") -> str:
-        for client in world.clients:
+    def ended(self, observer: NodeObserver) -> str:
+        for client in observer.node.simulation.clients:
             if not client.done():
                 return f"{client.name} still waits: {client.waiting_for()}"
-        for node in world.nodes:
-            for name, queue in node.broker.vhosts["/"].topology.queues.items():
-                plan = world.plans.get(name)
-                left = queue.ready_count() + queue.unacked_count()
-                if left and (plan is None or not plan.fleeting):
-                    return f"'{name}' still holds {queue.ready_count()} ready and {queue.unacked_count()} unacked"
+        for name, queue in observer.node.broker.vhosts["/"].topology.queues.items():
+            plan = observer.fabric.plans.get(name)
+            left = queue.ready_count() + queue.unacked_count()
+            if left and (plan is None or not plan.fleeting):
+                return f"'{name}' still holds {queue.ready_count()} ready and {queue.unacked_count()} unacked"
         return ""
 
 
@@ -502,13 +410,12 @@ class NothingHeldForNothing(Invariant):
 
     rule = "nothing is held for nothing"
 
-    def ended(self, world: "NodeWorld") -> str:
-        for node in world.nodes:
-            queues = node.broker.vhosts["/"].topology.queues.values()
-            if not any(queue.ready_count() + queue.unacked_count() for queue in queues):
-                held = node.broker.turn.held_bytes
-                if held:
-                    return f"{node.name} holds {held} bytes for messages it does not have"
+    def ended(self, observer: NodeObserver) -> str:
+        queues = observer.node.broker.vhosts["/"].topology.queues.values()
+        if not any(queue.ready_count() + queue.unacked_count() for queue in queues):
+            held = observer.node.broker.turn.held_bytes
+            if held:
+                return f"{observer.node.name} holds {held} bytes for messages it does not have"
         return ""
 
 

@@ -36,7 +36,6 @@ from warren.broker.model.events import (
 )
 from warren.errors import ConnectionFault
 from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
-from warren.sim.disk import SimulatedDisk
 from warren.sim.history import (
     CONFIRMED,
     GONE,
@@ -48,7 +47,8 @@ from warren.sim.history import (
     QueuedCopy,
     QueueSpec,
 )
-from warren.sim.invariants import InvariantSet
+from warren.sim.process import SimulatedProcess
+from warren.sim.report import ViolationLog
 from warren.sim.routing_model import RoutingModel
 from warren.sim.simulation import SentMethod
 from warren.wire.frames import HEARTBEAT_FRAME
@@ -80,6 +80,87 @@ DAMAGE = ("journal.damaged", "queue.stopped", "stream.damaged", "compaction.fail
 AWAITED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk, TxCommitOk)
 
 
+class Invariant:
+    """One rule; a subclass looks at what concerns it. Each method answers what is wrong, or nothing."""
+
+    rule = ""
+
+    def delivered(self, delivery: ObservedDelivery) -> str:
+        return ""
+
+    def answered(self, channel: ChannelModel, publish_no: int, multiple: bool) -> str:
+        return ""
+
+    def settled(self, attempt: PublishAttempt) -> str:
+        return ""
+
+    def promised(self, promise: DurabilityClaim, on_disk_no: int) -> str:
+        return ""
+
+    def recovered(self, observer: "NodeObserver") -> str:
+        return ""
+
+    def returned(self, attempt: PublishAttempt | None) -> str:
+        return ""
+
+    def turned(self, observer: "NodeObserver") -> str:
+        return ""
+
+    def ended(self, observer: "NodeObserver") -> str:
+        return ""
+
+    def rested(self, observer: "NodeObserver") -> str:
+        return ""
+
+
+class InvariantSet(ViolationLog):
+    """All rules in force. The observer and its node report to it; it asks every rule."""
+
+    def __init__(self, members: list[Invariant]) -> None:
+        super().__init__()
+        self.members = members
+
+    def delivered(self, delivery: ObservedDelivery) -> None:
+        for member in self.members:
+            self._hear(member, member.delivered(delivery))
+
+    def answered(self, channel: ChannelModel, publish_no: int, multiple: bool) -> None:
+        for member in self.members:
+            self._hear(member, member.answered(channel, publish_no, multiple))
+
+    def settled(self, attempt: PublishAttempt) -> None:
+        for member in self.members:
+            self._hear(member, member.settled(attempt))
+
+    def promised(self, promise: DurabilityClaim, on_disk_no: int) -> None:
+        for member in self.members:
+            self._hear(member, member.promised(promise, on_disk_no))
+
+    def recovered(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.recovered(observer))
+
+    def returned(self, attempt: PublishAttempt | None) -> None:
+        for member in self.members:
+            self._hear(member, member.returned(attempt))
+
+    def turned(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.turned(observer))
+
+    def ended(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.ended(observer))
+
+    def rested(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.rested(observer))
+
+    def _hear(self, member: Invariant, text: str) -> None:
+        if text:
+            self.complain(member.rule, text)
+
+
 class ConnectionModel:
     """One connection, as far as the node knows of it."""
 
@@ -105,12 +186,12 @@ class NodeObserver:
     """The books of one node."""
 
     def __init__(
-        self, history: MessageHistory, fabric: RoutingModel, disk: SimulatedDisk, checkers: InvariantSet
+        self, history: MessageHistory, fabric: RoutingModel, node: SimulatedProcess, checkers: InvariantSet
     ) -> None:
         self.connections: dict[int, ConnectionModel] = {}
         self.history = history
         self.fabric = fabric
-        self._disk = disk
+        self.node = node
         self._checkers = checkers
         self._now_ms = 0
         # the node was asked to stop, and tells its clients
@@ -160,7 +241,7 @@ class NodeObserver:
         self.connections.clear()
         self._lost_this_turn.clear()
         self.stopping = False
-        history.undo.roll_back(self._disk.survived_no, self._disk.changed_no)
+        history.undo.roll_back(self.node.disk.survived_no, self.node.disk.changed_no)
         self.fabric.node_restarted()
         history.node_restarted()
         for name in history.wanted:
@@ -231,7 +312,7 @@ class NodeObserver:
         self._lost_this_turn.clear()
 
     def _keep_promise(self, promise: DurabilityClaim) -> None:
-        on_disk_no = self._disk.changed_no if promise.metadata else self._disk.flushed_no
+        on_disk_no = self.node.disk.changed_no if promise.metadata else self.node.disk.flushed_no
         self._checkers.promised(promise, on_disk_no)
         for attempt in promise.attempts:
             attempt.state = CONFIRMED

@@ -63,18 +63,18 @@ class SimulatedProcess(SimulatedHost):
 
     broker: Broker
 
-    def __init__(self, world: Simulation, name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
+    def __init__(self, simulation: Simulation, name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
         self.name = name
         self.settings = settings
-        self.disk = SimulatedDisk(Random(f"{world.seed}/{name}/disk"), world.schedule, self.add)
+        self.disk = SimulatedDisk(Random(f"{simulation.seed}/{name}/disk"), simulation.schedule, self.add)
         self.links: dict[int, SimulatedConnection] = {}
         self.lives = 0
         self.up = False
         self.stopping = False
         self.frozen = False
-        self._clockwork = world
-        self._meddler = interceptor
-        self._chance = Random(f"{world.seed}/{name}")
+        self.simulation = simulation
+        self._interceptor = interceptor
+        self._chance = Random(f"{simulation.seed}/{name}")
         self._inbox: Inbox = []
         self._turn_scheduled = False
         self._timer_serial = 0
@@ -122,7 +122,7 @@ class SimulatedProcess(SimulatedHost):
     def freeze(self, duration_ms: int) -> None:
         """The process is stopped for a while: time passes, events wait."""
         self.frozen = True
-        self._clockwork.schedule(duration_ms, self._thaw)
+        self.simulation.schedule(duration_ms, self._thaw)
 
     def _thaw(self) -> None:
         self.frozen = False
@@ -144,7 +144,7 @@ class SimulatedProcess(SimulatedHost):
     def stop(self, down_ms: int = 0) -> None:
         """Ask the process to end; it is started again after a while."""
         if self.up and not self.stopping:
-            self._clockwork.trace.say(self.name, "is asked to stop")
+            self.simulation.trace.say(self.name, "is asked to stop")
             self.stopping = True
             self._down_ms = down_ms
             self.add(StopRequested())
@@ -154,13 +154,13 @@ class SimulatedProcess(SimulatedHost):
         if life != self.lives or not self.up:
             return
         if not self.disk.idle():
-            self._clockwork.schedule(1, lambda: self._stopped(life))
+            self.simulation.schedule(1, lambda: self._stopped(life))
             return
         self.disk.kill()
         self._die("stopped", self._down_ms, clean=True)
 
     def _die(self, how: str, down_ms: int, clean: bool = False) -> None:
-        self._clockwork.trace.say(self.name, how)
+        self.simulation.trace.say(self.name, how)
         self._seen(f"node {how}")
         self.up = False
         self.stopping = False
@@ -170,7 +170,7 @@ class SimulatedProcess(SimulatedHost):
             link.node_died()
         self._life_ended(clean)
         if down_ms:
-            self._clockwork.schedule(down_ms, self._start)
+            self.simulation.schedule(down_ms, self._start)
         else:
             self._start()
 
@@ -184,8 +184,8 @@ class SimulatedProcess(SimulatedHost):
     def _schedule_turn(self) -> None:
         if not self._turn_scheduled:
             self._turn_scheduled = True
-            calm = self._clockwork.network.calm
-            self._clockwork.schedule(0 if calm else self._chance.randint(0, 2), self._run_turn)
+            calm = self.simulation.network.calm
+            self.simulation.schedule(0 if calm else self._chance.randint(0, 2), self._run_turn)
 
     def _timer_due(self, serial: int) -> None:
         if serial == self._timer_serial:
@@ -198,9 +198,9 @@ class SimulatedProcess(SimulatedHost):
         inbox, self._inbox = self._batch()
         if self._inbox:
             self._schedule_turn()
-        if self._clockwork.trace.on:
+        if self.simulation.trace.on:
             for event, _spoken in inbox:
-                self._clockwork.trace.event(self.name, event)
+                self.simulation.trace.event(self.name, event)
         self._take_turn(inbox)
 
     def _batch(self) -> tuple[Inbox, Inbox]:
@@ -210,18 +210,18 @@ class SimulatedProcess(SimulatedHost):
     def _handle(self, inbox: Inbox) -> list[Effect] | None:
         """What the core wants; nothing if it fell over."""
         try:
-            events = self._meddler.events([event for event, _spoken in inbox])
-            return self.broker.handle(events, self._clockwork.now_ms)
+            events = self._interceptor.events([event for event, _spoken in inbox])
+            return self.broker.handle(events, self.simulation.now_ms)
         except Exception as error:
             text = f"{self.name} raised {type(error).__name__}: {error}"
-            self._clockwork.checkers.complain("the node lives", text)
+            self.simulation.checkers.complain("the node lives", text)
             return None
 
-    def _meddled(self, effects: list[Effect]) -> list[Effect]:
-        effects = self._meddler.effects(effects)
-        if self._clockwork.trace.on:
+    def _intercepted(self, effects: list[Effect]) -> list[Effect]:
+        effects = self._interceptor.effects(effects)
+        if self.simulation.trace.on:
             for effect in effects:
-                self._clockwork.trace.effect(self.name, effect)
+                self.simulation.trace.effect(self.name, effect)
         return effects
 
     def _carry_out(self, effect: Effect) -> None:
@@ -229,8 +229,8 @@ class SimulatedProcess(SimulatedHost):
         if isinstance(effect, SetTimer):
             self._timer_serial += 1
             serial = self._timer_serial
-            delay_ms = max(0, effect.at_ms - self._clockwork.now_ms)
-            self._clockwork.schedule(delay_ms, lambda: self._timer_due(serial))
+            delay_ms = max(0, effect.at_ms - self.simulation.now_ms)
+            self.simulation.schedule(delay_ms, lambda: self._timer_due(serial))
         elif isinstance(effect, AppendRecords | SealSegment | WriteCheckpoint | DropSegments):
             self.disk.order(effect)
         elif isinstance(effect, ReadIndex | ReadJournal):
@@ -248,7 +248,7 @@ class SimulatedProcess(SimulatedHost):
             self._answered(effect)
         elif isinstance(effect, StopNode):
             life = self.lives
-            self._clockwork.schedule(0, lambda: self._stopped(life))
+            self.simulation.schedule(0, lambda: self._stopped(life))
         elif isinstance(effect, SendBytes | CloseConnection | PauseReading | ResumeReading):
             link = self.links.get(effect.connection_id)
             if link is not None:
@@ -257,7 +257,7 @@ class SimulatedProcess(SimulatedHost):
     def _later(self, delay_ms: int, event: Event) -> None:
         """Something will have happened, if the node lives to see it."""
         life = self.lives
-        self._clockwork.schedule(delay_ms, lambda: self.add(event) if life == self.lives else None)
+        self.simulation.schedule(delay_ms, lambda: self.add(event) if life == self.lives else None)
 
     @abstractmethod
     def _seen(self, what: str) -> None:

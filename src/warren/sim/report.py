@@ -48,6 +48,16 @@ class Violation:
         return f"{self.rule}: {self.text}"
 
 
+class ViolationLog:
+    """The violations that were found."""
+
+    def __init__(self) -> None:
+        self.complaints: list[Violation] = []
+
+    def complain(self, rule: str, text: str) -> None:
+        self.complaints.append(Violation(rule, text))
+
+
 @dataclass(frozen=True)
 class RunResult:
     """How a run went."""

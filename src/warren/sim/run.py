@@ -11,7 +11,8 @@ from random import Random
 
 from warren.sim.faults import NodeFaults
 from warren.sim.history import CONFIRMED
-from warren.sim.invariants import Invariant, InvariantSet, durability_invariants, final_invariants, step_invariants
+from warren.sim.invariants import durability_invariants, final_invariants, step_invariants
+from warren.sim.observer import Invariant, InvariantSet
 from warren.sim.process import Interceptor
 from warren.sim.report import RunResult, RunTrace
 from warren.sim.workload import NodeWorkload
@@ -48,7 +49,7 @@ def run_node(
         operator.calm()
         world.run_until(workload.settled, HEALING_STEPS_MAX)
         if not checkers.complaints:
-            checkers.ended(world)
+            checkers.ended(world.nodes[0].observer)
         if not checkers.complaints:
             _die_once_more(world, workload, chance)
     attempts = world.history.attempts.values()
@@ -65,7 +66,7 @@ def _die_once_more(world: NodeWorld, workload: NodeWorkload, chance: Random) -> 
         chance.choice((node.stop, node.kill, node.lose_power))()
     world.run_until(lambda: [node.lives for node in world.nodes] != lives and workload.settled(), HEALING_STEPS_MAX)
     if not world.checkers.complaints:
-        world.checkers.rested(world)
+        world.checkers.rested(world.nodes[0].observer)
 
 
 def replay_node(seed: int, steps: int) -> int:

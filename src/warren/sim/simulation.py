@@ -46,8 +46,7 @@ from warren.broker.model.events import (
     WritesResumed,
 )
 from warren.sim.history import PublishAttempt
-from warren.sim.invariants import InvariantSet
-from warren.sim.report import RunTrace
+from warren.sim.report import RunTrace, ViolationLog
 from warren.wire.field_tables import Table
 from warren.wire.frames import HEARTBEAT_FRAME, PROTOCOL_HEADER
 from warren.wire.method_stream import MethodStream, ReceivedMethod
@@ -366,7 +365,7 @@ class SimulatedHost(ABC):
 class Simulation(ABC):
     """A world's time and its network."""
 
-    def __init__(self, seed: int, trace: RunTrace, checkers: InvariantSet) -> None:
+    def __init__(self, seed: int, trace: RunTrace, checkers: ViolationLog) -> None:
         self.seed = seed
         self.now_ms = START_MS
         self.trace = trace

@@ -26,9 +26,8 @@ from warren.broker.model.events import MemoryMeasured
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.streams.stream import Stream
 from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
-from warren.sim.invariants import InvariantSet
 from warren.sim.process import HEARTBEAT_S, Inbox, Interceptor, SimulatedProcess
-from warren.sim.report import RunResult, RunTrace
+from warren.sim.report import RunResult, RunTrace, ViolationLog
 from warren.sim.simulation import SimulatedClient, SimulatedHost, Simulation
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
@@ -83,7 +82,7 @@ class StreamNode(SimulatedProcess):
         effects = self._handle(inbox)
         if effects is None:
             return
-        for effect in self._meddled(effects):
+        for effect in self._intercepted(effects):
             self._carry_out(effect)
         try:
             self.broker.check()
@@ -104,7 +103,7 @@ class StreamNode(SimulatedProcess):
 class StreamWorld(Simulation):
     """A run's world."""
 
-    def __init__(self, seed: int, trace: RunTrace, checkers: InvariantSet) -> None:
+    def __init__(self, seed: int, trace: RunTrace, checkers: ViolationLog) -> None:
         super().__init__(seed, trace, checkers)
         chance = Random(f"{seed}/settings")
         self.seen: Counter[str] = Counter()
@@ -338,7 +337,7 @@ LARGE = (20_000, 100_000, 400_000)
 
 
 def run_streams(seed: int, steps: int) -> RunResult:
-    checkers = InvariantSet([])
+    checkers = ViolationLog()
     world = StreamWorld(seed, RunTrace(None), checkers)
     chance = Random(f"{seed}/run")
     topology: list[Method] = []

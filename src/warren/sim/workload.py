@@ -19,7 +19,6 @@ Not here: what clients do (`sim.clients`, `sim.clients`).
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.sim.clients import (
     CHANNEL,
@@ -32,12 +31,9 @@ from warren.sim.clients import (
     SimulatedPublisher,
 )
 from warren.sim.history import QueueSpec
+from warren.sim.world import NodeWorld
 from warren.wire.field_tables import Table
 from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare, QueueDelete
-
-if TYPE_CHECKING:
-    from warren.sim.world import NodeWorld
-
 
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("events", "topic"), ("dead", "direct"))
 DELAYING = "later"
@@ -137,7 +133,7 @@ def _dying(plan: QueueSpec, dead_letters: tuple[str, str]) -> QueueSpec:
 class TransientConsumer(SimulatedConsumer):
     """Reads a queue of its own, which goes when it goes."""
 
-    def __init__(self, world: "NodeWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: NodeWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology, [], prefetch=5)
         self.exclusive = self.chance.random() < 0.5
         self.durable = not self.exclusive and self.chance.random() < 0.5
@@ -168,7 +164,7 @@ class TransientConsumer(SimulatedConsumer):
 class NodeWorkload:
     """The clients of one world."""
 
-    def __init__(self, world: "NodeWorld") -> None:
+    def __init__(self, world: NodeWorld) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
         self.topology = lasting_topology(self._chance)

@@ -34,8 +34,7 @@ from warren.broker.model.settings import BrokerSettings
 from warren.broker.policies.policies import Policy
 from warren.broker.sessions.connection import Connection
 from warren.sim.history import MessageHistory, QueueSpec, UndoLog
-from warren.sim.invariants import Invariant, InvariantSet
-from warren.sim.observer import NodeObserver
+from warren.sim.observer import Invariant, InvariantSet, NodeObserver
 from warren.sim.process import HEARTBEAT_S, MEMORY_LIMIT_BYTES, Inbox, Interceptor, SimulatedProcess
 from warren.sim.report import RunTrace
 from warren.sim.routing_model import RoutingModel
@@ -48,7 +47,7 @@ class SimulatedNode(SimulatedProcess):
 
     def __init__(self, world: "NodeWorld", name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
         super().__init__(world, name, settings, interceptor)
-        self.witness = NodeObserver(world.history, world.fabric, self.disk, world.checkers)
+        self.observer = NodeObserver(world.history, world.fabric, self, world.checkers)
         self._world = world
         # by connection: methods that arrived and wait for the node to act on them
         self._held_back: dict[int, list[SentMethod]] = {}
@@ -62,7 +61,7 @@ class SimulatedNode(SimulatedProcess):
 
     def stop(self, down_ms: int = 0) -> None:
         super().stop(down_ms)
-        self.witness.stopping = self.stopping
+        self.observer.stopping = self.stopping
 
     # -- lives
 
@@ -76,13 +75,13 @@ class SimulatedNode(SimulatedProcess):
             return
         world.trace.say(self.name, f"begins life {self.lives}")
         self.up = True
-        world.checkers.recovered(self)
+        world.checkers.recovered(self.observer)
         self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
 
     def _life_ended(self, clean: bool) -> None:
         self._held_back.clear()
         self._known.clear()
-        self.witness.node_died(clean)
+        self.observer.node_died(clean)
 
     # -- turns
 
@@ -96,13 +95,13 @@ class SimulatedNode(SimulatedProcess):
         undo = self._world.history.undo
         undo.certain(self.disk.flushed_no)
         undo.batch_no = stores[0] if stores else undo.batch_no
-        self._tell_witness(inbox, resumed)
-        effects = self._meddled(effects)
-        self.witness.left(effects, self._kept_back(), self._world.now_ms)
+        self._tell_observer(inbox, resumed)
+        effects = self._intercepted(effects)
+        self.observer.left(effects, self._kept_back(), self._world.now_ms)
         undo.batch_no = stores[-1] if stores else undo.batch_no
         for effect in effects:
             self._carry_out(effect)
-        self._world.checkers.turned(self)
+        self._world.checkers.turned(self.observer)
 
     def _batch(self) -> tuple[Inbox, Inbox]:
         """A loss shares a turn with what came before it, unless its client takes messages without acks: what it was
@@ -110,11 +109,11 @@ class SimulatedNode(SimulatedProcess):
         for index, (event, _spoken) in enumerate(self._inbox):
             if isinstance(event, ConnectionDropped) and index:
                 said = [said for _event, spoken in self._inbox[:index] for said in spoken]
-                if self.witness.takes_without_ack(event.connection_id, said):
+                if self.observer.takes_without_ack(event.connection_id, said):
                     return self._inbox[:index], self._inbox[index:]
         return super()._batch()
 
-    def _tell_witness(self, inbox: Inbox, resumed: set[int]) -> None:
+    def _tell_observer(self, inbox: Inbox, resumed: set[int]) -> None:
         """Show what entered, but for what the node holds back unread until its answers are gone."""
         now_ms = self._world.now_ms
         stopped = any(isinstance(event, StopRequested) for event, _spoken in inbox)
@@ -122,13 +121,13 @@ class SimulatedNode(SimulatedProcess):
             del self._held_back[number]
             # a node that is asked to stop looks only at what it was about to look at
             if number in self.broker.connections and (not stopped or number in resumed):
-                self.witness.heard_client(number, self._acted_on(number, waiting), now_ms)
+                self.observer.heard_client(number, self._acted_on(number, waiting), now_ms)
         for event, spoken in inbox:
             if isinstance(event, BytesReceived):
                 spoken = self._acted_on(event.connection_id, spoken)
             elif isinstance(event, ConnectionDropped):
                 self._known.pop(event.connection_id, None)
-            self.witness.entered(event, spoken, now_ms)
+            self.observer.entered(event, spoken, now_ms)
 
     def _acted_on(self, number: int, spoken: list[SentMethod]) -> list[SentMethod]:
         connection, link = self.broker.connections.get(number), self._known.get(number)
@@ -149,7 +148,7 @@ class SimulatedNode(SimulatedProcess):
         }
 
     def _noted(self, note: Note) -> None:
-        self.witness.noted(note)
+        self.observer.noted(note)
 
     def _answered(self, effect: CompleteCommand) -> None:
         self._world.command_answered(effect)
@@ -200,12 +199,12 @@ class PolicyOperator(Invariant):
         self._possible = self._possible[-1:]
         self._world.history.seen["policy changed"] += 1
 
-    def recovered(self, node: "SimulatedNode") -> str:
+    def recovered(self, observer: NodeObserver) -> str:
         self._waiting = False
-        policy = node.broker.policies.policies.get(("/", POLICY_NAME))
+        policy = observer.node.broker.policies.policies.get(("/", POLICY_NAME))
         found = None if policy is None else policy.definition
         if found not in self._possible:
-            return f"{node.name} finds {found}, which nobody asked for last: {self._possible}"
+            return f"{observer.node.name} finds {found}, which nobody asked for last: {self._possible}"
         self._possible = [found]
         return ""
 
@@ -242,6 +241,7 @@ class NodeWorld(Simulation):
         settings: BrokerSettings | None = None,
     ) -> None:
         super().__init__(seed, trace, checkers)
+        self.checkers: InvariantSet = checkers
         self.plans: dict[str, QueueSpec] = {}
         undo = UndoLog()
         self.history = MessageHistory(undo)

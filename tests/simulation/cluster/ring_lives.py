@@ -8,7 +8,7 @@ from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.model.events import CommandReceived
 from warren.broker.policies.policies import Policy
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
 

@@ -10,11 +10,11 @@ from warren.broker.model.settings import BrokerSettings
 from warren.broker.queues.queue import Queue
 from warren.sim.clients import CONFIRM
 from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
-from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
-from warren.sim.invariants import InvariantSet
 from warren.sim.process import HEARTBEAT_S
-from warren.sim.report import RunTrace
+from warren.sim.report import RunTrace, ViolationLog
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -96,7 +96,7 @@ class ClusterScenario:
         def settings(name: str) -> BrokerSettings:
             return BrokerSettings(node_name=name, heartbeat_s=HEARTBEAT_S, partition_handling=handling)
 
-        self.checkers = InvariantSet([])
+        self.checkers = ViolationLog()
         self.world = ClusterWorld(1, nodes, RunTrace(), self.checkers, settings=settings)
         self.world.network.calm = True
         self.nodes = self.world.members

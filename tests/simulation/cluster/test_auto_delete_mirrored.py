@@ -2,7 +2,7 @@
 
 from tests.simulation.cluster.mirrored import ALL, FOREVER_MS, in_sync, mastered, masters
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.methods import BasicCancel, BasicConsume, BasicConsumeOk, QueueDeclare, QueueDeclareOk
 
 

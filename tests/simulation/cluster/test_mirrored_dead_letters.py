@@ -3,7 +3,7 @@
 from tests.simulation.cluster.mirrored import FOREVER_MS, in_sync, mastered
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario
 from tests.simulation.cluster.test_mirrored_contents import PERSISTENT, send, sender, texts
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import BasicGet, BasicGetOk, BasicReject, QueueDeclare, QueueDeclareOk
 

@@ -19,7 +19,7 @@ from tests.simulation.cluster.mirrored import (
 )
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.sim.clients import TRANSACTION
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, QueueDeclare, QueueDeclareOk
 
 OUTAGE_MS = 3_000

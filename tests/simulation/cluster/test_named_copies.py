@@ -9,7 +9,7 @@ from tests.simulation.cluster.mirror_plants import Plant, hunt
 from tests.simulation.cluster.mirrored import FOREVER_MS, declare, in_sync, mastered, numbers_in, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario, QuietPublisher
 from warren.sim.cluster.clients import ClusterPublishTarget
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
 

@@ -14,7 +14,7 @@ from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.commands.requests import SetPolicy
 from warren.broker.model.events import CommandReceived
 from warren.broker.policies.policies import QUEUES, Policy
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 
 WITHOUT_TWO: Table = {"ha-mode": "nodes", "ha-params": ["one", "three"], "ha-sync-mode": "automatic"}

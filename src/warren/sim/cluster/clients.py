@@ -14,10 +14,10 @@ Not here: what they have in common with publishers (`sim.cluster.clients`), what
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from warren.sim.clients import CONFIRM
 from warren.sim.cluster.ledger import CHANNEL, LOOSE, ClusterPublishAttempt
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.simulation import SimulatedClient
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -50,10 +50,6 @@ from warren.wire.methods import (
 )
 from warren.wire.properties import Properties, encode_header_payload
 
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld
-
-
 WINDOW = 20
 PAUSE_MS = 400
 EXCUSES = ("is down or inaccessible", "could not agree", "partial tx completion", "no queue 'passing")
@@ -74,7 +70,7 @@ class ClusterClient(SimulatedClient):
 
     excuses: tuple[str, ...] = EXCUSES
 
-    def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology)
         self.world: ClusterWorld = world
         self.channel_open = False
@@ -161,7 +157,7 @@ class ClusterPublisher(ClusterClient):
     """Publishes to a few targets, and expects an answer for each message, or for each transaction."""
 
     def __init__(
-        self, world: "ClusterWorld", name: str, topology: list[Method], mode: str, targets: list[ClusterPublishTarget]
+        self, world: ClusterWorld, name: str, topology: list[Method], mode: str, targets: list[ClusterPublishTarget]
     ) -> None:
         super().__init__(world, name, topology)
         self.mode = mode
@@ -217,7 +213,7 @@ class ClusterPublisher(ClusterClient):
         persistent = self.chance.random() < self.persistent_share
         if mandatory is None:
             mandatory = self.chance.random() < self.mandatory_share
-        attempt = self.world.promises.attempt(self, target.queues, persistent, mandatory, filler_bytes)
+        attempt = self.world.promises.attempt(self.who, self.link, target.queues, persistent, mandatory, filler_bytes)
         header = encode_header_payload(Properties(delivery_mode=2 if persistent else None), len(attempt.body))
         content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
         if self.mode == CONFIRM:
@@ -273,7 +269,7 @@ class ClusterConsumer(ClusterClient):
     """Reads a few queues, settles in every way there is, and comes back when it was cancelled."""
 
     def __init__(
-        self, world: "ClusterWorld", name: str, topology: list[Method], queues: list[str], prefetch: int
+        self, world: ClusterWorld, name: str, topology: list[Method], queues: list[str], prefetch: int
     ) -> None:
         super().__init__(world, name, topology)
         self.queues = queues

@@ -5,14 +5,11 @@ Not here: what a fault does to those it strikes (`sim.cluster.world`, `sim.clust
 """
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.broker.model.events import MemoryMeasured
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
-
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
-
 
 SHORT_MS, LONG_MS = (300, 2_000), (4_000, 9_000, 14_000)
 
@@ -20,7 +17,7 @@ SHORT_MS, LONG_MS = (300, 2_000), (4_000, 9_000, 14_000)
 class ClusterFaults:
     """Strikes now and then until the world is healed."""
 
-    def __init__(self, world: "ClusterWorld", every_ms: int) -> None:
+    def __init__(self, world: ClusterWorld, every_ms: int) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/faults")
         self._every_ms = every_ms
@@ -72,7 +69,7 @@ class ClusterFaults:
         self._world.seen[f"fault {what.split()[0]}"] += 1
         self._world.trace.say("fault", what)
 
-    def _member(self) -> "SimulatedClusterNode":
+    def _member(self) -> SimulatedClusterNode:
         return self._chance.choice(self._world.members)
 
     def _duration_ms(self) -> int:
@@ -135,7 +132,7 @@ class ClusterFaults:
         member.disk.slow = True
         self._world.schedule(self._chance.randint(50, 1_000), lambda: self._fall(member))
 
-    def _fall(self, member: "SimulatedClusterNode") -> None:
+    def _fall(self, member: SimulatedClusterNode) -> None:
         member.disk.slow = False
         if not self._healed:
             member.lose_power(self._chance.choice((0, 1_000, 5_000)))
@@ -181,7 +178,7 @@ class ClusterFaults:
         self._say(f"unstore {member.name} for {duration_ms} ms")
         self._cut_from_store(member, duration_ms)
 
-    def _cut_from_store(self, member: "SimulatedClusterNode", duration_ms: int) -> None:
+    def _cut_from_store(self, member: SimulatedClusterNode, duration_ms: int) -> None:
         member.cut_off_from_store(True)
         self._world.schedule(duration_ms, lambda: member.cut_off_from_store(False))
 

@@ -21,7 +21,6 @@ Not here: messages (`sim.cluster.ledger`), what holds of all queues (`sim.cluste
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from warren.broker.metadata.definition_kinds import decode_definition
 from warren.broker.metadata.topology_definitions import (
@@ -34,21 +33,19 @@ from warren.broker.model.replica_set import NodeIncarnation
 from warren.broker.queues.queue import Queue
 from warren.broker.replication.local_replica import LocalReplica
 from warren.broker.routing.topology import PREDECLARED_NAMES
-from warren.sim.cluster.ledger import ClusterPublishAttempt
-
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.ledger import ClientLedger, ClusterPublishAttempt
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 
 
 class ReplicaSetRules:
     """Of one world."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
         # who served clients: by queue and epoch
         self._masters: dict[tuple[int, int], NodeIncarnation] = {}
 
-    def turned(self, member: "SimulatedClusterNode") -> None:
+    def turned(self, member: SimulatedClusterNode) -> None:
         """A node is as it was not before."""
         run = (member.name, member.disk.incarnation)
         for replica in local_replicas_of(member):
@@ -115,7 +112,7 @@ class ReplicaSetRules:
         self._world.checkers.complain(rule, text)
 
 
-def local_replicas_of(member: "SimulatedClusterNode") -> list[LocalReplica]:
+def local_replicas_of(member: SimulatedClusterNode) -> list[LocalReplica]:
     """A node's parts in rings."""
     cluster = member.broker.cluster if member.up else None
     return [] if cluster is None or cluster.replica_sets is None else cluster.replica_sets.replicas()
@@ -128,8 +125,9 @@ def _members(definition: QueueDefinition) -> list[str]:
 class ClusterInvariants:
     """Of one world."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: SimulatedCluster, ledger: ClientLedger) -> None:
         self._world = world
+        self._ledger = ledger
         # by key: when it was last put, when it was last deleted
         self._put_ms: dict[str, int] = {}
         self._deleted_ms: Counter[str] = Counter()
@@ -143,7 +141,7 @@ class ClusterInvariants:
 
     # -- while it runs
 
-    def turned(self, member: "SimulatedClusterNode") -> None:
+    def turned(self, member: SimulatedClusterNode) -> None:
         """A node does not contradict itself."""
         try:
             member.broker.check()
@@ -181,7 +179,7 @@ class ClusterInvariants:
 
     def ended(self) -> None:
         """Everything is settled."""
-        lost = self._world.promises.lost()
+        lost = self._ledger.lost()
         if lost:
             self._complain("nothing confirmed is lost", lost)
         self._look_for_remains()
@@ -216,7 +214,7 @@ class ClusterInvariants:
             return replica_sets
         return "" if self._world.whole() else "some nodes are not connected"
 
-    def _left_in(self, member: "SimulatedClusterNode") -> str:
+    def _left_in(self, member: SimulatedClusterNode) -> str:
         for queue in member.broker.vhosts["/"].own_queues():
             if not queue.exclusive and queue.ready_count() + queue.unacked_count():
                 held = f"{queue.ready_count()} ready and {queue.unacked_count()} unacked"
@@ -247,9 +245,9 @@ class ClusterInvariants:
             return False
         # of a mirrored one its master knows it, and the node where the consumer was
         known_by = [definition.node] if definition.replica_set is None else [one.name for one in self._world.members]
-        return all(self._world.promises.ended_ms(name) < deserted_ms for name in known_by)
+        return all(self._ledger.ended_ms(name) < deserted_ms for name in known_by)
 
-    def _look_at_definitions(self, member: "SimulatedClusterNode") -> None:
+    def _look_at_definitions(self, member: SimulatedClusterNode) -> None:
         rule = "all nodes end up the same"
         cluster = member.broker.cluster
         assert cluster is not None, "that was waited for"
@@ -276,7 +274,7 @@ class ClusterInvariants:
         self._world.checkers.complain(rule, text)
 
 
-def _what_is_made(member: "SimulatedClusterNode") -> set[tuple[str, ...]]:
+def _what_is_made(member: SimulatedClusterNode) -> set[tuple[str, ...]]:
     topology = member.broker.vhosts["/"].topology
     made: set[tuple[str, ...]] = set()
     for name, queue in topology.queues.items():

@@ -20,19 +20,14 @@ Not here: what clients do (`sim.cluster.clients`), what must hold at the end (`s
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from warren.broker.metadata.cluster_definitions import LivenessDefinition
 from warren.broker.metadata.definition_kinds import decode_definition
 from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.model.replica_set import NodeIncarnation
+from warren.sim.cluster.nodes import SimulatedCluster
 from warren.sim.history import CONFIRMED, NUMBER_DIGITS, SENT, WITHDRAWN
-
-if TYPE_CHECKING:
-    from warren.sim.cluster.clients import ClusterClient
-    from warren.sim.cluster.world import ClusterWorld
-    from warren.sim.simulation import SimulatedConnection
-
+from warren.sim.simulation import SimulatedConnection
 
 CHANNEL = 1
 """The only one that clients open."""
@@ -75,7 +70,7 @@ class ClusterQueuedCopy:
     acked: bool = False
     rejected: bool = False
     # who has it, over which link, and how often the world had been disrupted when it came
-    holder: "SimulatedConnection | None" = None
+    holder: SimulatedConnection | None = None
     disruptions: int = 0
 
 
@@ -99,7 +94,7 @@ class QueueRecord:
 class ClientLedger:
     """The books of one world."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self.attempts: dict[int, ClusterPublishAttempt] = {}
         self.queues: dict[str, QueueRecord] = {}
         # what is rejected in the one turns up in the other
@@ -114,14 +109,20 @@ class ClientLedger:
     # -- publishing
 
     def attempt(
-        self, client: "ClusterClient", queues: tuple[str, ...], persistent: bool, mandatory: bool, filler_bytes: int
+        self,
+        publisher: str,
+        link: SimulatedConnection | None,
+        queues: tuple[str, ...],
+        persistent: bool,
+        mandatory: bool,
+        filler_bytes: int,
     ) -> ClusterPublishAttempt:
         number = len(self.attempts) + 1
         body = str(number).zfill(NUMBER_DIGITS).encode() + b"." * filler_bytes
-        made = ClusterPublishAttempt(number, client.who, queues, persistent, mandatory, body, self._world.now_ms)
+        made = ClusterPublishAttempt(number, publisher, queues, persistent, mandatory, body, self._world.now_ms)
         self.attempts[number] = made
-        if client.link is not None:
-            cluster = self._world.member(client.link.node.name).broker.cluster
+        if link is not None:
+            cluster = self._world.member(link.node.name).broker.cluster
             made.known_revision = KNOWS_ALL if cluster is None else cluster.shared.applied
         return made
 
@@ -206,7 +207,7 @@ class ClientLedger:
     # -- deliveries
 
     def delivered(
-        self, consumer: str, link: "SimulatedConnection", queue: str, body: bytes, redelivered: bool, kept: bool = True
+        self, consumer: str, link: SimulatedConnection, queue: str, body: bytes, redelivered: bool, kept: bool = True
     ) -> ClusterPublishAttempt | None:
         """A client was given something, and keeps it unless it was given back before it came; the attempt, if any."""
         what = f"{_shown(body)} from '{queue}' to {consumer}"
@@ -234,7 +235,7 @@ class ClientLedger:
             self._hand_over(copy, link, what)
         return attempt
 
-    def _hand_over(self, copy: ClusterQueuedCopy, link: "SimulatedConnection", what: str) -> None:
+    def _hand_over(self, copy: ClusterQueuedCopy, link: SimulatedConnection, what: str) -> None:
         if not self._world.is_open(link, CHANNEL):
             # it was given back before it arrived
             return

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from random import Random
 
 from warren.sim.cluster.faults import ClusterFaults
+from warren.sim.cluster.nodes import MakeInterceptor
 from warren.sim.cluster.workload import ClusterWorkload
-from warren.sim.cluster.world import ClusterWorld, MakeInterceptor
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
-from warren.sim.invariants import InvariantSet
-from warren.sim.report import RunResult, RunTrace
+from warren.sim.report import RunResult, RunTrace, ViolationLog
 
 FOUNDING_STEPS_MAX = 20_000
 HEALING_STEPS_MAX = 200_000
@@ -25,11 +25,11 @@ def run_cluster(
     steps: int,
     nodes: int,
     sink: Callable[[str], None] | None = None,
-    make_meddler: MakeInterceptor | None = None,
+    make_interceptor: MakeInterceptor | None = None,
 ) -> RunResult:
     """Run one seed."""
-    checkers = InvariantSet([])
-    world = ClusterWorld(seed, nodes, RunTrace(sink), checkers, make_meddler)
+    checkers = ViolationLog()
+    world = ClusterWorld(seed, nodes, RunTrace(sink), checkers, make_interceptor)
     chance = Random(f"{seed}/run")
     workload = ClusterWorkload(world)
     _come_together(world, workload, chance)

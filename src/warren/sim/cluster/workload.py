@@ -23,7 +23,6 @@ Not here: those who only publish and consume (`sim.cluster.clients`).
 
 from collections.abc import Generator
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.metadata.definition_kinds import decode_definition
@@ -33,6 +32,7 @@ from warren.broker.policies.policies import QUEUES, Policy
 from warren.sim.clients import CONFIRM, TRANSACTION
 from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
 from warren.sim.cluster.ledger import CHANNEL, LOOSE, ClusterPublishAttempt
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
@@ -66,10 +66,6 @@ from warren.wire.methods import (
 )
 from warren.wire.properties import Properties, encode_header_payload
 
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld
-
-
 LIFECYCLE_CLIENTS = "errands"
 LOCATORS = ("client-local", "min-masters", "random")
 PUBLISHES_MAX = 4
@@ -92,7 +88,7 @@ class QueueLifecycleClient(ClusterClient):
     # an exclusive or transient queue may have ended with its home
     excuses = (*EXCUSES, "no queue 'errand")
 
-    def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology)
         self.rounds = 0
         self._script: Script | None = None
@@ -204,7 +200,7 @@ class QueueLifecycleClient(ClusterClient):
         attempts: dict[int, ClusterPublishAttempt] = {}
         for _ in range(self.chance.randint(1, PUBLISHES_MAX)):
             self._publish_no += 1
-            attempt = self.world.promises.attempt(self, (name,), True, True, 10)
+            attempt = self.world.promises.attempt(self.who, self.link, (name,), True, True, 10)
             attempts[self._publish_no] = attempt
             header = encode_header_payload(Properties(delivery_mode=2), len(attempt.body))
             content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
@@ -324,7 +320,7 @@ def passing_topology() -> list[Method]:
 class TopologyFounder(ClusterClient):
     """Declares what lasts, once."""
 
-    def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology)
         self._bound = 0
         self._finished = False
@@ -362,7 +358,7 @@ class QueueDrainer(ClusterConsumer):
 class MirroringOperator:
     """Changes its mind now and then about how queues are to be mirrored."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/operator")
         self._every_ms = self._chance.choice((1_000, 4_000, 1_000_000))
@@ -406,7 +402,7 @@ class MirroringOperator:
 class ClusterWorkload:
     """The clients of one world."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
         self.founder = TopologyFounder(world, "founder", lasting_topology(self._chance))

@@ -105,7 +105,7 @@ class Explorer:
         world.seen_before = False
         world.act(known[-1])
         actions = list(branch.actions)
-        while not world.promises.complaints:
+        while not world.rules.complaints:
             state = hash(world.snapshot()), branch.faults, branch.delays
             if state in self._seen:
                 return
@@ -113,15 +113,15 @@ class Explorer:
             plain = self._plain(world, actions)
             self._branch_off(world, actions, branch, plain)
             if plain is None:
-                world.promises.ended()
+                world.rules.ended()
                 break
             if len(actions) > SCHEDULE_MAX:
-                world.promises.complain(REST, "something goes on for ever")
+                world.rules.complain(REST, "something goes on for ever")
                 break
             actions.append(plain)
             world.act(plain)
-        if world.promises.complaints:
-            self.found.complaints = world.promises.complaints
+        if world.rules.complaints:
+            self.found.complaints = world.rules.complaints
             self.found.actions = (*self._beginning, *actions)
 
     def _branch_off(

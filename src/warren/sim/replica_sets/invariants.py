@@ -7,22 +7,16 @@ before (their marks), and numbers of steps begin anew: another line begins.
 Not here: what happens (`sim.replica_sets.world`).
 """
 
-from typing import TYPE_CHECKING
-
 from warren.broker.model.replica_set import ReplicaSet
 from warren.broker.replication.batches import REMOVE, STORE, OriginMarks
 from warren.broker.replication.mirror import FOLLOWING
 from warren.errors import InvariantBroken
+from warren.sim.replica_sets.master import ModelMaster
 from warren.sim.replica_sets.metadata_store import unmet_desire
+from warren.sim.replica_sets.node import ModelCluster, ModelNode
 from warren.sim.replica_sets.operations import ReplicatedOperation, replicated_operations
 from warren.sim.replica_sets.replica import ModelReplica
-from warren.sim.report import Violation
-
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.master import ModelMaster
-    from warren.sim.replica_sets.node import ModelNode
-    from warren.sim.replica_sets.world import ReplicaSetWorld
-
+from warren.sim.report import ViolationLog
 
 ONE_MASTER = "one master settles in an epoch"
 EPOCHS_GROW = "epochs grow"
@@ -45,12 +39,12 @@ AS_WANTED = "who is wanted holds the queue, and nobody else"
 KEPT = "nothing confirmed is lost"
 
 
-class ReplicaSetInvariants:
+class ReplicaSetInvariants(ViolationLog):
     """The rules, and what they have to know."""
 
-    def __init__(self, world: "ReplicaSetWorld") -> None:
+    def __init__(self, world: ModelCluster) -> None:
+        super().__init__()
         self.world = world
-        self.complaints: list[Violation] = []
         self.published = 0
         # what every position was given to
         self.messages: dict[int, bytes] = {}
@@ -76,16 +70,13 @@ class ReplicaSetInvariants:
         self.gone: set[int] = set()
         self.counts: dict[str, int] = {}
 
-    def complain(self, rule: str, what: str) -> None:
-        self.complaints.append(Violation(rule, what))
-
     # -- what members report
 
     def stored(self, position: int, payload: bytes) -> None:
         if self.messages.setdefault(position, payload) != payload:
             self.complain(ONE_MESSAGE, f"{position} is {self.messages[position]!r} and {payload!r}")
 
-    def promoted(self, master_replica: "ModelMaster", continues: bool) -> None:
+    def promoted(self, master_replica: ModelMaster, continues: bool, marks: OriginMarks) -> None:
         name = master_replica.member.name
         if master_replica.epoch <= self.last_epoch.get(name, 0):
             self.complain(EPOCHS_GROW, f"{name} is promoted for {master_replica.epoch} after {self.last_epoch[name]}")
@@ -100,9 +91,9 @@ class ReplicaSetInvariants:
             committed = int(master_replica.master.committed)
             self.began_with = frozenset(master_replica.copy.held.keys() - stored)
             self.contents = {committed: self.began_with}
-            self.marks = {committed: master_replica.member.mirror.marks.copy() if continues else OriginMarks()}
+            self.marks = {committed: marks.copy() if continues else OriginMarks()}
 
-    def proposed(self, master_replica: "ModelMaster", replica_set: ReplicaSet) -> None:
+    def proposed(self, master_replica: ModelMaster, replica_set: ReplicaSet) -> None:
         """A master would have the ring so."""
         master, reached = master_replica.master, master_replica.member.peers
         follow = [(name, one.incarnation) for name, one in master.followers.items() if one.complete]
@@ -115,17 +106,17 @@ class ReplicaSetInvariants:
         """There is another version of the ring."""
         replica_set.check()
         if not set(before.members) <= set(replica_set.members):
-            self.world.saw("taken out")
+            self.world.seen["taken out"] += 1
         if not set(replica_set.members) <= set(before.members):
-            self.world.saw("taken in")
+            self.world.seen["taken in"] += 1
         if replica_set.epoch == before.epoch:
             return
         if before.master_incarnation in replica_set.in_sync:
-            self.world.saw("handing over")
+            self.world.seen["handing over"] += 1
         if replica_set.epoch != before.epoch + 1:
             self.complain(EPOCHS_GROW, f"{replica_set!r} comes after {before!r}")
         continues = replica_set.master_incarnation in before.in_sync
-        self.world.saw("promotion" if continues else "another line")
+        self.world.seen["promotion" if continues else "another line"] += 1
         if continues:
             self.inherited.add(replica_set.epoch)
         else:
@@ -145,7 +136,7 @@ class ReplicaSetInvariants:
         self.counts = {}
 
     def committed(
-        self, master_replica: "ModelMaster", number: int, epoch: int, said: tuple[ReplicatedOperation, ...]
+        self, master_replica: ModelMaster, number: int, epoch: int, said: tuple[ReplicatedOperation, ...]
     ) -> None:
         who = f"{master_replica.member.name}/{master_replica.member.incarnation}"
         if self.masters.setdefault(master_replica.epoch, who) != who:
@@ -216,10 +207,10 @@ class ReplicaSetInvariants:
         self.kept -= gone
         self.kept_on_disk -= gone
 
-    def delivered(self, master_replica: "ModelMaster", position: int, marked: bool) -> None:
+    def delivered(self, master_replica: ModelMaster, position: int, marked: bool) -> None:
         payload = self.messages[position]
         if position in self.delivered_ones:
-            self.world.saw("redelivery")
+            self.world.seen["redelivery"] += 1
             if not marked and master_replica.epoch >= self.delivered_ones[position] and not self.world.anybody:
                 self.complain(MARKED, f"{master_replica.member.name} delivers {payload!r} again")
         self.delivered_ones[position] = max(master_replica.epoch, self.delivered_ones.get(position, 0))
@@ -237,7 +228,7 @@ class ReplicaSetInvariants:
 
     # -- what is looked at after every action
 
-    def look(self, touched: "ModelNode | None") -> None:
+    def look(self, touched: ModelNode | None) -> None:
         world = self.world
         for name, incarnation in world.store.replica_set.in_sync:
             member = world.members[name]
@@ -248,7 +239,7 @@ class ReplicaSetInvariants:
         if touched is not None and touched.up:
             self._look_at(touched)
 
-    def _look_at(self, member: "ModelNode") -> None:
+    def _look_at(self, member: ModelNode) -> None:
         try:
             member.mirror.check()
             member.replica_set.check()
@@ -272,7 +263,7 @@ class ReplicaSetInvariants:
             if marks is not None and not _agree(mirror.marks, marks, min(self.epochs) == 1):
                 self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.runs} after step {committed}")
 
-    def _compare(self, member: "ModelNode", epoch: int, committed: int, unsettled: list[ReplicatedOperation]) -> None:
+    def _compare(self, member: ModelNode, epoch: int, committed: int, unsettled: list[ReplicatedOperation]) -> None:
         contents = self.contents.get(committed)
         if contents is None or epoch not in self.epochs:
             return
@@ -296,7 +287,7 @@ class ReplicaSetInvariants:
         if restless or absent:
             self.complain(REST, f"{restless} do not come to rest, {absent} are not in sync in {replica_set!r}")
             return
-        lacking = unmet_desire(world.store.wanted, world.members[replica_set.master])
+        lacking = unmet_desire(world.store.wanted, world.members[replica_set.master].replica_set, list(world.members))
         if lacking:
             self.complain(AS_WANTED, f"there is {lacking}")
         copies = [world.members[name].copy for name in replica_set.members]

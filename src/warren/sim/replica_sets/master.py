@@ -17,10 +17,11 @@ behind which its steps come is settled: of what was removed up to there it will 
 Not here: what newcomers make of it (`broker.replication.mirror`), admitting them (`broker.replication.master`).
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from warren.broker.model.replica_contents import BackfillReceiver, PositionSpan
-from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
+from warren.broker.model.turn import Turn
 from warren.broker.replication.backfill import span_difference
 from warren.broker.replication.batches import (
     OPEN,
@@ -37,11 +38,9 @@ from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
 from warren.errors import InvariantBroken
 from warren.sim.replica_sets import links
 from warren.sim.replica_sets.links import ModelMessage
+from warren.sim.replica_sets.metadata_store import DesiredReplicas
 from warren.sim.replica_sets.operations import ReplicatedOperation, replicated_operations
-from warren.sim.replica_sets.replica import ModelReplicaReader, ModelStoredMessage, spans_of
-
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.node import ModelNode
+from warren.sim.replica_sets.replica import ModelReplica, ModelReplicaReader, ModelStoredMessage, spans_of
 
 
 class ModelJoiningMirror(BackfillReceiver):
@@ -121,10 +120,51 @@ EPOCH_SHIFT = 40
 """Each epoch has its own positions: so many bits of them."""
 
 
+class ReplicaSetListener(Protocol):
+    """The rules, as nodes and masters report to them."""
+
+    def stored(self, position: int, payload: bytes) -> None: ...
+
+    def promoted(self, master_replica: "ModelMaster", continues: bool, marks: OriginMarks) -> None: ...
+
+    def proposed(self, master_replica: "ModelMaster", replica_set: ReplicaSet) -> None: ...
+
+    def committed(
+        self, master_replica: "ModelMaster", number: int, epoch: int, said: tuple[ReplicatedOperation, ...]
+    ) -> None: ...
+
+    def delivered(self, master_replica: "ModelMaster", position: int, marked: bool) -> None: ...
+
+    def removed(self, payload: bytes) -> None: ...
+
+    def told(self, payload: bytes) -> None: ...
+
+
+class ModelMasterHost(Protocol):
+    """The node that a master runs on."""
+
+    name: str
+    incarnation: int
+    copy: ModelReplica
+    turn: Turn
+    wanted: DesiredReplicas
+    peers: set[str]
+
+    @property
+    def run(self) -> NodeIncarnation: ...
+
+    @property
+    def rules(self) -> ReplicaSetListener: ...
+
+    def send(self, peer: str, letter: ModelMessage) -> None: ...
+
+    def propose(self, replica_set: ReplicaSet) -> None: ...
+
+
 class ModelMaster(ReplicaSetOwner):
     """One node's, in one epoch."""
 
-    def __init__(self, member: "ModelNode", replica_set: ReplicaSet, mirror: Mirror | None) -> None:
+    def __init__(self, member: ModelMasterHost, replica_set: ReplicaSet, mirror: Mirror | None) -> None:
         self.member = member
         self.copy = member.copy
         self.epoch = replica_set.epoch
@@ -187,7 +227,7 @@ class ModelMaster(ReplicaSetOwner):
         for each in sorted(self.said):
             if each <= number:
                 epoch, said = self.said.pop(each)
-                self.member.world.promises.committed(self, each, epoch, said)
+                self.member.rules.committed(self, each, epoch, said)
                 for saying in said:
                     self._carry_out(saying)
         if self.is_open:
@@ -277,7 +317,7 @@ class ModelMaster(ReplicaSetOwner):
         marked = position <= self.lent_before or position in self.handed
         self.out.add(position)
         self.handed.add(position)
-        self.member.world.promises.delivered(self, position, marked)
+        self.member.rules.delivered(self, position, marked)
 
     def ack(self, position: int) -> None:
         self.out.discard(position)
@@ -294,7 +334,7 @@ class ModelMaster(ReplicaSetOwner):
         level = self.copy.held[first].level
         for position in range(first, last + 1):
             self.gone[position] = int(self.master.end) + 1
-            self.member.world.promises.removed(self.copy.held[position].payload)
+            self.member.rules.removed(self.copy.held[position].payload)
         self.master.writer.remove(level, first, last)
         self.saying.append(ReplicatedOperation(int(REMOVE), level, first, last))
 
@@ -362,7 +402,7 @@ class ModelMaster(ReplicaSetOwner):
 
     def propose(self, replica_set: ReplicaSet) -> None:
         if not self.over:
-            self.member.world.promises.proposed(self, replica_set)
+            self.member.rules.proposed(self, replica_set)
             self.member.propose(replica_set)
 
     def reached(self, node: str) -> bool:

@@ -15,14 +15,10 @@ Not here: the rules (`broker.replication.mirroring_policy`), carrying them out (
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
 from warren.broker.replication.mirroring_policy import ALL, MirrorSpec, wanted_master, wanted_members
-
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.node import ModelNode
-
 
 ALONE = "alone"
 """What is wanted if nobody wants mirrors."""
@@ -36,45 +32,18 @@ class DesiredReplicas(NamedTuple):
     names: tuple[str, ...] = ()
     syncs: bool = True
 
-    def wish(self) -> MirrorSpec:
+    def spec(self) -> MirrorSpec:
         return MirrorSpec(self.mode, self.copies, list(self.names))
 
 
-def apply_desired_replicas(member: "ModelNode") -> None:
-    """Let its master know what is wanted, if it is one."""
-    master_replica, replica_set, wanted = member.master_replica, member.replica_set, member.wanted
-    if master_replica is None:
-        return
-    master = master_replica.master
-    if member.retreats:
-        master.want_master(_promotion_target(member), member.world.anybody, leaves=True)
-    elif wanted.mode == ALONE:
-        master.want([replica_set.master])
-    else:
-        nodes = list(member.world.members)
-        running = [name for name in nodes if name in member.peers]
-        master.want(wanted_members(wanted.wish(), replica_set, nodes, running, member.version))
-        name = wanted_master(wanted.wish(), replica_set, running)
-        master.want_master("" if name == replica_set.master else name)
-
-
-def _promotion_target(member: "ModelNode") -> str:
-    """The eldest in sync that is reached; or any other member, if anybody may be promoted."""
-    replica_set = member.replica_set
-    others = [*replica_set.synced_names(), *(replica_set.members if member.world.anybody else [])]
-    return next((name for name in others if name != member.name and name in member.peers), "")
-
-
-def unmet_desire(wanted: DesiredReplicas, member: "ModelNode") -> str:
-    """What is wanted of the ring that this member knows, and is not so when everybody is there."""
-    replica_set = member.replica_set
+def unmet_desire(wanted: DesiredReplicas, replica_set: ReplicaSet, nodes: list[str]) -> str:
+    """How the replica set differs from the desired one while all nodes are there; "" if it does not."""
     if wanted.mode == ALONE:
         return "" if replica_set.members == [replica_set.master] else f"mirrors in {replica_set!r}, which nobody wants"
-    nodes = list(member.world.members)
-    members = wanted_members(wanted.wish(), replica_set, nodes, nodes, 0)
+    members = wanted_members(wanted.spec(), replica_set, nodes, nodes, 0)
     if sorted(members) != sorted(replica_set.members):
         return f"{replica_set!r}, where {members} are wanted"
-    master = wanted_master(wanted.wish(), replica_set, nodes)
+    master = wanted_master(wanted.spec(), replica_set, nodes)
     return "" if master == replica_set.master else f"{replica_set!r}, where {master} is wanted as master"
 
 

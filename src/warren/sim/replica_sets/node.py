@@ -12,8 +12,8 @@ Where a pretend node's clients publish: numbers what they send, and sends again 
 Not here: the other end (`sim.replica_sets.master`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
@@ -21,15 +21,13 @@ from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.replication.batches import OriginMarks, ReplicationBatch
 from warren.broker.replication.master import step_down
 from warren.broker.replication.mirror import ALONE, Mirror, MirrorJoinRequest, UpstreamPort
+from warren.broker.replication.mirroring_policy import wanted_master, wanted_members
 from warren.broker.replication.promotion import promotion_candidates
-from warren.sim.replica_sets import links
-from warren.sim.replica_sets.links import ATTACH, HELD, PUBLISH, ModelMessage
-from warren.sim.replica_sets.master import ModelMaster
-from warren.sim.replica_sets.metadata_store import DesiredReplicas, ModelNotification, apply_desired_replicas
+from warren.sim.replica_sets import links, metadata_store
+from warren.sim.replica_sets.links import ATTACH, HELD, PUBLISH, ModelLinks, ModelMessage
+from warren.sim.replica_sets.master import ModelMaster, ReplicaSetListener
+from warren.sim.replica_sets.metadata_store import DesiredReplicas, ModelMetadataStore, ModelNotification
 from warren.sim.replica_sets.replica import ModelReplica
-
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.world import ReplicaSetWorld
 
 
 class ModelQueueProxy:
@@ -76,7 +74,7 @@ class ModelQueueProxy:
         else:
             for count in [each for each in self.unconfirmed if each <= letter.number]:
                 del self.unconfirmed[count]
-                self._member.world.promises.told(self._payload(count))
+                self._member.rules.told(self._payload(count))
 
     def _send(self, count: int) -> None:
         member = self._member
@@ -92,13 +90,27 @@ class ModelQueueProxy:
         return (self.count, tuple(self.unconfirmed.items()), self.attempt, self.epoch, self.open)
 
 
+class ModelCluster:
+    """What the nodes share: the links between them, the store, and the rules that they report to."""
+
+    rules: ReplicaSetListener
+
+    def __init__(self, replica_set: ReplicaSet, anybody: bool) -> None:
+        # a policy lets any member be promoted once no in-sync one is left
+        self.anybody = anybody
+        self.seen: Counter[str] = Counter()
+        self.links = ModelLinks()
+        self.store = ModelMetadataStore(replica_set)
+        self.members: dict[str, ModelNode] = {}
+
+
 class ModelNode(UpstreamPort):
     """One node; its copy outlives its runs."""
 
-    def __init__(self, world: "ReplicaSetWorld", name: str, replica_set: ReplicaSet) -> None:
+    def __init__(self, world: "ModelCluster", name: str, replica_set: ReplicaSet) -> None:
         self.world = world
         self.name = name
-        self.copy = ModelReplica(world.promises.stored)
+        self.copy = ModelReplica(world.rules.stored)
         self.up = False
         self.incarnation = 0
         self.replica_set = replica_set
@@ -138,6 +150,10 @@ class ModelNode(UpstreamPort):
     def run(self) -> NodeIncarnation:
         return self.name, self.incarnation
 
+    @property
+    def rules(self) -> ReplicaSetListener:
+        return self.world.rules
+
     def end_turn(self) -> None:
         if self.master_replica is not None:
             self.master_replica.end_turn()
@@ -161,7 +177,7 @@ class ModelNode(UpstreamPort):
     def connected(self, peer: str) -> None:
         self.peers.add(peer)
         self._look_for_master()
-        apply_desired_replicas(self)
+        self._apply_desired_replicas()
 
     def lost(self, peer: str) -> None:
         self.peers.discard(peer)
@@ -172,12 +188,12 @@ class ModelNode(UpstreamPort):
             self._leave()
         if peer == self.replica_set.master:
             self.seat.detach()
-        apply_desired_replicas(self)
+        self._apply_desired_replicas()
 
     def retreat(self) -> None:
         """Let another be master, before it stops."""
         self.retreats = True
-        apply_desired_replicas(self)
+        self._apply_desired_replicas()
 
     def send(self, peer: str, letter: ModelMessage) -> None:
         link = self.world.links.between(self.name, peer)
@@ -247,7 +263,7 @@ class ModelNode(UpstreamPort):
     def hear(self, news: ModelNotification) -> None:
         if news.wanted is not None:
             self.wanted = news.wanted
-            apply_desired_replicas(self)
+            self._apply_desired_replicas()
         if news.replica_set is not None:
             self.see(news.version, news.replica_set)
             if news.anew and self.following and self.run not in self.replica_set.in_sync:
@@ -269,7 +285,7 @@ class ModelNode(UpstreamPort):
                 self.master_replica.changed(replica_set, version)
             else:
                 self._become_master(replica_set)
-            apply_desired_replicas(self)
+            self._apply_desired_replicas()
         elif self.master_replica is not None:
             self._abdicate()
         if self.name not in replica_set.members:
@@ -281,7 +297,7 @@ class ModelNode(UpstreamPort):
         self._leave()
         continues = self.mirror.whole
         self.master_replica = ModelMaster(self, replica_set, self.mirror if continues else None)
-        self.world.promises.promoted(self.master_replica, continues)
+        self.rules.promoted(self.master_replica, continues, self.mirror.marks)
         early, self.early = self.early, []
         for peer, letter in early:
             self._hear_as_master(peer, letter)
@@ -324,6 +340,30 @@ class ModelNode(UpstreamPort):
     def _leave(self) -> None:
         self.following = 0
         self.mirror.leave()
+
+    # -- the desired replica set
+
+    def _apply_desired_replicas(self) -> None:
+        """Pass the desired replicas on to the master, if it is on this node."""
+        if self.master_replica is None:
+            return
+        master, replica_set, wanted = self.master_replica.master, self.replica_set, self.wanted
+        if self.retreats:
+            master.want_master(self._promotion_target(), self.world.anybody, leaves=True)
+        elif wanted.mode == metadata_store.ALONE:
+            master.want([replica_set.master])
+        else:
+            nodes = list(self.world.members)
+            running = [name for name in nodes if name in self.peers]
+            master.want(wanted_members(wanted.spec(), replica_set, nodes, running, self.version))
+            name = wanted_master(wanted.spec(), replica_set, running)
+            master.want_master("" if name == replica_set.master else name)
+
+    def _promotion_target(self) -> str:
+        """The eldest in-sync member in reach; any other member, if the policy lets any be promoted."""
+        replica_set = self.replica_set
+        others = [*replica_set.synced_names(), *(replica_set.members if self.world.anybody else [])]
+        return next((name for name in others if name != self.name and name in self.peers), "")
 
     # -- when there is no master
 

@@ -28,23 +28,23 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
     members = NAMES[: draw.randint(1, size - 1)] if draw.random() < 0.2 else ()
     world = ReplicaSetWorld(size, anybody, None if sink is None else say, members)
     chance = RandomSchedule(world, seed)
-    promises = world.promises
+    rules = world.rules
     if draw.random() < 0.6:
         _come_together(world, chance)
     for _ in range(steps):
         action = chance.next_action()
         if action is not None:
             world.act(action)
-        if promises.complaints:
+        if rules.complaints:
             break
-    if not promises.complaints:
+    if not rules.complaints:
         _heal(world, chance)
     return RunResult(
         seed,
         steps,
-        tuple(promises.complaints),
-        promises.published,
-        len(promises.confirmed),
+        tuple(rules.complaints),
+        rules.published,
+        len(rules.confirmed),
         world.steps_taken,
         world.seen,
         "--rings",
@@ -53,7 +53,7 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
 
 def _come_together(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
     """Everybody is in sync before anything happens."""
-    while not world.promises.complaints:
+    while not world.rules.complaints:
         action = chance.next_calm_action()
         if action is None:
             break
@@ -65,15 +65,15 @@ def _heal(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
     for action in chance.heal():
         world.act(action)
     for _ in range(HEALING_STEPS_MAX):
-        if world.promises.complaints:
+        if world.rules.complaints:
             return
         calm = chance.next_calm_action()
         if calm is None:
             break
         world.act(calm)
     else:
-        world.promises.complain(REST, "something goes on for ever")
-    world.promises.ended()
+        world.rules.complain(REST, "something goes on for ever")
+    world.rules.ended()
 
 
 def replay_replica_sets(seed: int, steps: int) -> int:

@@ -190,7 +190,7 @@ class RandomSchedule:
             if action is not None:
                 return action
         up = [name for name, member in world.members.items() if member.up]
-        if not up or world.promises.published >= PUBLISHES_MAX:
+        if not up or world.rules.published >= PUBLISHES_MAX:
             return None
         return "publish", self.random.choice(up), "", self.random.choice((0, 1, 2, 2, 3))
 

@@ -15,7 +15,6 @@ What there is to know of a pretend node and its machines, as values that can be 
 Not here: who compares (`sim.replica_sets.exploration`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from warren.broker.model.replica_set import ReplicaSet
@@ -24,10 +23,9 @@ from warren.broker.replication.master import Master
 from warren.broker.replication.mirror import Mirror
 from warren.errors import InvariantBroken, PeerFault
 from warren.sim.replica_sets.invariants import UNDERSTOOD, ReplicaSetInvariants
-from warren.sim.replica_sets.links import ModelLinks
 from warren.sim.replica_sets.master import ModelMaster
-from warren.sim.replica_sets.metadata_store import DesiredReplicas, ModelMetadataStore
-from warren.sim.replica_sets.node import ModelNode
+from warren.sim.replica_sets.metadata_store import DesiredReplicas
+from warren.sim.replica_sets.node import ModelCluster, ModelNode
 
 
 def snapshot_of(member: ModelNode) -> object:
@@ -122,7 +120,7 @@ Action = tuple[str, str, str, int]
 """What, who, whom or whose, and how much."""
 
 
-class ReplicaSetWorld:
+class ReplicaSetWorld(ModelCluster):
     """The first node is the master of a ring in which nobody else is in sync; without `members` all nodes hold it."""
 
     def __init__(
@@ -134,15 +132,10 @@ class ReplicaSetWorld:
     ) -> None:
         names = list(NAMES[:size])
         replica_set = ReplicaSet(1, names[0], list(members) or names, [(names[0], 1)])
-        # a policy allows that any member is promoted if all who were in sync are gone
-        self.anybody = anybody
-        self.seen: Counter[str] = Counter()
-        self.links = ModelLinks()
-        self.store = ModelMetadataStore(replica_set)
+        super().__init__(replica_set, anybody)
+        self.rules: ReplicaSetInvariants = ReplicaSetInvariants(self)
         if members:
             self.store.wanted = DesiredReplicas("exactly", len(members))
-        self.promises = ReplicaSetInvariants(self)
-        self.members: dict[str, ModelNode] = {}
         self.steps_taken = 0
         # what happens was seen to break no rule
         self.seen_before = False
@@ -156,9 +149,6 @@ class ReplicaSetWorld:
         self.store.register(member.run)
         self.links.connect(member.name, member.name)
         member.connected(member.name)
-
-    def saw(self, what: str) -> None:
-        self.seen[what] += 1
 
     # -- what may happen
 
@@ -247,10 +237,10 @@ class ReplicaSetWorld:
                 if what == "connect":
                     self.members[other].end_turn()
         except (PeerFault, InvariantBroken) as fault:
-            self.promises.complain(UNDERSTOOD, f"{what} at {name}: {fault}")
+            self.rules.complain(UNDERSTOOD, f"{what} at {name}: {fault}")
             return
         if not self.seen_before:
-            self.promises.look(member)
+            self.rules.look(member)
 
     def _details(self, action: Action) -> str:
         what, name, other, number = action
@@ -304,14 +294,14 @@ class ReplicaSetWorld:
     def apply(self, _name: str, _other: str, number: int) -> None:
         before = self.store.replica_set
         self.store.apply(self.store.requests[number])
-        self.promises.agreed(before, self.store.replica_set)
+        self.rules.agreed(before, self.store.replica_set)
 
     def answer(self, name: str, _other: str, number: int) -> None:
         request = self.store.requests.pop(number)
         member = self.members[name]
         member.asks_store = False
         if request.succeeded:
-            self.saw("agreed")
+            self.seen["agreed"] += 1
             member.see(request.version + 1, request.replica_set)
         else:
             member.refused()
@@ -322,14 +312,14 @@ class ReplicaSetWorld:
             tuple(snapshot_of(member) for member in self.members.values()),
             self.links.snapshot(),
             self.store.snapshot(),
-            self.promises.snapshot(),
+            self.rules.snapshot(),
         )
 
     # -- clients
 
     def publish(self, name: str, _other: str, number: int) -> None:
         """`number` is 2 for persistent ones, and 1 more on the upper level."""
-        self.promises.published += 1
+        self.rules.published += 1
         self.members[name].seat.publish(number & 1, number & 2 != 0)
 
     def consume(self, name: str, other: str, number: int) -> None:
