@@ -58,7 +58,7 @@ class Scenario:
         settings = settings or BrokerSettings(heartbeat_s=HEARTBEAT_S)
         self.world = NodeWorld(1, RunTrace(), self.checkers, interceptor, settings)
         self.world.network.calm = True
-        self.node = self.world.nodes[0]
+        self.node = self.world.node
         self.world.plans.update({plan.name: plan for plan in plans})
         self.topology: list[Method] = [ExchangeDeclare("dead", "fanout", durable=True)]
         self.topology += [QueueDeclare(plan.name, durable=plan.durable, arguments=plan.arguments) for plan in plans]
@@ -108,5 +108,5 @@ class Scenario:
             if isinstance(client, QuietConsumer):
                 client.diligent = True
         self.until(self._settled)
-        self.checkers.ended(self.world.nodes[0].observer)
+        self.checkers.ended(self.world.node.observer)
         assert self.checkers.complaints == []

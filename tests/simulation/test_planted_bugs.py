@@ -122,7 +122,7 @@ def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[
     scenario.node.broker.turn.held_bytes -= taken_away
     scenario.publish(publisher, plan, 1)
     scenario.world.run_until(lambda: consumer.received_count == 1 and not scenario.world.history.living, 1_000)
-    scenario.checkers.ended(scenario.world.nodes[0].observer)
+    scenario.checkers.ended(scenario.world.node.observer)
     assert [complaint.rule for complaint in scenario.checkers.complaints][:1] == [rule.rule]
 
 
@@ -137,7 +137,7 @@ def test_a_confirm_ahead_of_the_flush_is_known_by_what_the_loss_of_power_takes()
     scenario.until(publisher.done)
     scenario.node.lose_power()
     scenario.elapse(1_000)
-    scenario.checkers.ended(scenario.world.nodes[0].observer)
+    scenario.checkers.ended(scenario.world.node.observer)
     assert [complaint.rule for complaint in scenario.checkers.complaints] == ["nothing confirmed is lost"]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from random import Random
 
 from warren.broker.model.events import DiskMeasured, MemoryMeasured
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.sim.disk import SimulatedDisk
 from warren.sim.simulation import SimulatedConnection
-from warren.sim.world import NodeWorld, SimulatedNode
+from warren.sim.world import NodeWorld
 
 DANGEROUS_STEPS = (
     "change metadata",
@@ -46,7 +47,7 @@ class NodeFaults:
         """No more faults; what they left behind is put right."""
         self._healed = True
         self._world.network.heal()
-        for node in self._world.nodes:
+        for node in self._world.members:
             node.add(MemoryMeasured(0, 0))
             node.add(DiskMeasured(1, 0))
             node.disk.slow = node.disk.full = False
@@ -100,26 +101,26 @@ class NodeFaults:
 
     def _alarm(self) -> None:
         """Memory seems to run low, or to be plentiful again."""
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         used_bytes = self._chance.choice((0, 100_000))
         self._world.trace.say("fault", f"{node.name} uses {used_bytes} bytes")
         node.add(MemoryMeasured(used_bytes, 20_000))
         node.add(DiskMeasured(self._chance.choice((0, 2_000)), 1_000))
 
     def _freeze(self) -> None:
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         duration_ms = self._chance.choice((10, 100, 800))
         self._world.trace.say("fault", f"{node.name} stands still for {duration_ms} ms")
         node.freeze(duration_ms)
 
     def _slow_disk(self) -> None:
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         self._world.trace.say("fault", f"the disk of {node.name} is slow")
         node.disk.slow = True
         self._world.schedule(self._chance.choice((300, 2_000)), lambda: setattr(node.disk, "slow", False))
 
     def _full_disk(self) -> None:
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         self._world.trace.say("fault", f"the disk of {node.name} is full")
         node.disk.full = True
         self._world.schedule(self._chance.choice((50, 500)), lambda: setattr(node.disk, "full", False))
@@ -127,24 +128,24 @@ class NodeFaults:
     # -- deaths
 
     def _death(self) -> None:
-        self._slay(self._chance.choice(self._world.nodes))
+        self._slay(self._chance.choice(self._world.members))
 
     def _stop(self) -> None:
-        self._chance.choice(self._world.nodes).stop(self._down_ms())
+        self._chance.choice(self._world.members).stop(self._down_ms())
 
     def _ambush(self) -> None:
         """The node will die at some step of its disk's work, perhaps a certain one."""
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         steps_left = self._chance.randint(1, 20 if step == "" else 2)
         self._world.trace.say("fault", f"{node.name} will die at '{step}', {steps_left}")
         strike_at_step(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
 
-    def _caught(self, node: SimulatedNode, taken: str) -> None:
+    def _caught(self, node: SimulatedClusterNode, taken: str) -> None:
         self._world.history.seen[f"died at {taken}"] += 1
         self._world.schedule(0, lambda: self._slay(node))
 
-    def _slay(self, node: SimulatedNode) -> None:
+    def _slay(self, node: SimulatedClusterNode) -> None:
         if self._healed:
             return
         if self._chance.random() < 0.5:

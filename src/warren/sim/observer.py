@@ -24,7 +24,7 @@ Not here: what must hold (`sim.invariants`), copies and attempts (`sim.history`)
 
 from collections import Counter, deque
 
-from warren.broker.model.effects import CloseConnection, Effect, Note, SendBytes
+from warren.broker.model.effects import CloseConnection, Effect, SendBytes
 from warren.broker.model.events import (
     BytesReceived,
     ConnectionDropped,
@@ -76,7 +76,6 @@ from warren.wire.methods import (
     TxCommitOk,
 )
 
-DAMAGE = ("journal.damaged", "queue.stopped", "stream.damaged", "compaction.failed")
 AWAITED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk, TxCommitOk)
 
 
@@ -252,11 +251,6 @@ class NodeObserver:
             graves = self._graves(copy)
             if copy.plan.dead_letter_exchange and not any(plan.durable for plan in graves):
                 copy.may_have_died = copy.plan.drops
-
-    def noted(self, note: Note) -> None:
-        self.history.seen[note.name] += 1
-        if note.level == "critical" or note.name in DAMAGE:
-            self._checkers.complain("the node lives", f"it noted {note.name}: {note.fields}")
 
     def _hear_client(self, book: ConnectionModel, said: SentMethod) -> None:
         if book.deaf:

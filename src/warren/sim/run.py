@@ -49,7 +49,7 @@ def run_node(
         operator.calm()
         world.run_until(workload.settled, HEALING_STEPS_MAX)
         if not checkers.complaints:
-            checkers.ended(world.nodes[0].observer)
+            checkers.ended(world.node.observer)
         if not checkers.complaints:
             _die_once_more(world, workload, chance)
     attempts = world.history.attempts.values()
@@ -61,12 +61,12 @@ def run_node(
 
 def _die_once_more(world: NodeWorld, workload: NodeWorkload, chance: Random) -> None:
     """Everything is settled and on disk, so however the node ends, the next life finds all that and no more."""
-    lives = [node.lives for node in world.nodes]
-    for node in world.nodes:
+    lives = [node.lives for node in world.members]
+    for node in world.members:
         chance.choice((node.stop, node.kill, node.lose_power))()
-    world.run_until(lambda: [node.lives for node in world.nodes] != lives and workload.settled(), HEALING_STEPS_MAX)
+    world.run_until(lambda: [node.lives for node in world.members] != lives and workload.settled(), HEALING_STEPS_MAX)
     if not world.checkers.complaints:
-        world.checkers.rested(world.nodes[0].observer)
+        world.checkers.rested(world.node.observer)
 
 
 def replay_node(seed: int, steps: int) -> int:

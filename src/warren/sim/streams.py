@@ -15,20 +15,17 @@ What clients of one stream were told.
 Not here: the clients (`sim.streams`).
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from warren.broker.broker import Broker
-from warren.broker.model.effects import CompleteCommand, Note
-from warren.broker.model.events import MemoryMeasured
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.streams.stream import Stream
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
-from warren.sim.process import HEARTBEAT_S, Inbox, Interceptor, SimulatedProcess
+from warren.sim.process import HEARTBEAT_S
 from warren.sim.report import RunResult, RunTrace, ViolationLog
-from warren.sim.simulation import SimulatedClient, SimulatedHost, Simulation
+from warren.sim.simulation import SimulatedClient, Simulation
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -56,57 +53,13 @@ ARCHIVE_STEPS = (
 )
 
 
-class StreamNode(SimulatedProcess):
-    """A node that must never find a stream damaged."""
+class StreamWorld(SimulatedCluster):
+    """A cluster of one that must never find a stream damaged."""
 
-    def __init__(self, world: "StreamWorld", settings: BrokerSettings) -> None:
-        super().__init__(world, "one", settings, Interceptor())
-        self._world = world
-        self._start()
-
-    def _begin_life(self) -> None:
-        world = self._world
-        try:
-            seed = f"{world.seed}/{self.name}/{self.lives}".encode()
-            self.broker = Broker(self.settings, seed, self.disk.found(world.now_ms))
-        except Exception as error:
-            world.checkers.complain("the node starts", f"it raised {type(error).__name__}: {error}")
-            return
-        self.up = True
-        self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
-
-    def _life_ended(self, clean: bool) -> None:
-        return
-
-    def _take_turn(self, inbox: Inbox) -> None:
-        effects = self._handle(inbox)
-        if effects is None:
-            return
-        for effect in self._intercepted(effects):
-            self._carry_out(effect)
-        try:
-            self.broker.check()
-        except Exception as error:
-            self._world.checkers.complain("the node checks itself", f"{type(error).__name__}: {error}")
-
-    def _noted(self, note: Note) -> None:
-        if note.name in ("queue.stopped", "stream.damaged", "journal.damaged") or note.level == "critical":
-            self._world.checkers.complain("nothing is damaged", f"{note.name}: {note.fields}")
-
-    def _answered(self, effect: CompleteCommand) -> None:
-        return
-
-    def _seen(self, what: str) -> None:
-        self._world.seen[what] += 1
-
-
-class StreamWorld(Simulation):
-    """A run's world."""
+    damage_rule = "nothing is damaged"
 
     def __init__(self, seed: int, trace: RunTrace, checkers: ViolationLog) -> None:
-        super().__init__(seed, trace, checkers)
         chance = Random(f"{seed}/settings")
-        self.seen: Counter[str] = Counter()
         # with little memory every flush makes a chunk
         self.tight = chance.random() < 0.7
         settings = BrokerSettings(
@@ -114,10 +67,17 @@ class StreamWorld(Simulation):
             segment_bytes=chance.choice((2_000, 30_000, 4_000_000)),
             paging_ratio=0.0 if self.tight else 2.0,
         )
-        self.node = StreamNode(self, settings)
+        super().__init__(seed, 1, trace, checkers, settings=lambda _name: settings)
+        self.node = self.members[0]
 
-    def hosts(self) -> Sequence[SimulatedHost]:
-        return [self.node]
+    def memory_limit_bytes(self) -> int:
+        return MEMORY_LIMIT_BYTES
+
+    def turned(self, member: SimulatedClusterNode) -> None:
+        try:
+            member.broker.check()
+        except Exception as error:
+            self.checkers.complain("the node checks itself", f"{type(error).__name__}: {error}")
 
 
 class StreamFaults:

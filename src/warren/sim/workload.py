@@ -187,14 +187,14 @@ class NodeWorkload:
         """Whether everyone is done, nothing is on its way, and nothing is left in the queues that last."""
         if not all(client.done() for client in self._world.clients) or not self._world.network.quiet():
             return False
-        if any(node.busy() for node in self._world.nodes):
+        if any(node.busy() for node in self._world.members):
             return False
         held_since_ms = self._world.now_ms - RELEASE_PATIENCE_MS
         if any(copy.attempt.delay_ms and copy.attempt.due_ms() > held_since_ms for copy in self._world.history.living):
             return False
         return all(
             queue.ready_count() + queue.unacked_count() == 0
-            for node in self._world.nodes
+            for node in self._world.members
             for name, queue in node.broker.vhosts["/"].topology.queues.items()
             if not self._world.plans[name].fleeting
         )

@@ -15,45 +15,42 @@ when the node died may have been made or not, and the next life shows which.
 Not here: what policies do to messages (`tests`).
 """
 
-from collections.abc import Sequence
 from random import Random
 
-from warren.broker.broker import Broker
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
-from warren.broker.model.effects import AppendRecords, CompleteCommand, Note
+from warren.broker.model.effects import AppendRecords, CompleteCommand
 from warren.broker.model.events import (
     BytesReceived,
     Command,
     CommandReceived,
     ConnectionDropped,
     ConnectionOpened,
-    MemoryMeasured,
     StopRequested,
 )
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.policies.policies import Policy
 from warren.broker.sessions.connection import Connection
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 from warren.sim.history import MessageHistory, QueueSpec, UndoLog
 from warren.sim.observer import Invariant, InvariantSet, NodeObserver
-from warren.sim.process import HEARTBEAT_S, MEMORY_LIMIT_BYTES, Inbox, Interceptor, SimulatedProcess
+from warren.sim.process import HEARTBEAT_S, MEMORY_LIMIT_BYTES, Inbox, Interceptor
 from warren.sim.report import RunTrace
 from warren.sim.routing_model import RoutingModel
-from warren.sim.simulation import SentMethod, SimulatedConnection, SimulatedHost, Simulation
+from warren.sim.simulation import SentMethod, SimulatedConnection
 from warren.wire.field_tables import Table
 
 
-class SimulatedNode(SimulatedProcess):
-    """One node, alone."""
+class ObservedNode(SimulatedClusterNode):
+    """One node, alone, and its observer."""
 
     def __init__(self, world: "NodeWorld", name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
         super().__init__(world, name, settings, interceptor)
         self.observer = NodeObserver(world.history, world.fabric, self, world.checkers)
-        self._world = world
+        self._world: NodeWorld = world
         # by connection: methods that arrived and wait for the node to act on them
         self._held_back: dict[int, list[SentMethod]] = {}
         # links that are there as far as the node knows
         self._known: dict[int, SimulatedConnection] = {}
-        self._start()
 
     def accept(self, link: SimulatedConnection, event: ConnectionOpened) -> None:
         self._known[link.number] = link
@@ -63,22 +60,8 @@ class SimulatedNode(SimulatedProcess):
         super().stop(down_ms)
         self.observer.stopping = self.stopping
 
-    # -- lives
-
-    def _begin_life(self) -> None:
-        world = self._world
-        try:
-            seed = f"{world.seed}/{self.name}/{self.lives}".encode()
-            self.broker = Broker(self.settings, seed, self.disk.found(world.now_ms))
-        except Exception as error:
-            world.checkers.complain("the node starts", f"{self.name} raised {type(error).__name__}: {error}")
-            return
-        world.trace.say(self.name, f"begins life {self.lives}")
-        self.up = True
-        world.checkers.recovered(self.observer)
-        self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
-
     def _life_ended(self, clean: bool) -> None:
+        super()._life_ended(clean)
         self._held_back.clear()
         self._known.clear()
         self.observer.node_died(clean)
@@ -147,14 +130,8 @@ class SimulatedNode(SimulatedProcess):
             if connection._gate.kept_bytes
         }
 
-    def _noted(self, note: Note) -> None:
-        self.observer.noted(note)
-
     def _answered(self, effect: CompleteCommand) -> None:
         self._world.command_answered(effect)
-
-    def _seen(self, what: str) -> None:
-        self._world.history.seen[what] += 1
 
 
 POLICY_NAME = "changing"
@@ -214,7 +191,7 @@ class PolicyOperator(Invariant):
     def _act(self) -> None:
         if self._calm:
             return
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         if node.up and not self._waiting:
             self._ticket += 1
             self._waiting = True
@@ -229,8 +206,8 @@ class PolicyOperator(Invariant):
         return SetPolicy(Policy("/", POLICY_NAME, "", "queues", dict(wanted)), False)
 
 
-class NodeWorld(Simulation):
-    """A run's world."""
+class NodeWorld(SimulatedCluster):
+    """A cluster of one, with an observer at its node."""
 
     def __init__(
         self,
@@ -240,27 +217,36 @@ class NodeWorld(Simulation):
         interceptor: Interceptor | None = None,
         settings: BrokerSettings | None = None,
     ) -> None:
-        super().__init__(seed, trace, checkers)
-        self.checkers: InvariantSet = checkers
         self.plans: dict[str, QueueSpec] = {}
         undo = UndoLog()
         self.history = MessageHistory(undo)
         self.fabric = RoutingModel(self.plans, undo)
         self.operator: PolicyOperator | None = None
-        self.nodes = [SimulatedNode(self, "one", settings or self._settings(), interceptor or Interceptor())]
+        self.checkers: InvariantSet = checkers
+        node_settings, node_interceptor = settings or _settings(seed), interceptor or Interceptor()
+        super().__init__(seed, 1, trace, checkers, lambda _name: node_interceptor, lambda _name: node_settings)
+        self.seen = self.history.seen
 
-    def hosts(self) -> Sequence[SimulatedHost]:
-        return self.nodes
+    def _make_node(self, name: str, settings: BrokerSettings, interceptor: Interceptor) -> ObservedNode:
+        self.node = ObservedNode(self, name, settings, interceptor)
+        return self.node
 
-    def _settings(self) -> BrokerSettings:
-        """Segments so small that they fill, and so little memory that messages go to disk; sometimes."""
-        chance = Random(f"{self.seed}/settings")
-        return BrokerSettings(
-            heartbeat_s=HEARTBEAT_S,
-            segment_bytes=chance.choice((2_000, 8_000, 30_000)),
-            paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
-        )
+    def memory_limit_bytes(self) -> int:
+        return MEMORY_LIMIT_BYTES
+
+    def started(self, member: SimulatedClusterNode) -> None:
+        self.checkers.recovered(self.node.observer)
 
     def command_answered(self, effect: CompleteCommand) -> None:
         if self.operator is not None:
             self.operator.command_answered(effect)
+
+
+def _settings(seed: int) -> BrokerSettings:
+    """Segments so small that they fill, and so little memory that messages go to disk; sometimes."""
+    chance = Random(f"{seed}/settings")
+    return BrokerSettings(
+        heartbeat_s=HEARTBEAT_S,
+        segment_bytes=chance.choice((2_000, 8_000, 30_000)),
+        paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
+    )

@@ -188,7 +188,8 @@ class SimulatedClusterNode(SimulatedProcess):
         self.up = True
         self.paused = False
         self.peers = {}
-        self.add(MemoryMeasured(0, 0 if world.network.calm else MEMORY_LIMIT_BYTES))
+        world.started(self)
+        self.add(MemoryMeasured(0, world.memory_limit_bytes()))
 
     def freeze(self, duration_ms: int) -> None:
         self._world.disrupted()
@@ -253,7 +254,7 @@ class SimulatedClusterNode(SimulatedProcess):
     def _noted(self, note: Note) -> None:
         self._seen(note.name)
         if note.level == "critical" or note.name in DAMAGE:
-            self._world.checkers.complain("the node lives", f"{self.name} noted {note.name}: {note.fields}")
+            self._world.checkers.complain(self._world.damage_rule, f"{self.name} noted {note.name}: {note.fields}")
 
     def _seen(self, what: str) -> None:
         self._world.seen[what] += 1
@@ -530,7 +531,10 @@ class ObservedMetadataStore(SimulatedMetadataStore):
 
 
 class SimulatedCluster(Simulation):
-    """The nodes, the links between them and the store they share. `ClusterWorld` adds the rules."""
+    """The nodes, the links between them and the store they share. Subclasses add the rules."""
+
+    damage_rule = "the node lives"
+    """The rule that a node breaks when it finds its data damaged."""
 
     def __init__(
         self,
@@ -555,9 +559,15 @@ class SimulatedCluster(Simulation):
         self.members: list[SimulatedClusterNode] = []
         for name in NAMES[:nodes]:
             interceptor = Interceptor() if make_interceptor is None else make_interceptor(name)
-            self.members.append(SimulatedClusterNode(self, name, settings(name), interceptor))
+            self.members.append(self._make_node(name, settings(name), interceptor))
         self.wires = SimulatedLinks(self, self.members)
         self.members[0].start()
+
+    def _make_node(self, name: str, settings: BrokerSettings, interceptor: Interceptor) -> SimulatedClusterNode:
+        return SimulatedClusterNode(self, name, settings, interceptor)
+
+    def memory_limit_bytes(self) -> int:
+        return 0 if self.network.calm else MEMORY_LIMIT_BYTES
 
     def hosts(self) -> Sequence[SimulatedHost]:
         return [member for member in self.members if member.lives] or self.members[:1]
@@ -617,6 +627,9 @@ class SimulatedCluster(Simulation):
         return self.disruptions_ms[-1] if self.disruptions_ms else 0
 
     # -- what the rules are told
+
+    def started(self, member: SimulatedClusterNode) -> None:
+        """A node has recovered from its disk."""
 
     def process_ended(self, member: SimulatedClusterNode) -> None:
         self.disrupted()
