@@ -1,6 +1,6 @@
-"""One channel of one node as the witness books it: who consumes, what is unacked, what awaits an answer.
+"""One channel of a node as the observer records it: its consumers, unacked deliveries, and outstanding answers.
 
-Not here: what the node says in return (`sim.observer`).
+Not here: the node's answers (`sim.observer`).
 """
 
 from collections import deque
@@ -43,7 +43,7 @@ class ConsumerModel:
 
 
 class ObservedDelivery:
-    """One message on its way to a client, as it left the node."""
+    """One delivery, as it left the node."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class ObservedDelivery:
         self.plan = plan
         self.no_ack = no_ack
         self.pushed_while_paused = False
-        # whether its queue may have got messages back
+        # whether messages of its queue may have been requeued
         self.queue_lent = False
         self.tag = 0
         self.redelivered = False
         self.heard: ReceivedMethod
         self.now_ms = 0
-        # which publish it is, if it is any; the copy of it that this queue holds, if it does
+        # the publish it belongs to, if it is known; the copy of it in this queue, if there is one
         self.attempt: PublishAttempt | None = None
         self.copy: QueuedCopy | None = None
 
@@ -79,9 +79,9 @@ class ObservedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DurabilityClaim:
-    """What the node says when it answers: this batch is on disk, or at least the metadata that came with it.
+    """What an answer of the node claims: this batch is on disk, or at least its metadata.
 
-    With that the attempts it answers are confirmed.
+    The answer confirms these attempts.
     """
 
     what: str
@@ -91,15 +91,15 @@ class DurabilityClaim:
 
 
 class ChannelModel:
-    """What a channel asked for and what it was given."""
+    """The requests of a channel, and its deliveries."""
 
     def __init__(self, history: MessageHistory, fabric: RoutingModel) -> None:
         self._history = history
         self._fabric = fabric
-        # it ended, by whoever's wish; `closed`: the node also said so
+        # it ended, closed by either side; `closed`: the node also said so
         self.over = False
         self.closed = False
-        # the client erred on purpose, and knows what will come of it
+        # the client made an error on purpose
         self.provoked = False
         self.recovering = 0
         self.next_tag = 1
@@ -111,7 +111,7 @@ class ChannelModel:
         self.confirms = False
         self.publish_count = 0
         self.unanswered: dict[int, PublishAttempt] = {}
-        # the batches that the answers to declarations and commits wait for, in the order of the questions
+        # the batches that answers to declarations and commits wait for, in the order of the requests
         self.awaited: deque[DurabilityClaim] = deque()
         self._transaction: list[tuple[PublishAttempt, list[QueueSpec]]] | None = None
         self._transaction_settles: list[Method] = []
@@ -120,11 +120,11 @@ class ChannelModel:
         return any(consumer.no_ack for consumer in self.consumers.values()) or any(no_ack for _, no_ack in self.gets)
 
     def gives_back(self) -> bool:
-        """Whether a delivery that leaves in this turn was given back in it."""
+        """Whether a delivery that leaves in this turn was requeued in it."""
         return self.over or self.recovering > 0
 
     def hear(self, method: Method, attempt: PublishAttempt | None, now_ms: int) -> None:
-        """The client said this, and the node has it."""
+        """The node has received this method."""
         if isinstance(method, BasicPublish):
             assert attempt is not None
             self._publish(attempt, now_ms)
@@ -159,7 +159,7 @@ class ChannelModel:
             self._declare(method)
 
     def book(self, delivery: ObservedDelivery) -> None:
-        """A delivery left the node."""
+        """Record a delivery that left the node."""
         self.next_tag = delivery.tag + 1
         copy = delivery.copy
         if copy is None:
@@ -179,7 +179,7 @@ class ChannelModel:
                 delivery.consumer.unacked += 1
 
     def end(self) -> None:
-        """Everything unacked goes back; an open transaction is as if it never was."""
+        """Everything unacked is requeued; an open transaction is rolled back."""
         if self.over:
             return
         self.over = True
@@ -220,7 +220,7 @@ class ChannelModel:
     # -- settling
 
     def _settle(self, method: Method) -> list[QueuedCopy]:
-        """What the client has done with; the copies it let go of."""
+        """Settle deliveries; returns their copies."""
         assert isinstance(method, BasicAck | BasicNack | BasicReject)
         last = method.delivery_tag
         multiple = not isinstance(method, BasicReject) and method.multiple
@@ -258,7 +258,7 @@ class ChannelModel:
             for grave in self._fabric.route(plan.dead_letter_exchange, key):
                 self._history.copy_into(attempt, grave, dead_letter=True)
 
-    # -- the rest
+    # -- other methods
 
     def _qos(self, method: BasicQos) -> None:
         if method.global_:

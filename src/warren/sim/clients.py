@@ -1,16 +1,12 @@
-"""A client that publishes, and remembers what it was promised.
+"""Simulated clients of one node: publishers and consumers.
 
-In confirm mode an attempt waits for its confirm; in a transaction for its commit; a plain publish is never answered.
-What had no answer when a connection or channel ended is uncertain, and tried again as another attempt.
+In confirm mode an attempt waits for its confirm; in a transaction for its commit; a plain publish is never answered. An
+attempt without an answer when its connection or channel ended is uncertain, and is published again as another attempt.
 
-Not here: what became of an attempt in the node (`sim.history`).
+A consumer settles only delivery tags that it holds, in every way AMQP has; its errors are made on purpose. When its
+channel ends, the node requeues what it held.
 
-A client that takes messages and settles them in every way there is.
-
-It knows which delivery tags it holds, and settles only those: a fault of its own making is made on purpose. What it
-holds when its channel ends is the node's again.
-
-Not here: whether it was right to be given a message (`sim.invariants`).
+Not here: the fate of an attempt (`sim.history`), whether a delivery was right (`sim.invariants`).
 """
 
 from collections import deque
@@ -60,7 +56,7 @@ WINDOW = 30
 
 @dataclass(frozen=True)
 class PublishTarget:
-    """Where messages go, and what they carry."""
+    """Where messages go, and their properties."""
 
     exchange: str
     routing_key: str
@@ -83,7 +79,7 @@ class SimulatedPublisher(SimulatedClient):
         self.large_bodies = self.chance.choice((0.0, 0.05, 0.3))
         self.persistent = self.chance.random() < 0.5
         self.mandatory_share = 0.3
-        # exchange, key and queue of bindings it may make and unmake
+        # exchange, key and queue of bindings that it adds and removes
         self.extra_bindings: tuple[tuple[str, str, str], ...] = ()
         self._incarnation = 0
         self._publish_no = 0
@@ -143,7 +139,7 @@ class SimulatedPublisher(SimulatedClient):
         return f"{len(self._unanswered)} answers, {len(self._again)} to be sent again"
 
     def publish(self, target: PublishTarget) -> PublishAttempt:
-        """Publish one message, whatever the window says."""
+        """Publish one message, regardless of the window."""
         filler_bytes = self.chance.randint(0, 100)
         if self.chance.random() < self.large_bodies:
             filler_bytes = self.chance.choice((3_000, 9_000, 20_000))
@@ -183,7 +179,7 @@ class SimulatedPublisher(SimulatedClient):
                 self.publish(self.chance.choice(self.targets))
 
     def _change_bindings(self) -> None:
-        """Lead some messages to one more queue, or no longer."""
+        """Bind one more queue, or remove that binding."""
         if self.extra_bindings:
             exchange, key, queue = self.chance.choice(self.extra_bindings)
             if self.chance.random() < 0.5:
@@ -212,7 +208,7 @@ class SimulatedPublisher(SimulatedClient):
         self._channel_open = True
 
     def _forget_channel(self) -> None:
-        """What was not answered is uncertain: it is sent again."""
+        """Publish unanswered messages again."""
         self._again.extend(self._unanswered.values())
         self._unanswered.clear()
         self._uncommitted.clear()
@@ -222,12 +218,12 @@ class SimulatedPublisher(SimulatedClient):
 
 UNKNOWN_TAG = 1_000_000_000
 WEIGHTS = (20.0, 30.0, 20.0, 10.0, 8.0, 4.0, 6.0, 1.0, 6.0, 3.0, 1.0, 0.5, 1.0)
-"""How often each of a consumer's deeds is chosen."""
+"""The weight of each consumer action."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedSubscription:
-    """A queue to read, and how."""
+    """A queue to consume, and how."""
 
     plan: QueueSpec
     no_ack: bool = False
@@ -235,7 +231,7 @@ class PlannedSubscription:
 
 
 class SimulatedConsumer(SimulatedClient):
-    """Reads a few queues on one channel."""
+    """Consumes a few queues on one channel."""
 
     def __init__(
         self,
@@ -313,10 +309,10 @@ class SimulatedConsumer(SimulatedClient):
         self._gets.append(no_ack)
         self.send(CHANNEL, BasicGet(plan.name, no_ack))
 
-    # -- what it may do
+    # -- its actions
 
     def deeds(self) -> tuple[Callable[[], None], ...]:
-        """Everything it may do, in the order of `WEIGHTS`."""
+        """Its actions, in the order of `WEIGHTS`."""
         return (
             self._nothing,
             self._ack_one,
@@ -390,7 +386,7 @@ class SimulatedConsumer(SimulatedClient):
         self._channel_open = False
         self.say_goodbye()
 
-    # -- how it is done
+    # -- carrying them out
 
     def _pick(self) -> int:
         return self.held[0] if self.chance.random() < 0.5 else self.chance.choice(self.held)

@@ -1,6 +1,6 @@
-"""What goes wrong, and when: one fault after another, drawn from the seed.
+"""Faults of one node's world, drawn from the seed.
 
-Not here: what a fault does to those it strikes (`sim.simulation`, `sim.world`).
+Not here: their effects (`sim.simulation`, `sim.process`, `sim.disk`).
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class NodeFaults:
         self._wait()
 
     def heal(self) -> None:
-        """No more faults; what they left behind is put right."""
+        """No more faults; their effects are repaired."""
         self._healed = True
         self._world.network.heal()
         for node in self._world.members:
@@ -90,7 +90,7 @@ class NodeFaults:
         link = self._link()
         if link is not None:
             self._world.trace.say("fault", f"silence on #{link.number}")
-            # either the client or the node's heartbeat is the first to find out
+            # either the client or the node's heartbeat notices first
             link.go_silent(self._chance.choice((2_000, 10_000)))
 
     def _stall(self) -> None:
@@ -100,7 +100,7 @@ class NodeFaults:
             link.client_stalls(self._chance.choice((20, 200, 1_500)))
 
     def _alarm(self) -> None:
-        """Memory seems to run low, or to be plentiful again."""
+        """Memory runs low, or is plentiful again."""
         node = self._chance.choice(self._world.members)
         used_bytes = self._chance.choice((0, 100_000))
         self._world.trace.say("fault", f"{node.name} uses {used_bytes} bytes")
@@ -153,7 +153,7 @@ class NodeFaults:
         else:
             node.kill(self._down_ms())
         if self._chance.random() < 0.3:
-            # the next life is short: it ends while the first things are written
+            # the next life is short: it ends during the first writes
             strike_at_step(node.disk, "", self._chance.randint(1, 12), lambda taken: self._caught(node, taken))
 
     def _down_ms(self) -> int:
@@ -161,7 +161,7 @@ class NodeFaults:
 
 
 def strike_at_step(disk: SimulatedDisk, step: str, steps_left: int, strike: Callable[[str], None]) -> None:
-    """Strike when a disk begins the step of that name, or any step, for the so-manieth time."""
+    """Call `strike` when a disk begins the step of that name, or any step, for the n-th time."""
 
     def watch(taken: str) -> None:
         nonlocal steps_left

@@ -1,19 +1,12 @@
-"""What must hold after every step. Each rule is an object that is shown what happens and says what is wrong with it.
+"""The rules for one node. Each rule is an object that is told of events, and answers what is wrong.
 
-A run stops at the first complaint: what follows a broken rule proves nothing.
+Three groups: rules after every step, rules about restarts, and rules for the end of a run, after the faults are over
+and all clients had time to finish. The durability of messages is covered by the ordinary rules: the history says what a
+dead node must still have (`sim.history`).
 
-Not here: what must hold at the end (`sim.invariants`), how it is known what happened (`sim.observer`).
+A run stops at the first violation: what follows a broken rule proves nothing.
 
-What must hold of a node that dies and starts again, beyond what must hold of any node.
-
-That nothing confirmed is lost, that nothing settled comes back and that a second delivery is marked are the ordinary
-rules: the books say what is left of a node that died (`sim.history`), and the node is held to them.
-
-Not here: the ordinary rules (`sim.invariants`, `sim.invariants`).
-
-What must hold at the end of a run, once the faults are over and everyone had time to finish.
-
-Not here: what must hold all the time (`sim.invariants`).
+Not here: events and the base class (`sim.observer`).
 """
 
 from warren.broker.model.ports import QueuePort
@@ -29,7 +22,7 @@ ENTRY_BYTES = 256
 
 
 class NodeChecksItself(Invariant):
-    """The node does not contradict itself, and holds at least the memory its messages need."""
+    """The node's own checks pass, and it counts at least the memory its messages need."""
 
     rule = "the node checks itself"
 
@@ -72,7 +65,7 @@ class DenseTags(Invariant):
 
 
 class WithinPrefetch(Invariant):
-    """No more is unacked than was asked for."""
+    """No more deliveries are unacked than the prefetch allows."""
 
     rule = "unacked within prefetch"
 
@@ -89,7 +82,7 @@ class WithinPrefetch(Invariant):
 
 
 class OnlyPublished(Invariant):
-    """Only what was published is delivered, unchanged, and only where its route leads."""
+    """Only published messages are delivered, unchanged, and only where their route leads."""
 
     rule = "only what was published"
 
@@ -110,7 +103,7 @@ class OnlyPublished(Invariant):
 
 
 class MarkedRedelivered(Invariant):
-    """A second delivery says so."""
+    """A second delivery is marked as redelivered."""
 
     rule = "a second delivery is marked"
 
@@ -180,7 +173,7 @@ class ConfirmsAnswerPublishes(Invariant):
 
 
 class ReturnsAreDue(Invariant):
-    """A mandatory message comes back, ahead of its confirm, exactly when it has no queue to go to."""
+    """A mandatory message is returned, ahead of its confirm, exactly when it has no queue."""
 
     rule = "returns are due"
 
@@ -222,17 +215,17 @@ class ContentsAgree(Invariant):
 
 
 class LimitsKept(Invariant):
-    """A queue holds no more than its length, and nothing is delivered after its time or before it."""
+    """A queue holds no more than its length limit, and nothing is delivered after its expiry or before its delay."""
 
     rule = "limits kept"
 
     def turned(self, observer: NodeObserver) -> str:
         for name, queue in observer.node.broker.vhosts["/"].topology.queues.items():
             plan = observer.fabric.plans.get(name)
-            # one that refuses publishes still takes back what it lent
+            # a queue that rejects publishes still takes requeued messages
             if plan is None or plan.length_max is None or plan.refuses:
                 continue
-            # heads that are on disk only go once they were read
+            # a head that is on disk only is dropped after it was read
             if queue.ready_count() > plan.length_max and not paged_count(queue):
                 return f"'{name}' holds {queue.ready_count()} ready, more than its {plan.length_max}"
         return ""
@@ -254,7 +247,7 @@ def paged_count(queue: QueuePort) -> int:
 
 
 def step_invariants() -> list[Invariant]:
-    """Every rule of this module, fresh."""
+    """Fresh rules for every step."""
     return [
         NodeChecksItself(),
         BoundedBuffers(),
@@ -275,7 +268,7 @@ BUILT_IN = {name for name, _type, _internal in PREDECLARED}
 
 
 class AnswersAreOnDisk(Invariant):
-    """What is confirmed, committed or declared for good is on disk before the client is told."""
+    """Confirmed, committed or durably declared things are on disk before the client is told."""
 
     rule = "promises are on disk"
 
@@ -286,7 +279,7 @@ class AnswersAreOnDisk(Invariant):
 
 
 class DurableThingsStay(Invariant):
-    """A node that starts has the exchanges, queues and bindings that outlive it, and no others."""
+    """A node that starts has the durable exchanges, queues and bindings, and no others."""
 
     rule = "durable things stay"
 
@@ -314,7 +307,7 @@ class DurableThingsStay(Invariant):
 
 
 class ReturnsAreCounted(Invariant):
-    """A message that came back more often than its queue allows is not delivered again, also by another life."""
+    """A message that was requeued more often than its queue allows is not delivered again, not even after a restart."""
 
     rule = "returns are counted"
 
@@ -338,7 +331,7 @@ class FirstDeliveriesUnmarked(Invariant):
 
 
 class NothingComesBack(Invariant):
-    """A node that was drained, and dies once its disk is at rest, finds nothing and keeps no segments."""
+    """A drained node that dies once its disk is idle finds nothing and keeps no segments."""
 
     rule = "nothing comes back"
 
@@ -357,7 +350,7 @@ class NothingComesBack(Invariant):
 
 
 def durability_invariants() -> list[Invariant]:
-    """Every rule of this module, fresh."""
+    """Fresh rules about restarts."""
     return [
         AnswersAreOnDisk(),
         DurableThingsStay(),
@@ -368,7 +361,7 @@ def durability_invariants() -> list[Invariant]:
 
 
 class NothingConfirmedLost(Invariant):
-    """Every copy of a message that a node took in was settled by a consumer, or dropped by a rule the workload set."""
+    """Every copy of an accepted message was settled by a consumer, or dropped by a limit of the workload."""
 
     rule = "nothing confirmed is lost"
 
@@ -406,7 +399,7 @@ class EveryoneProgresses(Invariant):
 
 
 class NothingHeldForNothing(Invariant):
-    """A node without messages holds no memory for any."""
+    """A node without messages counts no memory for any."""
 
     rule = "nothing is held for nothing"
 
@@ -420,5 +413,5 @@ class NothingHeldForNothing(Invariant):
 
 
 def final_invariants() -> list[Invariant]:
-    """Every rule of this module, fresh."""
+    """Fresh rules for the end of a run."""
     return [EveryoneProgresses(), NothingConfirmedLost(), NothingHeldForNothing()]

@@ -1,25 +1,23 @@
-"""Sees everything that enters and leaves one node, and keeps the books of what the node owes.
+"""Observes everything that enters and leaves one node, and records what the node owes.
 
 ::
 
     clients --bytes--> [ entered ] node [ left ] --bytes--> clients
                             |             |
-                            +-- history --+--> checkers
+                            +-- history --+--> rules
 
-Because the witness stands at the node's own door it has nothing to guess: a publish counts from the turn its last byte
+The observer stands at the node's own socket, so it has nothing to guess: a publish counts from the turn its last byte
 went in, a delivery from the turn its bytes came out, whatever the network does to either. Within one turn the order of
-the two is not visible from outside. So what entered is booked first; then ends of channels and connections, with
-deliveries to those; then everything else that left. A delivery to a channel that ended, or that asked for
-`basic.recover` and was not answered before the delivery, was given back in that turn.
+input and output is not visible from outside. So input is recorded first; then ends of channels and connections, with
+deliveries to those; then all other output. A delivery to a channel that ended, or that asked for `basic.recover` and
+was not answered before the delivery, was requeued in that turn.
 
-What a node wrote and keeps back until the disk has what it speaks of has left as far as the books are concerned: the
-node acts as if it had. What it promises counts from when it leaves.
+Output that a node holds back until a batch is on disk counts as sent, because the node acts as if it were. Its promises
+count from when it leaves.
 
-The witness books and reports; it judges nothing. Where bytes contradict the books, the checkers are shown the
-contradiction before it is booked.
+The observer records and reports, and judges nothing. The rules see a contradiction before it is recorded.
 
-Not here: what must hold (`sim.invariants`), copies and attempts (`sim.history`), channels as booked
-(`sim.channel_model`).
+Not here: the rules (`sim.invariants`), copies and attempts (`sim.history`), channels (`sim.channel_model`).
 """
 
 from collections import Counter, deque
@@ -80,7 +78,7 @@ AWAITED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueD
 
 
 class Invariant:
-    """One rule; a subclass looks at what concerns it. Each method answers what is wrong, or nothing."""
+    """One rule; a subclass overrides the events it needs. Each method answers what is wrong, or ""."""
 
     rule = ""
 
@@ -161,28 +159,28 @@ class InvariantSet(ViolationLog):
 
 
 class ConnectionModel:
-    """One connection, as far as the node knows of it."""
+    """One connection, as the node knows it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.stream = MethodStream()
         self.channels: dict[int, ChannelModel] = {}
-        # one side said goodbye: nothing that enters counts any more; `over`: nothing may leave either
+        # one side closed it: input counts no more; `over`: nothing may leave either
         self.deaf = False
         self.over = False
         self.writes_paused = False
-        # it was told so in an earlier turn
+        # the node knew it before this turn
         self.knows_paused = False
-        # bytes that were read while the node kept them back; how many were read, how many left
+        # bytes that were read while the node held them back; how many were read, how many left
         self.ahead = 0
         self.read_bytes = 0
         self.left_bytes = 0
-        # what was promised, and with which byte of the stream
+        # promises, each with its byte in the stream
         self.promises: deque[tuple[int, DurabilityClaim]] = deque()
 
 
 class NodeObserver:
-    """The books of one node."""
+    """The record of one node."""
 
     def __init__(
         self, history: MessageHistory, fabric: RoutingModel, node: SimulatedProcess, checkers: InvariantSet
@@ -195,10 +193,10 @@ class NodeObserver:
         self._now_ms = 0
         # the node was asked to stop, and tells its clients
         self.stopping = False
-        # what leaves for these was said before the core learnt, in the same turn, that they are lost
+        # output for these was made before the broker learnt, in the same turn, that they are lost
         self._lost_this_turn: dict[int, ConnectionModel] = {}
 
-    # -- what enters
+    # -- input
 
     def entered(self, event: Event, spoken: list[SentMethod], now_ms: int) -> None:
         self._now_ms = now_ms
@@ -228,14 +226,14 @@ class NodeObserver:
             self._hear_client(self.connections[number], said)
 
     def takes_without_ack(self, number: int, spoken: list[SentMethod]) -> bool:
-        """Whether a connection takes messages that it need not ack, or asks to in these words."""
+        """Whether a connection consumes without acks, or asks to in these methods."""
         book = self.connections.get(number)
         if book is not None and any(channel.takes_without_ack() for channel in book.channels.values()):
             return True
         return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
 
     def node_died(self, clean: bool) -> None:
-        """Its memory is gone, and what its disk does not have never happened."""
+        """Its memory is gone, and what is not on its disk never happened."""
         history = self.history
         self.connections.clear()
         self._lost_this_turn.clear()
@@ -244,7 +242,7 @@ class NodeObserver:
         self.fabric.node_restarted()
         history.node_restarted()
         for name in history.wanted:
-            # what was handed out last is known exactly after a clean stop, but for priorities
+            # the delivery watermark is exact after a clean stop, except with priorities
             if not clean or self.fabric.plans[name].priority_max:
                 history.lent[name] = None
         for copy in history.living:
@@ -271,10 +269,10 @@ class NodeObserver:
             channel.provoked = True
             channel.end()
 
-    # -- what leaves
+    # -- output
 
     def left(self, effects: list[Effect], kept_back: dict[int, bytes], now_ms: int) -> None:
-        """What the node did in a turn, and what it wrote but keeps back, by connection."""
+        """The effects of a turn, and the output that is held back, by connection."""
         self._now_ms = now_ms
         said: list[tuple[ConnectionModel, ReceivedMethod]] = []
         for effect in effects:
@@ -319,7 +317,7 @@ class NodeObserver:
             self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
             return []
         if book.ahead and effect.data == HEARTBEAT_FRAME:
-            # it overtakes what is kept back
+            # a heartbeat overtakes held output
             return []
         unread = effect.data[book.ahead :]
         book.ahead = max(0, book.ahead - len(effect.data))
@@ -422,7 +420,7 @@ class NodeObserver:
         delivery.channel.book(delivery)
 
     def _copy_in(self, attempt: PublishAttempt, plan: QueueSpec) -> QueuedCopy | None:
-        """The copy that was delivered; if it died in a queue that drops, that is learnt here."""
+        """The copy that was delivered; if it was dead-lettered by a queue that drops, the delivery shows it."""
         found = attempt.copies.get(plan.name)
         if not plan.surprising or (found is not None and found.ending != UNWRITTEN):
             return found
@@ -435,11 +433,11 @@ class NodeObserver:
         return found
 
     def _graves(self, copy: QueuedCopy) -> list[QueueSpec]:
-        """The queues its dead letter would go to."""
+        """The queues that its dead letter would go to."""
         exchange = copy.plan.dead_letter_exchange
         return self.fabric.route(exchange, copy.plan.dead_letter_key or copy.attempt.routing_key) if exchange else []
 
-    # -- answers to publishers
+    # -- confirms and returns
 
     def _answered(self, book: ConnectionModel, channel: ChannelModel, method: BasicAck | BasicNack) -> None:
         self._checkers.answered(channel, method.delivery_tag, method.multiple)

@@ -1,13 +1,13 @@
-"""A simulated process: a real broker, with a pretend shell round it.
+"""A simulated process: a real broker with a simulated shell.
 
-Events that arrive within a moment of one another share a turn, as in the real shell. A `Interceptor` may come between
-the core and the world, which is how a test plants a bug in a core it cannot change.
+Events that arrive within a moment of one another share a turn, as in the real shell. An `Interceptor` between the
+broker and the world lets a test plant a bug in a broker that it cannot change.
 
-A process dies in three ways: it is killed, it loses its power, or it stops because it was asked to. Its memory and its
-connections are gone; the next life begins from what is on the disk.
+A process ends in three ways: it is killed, it loses power, or it is asked to stop. Its memory and its connections are
+gone; the next life begins from the disk.
 
-Not here: the asyncio shell (`warren.node`), links (`sim.simulation`), files (`sim.disk`), what a life begins with and
-who watches its turns (`sim.world`, `sim.cluster.world`).
+Not here: the asyncio shell (`warren.node`), client connections (`sim.simulation`), files (`sim.disk`), a node of a
+cluster (`sim.cluster.nodes`).
 """
 
 from abc import abstractmethod
@@ -45,11 +45,11 @@ HEARTBEAT_S = 1
 MEMORY_LIMIT_BYTES = 1_000_000
 
 Inbox = list[tuple[Event, list[SentMethod]]]
-"""What happened, each with the methods that clients said by it."""
+"""Events, each with the client methods it completes."""
 
 
 class Interceptor:
-    """Stands between a node and the world; this one leaves everything as it is."""
+    """Stands between a node and the world; this one changes nothing."""
 
     def events(self, events: list[Event]) -> list[Event]:
         return events
@@ -59,7 +59,7 @@ class Interceptor:
 
 
 class SimulatedProcess(SimulatedHost):
-    """One node's, through all its lives."""
+    """The process of one node, through all its lives."""
 
     broker: Broker
 
@@ -80,19 +80,19 @@ class SimulatedProcess(SimulatedHost):
         self._timer_serial = 0
         self._down_ms = 0
 
-    # -- what a kind of process adds
+    # -- for subclasses
 
     @abstractmethod
     def _begin_life(self) -> None:
-        """Make the core, and be up."""
+        """Make the broker, and be up."""
 
     @abstractmethod
     def _life_ended(self, clean: bool) -> None:
-        """Its memory is gone."""
+        """The process is gone."""
 
     @abstractmethod
     def _take_turn(self, inbox: Inbox) -> None:
-        """Show the core what happened, and carry out what it wants."""
+        """Run the broker, and carry out its effects."""
 
     @abstractmethod
     def _noted(self, note: Note) -> None: ...
@@ -100,7 +100,7 @@ class SimulatedProcess(SimulatedHost):
     @abstractmethod
     def _answered(self, effect: CompleteCommand) -> None: ...
 
-    # -- what happens to it
+    # -- events
 
     def accept(self, link: SimulatedConnection, event: ConnectionOpened) -> None:
         self.links[link.number] = link
@@ -110,17 +110,17 @@ class SimulatedProcess(SimulatedHost):
         self.links.pop(link.number, None)
 
     def add(self, event: Event, spoken: list[SentMethod] | None = None) -> None:
-        """Something happened: it is part of the next turn."""
+        """Add an event to the next turn."""
         if self.up:
             self._inbox.append((event, spoken or []))
             self._schedule_turn()
 
     def busy(self) -> bool:
-        """Whether something happened to it that it has not looked at, or waits for the disk."""
+        """Whether an event or the disk is outstanding."""
         return bool(self._inbox) or not self.up or not self.disk.idle()
 
     def freeze(self, duration_ms: int) -> None:
-        """The process is stopped for a while: time passes, events wait."""
+        """The process is suspended for a while: time passes, events wait."""
         self.frozen = True
         self.simulation.schedule(duration_ms, self._thaw)
 
@@ -128,7 +128,7 @@ class SimulatedProcess(SimulatedHost):
         self.frozen = False
         self._schedule_turn()
 
-    # -- life and death
+    # -- lives
 
     def kill(self, down_ms: int = 0) -> None:
         """The process dies, and is started again after a while."""
@@ -150,7 +150,7 @@ class SimulatedProcess(SimulatedHost):
             self.add(StopRequested())
 
     def _stopped(self, life: int) -> None:
-        """The core is done; the process ends when the disk is, too."""
+        """The broker is done; the process ends when the disk is, too."""
         if life != self.lives or not self.up:
             return
         if not self.disk.idle():
@@ -204,11 +204,11 @@ class SimulatedProcess(SimulatedHost):
         self._take_turn(inbox)
 
     def _batch(self) -> tuple[Inbox, Inbox]:
-        """What this turn takes, and what is left for the next."""
+        """The events of this turn, and those left for the next."""
         return self._inbox, []
 
     def _handle(self, inbox: Inbox) -> list[Effect] | None:
-        """What the core wants; nothing if it fell over."""
+        """The broker's effects; None if it raised."""
         try:
             events = self._interceptor.events([event for event, _spoken in inbox])
             return self.broker.handle(events, self.simulation.now_ms)
@@ -255,13 +255,13 @@ class SimulatedProcess(SimulatedHost):
                 _move_bytes(link, effect)
 
     def _later(self, delay_ms: int, event: Event) -> None:
-        """Something will have happened, if the node lives to see it."""
+        """Add an event later, if this life lasts that long."""
         life = self.lives
         self.simulation.schedule(delay_ms, lambda: self.add(event) if life == self.lives else None)
 
     @abstractmethod
     def _seen(self, what: str) -> None:
-        """Count how often each kind of thing happens."""
+        """Count how often each kind of event happens."""
 
 
 def _move_bytes(link: SimulatedConnection, effect: SendBytes | CloseConnection | PauseReading | ResumeReading) -> None:

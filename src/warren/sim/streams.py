@@ -1,18 +1,9 @@
-"""One run: chaos for so many steps, then healing, then every stream is read from its beginning.
+"""The simulation of streams on one node: world, faults, clients, ledger, and the run.
 
-Not here: what happens in a run (`sim.streams`), what must hold (`sim.streams`).
+Publishers publish each message once; readers continue where they were, or start again. At the end of a run every stream
+is read from its beginning.
 
-The world of one node with streams, and what goes wrong in it.
-
-Not here: what clients do (`sim.streams`), how a run goes (`sim.streams`).
-
-Clients of streams: publishers that publish each message once, readers that go on where they were, or begin anew.
-
-Not here: what they remember (`sim.streams`).
-
-What clients of one stream were told.
-
-Not here: the clients (`sim.streams`).
+Not here: nodes (`sim.cluster.nodes`), streams in a cluster (`tests/simulation/cluster`).
 """
 
 from collections.abc import Callable
@@ -137,7 +128,7 @@ class StreamFaults:
 
 
 class StreamLedger:
-    """One stream's. `dropping`: it keeps only so much."""
+    """What clients of one stream were told. `dropping`: the stream has a size limit."""
 
     def __init__(self, name: str, dropping: bool, complain: Callable[[str], None]) -> None:
         self.name = name
@@ -150,7 +141,7 @@ class StreamLedger:
         self._by_message: dict[str, int] = {}
 
     def saw(self, reader: str, offset: int, before: int | None, message: str) -> None:
-        """A reader was given this; what it was given before had that offset."""
+        """A reader got this message; `before` is the offset of the one before."""
         self.read_count += 1
         if before is not None and (offset <= before or (offset != before + 1 and not self.dropping)):
             self._complain(f"{reader} was given offset {offset} of {self.name} after {before}")
@@ -164,14 +155,14 @@ class StreamLedger:
         return max(self._by_offset, default=-1)
 
     def check(self, whole: dict[int, str]) -> None:
-        """The stream was read from its beginning to its end, and nobody publishes any more."""
+        """The stream was read from beginning to end, after the last publish."""
         last: dict[str, int] = {}
         for offset in sorted(whole):
             publisher, _, number = whole[offset].partition(" ")
             if int(number) <= last.get(publisher, 0):
                 self._complain(f"{whole[offset]} of {self.name} comes after number {last[publisher]}")
             last[publisher] = int(number)
-        # what was seen once is there, from the first offset on that there is
+        # a message seen once is still there, from the first offset on
         beginning = min(whole, default=0) if self.dropping else 0
         missing = [offset for offset in range(beginning, max(self.highest(), 0)) if offset not in whole]
         if missing:
@@ -186,7 +177,7 @@ WINDOW = 40
 
 
 class SimulatedStreamPublisher(SimulatedClient):
-    """Publishes to one stream, with confirms. What is not confirmed when a connection ends is left at that."""
+    """Publishes to one stream, with confirms. Messages unconfirmed when a connection ends are not published again."""
 
     def __init__(
         self, world: "Simulation", name: str, topology: list[Method], ledger: StreamLedger, sizes: tuple[int, ...]
@@ -243,7 +234,7 @@ class SimulatedStreamPublisher(SimulatedClient):
 
 
 class SimulatedStreamReader(SimulatedClient):
-    """Reads one stream. One that is `thorough` begins with the first message, and remembers all it is given."""
+    """Reads one stream. A `thorough` one begins with the first message, and remembers all."""
 
     def __init__(
         self, world: "Simulation", name: str, topology: list[Method], ledger: StreamLedger, thorough: bool = False
@@ -336,7 +327,7 @@ def _arguments(chance: Random, dropping: bool) -> Table:
 
 
 def _reckon(world: StreamWorld, topology: list[Method], ledgers: list[StreamLedger]) -> None:
-    """Everybody is done; then somebody reads everything."""
+    """When all clients are done, read everything."""
     if not world.run_until(lambda: _is_quiet(world), HEALING_STEPS_MAX):
         _give_up(world, "the world does not come to rest")
         return

@@ -1,20 +1,19 @@
-"""Who lives in a world, drawn from its seed: exchanges, queues of every kind, publishers, consumers, passers-by.
+"""The clients of one node's world, drawn from its seed: exchanges, queues of every kind, publishers, consumers.
 
 ::
 
     orders (direct)  --one--> plain, ranked    --two--> single, retried, limited
-    news   (fanout)  --> plain, fan, and each passer-by's own queue
+    news   (fanout)  --> plain, fan, and each transient consumer's own queue
     events (topic)   a.* --> fan     #.z --> plain     a.# --> retried
     ""               brief (TTL), mixed (expirations), short (drop-head), full (reject-publish)
     later  (delayed) --> late
     dead   (direct)  --rejected--> graves      --dropped--> dropped
 
 Publishers add and remove a few bindings as they go. Which exchanges and queues are durable, and which queues lazy, is
-drawn for each world.
-Whatever is rejected in `retried` must turn up in `graves`, whatever `limited`, `brief`, `mixed` and `short` drop in
-`dropped`.
+drawn for each world. Messages rejected in `retried` must arrive in `graves`, messages dropped by `limited`, `brief`,
+`mixed` and `short` in `dropped`.
 
-Not here: what clients do (`sim.clients`, `sim.clients`).
+Not here: what clients do (`sim.clients`).
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +37,7 @@ from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("events", "topic"), ("dead", "direct"))
 DELAYING = "later"
 RELEASE_PATIENCE_MS = 1_000
-"""How long a delayed message that is due is waited for: the node may stand still."""
+"""How long to wait for a delayed message that is due: the node may be suspended."""
 
 BINDINGS = (
     ("orders", "one", "plain"),
@@ -76,7 +75,7 @@ DROPPED = ("dead", "dropped")
 
 @dataclass
 class WorkloadTopology:
-    """The queues everyone uses, and the methods that declare them."""
+    """The queues of the workload, and the methods that declare them."""
 
     plans: list[QueueSpec] = field(default_factory=list)
     methods: list[Method] = field(default_factory=list)
@@ -111,7 +110,7 @@ def lasting_topology(chance: Random) -> WorkloadTopology:
     topology.methods = [
         ExchangeDeclare(name, kind, durable=chance.random() < durable_share) for name, kind in EXCHANGES
     ]
-    # what an exchange holds back lasts as long as what it goes to
+    # a delayed message lasts as long as its destination
     late_lasts = topology.plans[-1].durable
     delaying: Table = {"x-delayed-type": "direct"}
     topology.methods.append(ExchangeDeclare(DELAYING, "x-delayed-message", durable=late_lasts, arguments=delaying))
@@ -131,7 +130,7 @@ def _dying(plan: QueueSpec, dead_letters: tuple[str, str]) -> QueueSpec:
 
 
 class TransientConsumer(SimulatedConsumer):
-    """Reads a queue of its own, which goes when it goes."""
+    """Consumes its own queue, which is deleted with its connection."""
 
     def __init__(self, world: NodeWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology, [], prefetch=5)
@@ -139,7 +138,7 @@ class TransientConsumer(SimulatedConsumer):
         self.durable = not self.exclusive and self.chance.random() < 0.5
 
     def opened(self) -> None:
-        # a name of its own each time: the node may not know yet that the last connection is gone
+        # a new name each time: the node may not know yet that the last connection is gone
         plan = QueueSpec(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
         plan.durable = self.durable
         self.world.plans[plan.name] = plan
@@ -156,7 +155,7 @@ class TransientConsumer(SimulatedConsumer):
         self.send(channel, QueueBind(plan.name, "news"))
 
     def _cancel_or_subscribe(self) -> None:
-        """Delete the queue under its own consumer, and begin anew."""
+        """Delete the queue under its own consumer, and start again."""
         self.send(CHANNEL, QueueDelete(self.subscriptions[0].plan.name))
         self._close_channel()
 
@@ -177,14 +176,14 @@ class NodeWorkload:
             TransientConsumer(world, f"passerby{number}", self.topology.methods)
 
     def calm(self) -> None:
-        """Nothing new from here on; whatever is left in a queue is read."""
+        """Start nothing new; whatever is left in a queue is consumed."""
         for client in self._world.clients:
             client.calm()
         subscriptions = [PlannedSubscription(plan) for plan in self.topology.plans]
         SimulatedConsumer(self._world, "drainer", self.topology.methods, subscriptions, prefetch=20).calm()
 
     def settled(self) -> bool:
-        """Whether everyone is done, nothing is on its way, and nothing is left in the queues that last."""
+        """Whether all clients are done, nothing is in transit, and the lasting queues are empty."""
         if not all(client.done() for client in self._world.clients) or not self._world.network.quiet():
             return False
         if any(node.busy() for node in self._world.members):

@@ -1,18 +1,11 @@
-"""The pretend world of one node, where everything chance decides is drawn from the seed.
+"""The simulated world of one node: a cluster of one with an observer, and an operator who changes a policy.
 
-Not here: time (`sim.simulation`), who lives in it (`sim.workload`), how a run goes (`sim.run`).
+The policies change how every queue works (paging, counting, timers) and drop nothing, so all promises to clients hold
+with them as without. An answered change survives the node. A change without an answer when the node died may have been
+made or not; the next life shows which.
 
-A node of its own, and the witness that is told what entered and what left with every turn.
-
-Not here: its process (`sim.process`), what the witness makes of it (`sim.observer`).
-
-An operator who changes a policy now and then, and remembers what was answered.
-
-The policies change how every queue works (what goes to disk, what is counted and timed) and drop nothing, so whatever
-the clients were promised holds with them as without. An answered change outlives the node; one that was not answered
-when the node died may have been made or not, and the next life shows which.
-
-Not here: what policies do to messages (`tests`).
+Not here: time (`sim.simulation`), the process (`sim.process`), clients (`sim.workload`), the run (`sim.run`), the
+observer (`sim.observer`).
 """
 
 from random import Random
@@ -47,9 +40,9 @@ class ObservedNode(SimulatedClusterNode):
         super().__init__(world, name, settings, interceptor)
         self.observer = NodeObserver(world.history, world.fabric, self, world.checkers)
         self._world: NodeWorld = world
-        # by connection: methods that arrived and wait for the node to act on them
+        # by connection: methods that arrived and that the node has not read yet
         self._held_back: dict[int, list[SentMethod]] = {}
-        # links that are there as far as the node knows
+        # connections that the node has not lost yet
         self._known: dict[int, SimulatedConnection] = {}
 
     def accept(self, link: SimulatedConnection, event: ConnectionOpened) -> None:
@@ -87,8 +80,8 @@ class ObservedNode(SimulatedClusterNode):
         self._world.checkers.turned(self.observer)
 
     def _batch(self) -> tuple[Inbox, Inbox]:
-        """A loss shares a turn with what came before it, unless its client takes messages without acks: what it was
-        given in that very turn would be gone, and nobody could have seen it."""
+        """A lost connection shares a turn with earlier events, unless its client consumes without acks: its deliveries
+        of that turn would be gone unseen."""
         for index, (event, _spoken) in enumerate(self._inbox):
             if isinstance(event, ConnectionDropped) and index:
                 said = [said for _event, spoken in self._inbox[:index] for said in spoken]
@@ -97,12 +90,12 @@ class ObservedNode(SimulatedClusterNode):
         return super()._batch()
 
     def _tell_observer(self, inbox: Inbox, resumed: set[int]) -> None:
-        """Show what entered, but for what the node holds back unread until its answers are gone."""
+        """Show the input, except what the node leaves unread until its answers are sent."""
         now_ms = self._world.now_ms
         stopped = any(isinstance(event, StopRequested) for event, _spoken in inbox)
         for number, waiting in list(self._held_back.items()):
             del self._held_back[number]
-            # a node that is asked to stop looks only at what it was about to look at
+            # a node that is asked to stop handles only the input it was about to read
             if number in self.broker.connections and (not stopped or number in resumed):
                 self.observer.heard_client(number, self._acted_on(number, waiting), now_ms)
         for event, spoken in inbox:
@@ -123,7 +116,7 @@ class ObservedNode(SimulatedClusterNode):
         return [said for said in spoken if said.end_offset <= read_to]
 
     def _kept_back(self) -> dict[int, bytes]:
-        """What the node wrote to its clients and keeps until the disk has what it speaks of."""
+        """Output to clients that the node holds until the disk has the batch it depends on."""
         return {
             number: b"".join(connection._gate._pieces)
             for number, connection in self.broker.connections.items()
@@ -144,7 +137,7 @@ POLICY_DEFINITIONS: tuple[Table | None, ...] = (
     {"message-ttl": FAR_OFF},
     {"expires": FAR_OFF, "delivery-limit": FAR_OFF},
 )
-"""What the policy says in turn; None: it is cleared."""
+"""The policy's definitions in turn; None: it is cleared."""
 
 
 class PolicyOperator(Invariant):
@@ -159,7 +152,7 @@ class PolicyOperator(Invariant):
         self._calm = False
         self._ticket = 0
         self._waiting = False
-        # what the policy may say: more than one until the outcome of a change is known
+        # the possible definitions: more than one until the outcome of a change is known
         self._possible: list[Table | None] = [None]
         self._wait()
 
@@ -243,7 +236,7 @@ class NodeWorld(SimulatedCluster):
 
 
 def _settings(seed: int) -> BrokerSettings:
-    """Segments so small that they fill, and so little memory that messages go to disk; sometimes."""
+    """Segments so small that they fill, and sometimes so little memory that messages go to disk."""
     chance = Random(f"{seed}/settings")
     return BrokerSettings(
         heartbeat_s=HEARTBEAT_S,

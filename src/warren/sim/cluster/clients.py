@@ -1,15 +1,9 @@
-"""Clients of a cluster: what all do, on whichever node they reach; and those that publish, and remember the answers.
+"""Clients of a simulated cluster: publishers that remember the answers, and consumers that settle in every way.
 
 A node of a cluster may close a channel because another node is down, or because the nodes could not agree; a client
-then waits a little and begins anew. A node does not close channels for anything else.
+then waits a little and starts again. A node does not close channels for other reasons.
 
-Not here: consumers (`sim.cluster.clients`), those who make and unmake queues (`sim.cluster.workload`), what was
-promised (`sim.cluster.ledger`).
-
-Clients of a cluster that consume, on whichever node they reach, and settle in every way there is.
-
-Not here: what they have in common with publishers (`sim.cluster.clients`), what must hold of what they are given
-(`sim.cluster.ledger`).
+Not here: clients that declare and delete queues (`sim.cluster.workload`), promises (`sim.cluster.ledger`).
 """
 
 from collections import deque
@@ -53,12 +47,12 @@ from warren.wire.properties import Properties, encode_header_payload
 WINDOW = 20
 PAUSE_MS = 400
 EXCUSES = ("is down or inaccessible", "could not agree", "partial tx completion", "no queue 'passing")
-"""Why a node of a cluster may close the channel of a client that did nothing wrong."""
+"""Why a node of a cluster may close the channel of a correct client."""
 
 
 @dataclass(frozen=True)
 class ClusterPublishTarget:
-    """Where messages go: what to name, and the queues that it leads to."""
+    """An exchange and a key, and the queues they lead to."""
 
     exchange: str
     routing_key: str
@@ -77,13 +71,13 @@ class ClusterClient(SimulatedClient):
         self.runs = 0
         self._open_at_ms = 0
 
-    # -- what a role adds
+    # -- for subclasses
 
     def channel_opened(self) -> None:
-        """There is a channel; nothing was said on it yet."""
+        """The channel is open; nothing was sent on it yet."""
 
     def forget_channel(self) -> None:
-        """The channel is over, and what was said on it with it."""
+        """The channel is over."""
 
     def work(self) -> None:
         """Some time has passed, and there is a channel."""
@@ -92,7 +86,7 @@ class ClusterClient(SimulatedClient):
 
     @property
     def who(self) -> str:
-        """This run of the channel."""
+        """The name of this channel, unique among its reopenings."""
         return f"{self.name}/{self.runs}"
 
     def opened(self) -> None:
@@ -124,7 +118,7 @@ class ClusterClient(SimulatedClient):
             self.hear(heard)
 
     def hear(self, heard: ReceivedMethod) -> None:
-        """The node said something on the channel."""
+        """The node sent a method on the channel."""
 
     def _hear(self, heard: ReceivedMethod) -> None:
         method = heard.method
@@ -206,7 +200,7 @@ class ClusterPublisher(ClusterClient):
             self._end_transaction()
 
     def publish(self, target: ClusterPublishTarget, mandatory: bool | None = None) -> ClusterPublishAttempt:
-        """Publish one message, whatever the window says."""
+        """Publish one message, regardless of the window."""
         filler_bytes = self.chance.randint(0, 60)
         if self.chance.random() < self.large_bodies:
             filler_bytes = self.chance.choice((3_000, 9_000))
@@ -258,7 +252,7 @@ class ClusterPublisher(ClusterClient):
 
 @dataclass(eq=False)
 class HeldDelivery:
-    """A delivery that a client has."""
+    """A delivery that a client holds."""
 
     attempt: ClusterPublishAttempt | None
     queue: str
@@ -266,7 +260,7 @@ class HeldDelivery:
 
 
 class ClusterConsumer(ClusterClient):
-    """Reads a few queues, settles in every way there is, and comes back when it was cancelled."""
+    """Consumes a few queues, settles in every way, and subscribes again when it was cancelled."""
 
     def __init__(
         self, world: ClusterWorld, name: str, topology: list[Method], queues: list[str], prefetch: int
@@ -381,7 +375,7 @@ class ClusterConsumer(ClusterClient):
             self.held[tag] = HeldDelivery(attempt, queue, consumer)
 
     def _recover(self) -> None:
-        """Give everything back, what is on its way included."""
+        """Requeue everything, deliveries in transit included."""
         for held in self.held.values():
             if held.attempt is not None:
                 self.world.promises.given_back(held.attempt, held.queue)

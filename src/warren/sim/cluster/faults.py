@@ -1,7 +1,6 @@
-"""What goes wrong in a cluster, and when: one fault after another, drawn from the seed.
+"""Faults of a simulated cluster, drawn from the seed.
 
-Not here: what a fault does to those it strikes (`sim.cluster.world`, `sim.cluster.world`,
-`sim.cluster.metadata_store`).
+Not here: their effects (`sim.cluster.nodes`, `sim.cluster.metadata_store`).
 """
 
 from random import Random
@@ -25,7 +24,7 @@ class ClusterFaults:
         self._wait()
 
     def heal(self) -> None:
-        """No more faults; what they left behind is put right."""
+        """No more faults; their effects are repaired."""
         world = self._world
         self._healed = True
         world.network.heal()
@@ -115,7 +114,7 @@ class ClusterFaults:
             member.lose_power(down_ms)
 
     def _ambush(self) -> None:
-        """A node will lose its power at some step of its disk's work, perhaps a certain one."""
+        """A node will lose power at some step of its disk's work, perhaps a certain one."""
         member, down_ms = self._member(), self._chance.choice((0, 1_000, 5_000))
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         self._say(f"ambush {member.name} at '{step}'")
@@ -126,7 +125,7 @@ class ClusterFaults:
         strike_at_step(member.disk, step, self._chance.randint(1, 5), strike)
 
     def _slow_death(self) -> None:
-        """A node loses its power while its disk has not kept up with it."""
+        """A node loses power while its disk is behind."""
         member = self._member()
         self._say(f"waning of {member.name}")
         member.disk.slow = True
@@ -143,7 +142,7 @@ class ClusterFaults:
         self._say(f"stop {member.name} for {down_ms} ms")
         member.stop(down_ms)
 
-    # -- what is between them
+    # -- links
 
     def _cut_wire(self) -> None:
         wire, duration_ms = self._chance.choice(self._world.wires.all), self._duration_ms()
@@ -161,7 +160,7 @@ class ClusterFaults:
         self._world.schedule(duration_ms, wire.mend)
 
     def _isolate(self) -> None:
-        """A node reaches nobody, and not the store."""
+        """A node reaches no other node, and not the store."""
         member, duration_ms = self._member(), self._duration_ms()
         self._say(f"isolate {member.name} for {duration_ms} ms")
         wires = self._world.wires.of(member.name)

@@ -1,4 +1,32 @@
-"""PLACEHOLDER NODES"""
+"""A simulated cluster: its nodes, the links between them, and the store they share. A node alone is a cluster of one.
+
+::
+
+    alone ── found ──► a member                    its definitions move while clients work
+    waiting ── a cluster exists ──► a member       it joins with an empty disk
+    a member that starts: waits for the store, registers as alive, begins with the state of the store
+
+`is_member` stands for the cluster file of the real shell: it survives the process, and is set at one moment. A founding
+that was not finished by then is undone when the process dies.
+
+**Links.** Each two nodes have one link, which may be cut either way:
+
+::
+
+    one ──────────────► two      bytes, in order, in pieces, after a while
+        ◄──────────────          a cut direction holds its bytes, and neither end is told
+
+A *run* of a link is one connection. Each end learns by itself that it has begun, and that it is over: by a close after
+the last bytes, by silence, or because the other end dials again. A killed node closes its runs; a node without power
+says nothing. Once a node is down and its host is up, the others are told that its port refuses connections. A firewall
+between two nodes says the same of live nodes. A sender is told when too much is in transit, and when that is over; it
+may send on all the same.
+
+Invariant: an end gets a run's bytes between its `PeerConnected` and its `PeerLost`, in the order they were sent.
+
+Not here: the process (`sim.process`), the store (`sim.cluster.metadata_store`), what the bytes mean (`broker.links`),
+faults (`sim.cluster.faults`), rules (`sim.cluster.world`, `sim.world`).
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -56,24 +84,24 @@ class SimulatedClusterNode(SimulatedProcess):
     ) -> None:
         super().__init__(world, name, settings, interceptor)
         self.is_member = False
-        # whether it is one that holds no queues, from when it joins
+        # whether it joins as a witness
         self.is_witness = False
-        # those it keeps links to
+        # the nodes it keeps links to
         self.peers: dict[str, None] = {}
         self.seat: SimulatedStoreClient | None = None
         self.paused = False
         self._world = world
         self._cut_off = False
         self._without_power = False
-        # called when this node was to become the first of a cluster: whether it did
+        # whether founding is interrupted before it is certain
         self._interrupted = False
 
     def start(self) -> None:
-        """For the first time."""
+        """Start for the first time."""
         self._start()
 
     def host_refuses(self) -> bool:
-        """Whether its host is there, and says that nobody listens."""
+        """Whether its host is up and refuses connections."""
         return not self.up and self.lives > 0 and not self._without_power
 
     # -- the store
@@ -92,7 +120,7 @@ class SimulatedClusterNode(SimulatedProcess):
     # -- founding
 
     def found(self, interrupted: bool = False) -> None:
-        """Be the first of a cluster, unless that is interrupted before it is certain."""
+        """Found a cluster, unless that is interrupted before it is certain."""
         self._interrupted = interrupted
         self.add(CommandReceived(FOUNDING, JoinCluster()))
 
@@ -138,7 +166,7 @@ class SimulatedClusterNode(SimulatedProcess):
         self._seek_store(self.lives)
 
     def _seek_store(self, life: int) -> None:
-        """A member needs the store to begin."""
+        """A member needs the store to start."""
         if life != self.lives or self.up:
             return
         world = self._world
@@ -154,7 +182,7 @@ class SimulatedClusterNode(SimulatedProcess):
             world.schedule(RETRY_MS, lambda: self._seek_store(life))
 
     def join(self) -> None:
-        """Be of the cluster from the first life on."""
+        """Be a member from the first life on."""
         self.is_member = True
 
     def _enlist(self) -> None:
@@ -171,7 +199,7 @@ class SimulatedClusterNode(SimulatedProcess):
         disk.incarnation = disk.asked = counted.run
 
     def lose_disk(self, down_ms: int = 0) -> None:
-        """The host breaks down for so long, and comes back with an empty disk."""
+        """The host breaks down for that long, and comes back with an empty disk."""
         self.lose_power(down_ms)
         world, identity = self._world, self.disk.identity + 1
         self.disk = SimulatedDisk(Random(f"{world.seed}/{self.name}/disk {identity}"), world.schedule, self.add)
@@ -275,11 +303,11 @@ class SimulatedLinkEnd:
     told: bool = False
     over: bool = False
     heard_ms: int = 0
-    # what is on its way to it; at first that there is a run, at last that it is closed
+    # in transit to it; first the begin, last the close
     coming: deque[bytes | str] = field(default_factory=deque)
     scheduled: bool = False
     since_ms: int = 0
-    # its sender was told that it takes no more
+    # its sender was told to pause
     full: bool = False
 
     def lives(self) -> bool:
@@ -294,7 +322,7 @@ CLOSED = "closed"
 
 
 class SimulatedLink:
-    """Between two nodes."""
+    """The link between two nodes."""
 
     def __init__(
         self,
@@ -305,15 +333,15 @@ class SimulatedLink:
         other: "SimulatedClusterNode",
     ) -> None:
         self.members = (one, other)
-        # by the place of the node whose bytes do not arrive
+        # by the index of the node whose bytes do not arrive
         self.cut = [False, False]
-        # whether a firewall lets nothing through, and refuses connections in the name of both
+        # whether a firewall refuses connections in the name of both
         self.fenced = False
         self.run: tuple[SimulatedLinkEnd, SimulatedLinkEnd] | None = None
         self._world = world
         self._chance = chance
         self.high_water_bytes = buffers.choice((1_000, 10_000, 1_000_000))
-        # which life of which node was told to refuse connections
+        # which life of which node was reported as refusing
         self._refused: dict[str, int] = {}
         world.schedule(chance.randint(1, LOOK_EVERY_MS), self._look)
 
@@ -325,30 +353,30 @@ class SimulatedLink:
             self.set_cut(place, False)
 
     def set_cut(self, place: int, cut: bool) -> None:
-        """Whether the bytes of this end's node arrive."""
+        """Whether this node's bytes arrive."""
         if self.cut[place] != cut:
             self._world.disrupted()
         self.cut[place] = cut
         self._stir(1 - place)
 
     def set_fenced(self, fenced: bool) -> None:
-        """Whether there is a firewall that refuses everything between the two."""
+        """Whether there is a firewall between the two."""
         self.fenced = fenced
         self._refused.clear()
         for place in (0, 1):
             self.set_cut(place, fenced)
 
     def quiet(self) -> bool:
-        """Whether both ends have heard everything the other one said, over a run that is whole."""
+        """Whether both ends have received everything, over a whole run."""
         return self.run is not None and all(end.lives() and not end.coming and not end.over for end in self.run)
 
     def whole_since_ms(self) -> int | None:
-        """Since when both ends know that there is a run; None if one of them does not."""
+        """Since when both ends know of the run; None if one of them does not."""
         if self.run is None or not all(end.lives() and end.told and not end.over for end in self.run):
             return None
         return max(end.since_ms for end in self.run)
 
-    # -- what nodes do
+    # -- the nodes' side
 
     def send(self, sender: "SimulatedClusterNode", data: bytes) -> None:
         place = self.members.index(sender)
@@ -361,7 +389,7 @@ class SimulatedLink:
         self._give_up(self.members.index(dropper), reason)
 
     def process_ended(self, ended: "SimulatedClusterNode", silently: bool) -> None:
-        """A node's process is over; its host says so to the others, unless it went with it."""
+        """A node's process is over; its host closes the run, unless it went too."""
         place = self.members.index(ended)
         if self.run is None or self.run[place].over:
             return
@@ -371,10 +399,10 @@ class SimulatedLink:
             self.run[1 - place].coming.append(CLOSED)
             self._stir(1 - place)
 
-    # -- what passes
+    # -- transit
 
     def _stir(self, place: int) -> None:
-        """Have the next thing arrive at an end, unless that is cut off."""
+        """Let the next item arrive at an end, unless the direction is cut."""
         if self.run is None:
             return
         end = self.run[place]
@@ -408,7 +436,7 @@ class SimulatedLink:
         self._stir(place)
 
     def _watch_level(self, run: tuple[SimulatedLinkEnd, SimulatedLinkEnd], place: int) -> None:
-        """Tell the sender of what is coming to an end that it is too much, or so no more."""
+        """Tell the sender to pause or to resume."""
         end, sender = run[place], run[1 - place]
         coming_bytes = end.coming_bytes()
         if not end.full and coming_bytes > self.high_water_bytes:
@@ -419,7 +447,7 @@ class SimulatedLink:
             if sender.lives() and not sender.over:
                 sender.member.add(PeerWritesResumed(end.member.name))
 
-    # -- how runs begin and end
+    # -- begin and end of runs
 
     def _look(self) -> None:
         self._world.schedule(self._chance.randint(LOOK_EVERY_MS // 2, LOOK_EVERY_MS), self._look)
@@ -444,7 +472,7 @@ class SimulatedLink:
             self._give_up(place, "it is silent")
 
     def _ask_host(self, place: int) -> None:
-        """Whether the other node's host says that nobody is there."""
+        """Whether the other node's host refuses connections."""
         asker, asked = self.members[place], self.members[1 - place]
         linked = self.run is not None and not self.run[place].over and self.run[place].lives()
         if not asker.up or linked or asked.name not in asker.peers:
@@ -489,7 +517,7 @@ class SimulatedLink:
 
 
 class SimulatedLinks:
-    """All of a world's."""
+    """All links of a world."""
 
     def __init__(self, world: "SimulatedCluster", members: list["SimulatedClusterNode"]) -> None:
         chance, buffers = Random(f"{world.seed}/wires"), Random(f"{world.seed}/buffers")
@@ -513,7 +541,7 @@ MakeInterceptor = Callable[[str], Interceptor]
 
 
 class ObservedMetadataStore(SimulatedMetadataStore):
-    """Shows every change at the moment it happens."""
+    """Reports every change at the moment it happens."""
 
     def __init__(self, world: "SimulatedCluster", delay_ms: Callable[[], int]) -> None:
         super().__init__(world, delay_ms)
@@ -547,10 +575,10 @@ class SimulatedCluster(Simulation):
     ) -> None:
         super().__init__(seed, trace, checkers)
         self.seen: Counter[str] = Counter()
-        # when a node or a link between two ended, or stood still
+        # when a node or a link ended or was suspended
         self.disruptions_ms: list[int] = []
         self.exclusive_names: list[str] = []
-        # queues that go with their last consumer, and when that was
+        # queues that go with their last consumer, and when it left
         self.deserted_ms: dict[str, int] = {}
         self._chance = Random(f"{seed}/cluster")
         self._store_delay_ms = self._chance.choice((1, 5, 30, 150))
@@ -576,7 +604,7 @@ class SimulatedCluster(Simulation):
         return next(member for member in self.members if member.name == name)
 
     def _settings(self) -> Callable[[str], BrokerSettings]:
-        """Segments so small that they fill, and so little memory that messages go to disk; sometimes."""
+        """Segments so small that they fill, and sometimes so little memory that messages go to disk."""
         chance = self._chance
         segment_bytes = chance.choice((2_000, 8_000, 30_000))
         paging_ratio = chance.choice((0.0, 0.001, 0.05, 2.0))
@@ -592,41 +620,41 @@ class SimulatedCluster(Simulation):
     def _delay_ms(self) -> int:
         return self._chance.randint(0, 1 if self.network.calm else self._store_delay_ms)
 
-    # -- how it comes about
+    # -- founding and joining
 
     def found(self) -> None:
         """The first node founds a cluster."""
         self.members[0].found()
 
     def join(self) -> None:
-        """Everybody else joins."""
+        """All other nodes join."""
         for member in self.members[1:]:
             if not member.lives:
                 member.join()
                 member.start()
 
     def whole(self) -> bool:
-        """Whether everybody runs, and is connected with everybody, and the store is there."""
+        """Whether all nodes run and are connected with each other, and the store answers."""
         if not self.store.majority or not all(member.up and member.is_member for member in self.members):
             return False
         return all(wire.whole_since_ms() is not None for wire in self.wires.all)
 
-    # -- what happens
+    # -- disruptions
 
     def disrupted(self) -> None:
         self.disruptions_ms.append(self.now_ms)
 
     @property
     def disruptions(self) -> int:
-        """How many there were."""
+        """The number of disruptions."""
         return len(self.disruptions_ms)
 
     @property
     def disrupted_ms(self) -> int:
-        """When the last one was."""
+        """The time of the last one."""
         return self.disruptions_ms[-1] if self.disruptions_ms else 0
 
-    # -- what the rules are told
+    # -- for the rules
 
     def started(self, member: SimulatedClusterNode) -> None:
         """A node has recovered from its disk."""
@@ -641,7 +669,7 @@ class SimulatedCluster(Simulation):
         """A node has finished a turn."""
 
     def is_open(self, link: SimulatedConnection, channel: int) -> bool:
-        """Whether a channel is, on both sides of a link."""
+        """Whether a channel is open on both sides."""
         if link.serial not in self.network.links:
             return False
         connection = self.member(link.node.name).broker.connections.get(link.number)

@@ -1,4 +1,4 @@
-"""Who uses a cluster, drawn from the seed.
+"""The clients of a simulated cluster, drawn from the seed.
 
 ::
 
@@ -8,17 +8,12 @@
     dead   (direct) --rejected--> graves            whatever is rejected in retried
     copied                                          what plain gets with the key one, and all that lazy gets
 
-All of it is durable and lives wherever it was put, but for `passing`, which is transient: it ends with its home, and
-whoever comes declares it again.
+All of it is durable, except `passing`, which is transient: it ends with its node, and every client declares it again.
 
-Not here: what clients do (`sim.cluster.clients`, `sim.cluster.workload`).
+A lifecycle client declares a queue, binds it, publishes to it, counts, gets some messages, purges, unbinds and deletes
+it. Each step waits for its answer, and the answers must be true. An intruder tries the exclusive queues of others.
 
-Clients of a cluster that change what it consists of, one method after another, and look at what they have made.
-
-An errand declares a queue, binds it, publishes to it, counts, takes some, purges it, unbinds it and deletes it; each
-step waits for its answer, and what was answered for must be true. An intruder tries the exclusive queues of others.
-
-Not here: those who only publish and consume (`sim.cluster.clients`).
+Not here: publishers and consumers (`sim.cluster.clients`).
 """
 
 from collections.abc import Generator
@@ -79,13 +74,13 @@ def mirroring_arguments(chance: Random) -> Table:
 
 
 Script = Generator[None, ReceivedMethod, None]
-"""What a client does: it yields to wait for the next thing it hears."""
+"""A client's script: it yields to wait for the next method."""
 
 
 class QueueLifecycleClient(ClusterClient):
-    """Makes a queue, uses it, unmakes it, and again."""
+    """Declares a queue, uses it, deletes it, and again."""
 
-    # an exclusive or transient queue may have ended with its home
+    # an exclusive or transient queue may have ended with its node
     excuses = (*EXCUSES, "no queue 'errand")
 
     def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
@@ -122,7 +117,7 @@ class QueueLifecycleClient(ClusterClient):
         self._publish_no = 0
 
     def _await_purge(self, name: str) -> None:
-        """Nobody knows whether it came about; after a while it will not any more."""
+        """The outcome is unknown; after a while it cannot happen any more."""
         self.world.schedule(UNKNOWN_MS, lambda: self.world.promises.purged(name))
 
     def _go_on(self, heard: ReceivedMethod | None) -> None:
@@ -140,14 +135,14 @@ class QueueLifecycleClient(ClusterClient):
                 self._script = None
 
     def _ask(self, method: Method, *expected: type[Method]) -> Generator[None, ReceivedMethod, ReceivedMethod]:
-        """Say it, and wait for one of these."""
+        """Send a method, and wait for one of these."""
         self.send(CHANNEL, method)
         while True:
             heard = yield
             if isinstance(heard.method, expected):
                 return heard
 
-    # -- the errand
+    # -- the life of a queue
 
     def _errand(self) -> Script:
         self._serial += 1
@@ -181,7 +176,7 @@ class QueueLifecycleClient(ClusterClient):
         self._exclusive = ""
 
     def _short_errand(self) -> Script:
-        """Make a queue that goes with its last consumer, and be that."""
+        """Declare a queue that goes with its last consumer, and be that consumer."""
         self._serial += 1
         name = f"errand-{self.name}-{self._serial}"
         arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS), **mirroring_arguments(self.chance)}
@@ -239,7 +234,7 @@ class QueueLifecycleClient(ClusterClient):
 
 
 class ExclusiveQueueIntruder(ClusterClient):
-    """Tries to use queues that belong to other connections."""
+    """Tries to use exclusive queues of other connections."""
 
     excuses = (*EXCUSES, "no queue 'errand", "cannot obtain exclusive access to locked queue")
 
@@ -293,7 +288,7 @@ COPIED: Table = {"x-copy-from": [{"src_name": "plain", "routing_key": "one"}, "l
 
 
 def lasting_topology(chance: Random) -> list[Method]:
-    """The methods that declare it; where each queue lives is drawn."""
+    """The methods that declare the durable topology; each queue's node is drawn."""
     methods: list[Method] = [ExchangeDeclare(name, kind, durable=True) for name, kind in EXCHANGES]
     for name in LASTING:
         arguments: Table = {"x-queue-master-locator": chance.choice(LOCATORS)}
@@ -312,13 +307,13 @@ def lasting_topology(chance: Random) -> list[Method]:
 
 
 def passing_topology() -> list[Method]:
-    """What has to be declared by whoever comes."""
+    """The methods that every client sends."""
     arguments: Table = {"x-queue-master-locator": "random"}
     return [QueueDeclare(PASSING, arguments=arguments), QueueBind(PASSING, "news", "")]
 
 
 class TopologyFounder(ClusterClient):
-    """Declares what lasts, once."""
+    """Declares the durable topology, once."""
 
     def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology)
@@ -341,9 +336,9 @@ class TopologyFounder(ClusterClient):
 
 
 class QueueDrainer(ClusterConsumer):
-    """Reads every queue that there is and that it may read."""
+    """Consumes every queue that it may consume."""
 
-    # one may go at this moment, because somebody wanted that before
+    # a queue may be deleted at this moment, by an earlier request
     excuses = (*EXCUSES, "no queue 'errand")
 
     def work(self) -> None:
@@ -356,7 +351,7 @@ class QueueDrainer(ClusterConsumer):
 
 
 class MirroringOperator:
-    """Changes its mind now and then about how queues are to be mirrored."""
+    """Changes the mirroring policy now and then."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self._world = world
@@ -410,7 +405,7 @@ class ClusterWorkload:
         self._operator: MirroringOperator | None = None
 
     def begin(self) -> None:
-        """Everything that lasts is there: everybody comes."""
+        """The durable topology exists: start all clients."""
         chance, world = self._chance, self._world
         for number in range(chance.randint(2, 4)):
             mode = chance.choice((CONFIRM, CONFIRM, CONFIRM, TRANSACTION))
@@ -429,7 +424,7 @@ class ClusterWorkload:
         self._operator = MirroringOperator(world)
 
     def calm(self) -> None:
-        """Nothing new from here on."""
+        """Start nothing new."""
         for client in self._world.clients:
             client.calm()
         if self._operator is not None:
@@ -439,5 +434,5 @@ class ClusterWorkload:
         return all(client.done() for client in self._world.clients if isinstance(client, QueueLifecycleClient))
 
     def drain(self) -> None:
-        """Whatever is left in a queue is read."""
+        """Consume whatever is left in the queues."""
         QueueDrainer(self._world, "drainer", passing_topology(), [], 20).calm()

@@ -1,10 +1,10 @@
-"""What must hold in a pretend ring, looked at after every action, and once more when all is healed.
+"""The rules for a replica set model, checked after every action, and once more when all is healed.
 
-A *line* is a succession of masters each of whom was in sync with the one before. When none of those lives that were in
-sync, a restarted one is taken: whatever was only in memory is given up then, nobody knows any more what nodes sent
-before (their marks), and numbers of steps begin anew: another line begins.
+A *line* is a sequence of masters each of which was in sync with the one before. When no in-sync member is alive, a
+restarted one is promoted: messages that were only in memory are lost, the origin marks are lost, and batch numbers
+start again. Another line begins.
 
-Not here: what happens (`sim.replica_sets.world`).
+Not here: the actions (`sim.replica_sets.world`).
 """
 
 from warren.broker.model.replica_set import ReplicaSet
@@ -40,28 +40,29 @@ KEPT = "nothing confirmed is lost"
 
 
 class ReplicaSetInvariants(ViolationLog):
-    """The rules, and what they have to know."""
+    """The rules, and their memory."""
 
     def __init__(self, world: ModelCluster) -> None:
         super().__init__()
         self.world = world
         self.published = 0
-        # what every position was given to
+        # the message at every position
         self.messages: dict[int, bytes] = {}
         self.levels: dict[int, int] = {}
-        # settled, and not removed: who holds them is looked at all the time
+        # committed and not removed: their replicas are checked after every action
         self.kept: set[int] = set()
         self.kept_on_disk: set[int] = set()
         self.confirmed: set[bytes] = set()
         self.removed_ones: set[bytes] = set()
-        # and in which epoch; a master that does not know yet that it is none may hand out what its successor did, too
+        # and in which epoch; an outdated master may deliver what its successor delivered, too
         self.delivered_ones: dict[int, int] = {}
         self.masters: dict[int, str] = {}
         # the last epoch in which each node was master
         self.last_epoch: dict[str, int] = {}
-        # of this line: which epochs are of it, settled steps, what there was after each, what is gone, counts heard
+        # of this line: its epochs, the committed batches, the contents after each, the removed positions, the counts of
+        # each origin
         self.epochs: set[int] = {1}
-        # those whose master was in sync with the one before
+        # epochs with a master that was in sync with the one before
         self.inherited: set[int] = set()
         self.batches: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
         self.contents: dict[int, frozenset[int]] = {}
@@ -70,7 +71,7 @@ class ReplicaSetInvariants(ViolationLog):
         self.gone: set[int] = set()
         self.counts: dict[str, int] = {}
 
-    # -- what members report
+    # -- what nodes report
 
     def stored(self, position: int, payload: bytes) -> None:
         if self.messages.setdefault(position, payload) != payload:
@@ -84,7 +85,7 @@ class ReplicaSetInvariants(ViolationLog):
         if master_replica.epoch in self.inherited and not continues:
             self.complain(SOUND, f"{name} is in sync, and has not the whole queue")
         if master_replica.epoch in self.epochs and not self.contents:
-            # the first of its line: what it has is what there was
+            # the first master of its line: its contents are the beginning
             stored = {
                 saying.first for _epoch, said in master_replica.said.values() for saying in said if saying.kind == STORE
             }
@@ -94,7 +95,7 @@ class ReplicaSetInvariants(ViolationLog):
             self.marks = {committed: marks.copy() if continues else OriginMarks()}
 
     def proposed(self, master_replica: ModelMaster, replica_set: ReplicaSet) -> None:
-        """A master would have the ring so."""
+        """A master proposes this replica set."""
         master, reached = master_replica.master, master_replica.member.peers
         follow = [(name, one.incarnation) for name, one in master.followers.items() if one.complete]
         go = [run[0] for run in master.replica_set.in_sync if run in follow and run[0] not in replica_set.members]
@@ -103,7 +104,7 @@ class ReplicaSetInvariants(ViolationLog):
             self.complain(ENOUGH, f"{go} are to go while {come} catch up")
 
     def agreed(self, before: ReplicaSet, replica_set: ReplicaSet) -> None:
-        """There is another version of the ring."""
+        """There is another version of the replica set."""
         replica_set.check()
         if not set(before.members) <= set(replica_set.members):
             self.world.seen["taken out"] += 1
@@ -189,19 +190,19 @@ class ReplicaSetInvariants(ViolationLog):
     def _count(self, saying: ReplicatedOperation) -> None:
         origin = saying.payload.decode().rpartition("/")[0]
         last = self.counts.get(origin)
-        # of what a master had that was given up, its successor may have the beginning
+        # a successor may have the beginning of what a lost master had
         gap = saying.last - (last or 0) > 1 and not (self.world.anybody and min(self.epochs) > 1)
         if last is not None and (saying.last <= last or gap):
             self.complain(ONCE, f"{saying.payload.decode()} is settled behind {origin}/{last}")
         self.counts[origin] = saying.last
 
     def told(self, payload: bytes) -> None:
-        """A publisher was told that it is confirmed."""
+        """A publisher got its confirm."""
         if payload not in self.confirmed:
             self.complain(CONFIRMED, f"{payload!r} is confirmed, and not settled")
 
     def removed(self, payload: bytes) -> None:
-        """It may be gone from now on."""
+        """It may be removed from now on."""
         self.removed_ones.add(payload)
         gone = {position for position in self.kept | self.kept_on_disk if self.messages[position] == payload}
         self.kept -= gone
@@ -226,7 +227,7 @@ class ReplicaSetInvariants(ViolationLog):
             if self.world.members[name].copy.disk_lent < position:
                 self.complain(IN_FLIGHT, f"{position} is handed out, which {name} does not know for good")
 
-    # -- what is looked at after every action
+    # -- checks after every action
 
     def look(self, touched: ModelNode | None) -> None:
         world = self.world
@@ -255,7 +256,7 @@ class ReplicaSetInvariants(ViolationLog):
             mirror = member.mirror
             committed = int(mirror.committed)
             if committed in self.batches and self.batches[committed][0] != mirror.epochs.of(committed):
-                # a newcomer takes the step it began behind to be settled, and never was that
+                # a joining mirror takes its starting batch to be committed, which it may not be
                 return
             unsettled = [saying for batch in mirror.batches for saying in replicated_operations(batch.data)]
             self._compare(member, member.following, committed, unsettled)
@@ -273,13 +274,13 @@ class ReplicaSetInvariants(ViolationLog):
             self.complain(COPIES_AGREE, f"{member.name} differs in {wrong} after step {committed}")
 
     def snapshot(self) -> object:
-        """What the rules remember that concerns what may come."""
+        """The memory of the rules that matters for later actions."""
         return (frozenset(self.kept), frozenset(self.kept_on_disk), len(self.batches), frozenset(self.gone))
 
     # -- at the end
 
     def ended(self) -> None:
-        """The world is healed, and nothing more comes."""
+        """The world is healed, and nothing more happens."""
         world = self.world
         replica_set = world.store.replica_set
         restless = [name for name, member in world.members.items() if not member.at_rest()]
@@ -299,10 +300,10 @@ class ReplicaSetInvariants(ViolationLog):
 
 
 def _agree(marks: OriginMarks, should: OriginMarks, complete: bool) -> bool:
-    """Whether both say the same of how much is held.
+    """Whether both marks agree on how much is held.
 
-    Of a run of which nothing is, one may know and the other not. In a line that is not `complete`, because others were
-    before it, the first thing a run sends may tell that it sent more before.
+    One of them may lack an incarnation of which nothing is held. In a line that is not `complete`, because there were
+    others before it, the first message of an incarnation may show that it sent more before.
     """
     for name in {**marks.runs, **should.runs}:
         has, wanted = marks.runs.get(name, (0, 0)), should.runs.get(name, (0, 0))

@@ -1,20 +1,16 @@
-"""The master of a pretend ring: the real `Master`, and a toy queue that lives by what it says.
+"""The master of a replica set model: the production `Master`, and a model queue that follows it.
 
-A message is in the queue when its step is settled. It is handed out when a horizon at or above it is settled, too.
-What is removed leaves the copy when that is settled, as it does at mirrors.
+A message is in the queue when its batch is committed. It is delivered when a watermark at or above it is committed,
+too. A removed message leaves the replica when its removal is committed, as at mirrors.
 
-Not here: who is master (`sim.replica_sets.node`), what newcomers lack (`sim.replica_sets.master`), what must hold
+**Joining mirrors** have told what they hold, and get what they lack. Without automatic sync, an operator starts it and
+may stop it again: a mirror keeps what it was sent, and gets the rest later. If everything that it lacks is removed
+meanwhile, it has caught up, too. Backfill begins once this epoch is open, because inherited removals are carried out
+first, and once the batch before the mirror's first one is committed, because the mirror does not hear of removals up to
+there.
+
+Not here: who is master (`sim.replica_sets.node`), the mirror's side (`broker.replication.mirror`), the rules
 (`sim.replica_sets.invariants`).
-
-Those who are not in sync with a pretend master and have told what they have: each gets what it lacks, when it may.
-
-Where nobody lets newcomers catch up by themselves, an operator does, and may stop them again: what one was sent it
-keeps, and when it is let again it gets the rest. If by and by everything goes that it lacks, it has caught up, too.
-
-One begins once this epoch is open: before, inherited removals have yet to be carried out. And it begins when the step
-behind which its steps come is settled: of what was removed up to there it will not hear.
-
-Not here: what newcomers make of it (`broker.replication.mirror`), admitting them (`broker.replication.master`).
 """
 
 from typing import Protocol
@@ -44,7 +40,7 @@ from warren.sim.replica_sets.replica import ModelReplica, ModelReplicaReader, Mo
 
 
 class ModelJoiningMirror(BackfillReceiver):
-    """One of them, and the way of what it lacks."""
+    """The backfill of one joining mirror."""
 
     def __init__(self, master_replica: "ModelMaster", node: str, spans: list[PositionSpan]) -> None:
         self.allowed = master_replica.member.wanted.syncs
@@ -52,13 +48,13 @@ class ModelJoiningMirror(BackfillReceiver):
         self._master_replica = master_replica
         self._node = node
         self._theirs = spans
-        # the first position that it gets in a step, and the step behind which those come
+        # the first position that it gets in a batch, and the batch before that
         self._below = master_replica.firsts[node]
         self._began = int(master_replica.master.followers[node].began)
         self._sent: list[int] = []
 
     def look(self) -> None:
-        """Begin, if it may, or if it lacks nothing."""
+        """Begin, if it is allowed, or if nothing is lacking."""
         master_replica = self._master_replica
         if self.reader is not None or not master_replica.is_open or master_replica.master.committed < self._began:
             return
@@ -73,12 +69,12 @@ class ModelJoiningMirror(BackfillReceiver):
         self.reader = master_replica.copy.read(lacking, self)
 
     def feed(self, count: int) -> None:
-        """The next slice of what it lacks."""
+        """Send the next slice."""
         assert self.reader is not None
         self.reader.more(count)
 
     def stop(self) -> None:
-        """It gets no more until it is let again."""
+        """Send no more until it is allowed again."""
         self.allowed = False
         self.reader = None
         theirs = [each for span in self._theirs for each in range(int(span.first), int(span.last) + 1)]
@@ -111,13 +107,13 @@ class ModelJoiningMirror(BackfillReceiver):
         raise InvariantBroken(reason)
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         left = -1 if self.reader is None else len(self.reader.found)
         return (self.allowed, tuple(self._theirs), self._below, self._began, tuple(self._sent), left)
 
 
 EPOCH_SHIFT = 40
-"""Each epoch has its own positions: so many bits of them."""
+"""Each epoch has its own positions: that many bits."""
 
 
 class ReplicaSetListener(Protocol):
@@ -162,7 +158,7 @@ class ModelMasterHost(Protocol):
 
 
 class ModelMaster(ReplicaSetOwner):
-    """One node's, in one epoch."""
+    """The master on one node, in one epoch."""
 
     def __init__(self, member: ModelMasterHost, replica_set: ReplicaSet, mirror: Mirror | None) -> None:
         self.member = member
@@ -171,28 +167,28 @@ class ModelMaster(ReplicaSetOwner):
         self.over = False
         self.is_open = False
         self.next_position = replica_set.epoch << EPOCH_SHIFT
-        # what was handed out before may have been handed out up to here
+        # earlier masters may have delivered up to here
         self.lent_before = self.copy.lent
-        # as far as everybody in sync knows; of what its own copy knows others may have dropped the step that said so
+        # the watermark that all in-sync members know; its own replica's may come from a batch that others dropped
         self.lent = 0
         self.asked = self.copy.lent
-        # the queue: what is settled; what consumers have; what they ever had
+        # the queue: committed messages; messages out with consumers; messages ever delivered
         self.arrived: set[int] = set()
         self.out: set[int] = set()
         self.handed: set[int] = set()
-        # removed, by the step that said so, which is not settled
+        # removed, by the uncommitted batch that says so
         self.gone: dict[int, int] = {}
         self.returns: dict[int, int] = {}
-        # what steps that are not settled say, and their epochs
+        # the operations of uncommitted batches, and their epochs
         self.said: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
         self.saying: list[ReplicatedOperation] = []
-        # which attempt to follow, or to attach, is each node's last
+        # the last attempt of each node to follow, and to attach
         self.joins: dict[str, int] = {}
         self.seats: dict[str, tuple[int, int]] = {}
         self.settled_marks = OriginMarks()
-        # how much each seat was told to be confirmed
+        # the count that each proxy was told to be confirmed
         self.confirmed: dict[str, int] = {}
-        # those who catch up, and the first position that each gets in a step
+        # joining mirrors, and the first position that each gets in a batch
         self.joining_mirrors: dict[str, ModelJoiningMirror] = {}
         self.firsts: dict[str, int] = {}
         end = 0 if mirror is None else int(mirror.end)
@@ -252,7 +248,7 @@ class ModelMaster(ReplicaSetOwner):
             self.lent = max(self.lent, saying.first)
 
     def _open(self) -> None:
-        """All that was inherited is settled, and carried out."""
+        """All inherited batches are committed and carried out."""
         self.is_open = True
         self.arrived = set(self.copy.held)
         self.settled_marks = self.master.marks.copy()
@@ -298,7 +294,7 @@ class ModelMaster(ReplicaSetOwner):
     # -- consumers
 
     def mark_delivered(self, ahead: int) -> None:
-        """Ask for a horizon above the first message that is not below one."""
+        """Raise the watermark above the first message that is not below it."""
         position = min(each for each in self.arrived if each > self.asked) + ahead
         self.asked = position
         self.master.writer.mark_delivered(position)
@@ -324,7 +320,7 @@ class ModelMaster(ReplicaSetOwner):
         self._remove(position, position)
 
     def purge(self) -> None:
-        """What is ready goes, in ranges of positions that follow one another."""
+        """Remove the ready messages, in ranges of consecutive positions."""
         ready = sorted(self.arrived - self.out - set(self.gone))
         for level in (0, 1):
             for span in spans_of([position for position in ready if self.copy.held[position].level == level]):
@@ -348,7 +344,7 @@ class ModelMaster(ReplicaSetOwner):
     # -- followers
 
     def heard(self, node: str, letter: ModelMessage) -> None:
-        """Something that a follower says."""
+        """A message from a follower."""
         if letter.kind == links.JOIN:
             self._forget(node)
             self.joins[node] = letter.attempt
@@ -387,18 +383,18 @@ class ModelMaster(ReplicaSetOwner):
             joining_mirror.look()
 
     def fed(self, node: str) -> None:
-        """A newcomer has been sent all that it lacked."""
+        """A joining mirror has been sent everything that it lacked."""
         del self.joining_mirrors[node]
 
     def say(self, node: str, kind: str, number: int, what: object, other: int = 0) -> None:
-        """Something to a follower."""
+        """Send a message to a follower."""
         self._send(node, ModelMessage(kind, self.epoch, self.joins[node], number, other, what))
 
     def _send(self, node: str, letter: ModelMessage) -> None:
         if not self.over:
             self.member.send(node, letter)
 
-    # -- what the machine wants
+    # -- the machine's port
 
     def propose(self, replica_set: ReplicaSet) -> None:
         if not self.over:

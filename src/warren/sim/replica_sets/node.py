@@ -1,15 +1,15 @@
-"""A pretend node of a ring: plays master or mirror by what it has heard of the store and of its links.
+"""A node of a replica set model: master or mirror, by what it has heard of the store and its links; and its queue
+proxy.
 
-A mirror that takes its master for lost, and is next in line, leaves it for good: it follows nobody until it has seen
-another version of the ring than the one it proposed upon. What it proposed may have come about, and may still do.
+A mirror that takes its master for lost, and is next in line, leaves it for good: it follows no master until it has seen
+another version of the replica set than the one it proposed on. Its proposal may have been applied, and may still be.
 
-A node that is no member of the ring holds nothing of the queue, and its clients use it all the same.
+A node that is no member of the replica set holds nothing of the queue; its clients still use the queue through the
+proxy, which numbers publishes, and sends them again to a new master that lacks them.
 
-Not here: the toy queue (`sim.replica_sets.master`), what happens when (`sim.replica_sets.world`).
+A node that is about to stop asks for another master, and does not take that back.
 
-Where a pretend node's clients publish: numbers what they send, and sends again what a new master has not got.
-
-Not here: the other end (`sim.replica_sets.master`).
+Not here: the model queue (`sim.replica_sets.master`), the order of events (`sim.replica_sets.world`).
 """
 
 from collections import Counter
@@ -31,11 +31,11 @@ from warren.sim.replica_sets.replica import ModelReplica
 
 
 class ModelQueueProxy:
-    """One node's, in one run of it."""
+    """The proxy of one node, in one incarnation."""
 
     def __init__(self, member: "ModelNode") -> None:
         self.count = 0
-        # by count: level, and whether it is persistent
+        # by count: level and persistence
         self.unconfirmed: dict[int, tuple[int, bool]] = {}
         self.attempt = 0
         self.epoch = 0
@@ -50,7 +50,7 @@ class ModelQueueProxy:
             self._send(self.count)
 
     def attach(self, epoch: int) -> None:
-        """There is a way to the master of this epoch."""
+        """The master of this epoch can be reached."""
         self.attempt += 1
         self.epoch = epoch
         self.open = False
@@ -86,7 +86,7 @@ class ModelQueueProxy:
         return f"{self._member.name}/{self._member.incarnation}/{count}".encode()
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         return (self.count, tuple(self.unconfirmed.items()), self.attempt, self.epoch, self.open)
 
 
@@ -105,7 +105,7 @@ class ModelCluster:
 
 
 class ModelNode(UpstreamPort):
-    """One node; its copy outlives its runs."""
+    """One node; its replica survives its incarnations."""
 
     def __init__(self, world: "ModelCluster", name: str, replica_set: ReplicaSet) -> None:
         self.world = world
@@ -130,16 +130,16 @@ class ModelNode(UpstreamPort):
         self.seat = ModelQueueProxy(self)
         self.mirror = Mirror(self.copy, self, self.turn)
         self.master_replica: ModelMaster | None = None
-        # the epoch it follows, whom, and which attempt to do so this is
+        # the epoch and the master it follows, and the number of this attempt
         self.following = 0
         self.followed = ""
         self.attempt = 0
-        # the version of the ring upon which it proposed itself
+        # the version of the replica set on which it proposed itself
         self.frozen = 0
         self.asks_store = False
-        # what came for a master that this node does not know itself to be
+        # messages for a master that this node does not yet know itself to be
         self.early: list[tuple[str, ModelMessage]] = []
-        # what waits for which writes to be on disk
+        # waiters for writes to be on disk
         self.batches: list[tuple[int, Sequence[FlushWaiter]]] = []
 
     def die(self, kept: int) -> None:
@@ -191,7 +191,7 @@ class ModelNode(UpstreamPort):
         self._apply_desired_replicas()
 
     def retreat(self) -> None:
-        """Let another be master, before it stops."""
+        """Ask for another master before it stops."""
         self.retreats = True
         self._apply_desired_replicas()
 
@@ -239,7 +239,7 @@ class ModelNode(UpstreamPort):
         else:
             mirror.backfill_done()
 
-    # -- what the mirror says
+    # -- the mirror's port
 
     def join(self, request: MirrorJoinRequest) -> None:
         self.attempt += 1
@@ -267,7 +267,7 @@ class ModelNode(UpstreamPort):
         if news.replica_set is not None:
             self.see(news.version, news.replica_set)
             if news.anew and self.following and self.run not in self.replica_set.in_sync:
-                # it may have been taken out and taken in again: its master does not take it for a follower any more
+                # it may have been removed and added again: then its master does not count it as a follower
                 self._leave()
                 self._look_for_master()
         elif news.run[0]:
@@ -275,7 +275,7 @@ class ModelNode(UpstreamPort):
             self.living[name] = incarnation
 
     def see(self, version: int, replica_set: ReplicaSet) -> None:
-        """A version of the ring; perhaps one that is known."""
+        """A version of the replica set; perhaps a known one."""
         if version <= self.version:
             return
         self.version, self.replica_set = version, replica_set
@@ -293,7 +293,7 @@ class ModelNode(UpstreamPort):
         self._look_for_master()
 
     def _become_master(self, replica_set: ReplicaSet) -> None:
-        """If it has the whole queue it goes on where the last master was; if not it begins anew, with what it has."""
+        """With the whole queue it continues where the last master was; otherwise it begins a line with what it has."""
         self._leave()
         continues = self.mirror.whole
         self.master_replica = ModelMaster(self, replica_set, self.mirror if continues else None)
@@ -303,7 +303,7 @@ class ModelNode(UpstreamPort):
             self._hear_as_master(peer, letter)
 
     def _abdicate(self) -> None:
-        """It goes on as a mirror with all it has, unless it never was certain of what that is."""
+        """It continues as a mirror with all it has, unless its epoch was never opened."""
         master_replica = self.master_replica
         assert master_replica is not None
         master_replica.over = True
@@ -368,7 +368,7 @@ class ModelNode(UpstreamPort):
     # -- when there is no master
 
     def takes_master_for_lost(self) -> bool:
-        """It may propose itself: no master is seen, or it has done so and nothing is known of that."""
+        """It may propose itself: there is no master, or it has proposed and the outcome is unknown."""
         if self.master_replica is not None or not self.version or self.asks_store:
             return False
         if self.frozen:
@@ -391,13 +391,13 @@ class ModelNode(UpstreamPort):
         self.world.store.propose(self.run, self.version, replica_set)
 
     def refused(self) -> None:
-        """Nothing is known of what it proposed."""
+        """The outcome of its proposal is unknown."""
         self.asks_store = False
         if self.master_replica is not None:
             self.master_replica.master.refused()
 
     def at_rest(self) -> bool:
-        """It holds all there is, as master or mirror, and waits for nothing."""
+        """It holds everything, as master or mirror, and waits for nothing."""
         if not self.up or self.seat.unconfirmed:
             return False
         if self.name not in self.replica_set.members:

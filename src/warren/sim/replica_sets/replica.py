@@ -1,7 +1,6 @@
-"""What a pretend node holds of the queue, in memory and on disk.
+"""A model node's replica of the queue, in memory and on disk.
 
-What is written goes to disk in order, when a flush is done; a crash takes what is in memory and whatever was not
-flushed.
+Writes reach the disk in order, when a flush is done; a crash loses the memory and unflushed writes.
 
 Not here: when flushes are done (`sim.replica_sets.world`).
 """
@@ -27,7 +26,7 @@ class ModelStoredMessage(NamedTuple):
 
 
 class ModelPendingWrite(NamedTuple):
-    """A change on its way to disk: a message stored (or removed), the horizon, a count of returns, the end of all."""
+    """A write on its way to disk: a message stored or removed, the watermark, a return count, or a clear."""
 
     position: int
     held: ModelStoredMessage | None = None
@@ -37,7 +36,7 @@ class ModelPendingWrite(NamedTuple):
 
 
 class ModelReplica(MirrorContents):
-    """One node's."""
+    """The replica of one node."""
 
     def __init__(self, stored: Callable[[int, bytes], None]) -> None:
         self.held: dict[int, ModelStoredMessage] = {}
@@ -47,7 +46,7 @@ class ModelReplica(MirrorContents):
         self.disk_lent = 0
         self.disk_returns: dict[int, int] = {}
         self.written: list[ModelPendingWrite] = []
-        # how much was written since the world began
+        # the number of writes since the world began
         self.written_no = 0
         self.tombstones: list[tuple[int, int, int]] | None = None
         self._stored = stored
@@ -129,11 +128,11 @@ class ModelReplica(MirrorContents):
         del self.written[:count]
 
     def lasting(self) -> set[int]:
-        """What is on disk, and is not about to go from there."""
+        """What is on disk and not about to be removed."""
         return set() if any(change.cleared for change in self.written) else self.disk.keys() & self.held.keys()
 
     def crash(self, kept: int) -> None:
-        """Only what is on disk is left, and so much of what was written besides."""
+        """Only what is on disk is left, and that many of the unflushed writes."""
         self.flush(self.written_no - len(self.written) + kept)
         self.written = []
         self.tombstones = None
@@ -151,7 +150,7 @@ class ModelReplica(MirrorContents):
         self.written_no += 1
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         tombstones = None if self.tombstones is None else tuple(self.tombstones)
         return (
             tuple(sorted(self.held.items())),
@@ -165,7 +164,7 @@ class ModelReplica(MirrorContents):
 
 
 class ModelReplicaReader(BackfillReader):
-    """Reads some of a copy, as it was at the beginning, so many messages at a time: a slow reader, as disks are."""
+    """Reads a part of a replica as it was at the beginning, a few messages at a time, like a slow disk."""
 
     def __init__(self, copy: ModelReplica, spans: list[PositionSpan], taker: BackfillReceiver) -> None:
         positions = [each for span in spans for each in range(int(span.first), int(span.last) + 1)]

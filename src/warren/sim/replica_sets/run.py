@@ -1,6 +1,6 @@
-"""One run of a pretend ring: chaos for so many actions, then healing, then the reckoning.
+"""One run of a replica set model: faults for a number of actions, then healing, then the final checks.
 
-Not here: what happens by chance (`sim.replica_sets.schedule`), what must hold (`sim.replica_sets.invariants`).
+Not here: the schedule (`sim.replica_sets.schedule`), the rules (`sim.replica_sets.invariants`).
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
 
 
 def _come_together(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
-    """Everybody is in sync before anything happens."""
+    """Bring all members in sync first."""
     while not world.rules.complaints:
         action = chance.next_calm_action()
         if action is None:
@@ -61,7 +61,7 @@ def _come_together(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
 
 
 def _heal(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
-    """Everything is mended, and the ring must come to rest by itself."""
+    """Repair everything; the replica set must come to rest by itself."""
     for action in chance.heal():
         world.act(action)
     for _ in range(HEALING_STEPS_MAX):
@@ -77,7 +77,7 @@ def _heal(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
 
 
 def replay_replica_sets(seed: int, steps: int) -> int:
-    """Run one seed and print what happens."""
+    """Run one seed and print its trace."""
     outcome = run_replica_sets(seed, steps, sink=print)
     print(outcome.verdict())
     return 0 if outcome.good else 1

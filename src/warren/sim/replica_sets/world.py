@@ -1,18 +1,14 @@
-"""The pretend world of one ring: its nodes, links and store, and what may happen next.
+"""The world of a replica set model: its nodes, links and store, and the actions that are possible.
 
-    world = RingWorld(3)
-    action = world.possible(...)[0]
+    world = ReplicaSetWorld(3)
+    action = world.ordinary()[0]
     world.act(action)
 
-An action is a word and the names, or numbers, it concerns. Each is one thing that one node does or hears of, or one
-thing that befalls it, and ends with a look at every rule.
+An action is a word and the names or numbers it concerns. Each is one thing that one node does or hears of, or one
+fault, and ends with a check of every rule. Snapshots of the state can be compared.
 
 Not here: who picks actions (`sim.replica_sets.run`, `sim.replica_sets.exploration`), the rules
 (`sim.replica_sets.invariants`).
-
-What there is to know of a pretend node and its machines, as values that can be compared.
-
-Not here: who compares (`sim.replica_sets.exploration`).
 """
 
 from collections.abc import Callable, Sequence
@@ -117,11 +113,11 @@ def _batches_snapshot(batches: list[ReplicationBatch]) -> object:
 NAMES = ("a", "b", "c", "d", "e")
 
 Action = tuple[str, str, str, int]
-"""What, who, whom or whose, and how much."""
+"""The action, its node, another node, and a number."""
 
 
 class ReplicaSetWorld(ModelCluster):
-    """The first node is the master of a ring in which nobody else is in sync; without `members` all nodes hold it."""
+    """The first node is the master, and alone in sync; without `members` all nodes are members."""
 
     def __init__(
         self,
@@ -137,7 +133,7 @@ class ReplicaSetWorld(ModelCluster):
         if members:
             self.store.wanted = DesiredReplicas("exactly", len(members))
         self.steps_taken = 0
-        # what happens was seen to break no rule
+        # the actions were seen to break no rule
         self.seen_before = False
         self._say = say
         for name in names:
@@ -150,10 +146,10 @@ class ReplicaSetWorld(ModelCluster):
         self.links.connect(member.name, member.name)
         member.connected(member.name)
 
-    # -- what may happen
+    # -- possible actions
 
     def ordinary(self) -> list[Action]:
-        """Whatever goes on by itself, faults and clients aside."""
+        """Actions that happen by themselves, without faults and clients."""
         found: list[Action] = []
         for one, other, link in self.links.all():
             for to, waiting in link.waiting.items():
@@ -195,7 +191,7 @@ class ReplicaSetWorld(ModelCluster):
         return found
 
     def may_hear(self, name: str) -> bool:
-        """Whether there is something to be heard of the store."""
+        """Whether there is a notification of the store to hear."""
         return name not in self.store.cut and name in self.store.news and len(self.store.news[name]) > 0
 
     def _of_store(self) -> list[Action]:
@@ -213,7 +209,7 @@ class ReplicaSetWorld(ModelCluster):
         return [("timer", name, "", 0) for name, member in self.members.items() if member.up and _has_timer(member)]
 
     def waiting_for_sync(self) -> list[Action]:
-        """Of operators who let newcomers catch up that do not do so by themselves."""
+        """Masters with joining mirrors that wait for an operator's sync."""
         return [
             ("sync", name, "", 0)
             for name, member in self.members.items()
@@ -221,7 +217,7 @@ class ReplicaSetWorld(ModelCluster):
             and any(not one.allowed for one in member.master_replica.joining_mirrors.values())
         ]
 
-    # -- what happens
+    # -- actions
 
     def act(self, action: Action) -> None:
         what, name, other, number = action
@@ -278,7 +274,7 @@ class ReplicaSetWorld(ModelCluster):
         self.members[name].hear(self.store.news[name].pop(0))
 
     def hear_amid(self, name: str, sender: str, count: int) -> None:
-        """In the turn in which letters came."""
+        """In the turn in which messages came."""
         self.deliver(name, sender, count)
         self.hear(name, "", 0)
 
@@ -307,7 +303,7 @@ class ReplicaSetWorld(ModelCluster):
             member.refused()
 
     def snapshot(self) -> object:
-        """All that matters for what may come, to be compared."""
+        """Everything that matters for later actions, for comparison."""
         return (
             tuple(snapshot_of(member) for member in self.members.values()),
             self.links.snapshot(),
@@ -343,7 +339,7 @@ class ReplicaSetWorld(ModelCluster):
     # -- operators
 
     def want(self, mode: str, names: str, number: int) -> None:
-        """`number` is twice how many are wanted, and 1 more if newcomers catch up by themselves."""
+        """`number` is twice the number of replicas, and 1 more for automatic sync."""
         self.store.want(DesiredReplicas(mode, number >> 1, tuple(names.split()), number & 1 != 0))
 
     def retreat(self, name: str, _other: str, _number: int) -> None:
@@ -362,7 +358,7 @@ class ReplicaSetWorld(ModelCluster):
     # -- faults
 
     def give_up(self, name: str, _other: str, number: int) -> None:
-        """The answer is lost, or comes too late; what was asked for may still come about."""
+        """The answer is lost or late; the proposal may still be applied."""
         request = self.store.requests[number]
         request.given_up = True
         if request.succeeded is not None:
