@@ -134,12 +134,12 @@ PLANTS = (
     Plant(
         "nothing confirmed is lost",
         "copies are forgotten",
-        ("routing.route", "                self.row.append(copy)\n", "                pass\n"),
+        ("broker.routing.exchanges", "                self.row.append(copy)\n", "                pass\n"),
     ),
     Plant(
         "only what was published",
         "patterns of copies are not looked at",
-        ("routing.copying", "Binding(hub, queue, source.pattern, {})", 'Binding(hub, queue, "#", {})'),
+        ("broker.routing.copies", "Binding(hub, queue, source.pattern, {})", 'Binding(hub, queue, "#", {})'),
     ),
 )
 
