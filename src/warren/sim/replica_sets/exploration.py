@@ -157,7 +157,7 @@ class Explorer:
             master_replica = member.master_replica
             if member.up and master_replica is not None and master_replica.is_open:
                 able = {
-                    "lend": master_replica.lendable(),
+                    "lend": master_replica.can_raise_watermark(),
                     "deliver": bool(master_replica.deliverable()),
                     "ack": bool(master_replica.out),
                 }

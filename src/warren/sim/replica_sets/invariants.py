@@ -87,7 +87,10 @@ class ReplicaSetInvariants(ViolationLog):
         if master_replica.epoch in self.epochs and not self.contents:
             # the first master of its line: its contents are the beginning
             stored = {
-                saying.first for _epoch, said in master_replica.said.values() for saying in said if saying.kind == STORE
+                operation.first
+                for _epoch, operations in master_replica.uncommitted.values()
+                for operation in operations
+                if operation.kind == STORE
             }
             committed = int(master_replica.master.committed)
             self.began_with = frozenset(master_replica.copy.held.keys() - stored)
@@ -125,7 +128,7 @@ class ReplicaSetInvariants(ViolationLog):
         self.epochs.add(replica_set.epoch)
 
     def _end_line(self, copy: ModelReplica) -> None:
-        if self.world.anybody:
+        if self.world.promotes_unsynced:
             self.kept &= copy.held.keys()
             self.kept_on_disk &= copy.lasting()
         else:
@@ -137,7 +140,7 @@ class ReplicaSetInvariants(ViolationLog):
         self.counts = {}
 
     def committed(
-        self, master_replica: ModelMaster, number: int, epoch: int, said: tuple[ReplicatedOperation, ...]
+        self, master_replica: ModelMaster, number: int, epoch: int, operations: tuple[ReplicatedOperation, ...]
     ) -> None:
         who = f"{master_replica.member.name}/{master_replica.member.incarnation}"
         if self.masters.setdefault(master_replica.epoch, who) != who:
@@ -145,58 +148,60 @@ class ReplicaSetInvariants(ViolationLog):
                 ONE_MASTER, f"{self.masters[master_replica.epoch]} and {who} settle in {master_replica.epoch}"
             )
         if master_replica.epoch not in self.epochs:
-            stored = [saying for saying in said if saying.kind == STORE]
-            self.confirmed |= {saying.payload for saying in stored}
-            self._promise([] if self.world.anybody else [saying for saying in stored if saying.persistent])
+            stored = [operation for operation in operations if operation.kind == STORE]
+            self.confirmed |= {operation.payload for operation in stored}
+            self._promise(
+                [] if self.world.promotes_unsynced else [operation for operation in stored if operation.persistent]
+            )
             return
         if number in self.batches:
-            if self.batches[number] != (epoch, said):
+            if self.batches[number] != (epoch, operations):
                 self.complain(SAME_BATCHES, f"{number} is of epoch {self.batches[number][0]}, and of {epoch} for {who}")
             return
-        self.batches[number] = epoch, said
+        self.batches[number] = epoch, operations
         before = self.contents.get(number - 1)
         if before is None:
             self.complain(SAME_BATCHES, f"{who} settles {number}, and nobody settled what is before")
             return
         now, marks = set(before), self.marks[number - 1].copy()
-        for saying in said:
-            self._settle(saying, now)
-            if saying.kind == STORE:
-                name, incarnation, _count = saying.payload.decode().split("/")
-                marks.heard(name, int(incarnation), saying.last)
+        for operation in operations:
+            self._settle(operation, now)
+            if operation.kind == STORE:
+                name, incarnation, _count = operation.payload.decode().split("/")
+                marks.heard(name, int(incarnation), operation.last)
         self.contents[number], self.marks[number] = frozenset(now), marks
 
-    def _settle(self, saying: ReplicatedOperation, now: set[int]) -> None:
-        if saying.kind == STORE:
-            position = saying.first
+    def _settle(self, operation: ReplicatedOperation, now: set[int]) -> None:
+        if operation.kind == STORE:
+            position = operation.first
             now.add(position)
-            self.levels[position] = saying.level
-            self._count(saying)
-            self._promise([saying])
-        elif saying.kind == REMOVE:
-            for position in [each for each in now if saying.first <= each <= saying.last]:
-                if self.levels.get(position, saying.level) == saying.level:
+            self.levels[position] = operation.level
+            self._count(operation)
+            self._promise([operation])
+        elif operation.kind == REMOVE:
+            for position in [each for each in now if operation.first <= each <= operation.last]:
+                if self.levels.get(position, operation.level) == operation.level:
                     now.discard(position)
                     self.gone.add(position)
 
     def _promise(self, stored: list[ReplicatedOperation]) -> None:
-        for saying in stored:
-            self.confirmed.add(saying.payload)
-            if saying.payload not in self.removed_ones:
-                self.kept.add(saying.first)
-                if saying.persistent:
-                    self.kept_on_disk.add(saying.first)
+        for operation in stored:
+            self.confirmed.add(operation.payload)
+            if operation.payload not in self.removed_ones:
+                self.kept.add(operation.first)
+                if operation.persistent:
+                    self.kept_on_disk.add(operation.first)
 
-    def _count(self, saying: ReplicatedOperation) -> None:
-        origin = saying.payload.decode().rpartition("/")[0]
+    def _count(self, operation: ReplicatedOperation) -> None:
+        origin = operation.payload.decode().rpartition("/")[0]
         last = self.counts.get(origin)
         # a successor may have the beginning of what a lost master had
-        gap = saying.last - (last or 0) > 1 and not (self.world.anybody and min(self.epochs) > 1)
-        if last is not None and (saying.last <= last or gap):
-            self.complain(ONCE, f"{saying.payload.decode()} is settled behind {origin}/{last}")
-        self.counts[origin] = saying.last
+        gap = operation.last - (last or 0) > 1 and not (self.world.promotes_unsynced and min(self.epochs) > 1)
+        if last is not None and (operation.last <= last or gap):
+            self.complain(ONCE, f"{operation.payload.decode()} is settled behind {origin}/{last}")
+        self.counts[origin] = operation.last
 
-    def told(self, payload: bytes) -> None:
+    def confirm_received(self, payload: bytes) -> None:
         """A publisher got its confirm."""
         if payload not in self.confirmed:
             self.complain(CONFIRMED, f"{payload!r} is confirmed, and not settled")
@@ -212,7 +217,11 @@ class ReplicaSetInvariants(ViolationLog):
         payload = self.messages[position]
         if position in self.delivered_ones:
             self.world.seen["redelivery"] += 1
-            if not marked and master_replica.epoch >= self.delivered_ones[position] and not self.world.anybody:
+            if (
+                not marked
+                and master_replica.epoch >= self.delivered_ones[position]
+                and not self.world.promotes_unsynced
+            ):
                 self.complain(MARKED, f"{master_replica.member.name} delivers {payload!r} again")
         self.delivered_ones[position] = max(master_replica.epoch, self.delivered_ones.get(position, 0))
         if master_replica.epoch not in self.epochs:
@@ -224,7 +233,7 @@ class ReplicaSetInvariants(ViolationLog):
         if payload not in self.confirmed and position not in self.began_with:
             self.complain(IN_FLIGHT, f"{payload!r} is handed out, and not settled")
         for name, _incarnation in self.world.store.replica_set.in_sync:
-            if self.world.members[name].copy.disk_lent < position:
+            if self.world.members[name].copy.disk_watermark < position:
                 self.complain(IN_FLIGHT, f"{position} is handed out, which {name} does not know for good")
 
     # -- checks after every action
@@ -249,8 +258,8 @@ class ReplicaSetInvariants(ViolationLog):
         if member.master_replica is not None:
             master_replica = member.master_replica
             unsettled = [
-                saying for _epoch, said in master_replica.said.values() for saying in said
-            ] + master_replica.saying
+                operation for _epoch, operations in master_replica.uncommitted.values() for operation in operations
+            ] + master_replica.current_operations
             self._compare(member, master_replica.epoch, int(master_replica.master.committed), unsettled)
         elif member.mirror.state == FOLLOWING and member.mirror.whole:
             mirror = member.mirror
@@ -258,7 +267,7 @@ class ReplicaSetInvariants(ViolationLog):
             if committed in self.batches and self.batches[committed][0] != mirror.epochs.of(committed):
                 # a joining mirror takes its starting batch to be committed, which it may not be
                 return
-            unsettled = [saying for batch in mirror.batches for saying in replicated_operations(batch.data)]
+            unsettled = [operation for batch in mirror.batches for operation in replicated_operations(batch.data)]
             self._compare(member, member.following, committed, unsettled)
             marks = self.marks.get(committed) if member.following in self.epochs else None
             if marks is not None and not _agree(mirror.marks, marks, min(self.epochs) == 1):
@@ -268,7 +277,7 @@ class ReplicaSetInvariants(ViolationLog):
         contents = self.contents.get(committed)
         if contents is None or epoch not in self.epochs:
             return
-        should = contents | {saying.first for saying in unsettled if saying.kind == STORE}
+        should = contents | {operation.first for operation in unsettled if operation.kind == STORE}
         if member.copy.held.keys() != should:
             wrong = sorted(should ^ member.copy.held.keys())
             self.complain(COPIES_AGREE, f"{member.name} differs in {wrong} after step {committed}")

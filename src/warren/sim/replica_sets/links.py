@@ -49,9 +49,9 @@ class ModelLink:
         self.broken = False
         self.noticed: set[str] = set()
 
-    def send(self, to: str, letter: ModelMessage) -> None:
+    def send(self, to: str, message: ModelMessage) -> None:
         if not self.broken:
-            self.waiting[to].append(letter)
+            self.waiting[to].append(message)
 
 
 class ModelLinks:

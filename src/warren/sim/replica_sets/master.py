@@ -126,14 +126,14 @@ class ReplicaSetListener(Protocol):
     def proposed(self, master_replica: "ModelMaster", replica_set: ReplicaSet) -> None: ...
 
     def committed(
-        self, master_replica: "ModelMaster", number: int, epoch: int, said: tuple[ReplicatedOperation, ...]
+        self, master_replica: "ModelMaster", number: int, epoch: int, operations: tuple[ReplicatedOperation, ...]
     ) -> None: ...
 
     def delivered(self, master_replica: "ModelMaster", position: int, marked: bool) -> None: ...
 
     def removed(self, payload: bytes) -> None: ...
 
-    def told(self, payload: bytes) -> None: ...
+    def confirm_received(self, payload: bytes) -> None: ...
 
 
 class ModelMasterHost(Protocol):
@@ -152,7 +152,7 @@ class ModelMasterHost(Protocol):
     @property
     def rules(self) -> ReplicaSetListener: ...
 
-    def send(self, peer: str, letter: ModelMessage) -> None: ...
+    def send(self, peer: str, message: ModelMessage) -> None: ...
 
     def propose(self, replica_set: ReplicaSet) -> None: ...
 
@@ -168,10 +168,10 @@ class ModelMaster(ReplicaSetOwner):
         self.is_open = False
         self.next_position = replica_set.epoch << EPOCH_SHIFT
         # earlier masters may have delivered up to here
-        self.lent_before = self.copy.lent
+        self.watermark_before = self.copy.watermark
         # the watermark that all in-sync members know; its own replica's may come from a batch that others dropped
-        self.lent = 0
-        self.asked = self.copy.lent
+        self.watermark = 0
+        self.asked = self.copy.watermark
         # the queue: committed messages; messages out with consumers; messages ever delivered
         self.arrived: set[int] = set()
         self.out: set[int] = set()
@@ -180,12 +180,12 @@ class ModelMaster(ReplicaSetOwner):
         self.gone: dict[int, int] = {}
         self.returns: dict[int, int] = {}
         # the operations of uncommitted batches, and their epochs
-        self.said: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
-        self.saying: list[ReplicatedOperation] = []
+        self.uncommitted: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
+        self.current_operations: list[ReplicatedOperation] = []
         # the last attempt of each node to follow, and to attach
         self.joins: dict[str, int] = {}
-        self.seats: dict[str, tuple[int, int]] = {}
-        self.settled_marks = OriginMarks()
+        self.proxies: dict[str, tuple[int, int]] = {}
+        self.committed_marks = OriginMarks()
         # the count that each proxy was told to be confirmed
         self.confirmed: dict[str, int] = {}
         # joining mirrors, and the first position that each gets in a batch
@@ -198,98 +198,100 @@ class ModelMaster(ReplicaSetOwner):
         else:
             self._inherit(mirror)
         self.master.open()
-        self.saying.append(ReplicatedOperation(int(OPEN), 0, replica_set.epoch))
+        self.current_operations.append(ReplicatedOperation(int(OPEN), 0, replica_set.epoch))
         if self.asked:
             self.master.writer.mark_delivered(self.asked)
-            self.saying.append(ReplicatedOperation(int(WATERMARK), 0, self.asked))
+            self.current_operations.append(ReplicatedOperation(int(WATERMARK), 0, self.asked))
 
     def _inherit(self, mirror: Mirror) -> None:
         for batch in mirror.batches:
-            self.said[int(batch.number)] = int(batch.epoch), replicated_operations(batch.data)
+            self.uncommitted[int(batch.number)] = int(batch.epoch), replicated_operations(batch.data)
         epochs = Epochs(list(mirror.epochs.beginnings))
         self.master.inherit(list(mirror.batches), mirror.committed, epochs, mirror.marks.copy())
 
     # -- the turn
 
     def end_turn(self) -> None:
-        if self.saying:
-            self.said[int(self.master.end) + 1] = self.epoch, tuple(self.saying)
-            self.saying = []
+        if self.current_operations:
+            self.uncommitted[int(self.master.end) + 1] = self.epoch, tuple(self.current_operations)
+            self.current_operations = []
         self.master.end_turn()
 
     def committed(self, number: int) -> None:
         if self.over:
             return
-        for each in sorted(self.said):
+        for each in sorted(self.uncommitted):
             if each <= number:
-                epoch, said = self.said.pop(each)
-                self.member.rules.committed(self, each, epoch, said)
-                for saying in said:
-                    self._carry_out(saying)
+                epoch, operations = self.uncommitted.pop(each)
+                self.member.rules.committed(self, each, epoch, operations)
+                for operation in operations:
+                    self._carry_out(operation)
         if self.is_open:
             self._confirm()
         elif self.master.opened:
             self._open()
-        self.look_at_newcomers()
+        self.look_at_joining_mirrors()
 
-    def _carry_out(self, saying: ReplicatedOperation) -> None:
-        if saying.kind == STORE:
-            self.arrived.add(saying.first)
-            name, incarnation, _count = saying.payload.decode().split("/")
-            self.settled_marks.heard(name, int(incarnation), saying.last)
-        elif saying.kind == REMOVE:
-            self.copy.remove(saying.level, saying.first, saying.last)
-            for position in range(saying.first, saying.last + 1):
+    def _carry_out(self, operation: ReplicatedOperation) -> None:
+        if operation.kind == STORE:
+            self.arrived.add(operation.first)
+            name, incarnation, _count = operation.payload.decode().split("/")
+            self.committed_marks.heard(name, int(incarnation), operation.last)
+        elif operation.kind == REMOVE:
+            self.copy.remove(operation.level, operation.first, operation.last)
+            for position in range(operation.first, operation.last + 1):
                 self.arrived.discard(position)
                 self.gone.pop(position, None)
-        elif saying.kind == RETURNED:
-            self.copy.returned(saying.first, saying.last)
-        elif saying.kind == WATERMARK:
-            self.lent = max(self.lent, saying.first)
+        elif operation.kind == RETURNED:
+            self.copy.returned(operation.first, operation.last)
+        elif operation.kind == WATERMARK:
+            self.watermark = max(self.watermark, operation.first)
 
     def _open(self) -> None:
         """All inherited batches are committed and carried out."""
         self.is_open = True
         self.arrived = set(self.copy.held)
-        self.settled_marks = self.master.marks.copy()
-        for node in self.seats:
+        self.committed_marks = self.master.marks.copy()
+        for node in self.proxies:
             self._answer(node)
 
     # -- publishes
 
-    def attached(self, node: str, letter: ModelMessage) -> None:
-        self.seats[node] = letter.attempt, letter.number
+    def attached(self, node: str, message: ModelMessage) -> None:
+        self.proxies[node] = message.attempt, message.number
         self.confirmed.pop(node, None)
         if self.is_open:
             self._answer(node)
 
     def _answer(self, node: str) -> None:
-        attempt, incarnation = self.seats[node]
+        attempt, incarnation = self.proxies[node]
         self._send(node, ModelMessage(links.HELD, self.epoch, attempt, self.master.marks.of(node, incarnation)))
         self._confirm()
 
     def _confirm(self) -> None:
-        for node, (attempt, incarnation) in self.seats.items():
-            count = self.settled_marks.of(node, incarnation)
+        for node, (attempt, incarnation) in self.proxies.items():
+            count = self.committed_marks.of(node, incarnation)
             if count > self.confirmed.get(node, 0):
                 self.confirmed[node] = count
                 self._send(node, ModelMessage(links.CONFIRMED, self.epoch, attempt, count))
 
-    def published(self, node: str, letter: ModelMessage) -> None:
-        if self.seats.get(node, (0, 0))[0] != letter.attempt:
+    def published(self, node: str, message: ModelMessage) -> None:
+        if self.proxies.get(node, (0, 0))[0] != message.attempt:
             return
-        incarnation, level, persistent, payload = letter.what
+        incarnation, level, persistent, payload = message.what
         marks = self.master.marks
-        if letter.number <= marks.of(node, incarnation):
+        if message.number <= marks.of(node, incarnation):
             return
-        marks.heard(node, incarnation, letter.number)
+        marks.heard(node, incarnation, message.number)
         position = self.next_position
         self.next_position += 1
         self.master.writer.origin(node, incarnation)
-        self.master.writer.store(position, level, 0, persistent, letter.number, payload, 0)
+        self.master.writer.store(position, level, 0, persistent, message.number, payload, 0)
         if self.copy.store(position, level, 0, persistent, payload, 0):
             self.master.must_be_flushed()
-        self.saying.append(ReplicatedOperation(int(STORE), level, position, letter.number, persistent, payload))
+        self.current_operations.append(
+            ReplicatedOperation(int(STORE), level, position, message.number, persistent, payload)
+        )
 
     # -- consumers
 
@@ -300,17 +302,17 @@ class ModelMaster(ReplicaSetOwner):
         self.master.writer.mark_delivered(position)
         if self.copy.mark_delivered(position):
             self.master.must_be_flushed()
-        self.saying.append(ReplicatedOperation(int(WATERMARK), 0, position))
+        self.current_operations.append(ReplicatedOperation(int(WATERMARK), 0, position))
 
-    def lendable(self) -> bool:
+    def can_raise_watermark(self) -> bool:
         return any(position > self.asked for position in self.arrived)
 
     def deliverable(self) -> list[int]:
-        return sorted(each for each in self.arrived - self.out if each <= self.lent and each not in self.gone)
+        return sorted(each for each in self.arrived - self.out if each <= self.watermark and each not in self.gone)
 
     def deliver(self) -> None:
         position = self.deliverable()[0]
-        marked = position <= self.lent_before or position in self.handed
+        marked = position <= self.watermark_before or position in self.handed
         self.out.add(position)
         self.handed.add(position)
         self.member.rules.delivered(self, position, marked)
@@ -332,37 +334,37 @@ class ModelMaster(ReplicaSetOwner):
             self.gone[position] = int(self.master.end) + 1
             self.member.rules.removed(self.copy.held[position].payload)
         self.master.writer.remove(level, first, last)
-        self.saying.append(ReplicatedOperation(int(REMOVE), level, first, last))
+        self.current_operations.append(ReplicatedOperation(int(REMOVE), level, first, last))
 
     def requeue(self, position: int) -> None:
         self.out.discard(position)
         count = self.returns.get(position, 0) + 1
         self.returns[position] = count
         self.master.writer.returned(position, count)
-        self.saying.append(ReplicatedOperation(int(RETURNED), 0, position, count))
+        self.current_operations.append(ReplicatedOperation(int(RETURNED), 0, position, count))
 
     # -- followers
 
-    def heard(self, node: str, letter: ModelMessage) -> None:
+    def heard(self, node: str, message: ModelMessage) -> None:
         """A message from a follower."""
-        if letter.kind == links.JOIN:
+        if message.kind == links.JOIN:
             self._forget(node)
-            self.joins[node] = letter.attempt
-            whole, end, committed, beginnings, known = letter.what
-            request = MirrorJoinRequest(letter.epoch, whole, end, committed, list(beginnings), known)
-            self.master.joined(node, letter.number, request)
-        elif self.joins.get(node) != letter.attempt:
+            self.joins[node] = message.attempt
+            whole, end, committed, beginnings, known = message.what
+            request = MirrorJoinRequest(message.epoch, whole, end, committed, list(beginnings), known)
+            self.master.joined(node, message.number, request)
+        elif self.joins.get(node) != message.attempt:
             return
-        elif letter.kind == links.FLUSHED:
-            self.master.flushed_to(node, letter.number)
-        elif letter.kind == links.HAS:
-            self.master.told(node, list(letter.what))
+        elif message.kind == links.FLUSHED:
+            self.master.flushed_to(node, message.number)
+        elif message.kind == links.HAS:
+            self.master.told(node, list(message.what))
         else:
             self.master.caught_up(node)
 
     def lost(self, node: str) -> None:
         self._forget(node)
-        self.seats.pop(node, None)
+        self.proxies.pop(node, None)
         self.master.lost(node)
 
     def changed(self, replica_set: ReplicaSet, version: int) -> None:
@@ -376,9 +378,9 @@ class ModelMaster(ReplicaSetOwner):
 
     def lacks(self, node: str, spans: list[PositionSpan]) -> None:
         self.joining_mirrors[node] = ModelJoiningMirror(self, node, spans)
-        self.look_at_newcomers()
+        self.look_at_joining_mirrors()
 
-    def look_at_newcomers(self) -> None:
+    def look_at_joining_mirrors(self) -> None:
         for joining_mirror in list(self.joining_mirrors.values()):
             joining_mirror.look()
 
@@ -390,9 +392,9 @@ class ModelMaster(ReplicaSetOwner):
         """Send a message to a follower."""
         self._send(node, ModelMessage(kind, self.epoch, self.joins[node], number, other, what))
 
-    def _send(self, node: str, letter: ModelMessage) -> None:
+    def _send(self, node: str, message: ModelMessage) -> None:
         if not self.over:
-            self.member.send(node, letter)
+            self.member.send(node, message)
 
     # -- the machine's port
 

@@ -63,18 +63,18 @@ class ModelQueueProxy:
         self.open = False
         self.detached = True
 
-    def heard(self, letter: ModelMessage) -> None:
-        if letter.attempt != self.attempt or letter.epoch != self.epoch:
+    def heard(self, message: ModelMessage) -> None:
+        if message.attempt != self.attempt or message.epoch != self.epoch:
             return
-        if letter.kind == HELD:
+        if message.kind == HELD:
             self.open = True
             for count in self.unconfirmed:
-                if count > letter.number:
+                if count > message.number:
                     self._send(count)
         else:
-            for count in [each for each in self.unconfirmed if each <= letter.number]:
+            for count in [each for each in self.unconfirmed if each <= message.number]:
                 del self.unconfirmed[count]
-                self._member.rules.told(self._payload(count))
+                self._member.rules.confirm_received(self._payload(count))
 
     def _send(self, count: int) -> None:
         member = self._member
@@ -95,9 +95,9 @@ class ModelCluster:
 
     rules: ReplicaSetListener
 
-    def __init__(self, replica_set: ReplicaSet, anybody: bool) -> None:
+    def __init__(self, replica_set: ReplicaSet, promotes_unsynced: bool) -> None:
         # a policy lets any member be promoted once no in-sync one is left
-        self.anybody = anybody
+        self.promotes_unsynced = promotes_unsynced
         self.seen: Counter[str] = Counter()
         self.links = ModelLinks()
         self.store = ModelMetadataStore(replica_set)
@@ -127,7 +127,7 @@ class ModelNode(UpstreamPort):
         self.living: dict[str, int] = {}
         self.peers: set[str] = set()
         self.turn = Turn()
-        self.seat = ModelQueueProxy(self)
+        self.proxy = ModelQueueProxy(self)
         self.mirror = Mirror(self.copy, self, self.turn)
         self.master_replica: ModelMaster | None = None
         # the epoch and the master it follows, and the number of this attempt
@@ -181,13 +181,13 @@ class ModelNode(UpstreamPort):
 
     def lost(self, peer: str) -> None:
         self.peers.discard(peer)
-        self.early = [(sender, letter) for sender, letter in self.early if sender != peer]
+        self.early = [(sender, message) for sender, message in self.early if sender != peer]
         if self.master_replica is not None:
             self.master_replica.lost(peer)
         elif peer == self.replica_set.master:
             self._leave()
         if peer == self.replica_set.master:
-            self.seat.detach()
+            self.proxy.detach()
         self._apply_desired_replicas()
 
     def retreat(self) -> None:
@@ -195,46 +195,46 @@ class ModelNode(UpstreamPort):
         self.retreats = True
         self._apply_desired_replicas()
 
-    def send(self, peer: str, letter: ModelMessage) -> None:
+    def send(self, peer: str, message: ModelMessage) -> None:
         link = self.world.links.between(self.name, peer)
         if link is not None and peer in self.peers:
-            link.send(peer, letter)
+            link.send(peer, message)
 
-    def receive(self, peer: str, letter: ModelMessage) -> None:
-        if letter.kind in links.TO_PROXY:
-            self.seat.heard(letter)
-        elif letter.kind in links.TO_MASTER:
-            self._hear_as_master(peer, letter)
-        elif letter.attempt == self.attempt and letter.epoch == self.following:
-            self._hear_as_mirror(letter)
+    def receive(self, peer: str, message: ModelMessage) -> None:
+        if message.kind in links.TO_PROXY:
+            self.proxy.heard(message)
+        elif message.kind in links.TO_MASTER:
+            self._hear_as_master(peer, message)
+        elif message.attempt == self.attempt and message.epoch == self.following:
+            self._hear_as_mirror(message)
 
-    def _hear_as_master(self, peer: str, letter: ModelMessage) -> None:
+    def _hear_as_master(self, peer: str, message: ModelMessage) -> None:
         master_replica = self.master_replica
-        if master_replica is None or letter.epoch != master_replica.epoch:
-            if letter.epoch > self.replica_set.epoch or not self.version:
-                self.early.append((peer, letter))
-        elif letter.kind == links.ATTACH:
-            master_replica.attached(peer, letter)
-        elif letter.kind == links.PUBLISH:
-            master_replica.published(peer, letter)
+        if master_replica is None or message.epoch != master_replica.epoch:
+            if message.epoch > self.replica_set.epoch or not self.version:
+                self.early.append((peer, message))
+        elif message.kind == links.ATTACH:
+            master_replica.attached(peer, message)
+        elif message.kind == links.PUBLISH:
+            master_replica.published(peer, message)
         else:
-            master_replica.heard(peer, letter)
+            master_replica.heard(peer, message)
 
-    def _hear_as_mirror(self, letter: ModelMessage) -> None:
+    def _hear_as_mirror(self, message: ModelMessage) -> None:
         mirror = self.mirror
-        number, what = letter.number, letter.what
-        if letter.kind == links.RESUME:
-            mirror.resume(number, letter.other)
-        elif letter.kind == links.START:
-            mirror.start(number, letter.other, OriginMarks(dict(what)))
-        elif letter.kind == links.BATCH:
+        number, what = message.number, message.what
+        if message.kind == links.RESUME:
+            mirror.resume(number, message.other)
+        elif message.kind == links.START:
+            mirror.start(number, message.other, OriginMarks(dict(what)))
+        elif message.kind == links.BATCH:
             mirror.take(ReplicationBatch(number, what[0], what[1]))
-        elif letter.kind == links.COMMIT:
+        elif message.kind == links.COMMIT:
             mirror.commit(number)
-        elif letter.kind == links.BACKFILL:
+        elif message.kind == links.BACKFILL:
             held, returned = what
             mirror.take_backfill(number, held.level, 0, held.persistent, returned, held.payload, 0)
-        elif letter.kind == links.SURPLUS:
+        elif message.kind == links.SURPLUS:
             mirror.remove_surplus(what)
         else:
             mirror.backfill_done()
@@ -255,8 +255,8 @@ class ModelNode(UpstreamPort):
     def caught_up(self) -> None:
         self._tell(ModelMessage(links.CAUGHT_UP, self.following, self.attempt))
 
-    def _tell(self, letter: ModelMessage) -> None:
-        self.send(self.followed, letter)
+    def _tell(self, message: ModelMessage) -> None:
+        self.send(self.followed, message)
 
     # -- the store
 
@@ -287,7 +287,7 @@ class ModelNode(UpstreamPort):
                 self._become_master(replica_set)
             self._apply_desired_replicas()
         elif self.master_replica is not None:
-            self._abdicate()
+            self._step_down()
         if self.name not in replica_set.members:
             self._hold_nothing()
         self._look_for_master()
@@ -299,10 +299,10 @@ class ModelNode(UpstreamPort):
         self.master_replica = ModelMaster(self, replica_set, self.mirror if continues else None)
         self.rules.promoted(self.master_replica, continues, self.mirror.marks)
         early, self.early = self.early, []
-        for peer, letter in early:
-            self._hear_as_master(peer, letter)
+        for peer, message in early:
+            self._hear_as_master(peer, message)
 
-    def _abdicate(self) -> None:
+    def _step_down(self) -> None:
         """It continues as a mirror with all it has, unless its epoch was never opened."""
         master_replica = self.master_replica
         assert master_replica is not None
@@ -323,8 +323,8 @@ class ModelNode(UpstreamPort):
         replica_set = self.replica_set
         if replica_set.master not in self.peers or not self.version:
             return
-        if self.seat.epoch != replica_set.epoch or self.seat.detached:
-            self.seat.attach(replica_set.epoch)
+        if self.proxy.epoch != replica_set.epoch or self.proxy.detached:
+            self.proxy.attach(replica_set.epoch)
         if (
             self.master_replica is not None
             or self.frozen
@@ -349,7 +349,7 @@ class ModelNode(UpstreamPort):
             return
         master, replica_set, wanted = self.master_replica.master, self.replica_set, self.wanted
         if self.retreats:
-            master.want_master(self._promotion_target(), self.world.anybody, leaves=True)
+            master.want_master(self._promotion_target(), self.world.promotes_unsynced, leaves=True)
         elif wanted.mode == metadata_store.ALONE:
             master.want([replica_set.master])
         else:
@@ -362,7 +362,7 @@ class ModelNode(UpstreamPort):
     def _promotion_target(self) -> str:
         """The eldest in-sync member in reach; any other member, if the policy lets any be promoted."""
         replica_set = self.replica_set
-        others = [*replica_set.synced_names(), *(replica_set.members if self.world.anybody else [])]
+        others = [*replica_set.synced_names(), *(replica_set.members if self.world.promotes_unsynced else [])]
         return next((name for name in others if name != self.name and name in self.peers), "")
 
     # -- when there is no master
@@ -375,11 +375,11 @@ class ModelNode(UpstreamPort):
             return True
         name, incarnation = self.replica_set.master_incarnation
         lost = name not in self.peers or self.living.get(name) != incarnation
-        return lost and not self.retreats and self.run in self.heirs()
+        return lost and not self.retreats and self.run in self.candidates()
 
-    def heirs(self) -> list[NodeIncarnation]:
+    def candidates(self) -> list[NodeIncarnation]:
         living = {name: incarnation for name, incarnation in self.living.items() if incarnation}
-        return promotion_candidates(self.replica_set, living, self.world.anybody)
+        return promotion_candidates(self.replica_set, living, self.world.promotes_unsynced)
 
     def propose_itself(self) -> None:
         self._leave()
@@ -398,10 +398,10 @@ class ModelNode(UpstreamPort):
 
     def at_rest(self) -> bool:
         """It holds everything, as master or mirror, and waits for nothing."""
-        if not self.up or self.seat.unconfirmed:
+        if not self.up or self.proxy.unconfirmed:
             return False
         if self.name not in self.replica_set.members:
             return not self.copy.held
         if self.master_replica is not None:
-            return self.master_replica.is_open and not self.master_replica.said
+            return self.master_replica.is_open and not self.master_replica.uncommitted
         return self.mirror.state != ALONE and self.mirror.whole and not self.mirror.batches

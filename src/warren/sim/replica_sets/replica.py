@@ -30,7 +30,7 @@ class ModelPendingWrite(NamedTuple):
 
     position: int
     held: ModelStoredMessage | None = None
-    lent: int = 0
+    watermark: int = 0
     returned: int = 0
     cleared: bool = False
 
@@ -40,10 +40,10 @@ class ModelReplica(MirrorContents):
 
     def __init__(self, stored: Callable[[int, bytes], None]) -> None:
         self.held: dict[int, ModelStoredMessage] = {}
-        self.lent = 0
+        self.watermark = 0
         self.returns: dict[int, int] = {}
         self.disk: dict[int, ModelStoredMessage] = {}
-        self.disk_lent = 0
+        self.disk_watermark = 0
         self.disk_returns: dict[int, int] = {}
         self.written: list[ModelPendingWrite] = []
         # the number of writes since the world began
@@ -80,10 +80,10 @@ class ModelReplica(MirrorContents):
             self._take_out(position)
 
     def mark_delivered(self, position: int) -> bool:
-        if position <= self.lent:
+        if position <= self.watermark:
             return False
-        self.lent = position
-        self._write(ModelPendingWrite(0, lent=position))
+        self.watermark = position
+        self._write(ModelPendingWrite(0, watermark=position))
         return True
 
     def returned(self, position: int, count: int) -> None:
@@ -105,7 +105,7 @@ class ModelReplica(MirrorContents):
 
     def clear(self) -> None:
         """This node is not to hold the queue."""
-        self.held, self.lent, self.returns, self.tombstones = {}, 0, {}, None
+        self.held, self.watermark, self.returns, self.tombstones = {}, 0, {}, None
         self._write(ModelPendingWrite(0, cleared=True))
 
     # -- the disk
@@ -115,9 +115,9 @@ class ModelReplica(MirrorContents):
         count = len(self.written) - (self.written_no - written_no)
         for change in self.written[:count]:
             if change.cleared:
-                self.disk, self.disk_lent, self.disk_returns = {}, 0, {}
-            elif change.lent:
-                self.disk_lent = change.lent
+                self.disk, self.disk_watermark, self.disk_returns = {}, 0, {}
+            elif change.watermark:
+                self.disk_watermark = change.watermark
             elif change.returned:
                 self.disk_returns[change.position] = change.returned
             elif change.held is not None:
@@ -137,7 +137,7 @@ class ModelReplica(MirrorContents):
         self.written = []
         self.tombstones = None
         self.held = dict(self.disk)
-        self.lent = self.disk_lent
+        self.watermark = self.disk_watermark
         self.returns = dict(self.disk_returns)
 
     def _take_out(self, position: int) -> None:
@@ -154,10 +154,10 @@ class ModelReplica(MirrorContents):
         tombstones = None if self.tombstones is None else tuple(self.tombstones)
         return (
             tuple(sorted(self.held.items())),
-            self.lent,
+            self.watermark,
             tuple(sorted(self.returns.items())),
             tuple(sorted(self.disk.items())),
-            self.disk_lent,
+            self.disk_watermark,
             tuple(self.written),
             tombstones,
         )

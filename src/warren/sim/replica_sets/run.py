@@ -23,10 +23,10 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
         sink(f"{world.steps_taken:>8} {who:<12} {what}")
 
     size = draw.choice((2, 2, 3, 3, 3, 4, 5))
-    anybody = draw.random() < 0.1
+    promotes_unsynced = draw.random() < 0.1
     # sometimes not all nodes hold the queue
     members = NAMES[: draw.randint(1, size - 1)] if draw.random() < 0.2 else ()
-    world = ReplicaSetWorld(size, anybody, None if sink is None else say, members)
+    world = ReplicaSetWorld(size, promotes_unsynced, None if sink is None else say, members)
     chance = RandomSchedule(world, seed)
     rules = world.rules
     if draw.random() < 0.6:

@@ -198,7 +198,7 @@ class RandomSchedule:
             return "consume", name, "ack" if draw < 0.3 else "requeue", self.random.randrange(8)
         if master_replica.deliverable() and draw < 0.8:
             return "consume", name, "deliver", 0
-        if master_replica.lendable() and draw < 0.97:
+        if master_replica.can_raise_watermark() and draw < 0.97:
             return "consume", name, "lend", self.random.randrange(3)
         if draw > 0.97 and master_replica.arrived:
             return "consume", name, "purge", 0

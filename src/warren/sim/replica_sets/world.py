@@ -43,7 +43,7 @@ def snapshot_of(member: ModelNode) -> object:
         tuple(number - member.copy.written_no for number, _waiters in member.batches),
         int(member.turn.now_ms),
         member.turn.next_timer_ms(),
-        member.seat.snapshot(),
+        member.proxy.snapshot(),
         _mirror_snapshot(member.mirror),
         None
         if master_replica is None
@@ -94,12 +94,12 @@ def _model_master_snapshot(master_replica: ModelMaster) -> object:
         master_replica.epoch,
         master_replica.is_open,
         master_replica.next_position,
-        (master_replica.lent_before, master_replica.lent, master_replica.asked),
+        (master_replica.watermark_before, master_replica.watermark, master_replica.asked),
         (frozenset(master_replica.arrived), frozenset(master_replica.out), frozenset(master_replica.handed)),
-        (tuple(sorted(master_replica.gone.items())), tuple(sorted(master_replica.said.items()))),
+        (tuple(sorted(master_replica.gone.items())), tuple(sorted(master_replica.uncommitted.items()))),
         (
             tuple(master_replica.joins.items()),
-            tuple(master_replica.seats.items()),
+            tuple(master_replica.proxies.items()),
             tuple(master_replica.confirmed.items()),
         ),
         tuple((node, one.snapshot()) for node, one in master_replica.joining_mirrors.items()),
@@ -122,13 +122,13 @@ class ReplicaSetWorld(ModelCluster):
     def __init__(
         self,
         size: int,
-        anybody: bool = False,
+        promotes_unsynced: bool = False,
         say: Callable[[str, str], None] | None = None,
         members: Sequence[str] = (),
     ) -> None:
         names = list(NAMES[:size])
         replica_set = ReplicaSet(1, names[0], list(members) or names, [(names[0], 1)])
-        super().__init__(replica_set, anybody)
+        super().__init__(replica_set, promotes_unsynced)
         self.rules: ReplicaSetInvariants = ReplicaSetInvariants(self)
         if members:
             self.store.wanted = DesiredReplicas("exactly", len(members))
@@ -243,7 +243,7 @@ class ReplicaSetWorld(ModelCluster):
         if what in ("deliver", "hear amid"):
             link = self.links.between(name, other)
             assert link is not None
-            return "".join(f"\n{'':22}{letter}" for letter in link.waiting[name][:number])
+            return "".join(f"\n{'':22}{message}" for message in link.waiting[name][:number])
         if what in ("apply", "answer", "give up"):
             return f": {self.store.requests[number]}"
         return ""
@@ -316,7 +316,7 @@ class ReplicaSetWorld(ModelCluster):
     def publish(self, name: str, _other: str, number: int) -> None:
         """`number` is 2 for persistent ones, and 1 more on the upper level."""
         self.rules.published += 1
-        self.members[name].seat.publish(number & 1, number & 2 != 0)
+        self.members[name].proxy.publish(number & 1, number & 2 != 0)
 
     def consume(self, name: str, other: str, number: int) -> None:
         master_replica = self._master_replica(name)
@@ -349,7 +349,7 @@ class ReplicaSetWorld(ModelCluster):
         master_replica = self._master_replica(name)
         for joining_mirror in master_replica.joining_mirrors.values():
             joining_mirror.allowed = True
-        master_replica.look_at_newcomers()
+        master_replica.look_at_joining_mirrors()
 
     def cancel_sync(self, name: str, _other: str, _number: int) -> None:
         for joining_mirror in self._master_replica(name).joining_mirrors.values():
