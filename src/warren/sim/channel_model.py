@@ -35,8 +35,8 @@ from warren.wire.methods import (
 class ConsumerModel:
     """One subscription."""
 
-    def __init__(self, plan: QueueSpec, no_ack: bool, prefetch: int) -> None:
-        self.plan = plan
+    def __init__(self, spec: QueueSpec, no_ack: bool, prefetch: int) -> None:
+        self.spec = spec
         self.no_ack = no_ack
         self.prefetch = prefetch
         self.unacked = 0
@@ -51,7 +51,7 @@ class ObservedDelivery:
         channel_number: int,
         channel: "ChannelModel",
         consumer: ConsumerModel | None,
-        plan: QueueSpec,
+        spec: QueueSpec,
         no_ack: bool,
     ) -> None:
         self.connection = connection
@@ -59,11 +59,11 @@ class ObservedDelivery:
         self.channel = channel
         # None for an answer to basic.get
         self.consumer = consumer
-        self.plan = plan
+        self.spec = spec
         self.no_ack = no_ack
         self.pushed_while_paused = False
         # whether messages of its queue may have been requeued
-        self.queue_lent = False
+        self.queue_requeued = False
         self.tag = 0
         self.redelivered = False
         self.heard: ReceivedMethod
@@ -74,7 +74,7 @@ class ObservedDelivery:
 
     def __str__(self) -> str:
         what = "an unknown body" if self.attempt is None else f"message {self.attempt.number}"
-        return f"{what} from '{self.plan.name}' to #{self.connection}.{self.channel_number} as {self.tag}"
+        return f"{what} from '{self.spec.name}' to #{self.connection}.{self.channel_number} as {self.tag}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class DurabilityClaim:
 class ChannelModel:
     """The requests of a channel, and its deliveries."""
 
-    def __init__(self, history: MessageHistory, fabric: RoutingModel) -> None:
+    def __init__(self, history: MessageHistory, routing: RoutingModel) -> None:
         self._history = history
-        self._fabric = fabric
+        self._fabric = routing
         # it ended, closed by either side; `closed`: the node also said so
         self.over = False
         self.closed = False
@@ -134,11 +134,11 @@ class ChannelModel:
             else:
                 self._transaction_settles.append(method)
         elif isinstance(method, BasicConsume):
-            plan = self._fabric.plans[method.queue]
-            self.consumers[method.consumer_tag] = ConsumerModel(plan, method.no_ack, self.consumer_prefetch)
+            spec = self._fabric.specs[method.queue]
+            self.consumers[method.consumer_tag] = ConsumerModel(spec, method.no_ack, self.consumer_prefetch)
             self._history.wanted[method.queue] = None
         elif isinstance(method, BasicGet):
-            self.gets.append((self._fabric.plans[method.queue], method.no_ack))
+            self.gets.append((self._fabric.specs[method.queue], method.no_ack))
             self._history.wanted[method.queue] = None
         elif isinstance(method, BasicQos):
             self._qos(method)
@@ -158,7 +158,7 @@ class ChannelModel:
         else:
             self._declare(method)
 
-    def book(self, delivery: ObservedDelivery) -> None:
+    def record(self, delivery: ObservedDelivery) -> None:
         """Record a delivery that left the node."""
         self.next_tag = delivery.tag + 1
         copy = delivery.copy
@@ -190,11 +190,11 @@ class ChannelModel:
     # -- publishing
 
     def _publish(self, attempt: PublishAttempt, now_ms: int) -> None:
-        plans = self._fabric.route(attempt.exchange, attempt.routing_key)
+        specs = self._fabric.route(attempt.exchange, attempt.routing_key)
         if self._transaction is not None:
-            self._transaction.append((attempt, plans))
+            self._transaction.append((attempt, specs))
             return
-        self._history.accept(attempt, plans, now_ms)
+        self._history.accept(attempt, specs, now_ms)
         if self.confirms:
             self.publish_count += 1
             self.unanswered[self.publish_count] = attempt
@@ -202,10 +202,10 @@ class ChannelModel:
     def _commit(self, now_ms: int) -> None:
         publishes, settles = self._transaction or [], self._transaction_settles
         self._transaction, self._transaction_settles = [], []
-        for attempt, plans in publishes:
-            self._history.accept(attempt, plans, now_ms)
+        for attempt, specs in publishes:
+            self._history.accept(attempt, specs, now_ms)
         settled = [copy for method in settles for copy in self._settle(method)]
-        removed = any(copy.durable and copy.state == GONE and not copy.plan.fleeting for copy in settled)
+        removed = any(copy.durable and copy.state == GONE and not copy.spec.fleeting for copy in settled)
         attempts = tuple(attempt for attempt, _plans in publishes)
         durable = removed or any(attempt.lasts() for attempt in attempts)
         self.awaited.append(
@@ -230,7 +230,7 @@ class ChannelModel:
             if isinstance(method, BasicAck):
                 self._history.end(copy, "acked")
             elif method.requeue:
-                self._history.lent[copy.plan.name] = None
+                self._history.requeued[copy.spec.name] = None
                 self._history.give_back(copy)
             else:
                 self._die(copy)
@@ -244,7 +244,7 @@ class ChannelModel:
 
     def _give_back_all(self) -> None:
         for consumer in self.consumers.values():
-            self._history.lent[consumer.plan.name] = None
+            self._history.requeued[consumer.spec.name] = None
         for tag in list(self.unacked):
             copy = self._lift(tag)
             if copy is not None:
@@ -252,10 +252,10 @@ class ChannelModel:
 
     def _die(self, copy: QueuedCopy) -> None:
         self._history.end(copy, "rejected")
-        plan, attempt = copy.plan, copy.attempt
-        if plan.dead_letter_exchange:
-            key = plan.dead_letter_key or attempt.routing_key
-            for grave in self._fabric.route(plan.dead_letter_exchange, key):
+        spec, attempt = copy.spec, copy.attempt
+        if spec.dead_letter_exchange:
+            key = spec.dead_letter_key or attempt.routing_key
+            for grave in self._fabric.route(spec.dead_letter_exchange, key):
                 self._history.copy_into(attempt, grave, dead_letter=True)
 
     # -- other methods
@@ -267,15 +267,15 @@ class ChannelModel:
             self.consumer_prefetch = method.prefetch_count
 
     def _declare(self, method: Method) -> None:
-        fabric = self._fabric
+        routing = self._fabric
         if isinstance(method, ExchangeDeclare):
-            batch_no = fabric.declare_exchange(method.exchange, method.type, method.durable)
+            batch_no = routing.declare_exchange(method.exchange, method.type, method.durable)
         elif isinstance(method, QueueDeclare):
-            batch_no = fabric.declare_queue(method.queue)
+            batch_no = routing.declare_queue(method.queue)
         elif isinstance(method, QueueBind):
-            batch_no = fabric.bind(method.exchange, method.routing_key, method.queue)
+            batch_no = routing.bind(method.exchange, method.routing_key, method.queue)
         elif isinstance(method, QueueUnbind):
-            batch_no = fabric.unbind(method.exchange, method.routing_key, method.queue)
+            batch_no = routing.unbind(method.exchange, method.routing_key, method.queue)
         elif isinstance(method, QueueDelete):
             batch_no = 0
         else:

@@ -225,7 +225,7 @@ WEIGHTS = (20.0, 30.0, 20.0, 10.0, 8.0, 4.0, 6.0, 1.0, 6.0, 3.0, 1.0, 0.5, 1.0)
 class PlannedSubscription:
     """A queue to consume, and how."""
 
-    plan: QueueSpec
+    spec: QueueSpec
     no_ack: bool = False
     priority: int = 0
 
@@ -268,7 +268,7 @@ class SimulatedConsumer(SimulatedClient):
         if self.calmed:
             self._ack_all()
             return
-        self.chance.choices(self.deeds(), WEIGHTS)[0]()
+        self.chance.choices(self.actions(), WEIGHTS)[0]()
         if self.transactional and self.chance.random() < 0.5:
             self._end_transaction()
 
@@ -304,14 +304,14 @@ class SimulatedConsumer(SimulatedClient):
     def waiting_for(self) -> str:
         return f"it holds {len(self.held)} deliveries"
 
-    def get(self, plan: QueueSpec, no_ack: bool = False) -> None:
+    def get(self, spec: QueueSpec, no_ack: bool = False) -> None:
         """Ask for one message."""
         self._gets.append(no_ack)
-        self.send(CHANNEL, BasicGet(plan.name, no_ack))
+        self.send(CHANNEL, BasicGet(spec.name, no_ack))
 
     # -- its actions
 
-    def deeds(self) -> tuple[Callable[[], None], ...]:
+    def actions(self) -> tuple[Callable[[], None], ...]:
         """Its actions, in the order of `WEIGHTS`."""
         return (
             self._nothing,
@@ -366,7 +366,7 @@ class SimulatedConsumer(SimulatedClient):
             self.send(CHANNEL, BasicRecover(requeue=True))
 
     def _get(self) -> None:
-        self.get(self.chance.choice(self.subscriptions).plan, no_ack=self.chance.random() < 0.3)
+        self.get(self.chance.choice(self.subscriptions).spec, no_ack=self.chance.random() < 0.3)
 
     def _cancel_or_subscribe(self) -> None:
         if self._tags and self.chance.random() < 0.5:
@@ -421,7 +421,7 @@ class SimulatedConsumer(SimulatedClient):
         self.send(
             CHANNEL,
             BasicConsume(
-                subscription.plan.name,
+                subscription.spec.name,
                 tag,
                 no_ack=subscription.no_ack,
                 arguments={"x-priority": subscription.priority} if subscription.priority else {},

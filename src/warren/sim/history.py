@@ -161,17 +161,17 @@ class PublishAttempt:
 
     def lasts(self) -> bool:
         """Whether a queue holds it that must still hold it after a restart."""
-        return any(copy.durable and not copy.plan.fleeting and copy.state != GONE for copy in self.copies.values())
+        return any(copy.durable and not copy.spec.fleeting and copy.state != GONE for copy in self.copies.values())
 
 
 class QueuedCopy:
     """An attempt in one queue."""
 
-    __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "may_have_died", "plan", "returns", "state")
+    __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "may_have_died", "returns", "spec", "state")
 
-    def __init__(self, attempt: PublishAttempt, plan: QueueSpec, dead_letter: bool) -> None:
+    def __init__(self, attempt: PublishAttempt, spec: QueueSpec, dead_letter: bool) -> None:
         self.attempt = attempt
-        self.plan = plan
+        self.spec = spec
         # it came from another queue, without its expiration
         self.dead_letter = dead_letter
         self.state = READY
@@ -185,15 +185,15 @@ class QueuedCopy:
     @property
     def durable(self) -> bool:
         """Whether it survives a restart."""
-        return self.plan.durable and self.attempt.persistent
+        return self.spec.durable and self.attempt.persistent
 
     def may_be_dropped(self) -> bool:
         """Whether a limit of the workload lets its queue drop it."""
-        return self.plan.fleeting or self.plan.drops or self._expiration_ms() is not None
+        return self.spec.fleeting or self.spec.drops or self._expiration_ms() is not None
 
     def deadline_ms(self) -> int | None:
         """The last moment it may be delivered at; None if it never expires."""
-        limits = [limit for limit in (self.plan.ttl_ms, self._expiration_ms()) if limit is not None]
+        limits = [limit for limit in (self.spec.ttl_ms, self._expiration_ms()) if limit is not None]
         return self.attempt.accepted_at_ms + min(limits) if limits else None
 
     def _expiration_ms(self) -> int | None:
@@ -216,7 +216,7 @@ class MessageHistory:
         self.in_passing: list[tuple[QueuedCopy, bool]] = []
         # queues with a consumer; queues whose messages may have been requeued
         self.wanted: dict[str, None] = {}
-        self.lent: dict[str, None] = {}
+        self.requeued: dict[str, None] = {}
         self._accepted_count = 0
 
     def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> PublishAttempt:
@@ -232,7 +232,7 @@ class MessageHistory:
         stem = body[:NUMBER_DIGITS]
         return self.attempts.get(int(stem)) if stem.isdigit() else None
 
-    def accept(self, attempt: PublishAttempt, plans: list[QueueSpec], now_ms: int) -> None:
+    def accept(self, attempt: PublishAttempt, specs: list[QueueSpec], now_ms: int) -> None:
         """The node accepted the attempt: each of these queues has a copy."""
         self._accepted_count += 1
         attempt.state = ACCEPTED
@@ -240,20 +240,20 @@ class MessageHistory:
         attempt.accepted_at_ms = now_ms
         attempt.stored_no = self.undo.batch_no
         self.undo.did(lambda: self._forget(attempt))
-        for plan in plans:
-            self.copy_into(attempt, plan)
+        for spec in specs:
+            self.copy_into(attempt, spec)
 
-    def copy_into(self, attempt: PublishAttempt, plan: QueueSpec, dead_letter: bool = False) -> QueuedCopy:
-        copy = QueuedCopy(attempt, plan, dead_letter)
-        attempt.copies[plan.name] = copy
-        self.live[plan.name] = self.live.get(plan.name, 0) + 1
+    def copy_into(self, attempt: PublishAttempt, spec: QueueSpec, dead_letter: bool = False) -> QueuedCopy:
+        copy = QueuedCopy(attempt, spec, dead_letter)
+        attempt.copies[spec.name] = copy
+        self.live[spec.name] = self.live.get(spec.name, 0) + 1
         self.living[copy] = None
         self.undo.did(lambda: self._unmake(copy))
         return copy
 
     def take_out(self, copy: QueuedCopy) -> None:
         copy.state = OUT
-        self.out[copy.plan.name] = self.out.get(copy.plan.name, 0) + 1
+        self.out[copy.spec.name] = self.out.get(copy.spec.name, 0) + 1
 
     def count_delivery(self, copy: QueuedCopy) -> None:
         copy.deliveries += 1
@@ -261,7 +261,7 @@ class MessageHistory:
             # a node that forgets that it routed a delayed message routes it again, as if for the first time
             self.undo.did(lambda: self._uncount_delivery(copy))
 
-    def book_passing(self) -> None:
+    def record_passing(self) -> None:
         """Requeue what was delivered in passing, unless it needed no ack."""
         for copy, for_good in self.in_passing:
             self.count_delivery(copy)
@@ -280,7 +280,7 @@ class MessageHistory:
         self._leave(copy, ending)
         self.undo.did(lambda: self._revive(copy))
 
-    def bury(self, copy: QueuedCopy) -> None:
+    def dead_letter(self, copy: QueuedCopy) -> None:
         """A dead letter was delivered: this is the copy that died."""
         self.end(copy, "dropped by a rule, and dead-lettered")
         if copy.may_have_died:
@@ -322,20 +322,20 @@ class MessageHistory:
         if copy.state == GONE:
             copy.state = READY
             copy.ending = ""
-            self.live[copy.plan.name] += 1
+            self.live[copy.spec.name] += 1
             self.living[copy] = None
 
     # -- counters
 
     def _put_back(self, copy: QueuedCopy) -> None:
         copy.state = READY
-        self.out[copy.plan.name] -= 1
+        self.out[copy.spec.name] -= 1
 
     def _leave(self, copy: QueuedCopy, ending: str) -> None:
         if copy.state == OUT:
-            self.out[copy.plan.name] -= 1
+            self.out[copy.spec.name] -= 1
         copy.state = GONE
         copy.ending = ending
         self.seen[f"copy {ending}"] += 1
-        self.live[copy.plan.name] -= 1
+        self.live[copy.spec.name] -= 1
         del self.living[copy]

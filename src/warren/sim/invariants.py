@@ -90,7 +90,7 @@ class OnlyPublished(Invariant):
         attempt, heard = delivery.attempt, delivery.heard
         if attempt is None:
             return f"{delivery}: nobody published it"
-        if attempt.state in (REFUSED, WITHDRAWN, FORGOTTEN) and not delivery.plan.surprising:
+        if attempt.state in (REFUSED, WITHDRAWN, FORGOTTEN) and not delivery.spec.surprising:
             return f"{delivery}: it was {attempt.state}"
         if delivery.copy is None:
             return f"{delivery}: it was not routed there, or was not dropped where it came from"
@@ -144,8 +144,8 @@ class OrderKept(Invariant):
         copy, attempt = delivery.copy, delivery.attempt
         if copy is None or attempt is None or delivery.redelivered or copy.dead_letter or attempt.delay_ms:
             return ""
-        priority = min(attempt.priority, delivery.plan.priority_max)
-        key = (delivery.plan.name, attempt.publisher, priority)
+        priority = min(attempt.priority, delivery.spec.priority_max)
+        key = (delivery.spec.name, attempt.publisher, priority)
         at_consumer = self._this_turn.setdefault(key, {})
         taker = delivery.consumer or delivery.channel
         last = max(self._last.get(key, 0), at_consumer.get(taker, 0))
@@ -182,7 +182,7 @@ class ReturnsAreDue(Invariant):
             return "a message came back that nobody published"
         if not attempt.mandatory:
             return f"message {attempt.number} came back, which was not mandatory"
-        lasting = [copy.plan.name for copy in attempt.copies.values() if not copy.plan.fleeting]
+        lasting = [copy.spec.name for copy in attempt.copies.values() if not copy.spec.fleeting]
         return f"message {attempt.number} came back, but is routed to {lasting}" if lasting else ""
 
     def settled(self, attempt: PublishAttempt) -> str:
@@ -203,8 +203,8 @@ class ContentsAgree(Invariant):
         history = observer.history
         queues = observer.node.broker.vhosts["/"].topology.queues
         for name, queue in queues.items():
-            plan = observer.fabric.plans.get(name)
-            if plan is None or not plan.exact:
+            spec = observer.routing.specs.get(name)
+            if spec is None or not spec.exact:
                 continue
             out = history.out.get(name, 0)
             ready = history.live.get(name, 0) - out
@@ -221,13 +221,13 @@ class LimitsKept(Invariant):
 
     def turned(self, observer: NodeObserver) -> str:
         for name, queue in observer.node.broker.vhosts["/"].topology.queues.items():
-            plan = observer.fabric.plans.get(name)
+            spec = observer.routing.specs.get(name)
             # a queue that rejects publishes still takes requeued messages
-            if plan is None or plan.length_max is None or plan.refuses:
+            if spec is None or spec.length_max is None or spec.refuses:
                 continue
             # a head that is on disk only is dropped after it was read
-            if queue.ready_count() > plan.length_max and not paged_count(queue):
-                return f"'{name}' holds {queue.ready_count()} ready, more than its {plan.length_max}"
+            if queue.ready_count() > spec.length_max and not paged_count(queue):
+                return f"'{name}' holds {queue.ready_count()} ready, more than its {spec.length_max}"
         return ""
 
     def delivered(self, delivery: ObservedDelivery) -> str:
@@ -284,20 +284,20 @@ class DurableThingsStay(Invariant):
     rule = "durable things stay"
 
     def recovered(self, observer: NodeObserver) -> str:
-        fabric, topology = observer.fabric, observer.node.broker.vhosts["/"].topology
-        fleeting = {name for name, plan in fabric.plans.items() if plan.fleeting}
+        routing, topology = observer.routing, observer.node.broker.vhosts["/"].topology
+        fleeting = {name for name, spec in routing.specs.items() if spec.fleeting}
         bindings = {
             (binding.source.name, binding.routing_key, binding.destination.name)
             for exchange in topology.exchanges.values()
             for binding in exchange.outgoing
         }
         compared = (
-            ("exchanges", set(topology.exchanges) - BUILT_IN, fabric.exchanges()),
-            ("queues", set(topology.queues) - fleeting, fabric.queues() - fleeting),
+            ("exchanges", set(topology.exchanges) - BUILT_IN, routing.exchanges()),
+            ("queues", set(topology.queues) - fleeting, routing.queues() - fleeting),
             (
                 "bindings",
                 {binding for binding in bindings if binding[2] not in fleeting},
-                {binding for binding in fabric.bindings() if binding[2] not in fleeting},
+                {binding for binding in routing.bindings() if binding[2] not in fleeting},
             ),
         )
         for what, found, due in compared:
@@ -312,7 +312,7 @@ class ReturnsAreCounted(Invariant):
     rule = "returns are counted"
 
     def delivered(self, delivery: ObservedDelivery) -> str:
-        limit, copy = delivery.plan.delivery_limit, delivery.copy
+        limit, copy = delivery.spec.delivery_limit, delivery.copy
         if limit is not None and copy is not None and copy.returns > limit:
             return f"{delivery}: it came back {copy.returns} times, and {limit} is the limit"
         return ""
@@ -325,7 +325,7 @@ class FirstDeliveriesUnmarked(Invariant):
 
     def delivered(self, delivery: ObservedDelivery) -> str:
         copy = delivery.copy
-        if copy is not None and delivery.redelivered and not copy.deliveries and not delivery.queue_lent:
+        if copy is not None and delivery.redelivered and not copy.deliveries and not delivery.queue_requeued:
             return f"{delivery}: marked redelivered, though its queue never got anything back"
         return ""
 
@@ -341,7 +341,7 @@ class NothingComesBack(Invariant):
             for name, queue in observer.node.broker.vhosts["/"].topology.queues.items()
         }
         for name, count in counts.items():
-            if count and not observer.fabric.plans[name].fleeting:
+            if count and not observer.routing.specs[name].fleeting:
                 return f"'{name}' has {count} messages again"
         segments = [name for name in observer.node.disk.directory.names() if name.endswith(".seg")]
         if len(segments) > 1 and not any(counts.values()):
@@ -367,16 +367,16 @@ class NothingConfirmedLost(Invariant):
 
     def ended(self, observer: NodeObserver) -> str:
         for copy in observer.history.living:
-            plan, attempt = copy.plan, copy.attempt
-            if plan.fleeting:
+            spec, attempt = copy.spec, copy.attempt
+            if spec.fleeting:
                 continue
             if copy.may_have_died:
                 continue
             promise = "confirmed" if attempt.state == CONFIRMED else "taken in"
-            what = f"message {attempt.number} was {promise} for '{plan.name}'"
+            what = f"message {attempt.number} was {promise} for '{spec.name}'"
             if not copy.may_be_dropped():
                 return f"{what} and is lost; it was {copy.state}, delivered {copy.deliveries} times"
-            if plan.dead_letter_exchange and copy.state == READY:
+            if spec.dead_letter_exchange and copy.state == READY:
                 return f"{what} and was neither delivered nor dead-lettered"
         return ""
 
@@ -391,9 +391,9 @@ class EveryoneProgresses(Invariant):
             if not client.done():
                 return f"{client.name} still waits: {client.waiting_for()}"
         for name, queue in observer.node.broker.vhosts["/"].topology.queues.items():
-            plan = observer.fabric.plans.get(name)
+            spec = observer.routing.specs.get(name)
             left = queue.ready_count() + queue.unacked_count()
-            if left and (plan is None or not plan.fleeting):
+            if left and (spec is None or not spec.fleeting):
                 return f"'{name}' still holds {queue.ready_count()} ready and {queue.unacked_count()} unacked"
         return ""
 

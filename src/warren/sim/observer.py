@@ -183,11 +183,11 @@ class NodeObserver:
     """The record of one node."""
 
     def __init__(
-        self, history: MessageHistory, fabric: RoutingModel, node: SimulatedProcess, checkers: InvariantSet
+        self, history: MessageHistory, routing: RoutingModel, node: SimulatedProcess, checkers: InvariantSet
     ) -> None:
         self.connections: dict[int, ConnectionModel] = {}
         self.history = history
-        self.fabric = fabric
+        self.routing = routing
         self.node = node
         self._checkers = checkers
         self._now_ms = 0
@@ -208,11 +208,11 @@ class NodeObserver:
                 self._end_connection(lost)
                 self._lost_this_turn[lost.number] = lost
         elif isinstance(event, WritesPaused | WritesResumed):
-            book = self.connections.get(event.connection_id)
-            if book is not None:
+            connection = self.connections.get(event.connection_id)
+            if connection is not None:
                 self.history.seen[type(event).__name__] += 1
-                book.writes_paused = isinstance(event, WritesPaused)
-                book.knows_paused = book.knows_paused and book.writes_paused
+                connection.writes_paused = isinstance(event, WritesPaused)
+                connection.knows_paused = connection.knows_paused and connection.writes_paused
         elif isinstance(event, StopRequested):
             for told in self.connections.values():
                 self._end_channels(told)
@@ -227,8 +227,8 @@ class NodeObserver:
 
     def takes_without_ack(self, number: int, spoken: list[SentMethod]) -> bool:
         """Whether a connection consumes without acks, or asks to in these methods."""
-        book = self.connections.get(number)
-        if book is not None and any(channel.takes_without_ack() for channel in book.channels.values()):
+        connection = self.connections.get(number)
+        if connection is not None and any(channel.takes_without_ack() for channel in connection.channels.values()):
             return True
         return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
 
@@ -239,29 +239,29 @@ class NodeObserver:
         self._lost_this_turn.clear()
         self.stopping = False
         history.undo.roll_back(self.node.disk.survived_no, self.node.disk.changed_no)
-        self.fabric.node_restarted()
+        self.routing.node_restarted()
         history.node_restarted()
         for name in history.wanted:
             # the delivery watermark is exact after a clean stop, except with priorities
-            if not clean or self.fabric.plans[name].priority_max:
-                history.lent[name] = None
+            if not clean or self.routing.specs[name].priority_max:
+                history.requeued[name] = None
         for copy in history.living:
-            graves = self._graves(copy)
-            if copy.plan.dead_letter_exchange and not any(plan.durable for plan in graves):
-                copy.may_have_died = copy.plan.drops
+            dead_letter_queues = self._dead_letter_queues(copy)
+            if copy.spec.dead_letter_exchange and not any(spec.durable for spec in dead_letter_queues):
+                copy.may_have_died = copy.spec.drops
 
-    def _hear_client(self, book: ConnectionModel, said: SentMethod) -> None:
-        if book.deaf:
+    def _hear_client(self, connection: ConnectionModel, said: SentMethod) -> None:
+        if connection.deaf:
             return
         self.history.seen[f"client says {said.method.name}"] += 1
         if said.channel == 0:
             if isinstance(said.method, ConnectionClose):
-                self._end_channels(book)
+                self._end_channels(connection)
             return
         if isinstance(said.method, ChannelOpen):
-            book.channels[said.channel] = ChannelModel(self.history, self.fabric)
+            connection.channels[said.channel] = ChannelModel(self.history, self.routing)
             return
-        channel = book.channels.get(said.channel)
+        channel = connection.channels.get(said.channel)
         if channel is None or channel.over:
             return
         channel.hear(said.method, said.attempt, self._now_ms)
@@ -279,28 +279,28 @@ class NodeObserver:
             if isinstance(effect, SendBytes):
                 said += self._read(effect)
         for number, kept in kept_back.items():
-            book = self.connections[number]
-            said += self._feed(book, kept[book.ahead :])
-            book.ahead = len(kept)
+            connection = self.connections[number]
+            said += self._feed(connection, kept[connection.ahead :])
+            connection.ahead = len(kept)
         ending: list[tuple[ConnectionModel, ReceivedMethod]] = []
         others: list[tuple[ConnectionModel, ReceivedMethod]] = []
-        self._book_ends(effects, said)
+        self._record_ends(effects, said)
         recovered: Counter[ChannelModel] = Counter()
-        for book, heard in said:
-            channel = book.channels.get(heard.channel)
-            gives_back = book.over or channel is None or channel.over or channel.recovering > recovered[channel]
-            (ending if gives_back else others).append((book, heard))
+        for connection, heard in said:
+            channel = connection.channels.get(heard.channel)
+            gives_back = connection.over or channel is None or channel.over or channel.recovering > recovered[channel]
+            (ending if gives_back else others).append((connection, heard))
             if channel is not None and isinstance(heard.method, BasicRecoverOk):
                 recovered[channel] += 1
-        for book, heard in ending:
-            self._hear_node(book, heard)
-        self.history.book_passing()
-        for book, heard in others:
-            self._hear_node(book, heard)
-        for book in self.connections.values():
-            book.knows_paused = book.writes_paused
-            while book.promises and book.promises[0][0] <= book.left_bytes:
-                self._keep_promise(book.promises.popleft()[1])
+        for connection, heard in ending:
+            self._hear_node(connection, heard)
+        self.history.record_passing()
+        for connection, heard in others:
+            self._hear_node(connection, heard)
+        for connection in self.connections.values():
+            connection.knows_paused = connection.writes_paused
+            while connection.promises and connection.promises[0][0] <= connection.left_bytes:
+                self._keep_promise(connection.promises.popleft()[1])
         self._lost_this_turn.clear()
 
     def _keep_promise(self, promise: DurabilityClaim) -> None:
@@ -312,74 +312,76 @@ class NodeObserver:
     def _read(self, effect: SendBytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
         number = effect.connection_id
         lost = self._lost_this_turn.get(number)
-        book = lost or self.connections.get(number)
-        if book is None or (book.over and lost is None):
+        connection = lost or self.connections.get(number)
+        if connection is None or (connection.over and lost is None):
             self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
             return []
-        if book.ahead and effect.data == HEARTBEAT_FRAME:
+        if connection.ahead and effect.data == HEARTBEAT_FRAME:
             # a heartbeat overtakes held output
             return []
-        unread = effect.data[book.ahead :]
-        book.ahead = max(0, book.ahead - len(effect.data))
-        book.left_bytes += len(effect.data)
-        return self._feed(book, unread)
+        unread = effect.data[connection.ahead :]
+        connection.ahead = max(0, connection.ahead - len(effect.data))
+        connection.left_bytes += len(effect.data)
+        return self._feed(connection, unread)
 
-    def _feed(self, book: ConnectionModel, data: bytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
-        book.read_bytes += len(data)
+    def _feed(self, connection: ConnectionModel, data: bytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
+        connection.read_bytes += len(data)
         try:
-            return [(book, heard) for heard in book.stream.feed(data)]
+            return [(connection, heard) for heard in connection.stream.feed(data)]
         except (ConnectionFault, KeyError) as fault:
-            self._checkers.complain("whole frames", f"connection #{book.number} was sent bytes that are none: {fault}")
+            self._checkers.complain(
+                "whole frames", f"connection #{connection.number} was sent bytes that are none: {fault}"
+            )
             return []
 
-    def _book_ends(self, effects: list[Effect], said: list[tuple[ConnectionModel, ReceivedMethod]]) -> None:
-        for book, heard in said:
+    def _record_ends(self, effects: list[Effect], said: list[tuple[ConnectionModel, ReceivedMethod]]) -> None:
+        for connection, heard in said:
             method = heard.method
             if isinstance(method, ChannelClose):
-                channel = book.channels[heard.channel]
+                channel = connection.channels[heard.channel]
                 if not channel.provoked:
-                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
+                    self._checkers.complain("no fault without cause", f"#{connection.number}: {method.reply_text}")
                 channel.end()
             elif isinstance(method, ConnectionClose):
                 if not self.stopping:
-                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
-                self._end_channels(book)
+                    self._checkers.complain("no fault without cause", f"#{connection.number}: {method.reply_text}")
+                self._end_channels(connection)
         for effect in effects:
             if isinstance(effect, CloseConnection):
                 closed = self.connections.get(effect.connection_id)
                 if closed is not None:
                     self._end_connection(closed)
 
-    def _end_connection(self, book: ConnectionModel) -> None:
-        book.over = True
-        self._end_channels(book)
+    def _end_connection(self, connection: ConnectionModel) -> None:
+        connection.over = True
+        self._end_channels(connection)
 
-    def _end_channels(self, book: ConnectionModel) -> None:
-        book.deaf = True
-        for channel in book.channels.values():
+    def _end_channels(self, connection: ConnectionModel) -> None:
+        connection.deaf = True
+        for channel in connection.channels.values():
             channel.end()
 
-    def _hear_node(self, book: ConnectionModel, heard: ReceivedMethod) -> None:
+    def _hear_node(self, connection: ConnectionModel, heard: ReceivedMethod) -> None:
         method = heard.method
         self.history.seen[f"node says {method.name}"] += 1
-        channel = book.channels.get(heard.channel)
+        channel = connection.channels.get(heard.channel)
         if channel is None or channel.closed:
             if isinstance(method, BasicDeliver | BasicGetOk | BasicAck | BasicNack | BasicReturn):
-                where = f"channel {heard.channel} of connection #{book.number}"
+                where = f"channel {heard.channel} of connection #{connection.number}"
                 self._checkers.complain("nothing for closed channels", f"{method.name} for {where}, which is closed")
             return
         if isinstance(method, BasicDeliver):
-            self._delivered(book, channel, heard, method)
+            self._delivered(connection, channel, heard, method)
         elif isinstance(method, BasicGetOk):
-            self._got(book, channel, heard, method)
+            self._got(connection, channel, heard, method)
         elif isinstance(method, BasicGetEmpty):
             channel.gets.popleft()
         elif isinstance(method, BasicAck | BasicNack):
-            self._answered(book, channel, method)
+            self._answered(connection, channel, method)
         elif isinstance(method, BasicReturn):
             self._returned(heard)
         elif isinstance(method, AWAITED):
-            book.promises.append((book.read_bytes, channel.awaited.popleft()))
+            connection.promises.append((connection.read_bytes, channel.awaited.popleft()))
         elif isinstance(method, BasicRecoverOk):
             channel.recovering -= 1
         elif isinstance(method, BasicCancelOk):
@@ -390,56 +392,58 @@ class NodeObserver:
     # -- deliveries
 
     def _delivered(
-        self, book: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicDeliver
+        self, connection: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicDeliver
     ) -> None:
         consumer = channel.consumers.get(method.consumer_tag)
         if consumer is None:
             self._checkers.complain("nothing for closed channels", f"a delivery for consumer '{method.consumer_tag}'")
             return
-        delivery = ObservedDelivery(book.number, heard.channel, channel, consumer, consumer.plan, consumer.no_ack)
-        delivery.pushed_while_paused = book.knows_paused
-        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+        delivery = ObservedDelivery(connection.number, heard.channel, channel, consumer, consumer.spec, consumer.no_ack)
+        delivery.pushed_while_paused = connection.knows_paused
+        self._record_delivery(delivery, method.delivery_tag, method.redelivered, heard)
 
-    def _got(self, book: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicGetOk) -> None:
-        plan, no_ack = channel.gets.popleft()
-        delivery = ObservedDelivery(book.number, heard.channel, channel, None, plan, no_ack)
-        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+    def _got(
+        self, connection: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicGetOk
+    ) -> None:
+        spec, no_ack = channel.gets.popleft()
+        delivery = ObservedDelivery(connection.number, heard.channel, channel, None, spec, no_ack)
+        self._record_delivery(delivery, method.delivery_tag, method.redelivered, heard)
 
-    def _book_delivery(self, delivery: ObservedDelivery, tag: int, redelivered: bool, heard: ReceivedMethod) -> None:
+    def _record_delivery(self, delivery: ObservedDelivery, tag: int, redelivered: bool, heard: ReceivedMethod) -> None:
         delivery.tag = tag
         delivery.redelivered = redelivered
         delivery.heard = heard
         delivery.now_ms = self._now_ms
         delivery.attempt = self.history.attempt_of(heard.body)
         if delivery.attempt is not None:
-            delivery.copy = self._copy_in(delivery.attempt, delivery.plan)
-        delivery.queue_lent = delivery.plan.name in self.history.lent
+            delivery.copy = self._copy_in(delivery.attempt, delivery.spec)
+        delivery.queue_requeued = delivery.spec.name in self.history.requeued
         if redelivered:
             self.history.seen["redelivery"] += 1
         self._checkers.delivered(delivery)
-        delivery.channel.book(delivery)
+        delivery.channel.record(delivery)
 
-    def _copy_in(self, attempt: PublishAttempt, plan: QueueSpec) -> QueuedCopy | None:
+    def _copy_in(self, attempt: PublishAttempt, spec: QueueSpec) -> QueuedCopy | None:
         """The copy that was delivered; if it was dead-lettered by a queue that drops, the delivery shows it."""
-        found = attempt.copies.get(plan.name)
-        if not plan.surprising or (found is not None and found.ending != UNWRITTEN):
+        found = attempt.copies.get(spec.name)
+        if not spec.surprising or (found is not None and found.ending != UNWRITTEN):
             return found
         for copy in list(attempt.copies.values()):
             if copy.state == GONE and copy.ending != "refused" and not copy.may_have_died:
                 continue
-            if plan in self._graves(copy):
-                self.history.bury(copy)
-                return self.history.copy_into(attempt, plan, dead_letter=True)
+            if spec in self._dead_letter_queues(copy):
+                self.history.dead_letter(copy)
+                return self.history.copy_into(attempt, spec, dead_letter=True)
         return found
 
-    def _graves(self, copy: QueuedCopy) -> list[QueueSpec]:
+    def _dead_letter_queues(self, copy: QueuedCopy) -> list[QueueSpec]:
         """The queues that its dead letter would go to."""
-        exchange = copy.plan.dead_letter_exchange
-        return self.fabric.route(exchange, copy.plan.dead_letter_key or copy.attempt.routing_key) if exchange else []
+        exchange = copy.spec.dead_letter_exchange
+        return self.routing.route(exchange, copy.spec.dead_letter_key or copy.attempt.routing_key) if exchange else []
 
     # -- confirms and returns
 
-    def _answered(self, book: ConnectionModel, channel: ChannelModel, method: BasicAck | BasicNack) -> None:
+    def _answered(self, connection: ConnectionModel, channel: ChannelModel, method: BasicAck | BasicNack) -> None:
         self._checkers.answered(channel, method.delivery_tag, method.multiple)
         last = method.delivery_tag
         numbers = [number for number in channel.unanswered if number <= last] if method.multiple else [last]
@@ -451,11 +455,11 @@ class NodeObserver:
             if isinstance(method, BasicAck):
                 batch_no = attempt.stored_no if attempt.lasts() else 0
                 promise = DurabilityClaim(f"message {attempt.number}", batch_no, attempts=(attempt,))
-                book.promises.append((book.read_bytes, promise))
+                connection.promises.append((connection.read_bytes, promise))
             else:
                 attempt.state = REFUSED
                 for copy in attempt.copies.values():
-                    if copy.plan.refuses and copy.state == READY:
+                    if copy.spec.refuses and copy.state == READY:
                         self.history.end(copy, "refused")
 
     def _returned(self, heard: ReceivedMethod) -> None:

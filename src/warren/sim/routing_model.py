@@ -17,8 +17,8 @@ class RoutingModel:
     Each change returns the journal batch that must be on disk before the node may answer; 0 if none.
     """
 
-    def __init__(self, plans: dict[str, QueueSpec], undo: UndoLog) -> None:
-        self.plans = plans
+    def __init__(self, specs: dict[str, QueueSpec], undo: UndoLog) -> None:
+        self.specs = specs
         self._undo = undo
         # by name: type, durable, and the batch it was declared with
         self._exchanges: dict[str, tuple[str, bool, int]] = {}
@@ -32,7 +32,7 @@ class RoutingModel:
 
     def declare_queue(self, name: str) -> int:
         if name not in self._queues:
-            self._queues[name] = self._did(self.plans[name].durable, lambda: self._queues.pop(name, None))
+            self._queues[name] = self._did(self.specs[name].durable, lambda: self._queues.pop(name, None))
         return self._queues[name]
 
     def bind(self, exchange: str, key: str, queue: str) -> int:
@@ -51,7 +51,7 @@ class RoutingModel:
         """After the undo, the durable objects are left, for good."""
         self._bindings = {binding: 0 for binding in self._bindings if self._lasts(binding)}
         self._exchanges = {name: (kind, True, 0) for name, (kind, durable, _) in self._exchanges.items() if durable}
-        self._queues = {name: 0 for name in self._queues if self.plans[name].durable}
+        self._queues = {name: 0 for name in self._queues if self.specs[name].durable}
 
     def exchanges(self) -> set[str]:
         return set(self._exchanges)
@@ -64,7 +64,7 @@ class RoutingModel:
 
     def _lasts(self, binding: tuple[str, str, str]) -> bool:
         exchange, _key, queue = binding
-        return exchange in self._exchanges and self._exchanges[exchange][1] and self.plans[queue].durable
+        return exchange in self._exchanges and self._exchanges[exchange][1] and self.specs[queue].durable
 
     def _did(self, durable: bool, undo: Callable[[], object]) -> int:
         if not durable:
@@ -75,7 +75,7 @@ class RoutingModel:
     def route(self, exchange: str, key: str) -> list[QueueSpec]:
         """The queues a message goes to, each once."""
         if not exchange:
-            return [self.plans[key]] if key in self._queues else []
+            return [self.specs[key]] if key in self._queues else []
         if exchange not in self._exchanges:
             return []
         kind = self._exchanges[exchange][0]
@@ -83,7 +83,7 @@ class RoutingModel:
         for source, pattern, queue in self._bindings:
             if source == exchange and matches(kind, pattern, key):
                 found[queue] = None
-        return [self.plans[queue] for queue in found]
+        return [self.specs[queue] for queue in found]
 
 
 def matches(kind: str, pattern: str, key: str) -> bool:

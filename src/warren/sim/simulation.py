@@ -79,7 +79,7 @@ class SimulatedNetwork:
         self.delay_ms_max = chance.choice((0, 2, 10, 40))
         self.cutting = chance.choice((0.0, 0.1, 0.5))
         # sides that were not told yet that their connection is over
-        self.untold = 0
+        self.unnotified = 0
         self._serial = 0
         self._numbers: Counter[str] = Counter()
 
@@ -109,7 +109,7 @@ class SimulatedNetwork:
 
     def quiet(self) -> bool:
         """Whether nothing is in transit."""
-        return self.untold == 0 and not any(link.busy() for link in self.links.values())
+        return self.unnotified == 0 and not any(link.busy() for link in self.links.values())
 
 
 class SimulatedConnection:
@@ -227,10 +227,10 @@ class SimulatedConnection:
 
     def _tell(self, news: Callable[[], None]) -> None:
         def arrive() -> None:
-            self._network.untold -= 1
+            self._network.unnotified -= 1
             news()
 
-        self._network.untold += 1
+        self._network.unnotified += 1
         self._world.schedule(self._network.delay_ms(), arrive)
 
     def break_after(self, up_bytes: int | None = None, down_bytes: int | None = None) -> None:

@@ -77,7 +77,7 @@ DROPPED = ("dead", "dropped")
 class WorkloadTopology:
     """The queues of the workload, and the methods that declare them."""
 
-    plans: list[QueueSpec] = field(default_factory=list)
+    specs: list[QueueSpec] = field(default_factory=list)
     methods: list[Method] = field(default_factory=list)
 
 
@@ -87,7 +87,7 @@ def lasting_topology(chance: Random) -> WorkloadTopology:
     returns_max = chance.choice((0, 1, 3))
     drops_to = DROPPED if chance.random() < 0.7 else ("", "")
     topology = WorkloadTopology()
-    topology.plans = [
+    topology.specs = [
         QueueSpec("plain"),
         QueueSpec("fan"),
         QueueSpec("ranked", {"x-max-priority": 5}, priority_max=5),
@@ -103,30 +103,30 @@ def lasting_topology(chance: Random) -> WorkloadTopology:
         QueueSpec("late", surprising=True),
     ]
     durable_share = chance.choice((0.0, 0.5, 0.9, 1.0))
-    for plan in topology.plans:
-        plan.durable = chance.random() < durable_share
+    for spec in topology.specs:
+        spec.durable = chance.random() < durable_share
         if chance.random() < 0.1:
-            plan.arguments["x-queue-mode"] = "lazy"
+            spec.arguments["x-queue-mode"] = "lazy"
     topology.methods = [
         ExchangeDeclare(name, kind, durable=chance.random() < durable_share) for name, kind in EXCHANGES
     ]
     # a delayed message lasts as long as its destination
-    late_lasts = topology.plans[-1].durable
+    late_lasts = topology.specs[-1].durable
     delaying: Table = {"x-delayed-type": "direct"}
     topology.methods.append(ExchangeDeclare(DELAYING, "x-delayed-message", durable=late_lasts, arguments=delaying))
     topology.methods += [
-        QueueDeclare(plan.name, durable=plan.durable, arguments=plan.arguments) for plan in topology.plans
+        QueueDeclare(spec.name, durable=spec.durable, arguments=spec.arguments) for spec in topology.specs
     ]
     topology.methods += [QueueBind(queue, exchange, key) for exchange, key, queue in BINDINGS]
     return topology
 
 
-def _dying(plan: QueueSpec, dead_letters: tuple[str, str]) -> QueueSpec:
-    plan.dead_letter_exchange, plan.dead_letter_key = dead_letters
-    if plan.dead_letter_exchange:
-        plan.arguments["x-dead-letter-exchange"] = plan.dead_letter_exchange
-        plan.arguments["x-dead-letter-routing-key"] = plan.dead_letter_key
-    return plan
+def _dying(spec: QueueSpec, dead_letters: tuple[str, str]) -> QueueSpec:
+    spec.dead_letter_exchange, spec.dead_letter_key = dead_letters
+    if spec.dead_letter_exchange:
+        spec.arguments["x-dead-letter-exchange"] = spec.dead_letter_exchange
+        spec.arguments["x-dead-letter-routing-key"] = spec.dead_letter_key
+    return spec
 
 
 class TransientConsumer(SimulatedConsumer):
@@ -139,24 +139,24 @@ class TransientConsumer(SimulatedConsumer):
 
     def opened(self) -> None:
         # a new name each time: the node may not know yet that the last connection is gone
-        plan = QueueSpec(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
-        plan.durable = self.durable
-        self.world.plans[plan.name] = plan
-        self.subscriptions = [PlannedSubscription(plan)]
+        spec = QueueSpec(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
+        spec.durable = self.durable
+        self.world.specs[spec.name] = spec
+        self.subscriptions = [PlannedSubscription(spec)]
         super().opened()
 
     def declare(self, channel: int) -> None:
         super().declare(channel)
-        plan = self.subscriptions[0].plan
+        spec = self.subscriptions[0].spec
         self.send(
             channel,
-            QueueDeclare(plan.name, durable=plan.durable, exclusive=plan.exclusive, auto_delete=plan.auto_delete),
+            QueueDeclare(spec.name, durable=spec.durable, exclusive=spec.exclusive, auto_delete=spec.auto_delete),
         )
-        self.send(channel, QueueBind(plan.name, "news"))
+        self.send(channel, QueueBind(spec.name, "news"))
 
     def _cancel_or_subscribe(self) -> None:
         """Delete the queue under its own consumer, and start again."""
-        self.send(CHANNEL, QueueDelete(self.subscriptions[0].plan.name))
+        self.send(CHANNEL, QueueDelete(self.subscriptions[0].spec.name))
         self._close_channel()
 
 
@@ -167,7 +167,7 @@ class NodeWorkload:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
         self.topology = lasting_topology(self._chance)
-        world.plans.update({plan.name: plan for plan in self.topology.plans})
+        world.specs.update({spec.name: spec for spec in self.topology.specs})
         for number in range(self._chance.randint(1, 4)):
             self._add_publisher(f"publisher{number}")
         for number in range(self._chance.randint(1, 5)):
@@ -179,7 +179,7 @@ class NodeWorkload:
         """Start nothing new; whatever is left in a queue is consumed."""
         for client in self._world.clients:
             client.calm()
-        subscriptions = [PlannedSubscription(plan) for plan in self.topology.plans]
+        subscriptions = [PlannedSubscription(spec) for spec in self.topology.specs]
         SimulatedConsumer(self._world, "drainer", self.topology.methods, subscriptions, prefetch=20).calm()
 
     def settled(self) -> bool:
@@ -195,7 +195,7 @@ class NodeWorkload:
             queue.ready_count() + queue.unacked_count() == 0
             for node in self._world.members
             for name, queue in node.broker.vhosts["/"].topology.queues.items()
-            if not self._world.plans[name].fleeting
+            if not self._world.specs[name].fleeting
         )
 
     def _add_publisher(self, name: str) -> None:
@@ -208,9 +208,9 @@ class NodeWorkload:
 
     def _add_consumer(self, name: str) -> None:
         chance = self._chance
-        plans = chance.sample(self.topology.plans, chance.randint(1, 4))
+        specs = chance.sample(self.topology.specs, chance.randint(1, 4))
         subscriptions = [
-            PlannedSubscription(plan, no_ack=chance.random() < 0.2, priority=chance.choice((0, 0, 1))) for plan in plans
+            PlannedSubscription(spec, no_ack=chance.random() < 0.2, priority=chance.choice((0, 0, 1))) for spec in specs
         ]
         transactional = chance.random() < 0.1
         SimulatedConsumer(

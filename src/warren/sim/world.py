@@ -38,7 +38,7 @@ class ObservedNode(SimulatedClusterNode):
 
     def __init__(self, world: "NodeWorld", name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
         super().__init__(world, name, settings, interceptor)
-        self.observer = NodeObserver(world.history, world.fabric, self, world.checkers)
+        self.observer = NodeObserver(world.history, world.routing, self, world.checkers)
         self._world: NodeWorld = world
         # by connection: methods that arrived and that the node has not read yet
         self._held_back: dict[int, list[SentMethod]] = {}
@@ -210,10 +210,10 @@ class NodeWorld(SimulatedCluster):
         interceptor: Interceptor | None = None,
         settings: BrokerSettings | None = None,
     ) -> None:
-        self.plans: dict[str, QueueSpec] = {}
+        self.specs: dict[str, QueueSpec] = {}
         undo = UndoLog()
         self.history = MessageHistory(undo)
-        self.fabric = RoutingModel(self.plans, undo)
+        self.routing = RoutingModel(self.specs, undo)
         self.operator: PolicyOperator | None = None
         self.checkers: InvariantSet = checkers
         node_settings, node_interceptor = settings or _settings(seed), interceptor or Interceptor()

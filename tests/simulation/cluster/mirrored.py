@@ -89,7 +89,7 @@ def taken(scenario: ClusterScenario, guest: Guest, name: str = "work") -> list[t
             return found
         assert isinstance(answer, BasicGetOk)
         assert guest.link is not None
-        body, promises = guest.answers[-1].body, scenario.world.promises
+        body, promises = guest.answers[-1].body, scenario.world.ledger
         attempt = promises.delivered(guest.who, guest.link, name, body, answer.redelivered, kept=False)
         assert attempt is not None, "it was published"
         promises.settled(attempt, name, True, False)

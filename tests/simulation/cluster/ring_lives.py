@@ -34,7 +34,7 @@ def members(node: SimulatedClusterNode) -> list[str]:
 
 
 def delivered(scenario: ClusterScenario, numbers: list[int]) -> bool:
-    attempts = scenario.world.promises.attempts
+    attempts = scenario.world.ledger.attempts
     return all("work" in attempts[number].copies for number in numbers)
 
 

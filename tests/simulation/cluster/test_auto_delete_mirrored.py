@@ -61,7 +61,7 @@ def test_a_new_master_waits_for_consumers_of_other_nodes_before_it_takes_a_queue
     near = consuming(scenario, two)
     far = consuming(scenario, three)
     # nothing that node three sends arrives for a while
-    wire = scenario.world.wires.between("two", "three")
+    wire = scenario.world.peer_links.between("two", "three")
     one.kill(FOREVER_MS)
     scenario.until(lambda: masters(scenario) == ["two"])
     wire.set_cut(wire.members.index(three), True)

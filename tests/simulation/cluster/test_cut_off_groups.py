@@ -53,7 +53,7 @@ def test_a_master_that_is_cut_off_serves_no_group_beside_the_one_that_takes_its_
     scenario.isolate(one)
     one.cut_off_from_store(True)
     for node in (two, three):
-        scenario.world.wires.between("one", node.name).drop(node, "it seems to be gone")
+        scenario.world.peer_links.between("one", node.name).drop(node, "it seems to be gone")
     scenario.until(lambda: masters(scenario, "log") in (["one", "two"], ["one", "three"]))
     scenario.until(lambda: len(there.taken) > 20)
     assert max(here.taken.values()) < min(there.taken.values())

@@ -29,7 +29,7 @@ def test_it_is_not_lost_with_the_master_of_either_queue() -> None:
     answer = scenario.ask(guest, BasicGet("work"))
     assert isinstance(answer, BasicGetOk)
     # what one says does not arrive at two
-    scenario.world.wires.between("one", "two").set_cut(0, True)
+    scenario.world.peer_links.between("one", "two").set_cut(0, True)
     guest.send(CHANNEL, BasicReject(answer.delivery_tag, requeue=False))
     scenario.elapse(100)
     one.lose_power(FOREVER_MS)

@@ -86,7 +86,7 @@ def test_what_cannot_reach_the_source_is_not_copied_and_returns(scenario: Cluste
     one.kill(FOREVER_MS)
     scenario.elapse(5_000)
     assert published(scenario, publisher, 3) == []
-    assert [attempt.returned for attempt in scenario.world.promises.attempts.values()] == [True] * 3
+    assert [attempt.returned for attempt in scenario.world.ledger.attempts.values()] == [True] * 3
     assert numbers_in(scenario, three, "copy") == []
 
 
@@ -98,7 +98,7 @@ def test_what_cannot_reach_a_copy_is_refused_though_the_source_has_it(scenario: 
     two.kill(FOREVER_MS)
     scenario.elapse(5_000)
     assert published(scenario, publisher, 3) == []
-    assert [attempt.returned for attempt in scenario.world.promises.attempts.values()] == [False] * 3
+    assert [attempt.returned for attempt in scenario.world.ledger.attempts.values()] == [False] * 3
     assert numbers_in(scenario, three) == [1, 2, 3]
 
 

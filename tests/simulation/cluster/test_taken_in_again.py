@@ -44,7 +44,7 @@ def test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that() -> None:
     want(scenario, AUTOMATIC)
     scenario.until(lambda: members_at(one) == ["one", "three", "two"])
     # it asks its master anew, with what it has and is about to drop
-    for wire in scenario.world.wires.of(two.name):
+    for wire in scenario.world.peer_links.of(two.name):
         wire.drop(two, "its network is gone")
     scenario.elapse(400)
     assert scenario.world.whole()

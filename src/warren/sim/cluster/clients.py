@@ -180,7 +180,7 @@ class ClusterPublisher(ClusterClient):
         self._unanswered.clear()
         self._committing.clear()
         for attempt in self._uncommitted:
-            self.world.promises.withdrawn(attempt)
+            self.world.ledger.withdrawn(attempt)
         self._uncommitted.clear()
 
     def work(self) -> None:
@@ -207,7 +207,7 @@ class ClusterPublisher(ClusterClient):
         persistent = self.chance.random() < self.persistent_share
         if mandatory is None:
             mandatory = self.chance.random() < self.mandatory_share
-        attempt = self.world.promises.attempt(self.who, self.link, target.queues, persistent, mandatory, filler_bytes)
+        attempt = self.world.ledger.attempt(self.who, self.link, target.queues, persistent, mandatory, filler_bytes)
         header = encode_header_payload(Properties(delivery_mode=2 if persistent else None), len(attempt.body))
         content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
         if self.mode == CONFIRM:
@@ -225,9 +225,9 @@ class ClusterPublisher(ClusterClient):
             self._answered(method)
         elif isinstance(method, TxCommitOk):
             for attempt in self._committing.popleft():
-                self.world.promises.confirmed(attempt)
+                self.world.ledger.confirmed(attempt)
         elif isinstance(method, BasicReturn):
-            self.world.promises.returned(heard.body)
+            self.world.ledger.returned(heard.body)
 
     def _answered(self, method: BasicAck | BasicNack) -> None:
         last = method.delivery_tag
@@ -237,13 +237,13 @@ class ClusterPublisher(ClusterClient):
             if attempt is None:
                 self.world.checkers.complain("confirms answer publishes", f"{self.who}: {number} answers nothing")
             elif isinstance(method, BasicAck):
-                self.world.promises.confirmed(attempt)
+                self.world.ledger.confirmed(attempt)
 
     def _end_transaction(self) -> None:
         attempts, self._uncommitted = self._uncommitted, []
         if not self.calmed and self.chance.random() < 0.25:
             for attempt in attempts:
-                self.world.promises.withdrawn(attempt)
+                self.world.ledger.withdrawn(attempt)
             self.send(CHANNEL, TxRollback())
         else:
             self._committing.append(attempts)
@@ -290,9 +290,9 @@ class ClusterConsumer(ClusterClient):
     def forget_channel(self) -> None:
         for held in self.held.values():
             if held.attempt is not None:
-                self.world.promises.given_back(held.attempt, held.queue)
+                self.world.ledger.given_back(held.attempt, held.queue)
         for queue in self._consumers.values():
-            self.world.promises.shaken(queue)
+            self.world.ledger.shaken(queue)
         self.held.clear()
         self._consumers.clear()
         self._gets.clear()
@@ -345,7 +345,7 @@ class ClusterConsumer(ClusterClient):
         elif isinstance(method, BasicGetEmpty):
             self._gets.popleft()
         elif isinstance(method, BasicCancel | BasicCancelOk):
-            self.world.promises.shaken(self._consumers.pop(method.consumer_tag, ""))
+            self.world.ledger.shaken(self._consumers.pop(method.consumer_tag, ""))
             self._subscribe_at_ms = self.world.now_ms + self.chance.randint(1, PAUSE_MS)
         elif isinstance(method, BasicRecoverOk):
             self._recovering -= 1
@@ -366,11 +366,11 @@ class ClusterConsumer(ClusterClient):
 
     def _take(self, heard: ReceivedMethod, tag: int, redelivered: bool, queue: str, consumer: str) -> None:
         assert self.link is not None, "it was heard over one"
-        attempt = self.world.promises.delivered(
+        attempt = self.world.ledger.delivered(
             consumer or self.who, self.link, queue, heard.body, redelivered, not self._recovering
         )
         if attempt is not None and queue == LOOSE and consumer:
-            self.world.promises.settled(attempt, queue, True, False)
+            self.world.ledger.settled(attempt, queue, True, False)
         elif not self._recovering:
             self.held[tag] = HeldDelivery(attempt, queue, consumer)
 
@@ -378,7 +378,7 @@ class ClusterConsumer(ClusterClient):
         """Requeue everything, deliveries in transit included."""
         for held in self.held.values():
             if held.attempt is not None:
-                self.world.promises.given_back(held.attempt, held.queue)
+                self.world.ledger.given_back(held.attempt, held.queue)
         self.held.clear()
         self._recovering += 1
         self.send(CHANNEL, BasicRecover(requeue=True))
@@ -389,7 +389,7 @@ class ClusterConsumer(ClusterClient):
         for tag in [tag for tag in self.held if tag == last or (multiple and tag < last)]:
             held = self.held.pop(tag)
             if held.attempt is not None:
-                self.world.promises.settled(held.attempt, held.queue, acked, requeued)
+                self.world.ledger.settled(held.attempt, held.queue, acked, requeued)
         self.send(CHANNEL, method)
 
     def _subscribe(self, queue: str) -> None:

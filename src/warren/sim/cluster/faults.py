@@ -28,8 +28,8 @@ class ClusterFaults:
         world = self._world
         self._healed = True
         world.network.heal()
-        for wire in world.wires.all:
-            wire.mend()
+        for link in world.peer_links.all:
+            link.mend()
         if not world.store.majority:
             world.store.set_majority(True)
         for member in world.members:
@@ -145,29 +145,29 @@ class ClusterFaults:
     # -- links
 
     def _cut_wire(self) -> None:
-        wire, duration_ms = self._chance.choice(self._world.wires.all), self._duration_ms()
-        self._say(f"cut {wire.members[0].name} from {wire.members[1].name} for {duration_ms} ms")
+        link, duration_ms = self._chance.choice(self._world.peer_links.all), self._duration_ms()
+        self._say(f"cut {link.members[0].name} from {link.members[1].name} for {duration_ms} ms")
         for place in (0, 1):
-            wire.set_cut(place, True)
-        self._world.schedule(duration_ms, wire.mend)
+            link.set_cut(place, True)
+        self._world.schedule(duration_ms, link.mend)
 
     def _cut_one_way(self) -> None:
-        wire, place, duration_ms = self._chance.choice(self._world.wires.all), self._chance.choice((0, 1)), 0
+        link, place, duration_ms = self._chance.choice(self._world.peer_links.all), self._chance.choice((0, 1)), 0
         duration_ms = self._duration_ms()
-        one, other = wire.members[place].name, wire.members[1 - place].name
+        one, other = link.members[place].name, link.members[1 - place].name
         self._say(f"mute {one} to {other} for {duration_ms} ms")
-        wire.set_cut(place, True)
-        self._world.schedule(duration_ms, wire.mend)
+        link.set_cut(place, True)
+        self._world.schedule(duration_ms, link.mend)
 
     def _isolate(self) -> None:
         """A node reaches no other node, and not the store."""
         member, duration_ms = self._member(), self._duration_ms()
         self._say(f"isolate {member.name} for {duration_ms} ms")
-        wires = self._world.wires.of(member.name)
-        for wire in wires:
+        wires = self._world.peer_links.of(member.name)
+        for link in wires:
             for place in (0, 1):
-                wire.set_cut(place, True)
-            self._world.schedule(duration_ms, wire.mend)
+                link.set_cut(place, True)
+            self._world.schedule(duration_ms, link.mend)
         self._cut_from_store(member, duration_ms)
 
     # -- the store

@@ -157,7 +157,7 @@ class ClusterInvariants:
         for other in world.members:
             if other is answering or not other.up or other.broker.cluster is None:
                 continue
-            since_ms = world.wires.between(node, other.name).whole_since_ms()
+            since_ms = world.peer_links.between(node, other.name).whole_since_ms()
             shared = other.broker.cluster.shared
             if since_ms is None or since_ms > sent_ms or shared.is_stale(world.now_ms):
                 continue

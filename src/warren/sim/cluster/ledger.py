@@ -97,7 +97,7 @@ class ClientLedger:
         self.attempts: dict[int, ClusterPublishAttempt] = {}
         self.queues: dict[str, QueueRecord] = {}
         # messages rejected in the key arrive in the value
-        self.graves: dict[str, str] = {}
+        self.dead_letter_queues: dict[str, str] = {}
         self._world = world
         self._node_ended_ms: Counter[str] = Counter()
         # the incarnation of each live node, as the store has it
@@ -140,7 +140,7 @@ class ClientLedger:
 
     # -- queues
 
-    def story(self, queue: str) -> QueueRecord:
+    def record(self, queue: str) -> QueueRecord:
         return self.queues.setdefault(queue, QueueRecord())
 
     def definition_changed(self, key: str, value: bytes | None) -> None:
@@ -150,24 +150,24 @@ class ClientLedger:
         if not key.startswith("queues/"):
             return
         name = key.split("/")[2]
-        story = self.story(name)
+        record = self.record(name)
         if value is None:
             self.deleted(name)
-            story.deleted_revision = self._world.store.revision + 1
+            record.deleted_revision = self._world.store.revision + 1
             return
         definition = decode_definition(key, value)
         assert isinstance(definition, QueueDefinition), "its key says so"
-        if not story.in_sync:
+        if not record.in_sync:
             # it was not mirrored before
-            story.forsaken_ms = max(story.forsaken_ms, self._node_ended_ms[definition.node])
-        story.node, story.durable = definition.node, definition.durable
-        story.in_sync = [] if definition.replica_set is None else definition.replica_set.in_sync
-        self._look_for_members(story)
+            record.forsaken_ms = max(record.forsaken_ms, self._node_ended_ms[definition.node])
+        record.node, record.durable = definition.node, definition.durable
+        record.in_sync = [] if definition.replica_set is None else definition.replica_set.in_sync
+        self._look_for_members(record)
 
     def process_ended(self, node: str) -> None:
         self._node_ended_ms[node] = self._world.now_ms
-        for story in self.queues.values():
-            self._look_for_members(story)
+        for record in self.queues.values():
+            self._look_for_members(record)
 
     def _note_life(self, key: str, value: bytes | None) -> None:
         name = key.split("/")[1]
@@ -175,13 +175,13 @@ class ClientLedger:
         definition = None if value is None else decode_definition(key, value)
         if isinstance(definition, LivenessDefinition):
             self._lives[name] = definition.incarnation
-        for story in self.queues.values():
-            self._look_for_members(story)
+        for record in self.queues.values():
+            self._look_for_members(record)
 
-    def _look_for_members(self, story: QueueRecord) -> None:
+    def _look_for_members(self, record: QueueRecord) -> None:
         up = [member.name for member in self._world.members if member.up]
-        if story.in_sync and not any(name in up and self._lives.get(name) == run for name, run in story.in_sync):
-            story.forsaken_ms = self._world.now_ms
+        if record.in_sync and not any(name in up and self._lives.get(name) == run for name, run in record.in_sync):
+            record.forsaken_ms = self._world.now_ms
 
     def ended_ms(self, node: str) -> int:
         """When the node's process last ended; 0 if it never did."""
@@ -189,19 +189,19 @@ class ClientLedger:
 
     def deleted(self, queue: str) -> None:
         """It is deleted, or a client has asked for that."""
-        self.story(queue).deleted_ms = self._world.now_ms
+        self.record(queue).deleted_ms = self._world.now_ms
 
     def purging(self, queue: str) -> None:
-        self.story(queue).purges_open += 1
+        self.record(queue).purges_open += 1
 
     def purged(self, queue: str) -> None:
-        story = self.story(queue)
-        story.purges_open -= 1
-        story.purged_ms = self._world.now_ms
+        record = self.record(queue)
+        record.purges_open -= 1
+        record.purged_ms = self._world.now_ms
 
     def shaken(self, queue: str) -> None:
         """Messages may be requeued in place."""
-        self.story(queue).shaken_ms.append(self._world.now_ms)
+        self.record(queue).shaken_ms.append(self._world.now_ms)
 
     # -- deliveries
 
@@ -215,7 +215,7 @@ class ClientLedger:
         if attempt is None or attempt.body != body:
             self._complain("only what was published", f"{what}: nobody published it")
             return None
-        if queue not in attempt.queues and queue not in [self.graves.get(one) for one in attempt.queues]:
+        if queue not in attempt.queues and queue not in [self.dead_letter_queues.get(one) for one in attempt.queues]:
             self._complain("only what was published", f"{what}: it was routed to {attempt.queues}")
         if attempt.state == WITHDRAWN:
             self._complain("only what was published", f"{what}: its transaction was rolled back")
@@ -272,7 +272,7 @@ class ClientLedger:
 
     def _judge_order(self, attempt: ClusterPublishAttempt, queue: str, told: str) -> None:
         """It came out of order a while ago; that was wrong if nothing was requeued since it was published."""
-        times_ms = [*self.story(queue).shaken_ms, *self._world.disruptions_ms]
+        times_ms = [*self.record(queue).shaken_ms, *self._world.disruptions_ms]
         if not any(time_ms + UNDER_WAY_MS >= attempt.sent_ms for time_ms in times_ms):
             self._complain("order kept", told)
 
@@ -285,10 +285,10 @@ class ClientLedger:
                 continue
             for queue in attempt.queues:
                 copy = attempt.copies.get(queue)
-                what = f"message {attempt.number}, confirmed for '{queue}' on {self.story(queue).node},"
+                what = f"message {attempt.number}, confirmed for '{queue}' on {self.record(queue).node},"
                 if (copy is None or copy.deliveries == 0) and not self._excused(attempt, queue):
                     return f"{what} never came"
-                grave = self.graves.get(queue)
+                grave = self.dead_letter_queues.get(queue)
                 if copy is not None and copy.rejected and not copy.acked and grave is not None:
                     kept = self._excused(attempt, queue) or self._excused(attempt, grave)
                     if grave not in attempt.copies and not kept:
@@ -296,17 +296,17 @@ class ClientLedger:
         return ""
 
     def _excused(self, attempt: ClusterPublishAttempt, queue: str) -> bool:
-        story = self.story(queue)
-        if queue == LOOSE or story.purges_open or max(story.deleted_ms, story.purged_ms) >= attempt.sent_ms:
+        record = self.record(queue)
+        if queue == LOOSE or record.purges_open or max(record.deleted_ms, record.purged_ms) >= attempt.sent_ms:
             return True
-        if story.deleted_revision > attempt.known_revision:
+        if record.deleted_revision > attempt.known_revision:
             return True
-        lasts = attempt.persistent and story.durable
-        alone_ms = 0 if story.in_sync else self._node_ended_ms[story.node]
-        if not lasts and max(story.forsaken_ms, alone_ms) >= attempt.sent_ms:
+        lasts = attempt.persistent and record.durable
+        alone_ms = 0 if record.in_sync else self._node_ended_ms[record.node]
+        if not lasts and max(record.forsaken_ms, alone_ms) >= attempt.sent_ms:
             return True
         # a transient queue may have been gone at the publish: only a mandatory message tells
-        return not story.durable and not (attempt.mandatory and attempt.queues == (queue,))
+        return not record.durable and not (attempt.mandatory and attempt.queues == (queue,))
 
     def _attempt_of(self, body: bytes) -> ClusterPublishAttempt | None:
         number = body[:NUMBER_DIGITS]

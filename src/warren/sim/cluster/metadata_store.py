@@ -71,7 +71,7 @@ class SimulatedMetadataStore:
         # held keys: the holder, and when the key expires
         self._held: dict[str, tuple[SimulatedStoreClient, int]] = {}
 
-    def seat(self, tell: EventSink, begin_after: int = 0) -> "SimulatedStoreClient":
+    def client(self, tell: EventSink, begin_after: int = 0) -> "SimulatedStoreClient":
         """A node's client; it is told what came after that revision, or, with 0, the whole state."""
         seat = SimulatedStoreClient(self, tell, begin_after)
         self._seats.append(seat)

@@ -88,7 +88,7 @@ class SimulatedClusterNode(SimulatedProcess):
         self.is_witness = False
         # the nodes it keeps links to
         self.peers: dict[str, None] = {}
-        self.seat: SimulatedStoreClient | None = None
+        self.store_client: SimulatedStoreClient | None = None
         self.paused = False
         self._world = world
         self._cut_off = False
@@ -108,11 +108,11 @@ class SimulatedClusterNode(SimulatedProcess):
 
     def cut_off_from_store(self, cut_off: bool) -> None:
         self._cut_off = cut_off
-        if self.seat is not None:
+        if self.store_client is not None:
             if cut_off:
-                self.seat.cut()
+                self.store_client.cut()
             else:
-                self.seat.mend()
+                self.store_client.mend()
 
     def reaches_store(self) -> bool:
         return self._world.store.majority and not self._cut_off
@@ -142,22 +142,22 @@ class SimulatedClusterNode(SimulatedProcess):
         store.move_in(passing.revision, shared_snapshot(self.disk.values, definitions, self.name, passing.revision))
         self.is_member = True
         self._world.trace.say(self.name, "founds a cluster")
-        revision, snapshot = self._take_seat()
+        revision, snapshot = self._open_store_client()
         self.add(MetadataMigrated(revision, snapshot))
 
     def _definition(self) -> NodeDefinition:
         return NodeDefinition(self.name, DISC, f"{self.name}:25672", witness=self.is_witness)
 
-    def _take_seat(self) -> tuple[int, dict[str, tuple[int, int, bytes]]]:
+    def _open_store_client(self) -> tuple[int, dict[str, tuple[int, int, bytes]]]:
         store = self._world.store
-        self.seat = store.seat(self.add, store.revision)
+        self.store_client = store.client(self.add, store.revision)
         self._hold_life()
         return store.snapshot()
 
     def _hold_life(self) -> None:
-        assert self.seat is not None
+        assert self.store_client is not None
         alive = LivenessDefinition(self.name, self.disk.incarnation)
-        self.seat.hold_at_once(alive.key(), alive.value())
+        self.store_client.hold_at_once(alive.key(), alive.value())
 
     # -- lives
 
@@ -176,7 +176,7 @@ class SimulatedClusterNode(SimulatedProcess):
             self._enlist()
             self._count_run()
             found = self.disk.found(world.now_ms)
-            found.share(*self._take_seat())
+            found.share(*self._open_store_client())
             self._make_core(found)
         else:
             world.schedule(RETRY_MS, lambda: self._seek_store(life))
@@ -233,14 +233,14 @@ class SimulatedClusterNode(SimulatedProcess):
 
     def _life_ended(self, clean: bool) -> None:
         self._world.process_ended(self)
-        for wire in self._world.wires.of(self.name):
-            wire.process_ended(self, silently=self._without_power)
-        if self.seat is not None:
+        for link in self._world.peer_links.of(self.name):
+            link.process_ended(self, silently=self._without_power)
+        if self.store_client is not None:
             if clean:
-                self.seat.stop()
+                self.store_client.stop()
             else:
-                self.seat.crash()
-        self.seat = None
+                self.store_client.crash()
+        self.store_client = None
 
     # -- turns
 
@@ -255,12 +255,12 @@ class SimulatedClusterNode(SimulatedProcess):
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, SendToPeer):
-            self._world.wires.between(self.name, effect.node).send(self, effect.data)
+            self._world.peer_links.between(self.name, effect.node).send(self, effect.data)
         elif isinstance(effect, DropPeer):
-            self._world.wires.between(self.name, effect.node).drop(self, effect.reason)
+            self._world.peer_links.between(self.name, effect.node).drop(self, effect.reason)
         elif isinstance(effect, ProposeTransaction):
-            assert self.seat is not None, "only members propose"
-            self.seat.propose(effect)
+            assert self.store_client is not None, "only members propose"
+            self.store_client.propose(effect)
         elif isinstance(effect, SaveMembers):
             self.peers = {name: None for name, _peer, _store in effect.members if name != self.name}
         elif isinstance(effect, PauseService | ResumeService):
@@ -273,9 +273,9 @@ class SimulatedClusterNode(SimulatedProcess):
     def _pause(self, paused: bool) -> None:
         self._seen("node paused" if paused else "node resumed")
         self.paused = paused
-        if self.seat is not None:
+        if self.store_client is not None:
             if paused:
-                self.seat.let_go()
+                self.store_client.let_go()
             else:
                 self._hold_life()
 
@@ -528,10 +528,10 @@ class SimulatedLinks:
         ]
 
     def between(self, one: str, other: str) -> SimulatedLink:
-        return next(wire for wire in self.all if wire.joins(one) and wire.joins(other))
+        return next(link for link in self.all if link.joins(one) and link.joins(other))
 
     def of(self, name: str) -> list[SimulatedLink]:
-        return [wire for wire in self.all if wire.joins(name)]
+        return [link for link in self.all if link.joins(name)]
 
 
 NAMES = ("one", "two", "three", "four", "five")
@@ -588,7 +588,7 @@ class SimulatedCluster(Simulation):
         for name in NAMES[:nodes]:
             interceptor = Interceptor() if make_interceptor is None else make_interceptor(name)
             self.members.append(self._make_node(name, settings(name), interceptor))
-        self.wires = SimulatedLinks(self, self.members)
+        self.peer_links = SimulatedLinks(self, self.members)
         self.members[0].start()
 
     def _make_node(self, name: str, settings: BrokerSettings, interceptor: Interceptor) -> SimulatedClusterNode:
@@ -637,7 +637,7 @@ class SimulatedCluster(Simulation):
         """Whether all nodes run and are connected with each other, and the store answers."""
         if not self.store.majority or not all(member.up and member.is_member for member in self.members):
             return False
-        return all(wire.whole_since_ms() is not None for wire in self.wires.all)
+        return all(link.whole_since_ms() is not None for link in self.peer_links.all)
 
     # -- disruptions
 

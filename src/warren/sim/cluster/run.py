@@ -40,7 +40,7 @@ def run_cluster(
         faults.heal()
         workload.calm()
         _rest(world, workload)
-    attempts = world.promises.attempts.values()
+    attempts = world.ledger.attempts.values()
     confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
     again = f"--nodes {nodes}"
     return RunResult(

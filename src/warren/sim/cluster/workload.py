@@ -111,14 +111,14 @@ class QueueLifecycleClient(ClusterClient):
             self._await_purge(self._purging)
             self._purging = ""
         if self._exclusive:
-            self.world.promises.deleted(self._exclusive)
+            self.world.ledger.deleted(self._exclusive)
             self._exclusive = ""
         self._script = None
         self._publish_no = 0
 
     def _await_purge(self, name: str) -> None:
         """The outcome is unknown; after a while it cannot happen any more."""
-        self.world.schedule(UNKNOWN_MS, lambda: self.world.promises.purged(name))
+        self.world.schedule(UNKNOWN_MS, lambda: self.world.ledger.purged(name))
 
     def _go_on(self, heard: ReceivedMethod | None) -> None:
         script = self._script
@@ -166,12 +166,12 @@ class QueueLifecycleClient(ClusterClient):
         yield from self._take_some(name, attempts)
         if self.chance.random() < 0.5:
             self._purging = name
-            self.world.promises.purging(name)
+            self.world.ledger.purging(name)
             yield from self._ask(QueuePurge(name), QueuePurgeOk)
             self._purging = ""
-            self.world.promises.purged(name)
+            self.world.ledger.purged(name)
         yield from self._ask(QueueUnbind(name, LIFECYCLE_CLIENTS, name), QueueUnbindOk)
-        self.world.promises.deleted(name)
+        self.world.ledger.deleted(name)
         yield from self._ask(QueueDelete(name), QueueDeleteOk)
         self._exclusive = ""
 
@@ -195,7 +195,7 @@ class QueueLifecycleClient(ClusterClient):
         attempts: dict[int, ClusterPublishAttempt] = {}
         for _ in range(self.chance.randint(1, PUBLISHES_MAX)):
             self._publish_no += 1
-            attempt = self.world.promises.attempt(self.who, self.link, (name,), True, True, 10)
+            attempt = self.world.ledger.attempt(self.who, self.link, (name,), True, True, 10)
             attempts[self._publish_no] = attempt
             header = encode_header_payload(Properties(delivery_mode=2), len(attempt.body))
             content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
@@ -205,13 +205,13 @@ class QueueLifecycleClient(ClusterClient):
             heard = yield
             method = heard.method
             if isinstance(method, BasicReturn):
-                self.world.promises.returned(heard.body)
+                self.world.ledger.returned(heard.body)
             elif isinstance(method, BasicAck | BasicNack):
                 last = method.delivery_tag
                 for number in [one for one in unanswered if one == last or (method.multiple and one < last)]:
                     attempt = unanswered.pop(number)
                     if isinstance(method, BasicAck):
-                        self.world.promises.confirmed(attempt)
+                        self.world.ledger.confirmed(attempt)
         return [one for one in attempts.values() if one.state == CONFIRMED and not one.returned]
 
     def _count(self, name: str, attempts: list[ClusterPublishAttempt]) -> Script:
@@ -227,10 +227,10 @@ class QueueLifecycleClient(ClusterClient):
             heard = yield from self._ask(BasicGet(name), BasicGetOk, BasicGetEmpty)
             if isinstance(heard.method, BasicGetOk) and self.link is not None:
                 redelivered = heard.method.redelivered
-                taken = self.world.promises.delivered(self.who, self.link, name, heard.body, redelivered)
+                taken = self.world.ledger.delivered(self.who, self.link, name, heard.body, redelivered)
                 self.send(CHANNEL, BasicAck(heard.method.delivery_tag))
                 if taken is not None:
-                    self.world.promises.settled(taken, name, True, False)
+                    self.world.ledger.settled(taken, name, True, False)
 
 
 class ExclusiveQueueIntruder(ClusterClient):
@@ -401,7 +401,7 @@ class ClusterWorkload:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
         self.founder = TopologyFounder(world, "founder", lasting_topology(self._chance))
-        world.promises.graves["retried"] = "graves"
+        world.ledger.dead_letter_queues["retried"] = "graves"
         self._operator: MirroringOperator | None = None
 
     def begin(self) -> None:

@@ -26,15 +26,15 @@ class ClusterWorld(SimulatedCluster):
         settings: Callable[[str], BrokerSettings] | None = None,
     ) -> None:
         super().__init__(seed, nodes, trace, checkers, make_interceptor, settings)
-        self.promises = ClientLedger(self)
-        self.rules = ClusterInvariants(self, self.promises)
+        self.ledger = ClientLedger(self)
+        self.rules = ClusterInvariants(self, self.ledger)
 
     def process_ended(self, member: SimulatedClusterNode) -> None:
         super().process_ended(member)
-        self.promises.process_ended(member.name)
+        self.ledger.process_ended(member.name)
 
     def definition_changed(self, key: str, value: bytes | None) -> None:
-        self.promises.definition_changed(key, value)
+        self.ledger.definition_changed(key, value)
         self.rules.definition_changed(key, value)
 
     def turned(self, member: SimulatedClusterNode) -> None:
