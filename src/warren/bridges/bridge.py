@@ -57,7 +57,7 @@ class Bridge(ABC):
         """The fields of the bridge's log lines, for example kind, vhost and name."""
 
     @abstractmethod
-    async def live(self, life: BridgeRun) -> None:
+    async def live(self, run: BridgeRun) -> None:
         """Connect, declare, transfer. Returns when nothing is left to do for good; raises when the bridge broke.
 
         To stop it, cancel it. Either way it closes the connections it opened (`async with`).

@@ -63,7 +63,7 @@ def shovel_rewrite(shovel: ShovelDefinition, cluster_name: str, source_uri: str,
     destination = shovel.destination
     stamp = _stamp(shovel, cluster_name, source_uri, destination_uri) if destination.forward_headers else None
     is_plain = stamp is None and not destination.timestamp_header and not destination.properties
-    exchange, key = _road(destination)
+    exchange, key = _route(destination)
 
     def rewrite(delivery: Delivery) -> RewrittenMessage:
         properties = raw_properties(delivery) if is_plain else _edited(delivery, destination, stamp)
@@ -77,7 +77,7 @@ def shovel_rewrite(shovel: ShovelDefinition, cluster_name: str, source_uri: str,
     return rewrite
 
 
-def _road(destination: ShovelDestination) -> tuple[str | None, str | None]:
+def _route(destination: ShovelDestination) -> tuple[str | None, str | None]:
     """Exchange and key; None means those the message came with."""
     if destination.queue is not None:
         return "", destination.queue
@@ -189,21 +189,21 @@ class Shovel(Bridge):
     def describe(self) -> dict[str, object]:
         return {"kind": COMPONENT, "vhost": self.definition.vhost, "name": self.definition.name}
 
-    async def live(self, life: BridgeRun) -> None:
-        definition, host = self.definition, life.host
+    async def live(self, run: BridgeRun) -> None:
+        definition, host = self.definition, run.host
         shown = f"Shovel {definition.name}"
-        with _told_of("source"):
+        with _at_endpoint("source"):
             source = await connect_first(host, definition.source.uris, DEFAULT_VHOST, shown)
         async with source.connection as taking:
-            with _told_of("destination"):
+            with _at_endpoint("destination"):
                 destination = await connect_first(host, definition.destination.uris, DEFAULT_VHOST, shown)
             async with destination.connection as giving:
                 await refuse_loop(definition, taking, giving)
-                with _told_of("destination"):
+                with _at_endpoint("destination"):
                     await self._prepare(giving)
-                with _told_of("source"):
+                with _at_endpoint("source"):
                     queue = await self._source_queue(taking)
-                life.is_up(
+                run.is_up(
                     src_uri=source.uri,
                     src_protocol="amqp091",
                     dest_protocol="amqp091",
@@ -211,7 +211,7 @@ class Shovel(Bridge):
                     **endpoint_names(definition),
                 )
                 rewrite = shovel_rewrite(definition, host.cluster_name, source.uri, destination.uri)
-                await transfer(taking, queue.name, giving, rewrite, self._terms(queue, life), life)
+                await transfer(taking, queue.name, giving, rewrite, self._options(queue, run), run)
         await clear_finished(host, self)
 
     async def _prepare(self, giving: Connection) -> None:
@@ -232,7 +232,7 @@ class Shovel(Bridge):
             await channel.bind_queue(own.name, source.exchange or "", source.exchange_key)
             return own
 
-    def _terms(self, queue: DeclaredQueue, life: BridgeRun) -> TransferOptions:
+    def _options(self, queue: DeclaredQueue, run: BridgeRun) -> TransferOptions:
         definition = self.definition
         after = definition.source.delete_after
         limit = None
@@ -240,7 +240,7 @@ class Shovel(Bridge):
             limit = queue.messages
         elif isinstance(after, int):
             # earlier runs count
-            done = life.stats.confirmed if definition.ack_mode == ON_CONFIRM else life.stats.published
+            done = run.stats.confirmed if definition.ack_mode == ON_CONFIRM else run.stats.published
             limit = max(0, after - done)
         # without acks, more messages than wanted would arrive and be lost
         counted = limit is not None and definition.ack_mode == NO_ACK
@@ -256,7 +256,7 @@ class Shovel(Bridge):
 async def clear_finished(host: BridgeHost, shovel: Shovel) -> None:
     """Clear the shovel's parameter, unless it was set anew meanwhile: then it is another shovel."""
     for parameter in host.parameters(COMPONENT):
-        if shovel in _understood([parameter]):
+        if shovel in _parsed([parameter]):
             await host.forget(parameter)
 
 
@@ -267,7 +267,7 @@ class ShovelEndpointNotReady(ClientError):
 
 
 @contextmanager
-def _told_of(end: str) -> Iterator[None]:
+def _at_endpoint(end: str) -> Iterator[None]:
     """The error, with the end at which it happened."""
     try:
         yield
@@ -279,10 +279,10 @@ class Shovels:
     """The bridges that parameters of the component `shovel` define."""
 
     def wanted(self, host: BridgeHost) -> list[Shovel]:
-        return list(_understood(host.parameters(COMPONENT)))
+        return list(_parsed(host.parameters(COMPONENT)))
 
 
-def _understood(parameters: Iterable[Parameter]) -> Iterator[Shovel]:
+def _parsed(parameters: Iterable[Parameter]) -> Iterator[Shovel]:
     """Skip definitions that a node of another version accepted and this one cannot read; the others must run."""
     for parameter in parameters:
         with suppress(KeyError, TypeError, ValueError):

@@ -116,7 +116,7 @@ class BridgeWorker:
             self.lives += 1
             delay_s = self.bridge.reconnect_delay_s
             try:
-                await self.bridge.live(self._life())
+                await self.bridge.live(self._new_run())
             except MessageRefused as refusal:
                 delay_s = min(delay_s * 2**refusals, max(delay_s, REFUSED_PAUSE_MAX_S))
                 refusals = min(refusals + 1, 30)
@@ -137,7 +137,7 @@ class BridgeWorker:
                 return
             await asyncio.sleep(delay_s)
 
-    def _life(self) -> BridgeRun:
+    def _new_run(self) -> BridgeRun:
         return BridgeRun(self._host, self.bridge.describe(), self.stats, self._is_up, self._poison_guard)
 
     def _is_up(self, facts: Mapping[str, object]) -> None:

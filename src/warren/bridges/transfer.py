@@ -74,9 +74,9 @@ async def transfer(
     queue: str,
     destination: Connection,
     rewrite: Rewrite,
-    terms: TransferOptions,
-    life: BridgeRun,
-    tap: ConsumptionGate | None = None,
+    options: TransferOptions,
+    run: BridgeRun,
+    gate: ConsumptionGate | None = None,
 ) -> None:
     """Consume `queue` at the source, and publish the result of `rewrite` to the destination.
 
@@ -84,13 +84,13 @@ async def transfer(
     deleted, or the destination closes the channel over a publish; unacked messages come again in the next run. Opens
     its own channels on both connections, and leaves the connections open.
     """
-    if terms.limit is not None and terms.limit <= 0:
+    if options.limit is not None and options.limit <= 0:
         return
     taking = await source.channel()
-    giving = await destination.channel(confirms=terms.ack_mode == ON_CONFIRM, window=WINDOW)
-    carrier = MessageTransfer(taking, giving, destination.frame_max, rewrite, terms, life)
+    giving = await destination.channel(confirms=options.ack_mode == ON_CONFIRM, window=WINDOW)
+    carrier = MessageTransfer(taking, giving, destination.frame_max, rewrite, options, run)
     await carrier.prefetch()
-    forwarding = asyncio.ensure_future(carrier.forward(queue, tap))
+    forwarding = asyncio.ensure_future(carrier.forward(queue, gate))
     try:
         await asyncio.wait([forwarding, carrier.over], return_when=asyncio.FIRST_COMPLETED)
         # errors during the end are not its reason
@@ -113,28 +113,28 @@ class MessageTransfer:
         giving: Channel,
         frame_max: int,
         rewrite: Rewrite,
-        terms: TransferOptions,
-        life: BridgeRun,
+        options: TransferOptions,
+        run: BridgeRun,
     ) -> None:
         self._taking = taking
         self._giving = giving
         self._writer = PublishWriter(giving.number, frame_max)
         self._rewrite = rewrite
-        self._terms = terms
-        self._confirming = terms.ack_mode == ON_CONFIRM
+        self._options = options
+        self._confirming = options.ack_mode == ON_CONFIRM
         # the messages above a limit must stay at the source, so acks are needed in every mode
-        self._no_ack = terms.ack_mode == NO_ACK and terms.limit is None
-        self._life = life
-        self._stats = life.stats
+        self._no_ack = options.ack_mode == NO_ACK and options.limit is None
+        self._run = run
+        self._stats = run.stats
         self._loop = asyncio.get_running_loop()
-        self._poison_guard = life.poison_guard
+        self._poison_guard = run.poison_guard
         # done when the wanted number is, failed when either end is
         self.over: asyncio.Future[None] = self._loop.create_future()
-        self._settled_before = life.stats.confirmed
+        self._settled_before = run.stats.confirmed
         self._published = 0
-        self._prefetch = _prefetch_of(terms)
+        self._prefetch = _prefetch_of(options)
         self._late_acks = RecentAcks(self._prefetch)
-        self._settling = SourceAcks(taking, life.stats, self._late_acks, self._call_later)
+        self._settling = SourceAcks(taking, run.stats, self._late_acks, self._call_later)
         self._timers: list[asyncio.TimerHandle] = []
         self._caught_up: asyncio.Event = asyncio.Event()
         # the message in flight is known not to have arrived
@@ -150,20 +150,20 @@ class MessageTransfer:
 
     # -- consuming and publishing
 
-    async def forward(self, queue: str, tap: ConsumptionGate | None) -> None:
+    async def forward(self, queue: str, gate: ConsumptionGate | None) -> None:
         while True:
-            while tap is not None and not tap.is_open:
-                await tap.turned()
+            while gate is not None and not gate.is_open:
+                await gate.turned()
             asked_at = self._late_acks.settled
             consumer = await self._taking.consume(
                 queue,
-                tag=self._terms.consumer_tag,
+                tag=self._options.consumer_tag,
                 no_ack=self._no_ack,
-                exclusive=self._terms.exclusive,
-                arguments=self._terms.consumer_arguments or None,
+                exclusive=self._options.exclusive,
+                arguments=self._options.consumer_arguments or None,
             )
             self._late_acks.answered(asked_at)
-            shutting = None if tap is None else asyncio.ensure_future(_cancel_when_shut(consumer, tap))
+            shutting = None if gate is None else asyncio.ensure_future(_cancel_when_shut(consumer, gate))
             try:
                 while deliveries := await consumer.batch():
                     await self._forward(deliveries)
@@ -194,7 +194,7 @@ class MessageTransfer:
         return room
 
     def _room(self, count: int) -> int:
-        limit = self._terms.limit
+        limit = self._options.limit
         if limit is not None:
             count = min(count, limit - self._done_for_limit() - self._settling.under_way)
         if self._poison_guard.suspects and self._confirming:
@@ -203,7 +203,7 @@ class MessageTransfer:
 
     async def _publish(self, deliveries: list[Delivery]) -> None:
         rewrite, write = self._rewrite, self._writer.write
-        mandatory = self._terms.mandatory and self._confirming
+        mandatory = self._options.mandatory and self._confirming
         out = BytesWriter()
         made: list[tuple[Delivery, RewrittenMessage]] = []
         for at, delivery in enumerate(deliveries):
@@ -214,7 +214,7 @@ class MessageTransfer:
                     write(out, exchange, routing_key, mandatory, properties, body)
             except (ValueError, ProtocolFault) as trouble:
                 if self._no_ack:
-                    self._lose(delivery, trouble)
+                    self._drop_unsendable(delivery, trouble)
                     continue
                 await self._give(out, made, deliveries[:at])
                 raise unsendable_error(delivery, trouble) from trouble
@@ -246,7 +246,7 @@ class MessageTransfer:
         self._stats.published += len(made)
         self._published += len(made)
         if self._confirming:
-            self._settling.published(made, self._terms.mandatory)
+            self._settling.published(made, self._options.mandatory)
 
     def _gave(self, deliveries: list[Delivery]) -> None:
         """Without confirms, a sent message is done."""
@@ -260,18 +260,18 @@ class MessageTransfer:
             self._taking.ack(delivery)
             self._late_acks.gave_up(1)
 
-    def _lose(self, delivery: Delivery, trouble: Exception) -> None:
+    def _drop_unsendable(self, delivery: Delivery, trouble: Exception) -> None:
         """The source has forgotten the message. Ending the run over it would lose all messages behind it."""
         self._stats.dropped += 1
-        self._life.host.log.warning(
-            "bridge.dropped", **self._life.described, reason=describe_unsendable(delivery, trouble)
+        self._run.host.log.warning(
+            "bridge.dropped", **self._run.described, reason=describe_unsendable(delivery, trouble)
         )
 
     def _done_for_limit(self) -> int:
         return self._stats.confirmed - self._settled_before if self._confirming else self._published
 
     def _look_at_limit(self) -> None:
-        limit = self._terms.limit
+        limit = self._options.limit
         self._caught_up.set()
         if limit is not None and self._done_for_limit() >= limit and not self.over.done():
             self.over.set_result(None)
@@ -333,7 +333,7 @@ class MessageTransfer:
         if (not in_order or self._source_forgets) and self._confirming:
             doubted = self._late_acks.unheard() + doubted
         if doubted:
-            ids = log_possible_duplicates(self._life.host.log, dict(self._life.described), doubted)
+            ids = log_possible_duplicates(self._run.host.log, dict(self._run.described), doubted)
             self._stats.in_doubt(len(doubted), ids)
 
     async def _leave_in_order(self) -> bool:
@@ -372,13 +372,13 @@ class _SourceWatch:
         self._lost(error())
 
 
-def _prefetch_of(terms: TransferOptions) -> int:
+def _prefetch_of(options: TransferOptions) -> int:
     """AMQP's maximum if there is no limit; otherwise at most the limit."""
-    wanted = min(terms.prefetch or PREFETCH_MAX, PREFETCH_MAX)
-    return wanted if terms.limit is None else min(wanted, terms.limit)
+    wanted = min(options.prefetch or PREFETCH_MAX, PREFETCH_MAX)
+    return wanted if options.limit is None else min(wanted, options.limit)
 
 
-async def _cancel_when_shut(consumer: Consumer, tap: ConsumptionGate) -> None:
-    while tap.is_open:
-        await tap.turned()
+async def _cancel_when_shut(consumer: Consumer, gate: ConsumptionGate) -> None:
+    while gate.is_open:
+        await gate.turned()
     await consumer.cancel()

@@ -68,7 +68,7 @@ class ChangeNotifier:
         self._loop = turns.loop
         self._wants_more = wants_more
         # by virtual host and queue: the last answer to `wants_more`
-        self._wishes: dict[tuple[str, str], bool] = {}
+        self._wants: dict[tuple[str, str], bool] = {}
         self._mark = self._look()
         self._listeners: list[Callable[[], None]] = []
         self._due: asyncio.TimerHandle | None = None
@@ -81,16 +81,16 @@ class ChangeNotifier:
 
     def asked(self, vhost: str, queue: str, wish: bool) -> None:
         """A bridge relies on this answer until it is told of a change."""
-        self._wishes[vhost, queue] = wish
+        self._wants[vhost, queue] = wish
 
     def _after_turn(self) -> None:
         mark = self._look()
         if mark != self._mark:
             self._mark = mark
             # listeners ask again
-            self._wishes.clear()
+            self._wants.clear()
             self._tell_soon()
-        elif self._wishes and any(self._wants_more(*queue) != wish for queue, wish in self._wishes.items()):
+        elif self._wants and any(self._wants_more(*queue) != wish for queue, wish in self._wants.items()):
             self._tell_soon()
 
     def _look(self) -> StateVersion:

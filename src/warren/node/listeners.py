@@ -204,7 +204,7 @@ class Acceptor:
         self._balancers = balancers
         self._accepting: list[asyncio.Task[None]] = []
         # the loop holds only weak references to tasks
-        self._at_the_door: set[asyncio.Task[None]] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     def open(self, sockets: list[socket.socket]) -> None:
         loop = asyncio.get_running_loop()
@@ -212,7 +212,7 @@ class Acceptor:
 
     def close(self) -> None:
         """Accept no more, and end the handshakes under way."""
-        for task in [*self._accepting, *self._at_the_door]:
+        for task in [*self._accepting, *self._handshakes]:
             task.cancel()
         self._accepting.clear()
 
@@ -225,8 +225,8 @@ class Acceptor:
                     await asyncio.sleep(WITHOUT_DESCRIPTORS_WAIT_S)
                     continue
                 task = loop.create_task(self._let_in(loop, accepted, ListenAddress(peer[0], peer[1])))
-                self._at_the_door.add(task)
-                task.add_done_callback(self._at_the_door.discard)
+                self._handshakes.add(task)
+                task.add_done_callback(self._handshakes.discard)
 
     async def _let_in(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, peer: ListenAddress) -> None:
         ends = None

@@ -230,7 +230,7 @@ class Node:
         self._describe(facts)
         facts.start(loop)
         try:
-            await self._let_everybody_in(core, loop, facts, memory)
+            await self._accept_everyone(core, loop, facts, memory)
         except ConfigError:
             passwords.close()
             if self._disk is not None:
@@ -254,7 +254,7 @@ class Node:
         self._log.info("node.stopped", exit_code=exit_code)
         return exit_code
 
-    async def _let_everybody_in(
+    async def _accept_everyone(
         self, core: Core, loop: asyncio.AbstractEventLoop, facts: ProcessFacts, memory: MemoryWatch
     ) -> None:
         """Accept operators, then clients; nothing if the node is told to stop meanwhile."""

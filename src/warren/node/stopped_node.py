@@ -32,7 +32,7 @@ class StoppedNode:
         self._cookie = read_cookie(settings.cluster)
         self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
         self._member = StoppedMember(settings, self._directory, log)
-        self._standing = ControlStatus(settings.broker.node_name, STATUS_STOPPED, trouble, self._verbs())
+        self._status = ControlStatus(settings.broker.node_name, STATUS_STOPPED, trouble, self._verbs())
 
     def close(self) -> None:
         self._directory.close()
@@ -43,13 +43,13 @@ class StoppedNode:
         self._start: asyncio.Future[bool] = loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._finish, False)
-        await self._http.stand_in(ControlEndpoint(self._standing, self._cookie))
-        self._log.info("app.stopped", name=self._standing.name, http=self._http.address())
-        if self._standing.trouble:
-            self._log.critical("app.not_started", reason=self._standing.trouble)
+        await self._http.stand_in(ControlEndpoint(self._status, self._cookie))
+        self._log.info("app.stopped", name=self._status.name, http=self._http.address())
+        if self._status.trouble:
+            self._log.critical("app.not_started", reason=self._status.trouble)
         self._log.settle()
         # the service is as ready as it will be: systemd must not end it for not becoming ready
-        process.notify_ready(f"{self._standing.name} is stopped, and waits for 'warren ctl start_app'")
+        process.notify_ready(f"{self._status.name} is stopped, and waits for 'warren ctl start_app'")
         start = await self._start
         self._http.close()
         self._http.drop()
@@ -84,15 +84,15 @@ class StoppedNode:
 
     async def _join(self, arguments: Mapping[str, Any]) -> None:
         await self._member.join(str(arguments["node"]), str(arguments["kind"]))
-        self._standing.trouble = ""
+        self._status.trouble = ""
 
     async def _reset(self, arguments: Mapping[str, Any]) -> None:
         await self._member.reset()
-        self._standing.trouble = ""
+        self._status.trouble = ""
 
     async def _force_reset(self, arguments: Mapping[str, Any]) -> None:
         await self._member.force_reset()
-        self._standing.trouble = ""
+        self._status.trouble = ""
 
     async def _change_kind(self, arguments: Mapping[str, Any]) -> None:
         await self._member.change_kind(str(arguments["kind"]))
@@ -101,4 +101,4 @@ class StoppedNode:
         await self._member.forget(str(arguments["node"]), bool(arguments["offline"]))
 
     async def _rename(self, arguments: Mapping[str, Any]) -> None:
-        self._standing.name = await self._member.rename(str(arguments["old"]), str(arguments["new"]))
+        self._status.name = await self._member.rename(str(arguments["old"]), str(arguments["new"]))

@@ -137,16 +137,16 @@ class FederationLink(Bridge):
         pair = self.pair
         return {"kind": "federation", "vhost": pair.vhost, pair.kind: pair.name, "upstream": self.upstream.name}
 
-    async def live(self, life: BridgeRun) -> None:
+    async def live(self, run: BridgeRun) -> None:
         pair = self.pair
         pair.check_uris(self.upstream.uris)
-        reached = await connect_first(life.host, self.upstream.uris, pair.vhost, self.connection_name)
+        reached = await connect_first(run.host, self.upstream.uris, pair.vhost, self.connection_name)
         async with reached.connection as source:
-            await pair.check_upstream(life.host, reached, self.connection_name)
-            await self.carry(life, source, reached)
+            await pair.check_upstream(run.host, reached, self.connection_name)
+            await self.carry(run, source, reached)
 
     @abstractmethod
-    async def carry(self, life: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
+    async def carry(self, run: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
         """Declare what the link needs upstream, and transfer messages until the link breaks."""
 
 
@@ -168,18 +168,18 @@ class ExchangeLink(FederationLink):
     def pair(self) -> FederatedPair:
         return FederatedPair("exchange", self.vhost, self.name, self.upstream.exchange)
 
-    async def carry(self, life: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
+    async def carry(self, run: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
         plan = self._plan(reached.uri)
         end = UpstreamTopology(plan, source, reached.whole_uri)
-        await end.prepare(life.host)
-        async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
-            bindings = _BindingSync(life.host, plan, end, cluster_of(source))
+        await end.prepare(run.host)
+        async with await run.host.connect_here(self.vhost, self.connection_name, "") as here:
+            bindings = _BindingSync(run.host, plan, end, cluster_of(source))
             await bindings.begin(source)
-            life.is_up(uri=reached.uri, local_connection=self.connection_name)
-            await run_until_first_ends(bindings.keep(), self._transfer(life, plan, source, here, reached))
+            run.is_up(uri=reached.uri, local_connection=self.connection_name)
+            await run_until_first_ends(bindings.keep(), self._transfer(run, plan, source, here, reached))
 
     async def _transfer(
-        self, life: BridgeRun, plan: ExchangeLinkSpec, source: Connection, here: Connection, reached: ReachedBroker
+        self, run: BridgeRun, plan: ExchangeLinkSpec, source: Connection, here: Connection, reached: ReachedBroker
     ) -> None:
         hop: Table = {"uri": reached.uri, "exchange": self.name, "vhost": plan.upstream_vhost}
         if cluster := cluster_of(source):
@@ -188,8 +188,8 @@ class ExchangeLink(FederationLink):
         rewrite = rewrite_for_exchange(
             self.name, self.cluster_name, self.vhost, hop, upstream.max_hops, upstream.trust_user_id
         )
-        terms = TransferOptions(ack_mode=upstream.ack_mode, prefetch=upstream.prefetch)
-        await transfer(source, plan.queue, here, rewrite, terms, life)
+        options = TransferOptions(ack_mode=upstream.ack_mode, prefetch=upstream.prefetch)
+        await transfer(source, plan.queue, here, rewrite, options, run)
 
     async def retire(self, host: BridgeHost, wanted: Collection[Bridge]) -> None:
         """The exchange is no longer federated with this upstream: delete the objects there.
@@ -324,20 +324,20 @@ class QueueLink(FederationLink):
     def pair(self) -> FederatedPair:
         return FederatedPair("queue", self.vhost, self.name, self.upstream.queue)
 
-    async def carry(self, life: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
+    async def carry(self, run: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
         _check_priorities(source)
         async with await source.channel() as channel:
             await channel.declare_queue(
                 self.upstream.queue, durable=self.durable, auto_delete=self.auto_delete, arguments=self.arguments
             )
-        async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
-            life.is_up(uri=reached.uri, local_connection=self.connection_name)
-            await self._transfer(life, source, here, reached.uri)
+        async with await run.host.connect_here(self.vhost, self.connection_name, "") as here:
+            run.is_up(uri=reached.uri, local_connection=self.connection_name)
+            await self._transfer(run, source, here, reached.uri)
 
-    async def _transfer(self, life: BridgeRun, source: Connection, here: Connection, uri: str) -> None:
-        host, upstream = life.host, self.upstream
+    async def _transfer(self, run: BridgeRun, source: Connection, here: Connection, uri: str) -> None:
+        host, upstream = run.host, self.upstream
         rewrite = rewrite_for_queue(self.name, {"uri": uri, "queue": self.name}, upstream.trust_user_id)
-        terms = TransferOptions(
+        options = TransferOptions(
             ack_mode=upstream.ack_mode,
             prefetch=upstream.prefetch,
             consumer_arguments=PRIORITY,
@@ -345,10 +345,10 @@ class QueueLink(FederationLink):
             # a queue deleted meanwhile must not swallow messages in flight
             mandatory=True,
         )
-        tap = ConsumptionGate(host.wants_more(self.vhost, self.name))
-        stop = host.on_change(lambda: tap.turn(host.wants_more(self.vhost, self.name)))
+        gate = ConsumptionGate(host.wants_more(self.vhost, self.name))
+        stop = host.on_change(lambda: gate.turn(host.wants_more(self.vhost, self.name)))
         try:
-            await transfer(source, upstream.queue, here, rewrite, terms, life, tap)
+            await transfer(source, upstream.queue, here, rewrite, options, run, gate)
         finally:
             stop()
 

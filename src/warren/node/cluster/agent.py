@@ -298,30 +298,30 @@ class ClusterAgent:
         shared = self._shared
         peer, witness = self._links.own.address, self._settings.cluster.witness
         self._definition = NodeDefinition(self.name, facts.kind, peer, http, amqp, shared.address, witness)
-        await self._with_patience(shared.begun)
+        await self._retry_until_majority(shared.begun)
         if witness:
-            refuse_witness_with_queues(self.name, facts, (await self._with_patience(shared.snapshot))[1])
-        if not await self._with_patience(lambda: shared.enlist(self._definition, facts.enlisted)):
+            refuse_witness_with_queues(self.name, facts, (await self._retry_until_majority(shared.snapshot))[1])
+        if not await self._retry_until_majority(lambda: shared.enlist(self._definition, facts.enlisted)):
             raise StoreError(_REMOVED.format(name=self.name, data=self._settings.data_dir))
         if not facts.enlisted:
             self._facts = replace(facts, enlisted=True)
             self._file.write(self._facts)
-        await self._with_patience(lambda: register_incarnation(shared, self._disk, found, self._log))
+        await self._retry_until_majority(lambda: register_incarnation(shared, self._disk, found, self._log))
         self._links.own.incarnation = found.incarnation
-        await self._with_patience(lambda: shared.live(found.incarnation))
-        revision, snapshot = await self._with_patience(shared.snapshot)
+        await self._retry_until_majority(lambda: shared.live(found.incarnation))
+        revision, snapshot = await self._retry_until_majority(shared.snapshot)
         found.share(revision, snapshot)
 
     async def _resumed(self, facts: ClusterFacts) -> "ClusterMetadataStore":
         shared = self._new_store()
         if shared.has_lost_its_part(facts):
             self._log.warning("store.lost", effect="asking the other nodes for what was in it")
-            await self._with_patience(lambda: shared.regain(facts))
+            await self._retry_until_majority(lambda: shared.regain(facts))
         else:
             await shared.resume(facts)
         return shared
 
-    async def _with_patience(self, ask: Any) -> Any:
+    async def _retry_until_majority(self, ask: Any) -> Any:
         """Ask until there is a majority to answer."""
         loop = asyncio.get_running_loop()
         said_at = 0.0

@@ -50,8 +50,8 @@ class ControlStatus:
 class ControlEndpoint:
     """The ASGI application."""
 
-    def __init__(self, standing: ControlStatus, cookie: bytes) -> None:
-        self._standing = standing
+    def __init__(self, status: ControlStatus, cookie: bytes) -> None:
+        self._status = status
         self._verifier = CookieProofVerifier(cookie, time.time)
         self._busy = asyncio.Lock()
 
@@ -67,12 +67,12 @@ class ControlEndpoint:
         body = await _body_of(request)
         if body is None:
             return _fault(400, "bad_request", "the body is too large, or did not come")
-        standing = self._standing
+        status = self._status
         given = request.headers.get(COOKIE_PROOF_HEADER, "")
-        objection = self._verifier.objection(given, standing.name, request.method, path, body)
+        objection = self._verifier.objection(given, status.name, request.method, path, body)
         if path == PATH and request.method == "GET":
-            told = {"trouble": standing.trouble} if not objection else {}
-            return JSONResponse({"node": standing.name, "app": standing.app, **told})
+            told = {"trouble": status.trouble} if not objection else {}
+            return JSONResponse({"node": status.name, "app": status.app, **told})
         if objection:
             return _fault(401, "not_proved", objection)
         if request.method != "POST":
@@ -80,9 +80,9 @@ class ControlEndpoint:
         return await self._obey(path.removeprefix(f"{PATH}/"), body)
 
     async def _obey(self, name: str, body: bytes) -> Response:
-        verb = self._standing.verbs.get(name)
+        verb = self._status.verbs.get(name)
         if verb is None:
-            return _fault(400, self._standing.app, f"the node is {self._standing.app}, and cannot do that now")
+            return _fault(400, self._status.app, f"the node is {self._status.app}, and cannot do that now")
         try:
             document = json.loads(body or b"{}")
             async with self._busy:
@@ -96,13 +96,13 @@ class ControlEndpoint:
         return Response(status_code=204)
 
     def _unfit(self) -> Response:
-        standing = self._standing
-        reasons = [FitnessReason(standing.app, f"The node is {standing.app}, and serves nobody.")]
-        return JSONResponse(fitness_row(standing.name, reasons), UNFIT_STATUS)
+        status = self._status
+        reasons = [FitnessReason(status.app, f"The node is {status.app}, and serves nobody.")]
+        return JSONResponse(fitness_row(status.name, reasons), UNFIT_STATUS)
 
     def _absent(self) -> Response:
-        reason = f"the node {self._standing.name} is {self._standing.app}"
-        return _fault(503, f"app_{self._standing.app}", reason)
+        reason = f"the node {self._status.name} is {self._status.app}"
+        return _fault(503, f"app_{self._status.app}", reason)
 
 
 async def _body_of(request: Request) -> bytes | None:

@@ -406,7 +406,7 @@ class EtcdMember:
     def _look_after(self) -> None:
         self._answered.clear()
         self.trouble = ""
-        work = (self._keep_running(), self._get_acquainted(), self._keep_room())
+        work = (self._keep_running(), self._check_identity(), self._keep_room())
         self._tasks = [asyncio.create_task(task) for task in work]
 
     async def _keep_running(self) -> None:
@@ -417,7 +417,7 @@ class EtcdMember:
             self._process.bound_log()
             if self.pid:
                 continue
-            if _REMOVED in self._process.last_words():
+            if _REMOVED in self._process.log_tail():
                 self._give_up("the other members of etcd have removed this node's member")
                 return
             pause_s = _LOOK_EVERY_S if loop.time() > started + _STEADY_S else min(pause_s * 2, _PAUSE_S_MAX)
@@ -429,7 +429,7 @@ class EtcdMember:
             except OSError as error:
                 self._log.error("etcd.not_started", reason=str(error))
 
-    async def _get_acquainted(self) -> None:
+    async def _check_identity(self) -> None:
         """Once it answers: make sure that it is ours, and get its vote."""
         status = await self._first_status()
         if self._notes.get("member_id", 0) not in (0, status.member_id):

@@ -131,14 +131,14 @@ class EtcdProcess:
             if self._log_path.stat().st_size > _LOG_BYTES_MAX:
                 os.truncate(self._log_path, 0)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
         with suppress(OSError):
             return self._log_path.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace")
         return ""
 
     def last_sentence(self) -> str:
-        lines = self.last_words().strip().splitlines()
+        lines = self.log_tail().strip().splitlines()
         return lines[-1] if lines else "nothing"
 
     def _is_ours(self, pid: int) -> bool:

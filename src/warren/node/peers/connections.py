@@ -347,10 +347,10 @@ class PeerConnections(KnownPeers):
             self._answerer.let_in(hello.peer.name, transport, hello.rest)
         else:
             if hello.purpose == KNOCK:
-                self._be_knocked_at(hello.peer)
+                self._knocked(hello.peer)
             transport.close()
 
-    def _be_knocked_at(self, facts: PeerIdentity) -> None:
+    def _knocked(self, facts: PeerIdentity) -> None:
         """A knocking node has no connection. If this side has one, it is lost, unless it has only just begun."""
         link = self.links.get(facts.name)
         if link is not None and (not facts.is_same_incarnation(link.facts) or link.age_s() > KNOCK_LATE_S):
