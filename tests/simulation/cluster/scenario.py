@@ -8,11 +8,6 @@ from typing import TypeVar
 
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.queues.queue import Queue
-from warren.wire.field_tables import Table
-from warren.wire.frames import content_frames
-from warren.wire.method_stream import ReceivedMethod
-from warren.wire.methods import BasicPublish, ChannelClose, ChannelOpenOk, Method
-from warren.wire.properties import Properties, encode_header_payload
 from warren.sim.clients import CONFIRM
 from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
 from warren.sim.cluster.nodes import SimulatedClusterNode
@@ -20,6 +15,11 @@ from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
 from warren.sim.process import HEARTBEAT_S
 from warren.sim.report import RunTrace, ViolationLog
+from warren.wire.field_tables import Table
+from warren.wire.frames import content_frames
+from warren.wire.method_stream import ReceivedMethod
+from warren.wire.methods import BasicPublish, ChannelClose, ChannelOpenOk, Method
+from warren.wire.properties import Properties, encode_header_payload
 
 CHANNEL = 1
 STEPS_MAX = 100_000
