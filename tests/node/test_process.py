@@ -18,7 +18,7 @@ IDLE_BYTES_MAX = 76 * 1024 * 1024
 FAILING_CORE = """
 import sys
 from warren.broker.model.events import BytesReceived
-from warren.node.config.settings import Flags, read_settings
+from warren.node.config.settings import NodeFlags, read_settings
 from warren.node.service import serve
 
 class Failing:
@@ -27,7 +27,7 @@ class Failing:
             raise RuntimeError("a rule was broken")
         return []
 
-sys.exit(serve(read_settings(Flags(amqp="127.0.0.1:0", http="127.0.0.1:0"), {}), Failing()))
+sys.exit(serve(read_settings(NodeFlags(amqp="127.0.0.1:0", http="127.0.0.1:0"), {}), Failing()))
 """
 
 

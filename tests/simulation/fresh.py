@@ -1,6 +1,6 @@
-"""Loads the broker, its pretend world and the scenarios once more, from their sources, with some of their text changed.
+"""Loads the broker, the simulator and the scenarios once more, from their sources, with some of their text changed.
 
-They are interpreted even where the core is compiled, and nobody else sees them.
+They are interpreted even where the broker is compiled, and other tests do not see them.
 """
 
 import importlib
@@ -26,16 +26,19 @@ RINGS = dict.fromkeys(
     ),
     ROOT / "src",
 )
-"""How the names of modules begin that are loaded anew, and where they are: for whole brokers, and for rings alone."""
+"""Prefixes of the modules that are loaded again, and their roots: for whole brokers, and for replica sets alone."""
 
 Edit = tuple[str, str, str]
-"""A module, a text in it that stands there once, and what takes its place."""
+"""A module, a text that occurs in it once, and its replacement."""
 
 
 class ChangedSources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds these modules, and executes their text as it would be after the edits."""
+    """Finds these modules, and executes their text with the edits."""
 
     def __init__(self, edits: Sequence[Edit], places: Mapping[str, Path]) -> None:
+        for name, _old, _new in edits:
+            if not (ROOT / "src/warren" / name.replace(".", "/")).with_suffix(".py").exists():
+                raise ValueError(f"no module {name}")
         self._edits = edits
         self._places = places
 
@@ -63,7 +66,7 @@ class ChangedSources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 @contextmanager
 def freshly_loaded(edits: Sequence[Edit], places: Mapping[str, Path]) -> Iterator[None]:
-    """Whatever is imported meanwhile from these places is as it would be after these edits."""
+    """Modules imported meanwhile from these places have these edits."""
     beginnings = tuple(places)
     kept = {name: module for name, module in sys.modules.items() if name.startswith(beginnings)}
     finder = ChangedSources(edits, places)

@@ -58,9 +58,9 @@ class OutputPlant(Interceptor):
         self.planted = False
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
-        return [self._meddled(effect) if isinstance(effect, SendBytes) else effect for effect in effects]
+        return [self._intercepted(effect) if isinstance(effect, SendBytes) else effect for effect in effects]
 
-    def _meddled(self, effect: SendBytes) -> SendBytes:
+    def _intercepted(self, effect: SendBytes) -> SendBytes:
         if self.planted:
             return effect
         rewritten = self._rewrite(parts_of(effect.data))
@@ -82,9 +82,9 @@ class InputPlant(Interceptor):
         self.planted = False
 
     def events(self, events: list[Event]) -> list[Event]:
-        return [self._meddled(event) if isinstance(event, BytesReceived) else event for event in events]
+        return [self._intercepted(event) if isinstance(event, BytesReceived) else event for event in events]
 
-    def _meddled(self, event: BytesReceived) -> BytesReceived:
+    def _intercepted(self, event: BytesReceived) -> BytesReceived:
         if self.planted and not self._always:
             return event
         data = self._rewrite(event.data)

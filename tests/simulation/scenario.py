@@ -6,7 +6,8 @@ Not here: worlds drawn from a seed (`warren.sim.workload`).
 from warren.broker.model.settings import BrokerSettings
 from warren.sim.clients import CONFIRM, PlannedSubscription, PublishTarget, SimulatedConsumer, SimulatedPublisher
 from warren.sim.history import CONFIRMED, QueueSpec
-from warren.sim.invariants import Invariant, InvariantSet, durability_invariants, final_invariants, step_invariants
+from warren.sim.invariants import durability_invariants, final_invariants, step_invariants
+from warren.sim.observer import Invariant, InvariantSet
 from warren.sim.process import HEARTBEAT_S, Interceptor
 from warren.sim.report import RunTrace
 from warren.sim.world import NodeWorld
@@ -29,8 +30,8 @@ class QuietPublisher(SimulatedPublisher):
 class QuietConsumer(SimulatedConsumer):
     """Settles nothing by itself until it is `diligent`; then it acks everything."""
 
-    def __init__(self, world: NodeWorld, name: str, topology: list[Method], plan: QueueSpec, prefetch: int = 0) -> None:
-        super().__init__(world, name, topology, [PlannedSubscription(plan)], prefetch)
+    def __init__(self, world: NodeWorld, name: str, topology: list[Method], spec: QueueSpec, prefetch: int = 0) -> None:
+        super().__init__(world, name, topology, [PlannedSubscription(spec)], prefetch)
         self.frame_max = 131_072
         self.pace_ms = 5
         self.diligent = True
@@ -46,7 +47,7 @@ class Scenario:
 
     def __init__(
         self,
-        *plans: QueueSpec,
+        *specs: QueueSpec,
         interceptor: Interceptor | None = None,
         rules: list[Invariant] | None = None,
         settings: BrokerSettings | None = None,
@@ -57,11 +58,11 @@ class Scenario:
         settings = settings or BrokerSettings(heartbeat_s=HEARTBEAT_S)
         self.world = NodeWorld(1, RunTrace(), self.checkers, interceptor, settings)
         self.world.network.calm = True
-        self.node = self.world.nodes[0]
-        self.world.plans.update({plan.name: plan for plan in plans})
+        self.node = self.world.node
+        self.world.specs.update({spec.name: spec for spec in specs})
         self.topology: list[Method] = [ExchangeDeclare("dead", "fanout", durable=True)]
-        self.topology += [QueueDeclare(plan.name, durable=plan.durable, arguments=plan.arguments) for plan in plans]
-        self.topology += [QueueBind(plan.name, "dead") for plan in plans if plan.name == "graves"]
+        self.topology += [QueueDeclare(spec.name, durable=spec.durable, arguments=spec.arguments) for spec in specs]
+        self.topology += [QueueBind(spec.name, "dead") for spec in specs if spec.name == "graves"]
         self._serial = 0
 
     def publisher(self, mode: str = CONFIRM) -> QuietPublisher:
@@ -70,15 +71,15 @@ class Scenario:
         self.until(lambda: made.is_open)
         return made
 
-    def consumer(self, plan: QueueSpec, prefetch: int = 0) -> QuietConsumer:
+    def consumer(self, spec: QueueSpec, prefetch: int = 0) -> QuietConsumer:
         self._serial += 1
-        made = QuietConsumer(self.world, f"consumer{self._serial}", self.topology, plan, prefetch)
+        made = QuietConsumer(self.world, f"consumer{self._serial}", self.topology, spec, prefetch)
         self.until(lambda: made.is_open)
         return made
 
-    def publish(self, publisher: SimulatedPublisher, plan: QueueSpec, count: int) -> None:
+    def publish(self, publisher: SimulatedPublisher, spec: QueueSpec, count: int) -> None:
         for _ in range(count):
-            publisher.publish(PublishTarget("", plan.name))
+            publisher.publish(PublishTarget("", spec.name))
 
     def until(self, met, steps_max: int = STEPS_MAX) -> None:
         """Go on until a condition is met; fail if it never is, or a rule is broken."""
@@ -92,8 +93,8 @@ class Scenario:
     def confirmed_count(self) -> int:
         return sum(1 for attempt in self.world.history.attempts.values() if attempt.state == CONFIRMED)
 
-    def ready_count(self, plan: QueueSpec) -> int:
-        return self.node.broker.vhosts["/"].topology.queues[plan.name].ready_count()
+    def ready_count(self, spec: QueueSpec) -> int:
+        return self.node.broker.vhosts["/"].topology.queues[spec.name].ready_count()
 
     def _settled(self) -> bool:
         if self.world.history.living or self.node.busy():
@@ -107,5 +108,5 @@ class Scenario:
             if isinstance(client, QuietConsumer):
                 client.diligent = True
         self.until(self._settled)
-        self.checkers.ended(self.world)
+        self.checkers.ended(self.world.node.observer)
         assert self.checkers.complaints == []

@@ -10,9 +10,9 @@ from warren.sim.run import run_node
 STEPS = 600
 PRINT_DIGEST = f"""
 import hashlib
-from warren.sim.run import run
+from warren.sim.run import run_node
 lines = []
-outcome = run(11, {STEPS}, sink=lines.append)
+outcome = run_node(11, {STEPS}, sink=lines.append)
 print(hashlib.sha256(chr(10).join(lines).encode()).hexdigest(), outcome.steps_taken)
 """
 

@@ -26,33 +26,33 @@ def test_a_topic_matches_word_by_word(pattern: str, key: str, expected: bool) ->
 
 
 def test_a_queue_gets_a_message_once_however_many_bindings_lead_to_it() -> None:
-    plan = QueueSpec("one")
-    fabric = RoutingModel({"one": plan}, UndoLog())
+    spec = QueueSpec("one")
+    fabric = RoutingModel({"one": spec}, UndoLog())
     fabric.declare_exchange("events", "topic")
     fabric.bind("events", "a.*", "one")
     fabric.bind("events", "*.b", "one")
-    assert fabric.route("events", "a.b") == [plan]
+    assert fabric.route("events", "a.b") == [spec]
     fabric.unbind("events", "a.*", "one")
     fabric.unbind("events", "*.b", "one")
     assert fabric.route("events", "a.b") == []
 
 
 def test_the_default_exchange_knows_declared_queues_only() -> None:
-    plan = QueueSpec("one")
-    fabric = RoutingModel({"one": plan}, UndoLog())
+    spec = QueueSpec("one")
+    fabric = RoutingModel({"one": spec}, UndoLog())
     assert fabric.route("", "one") == []
     fabric.declare_queue("one")
-    assert fabric.route("", "one") == [plan]
+    assert fabric.route("", "one") == [spec]
     fabric.node_restarted()
     assert fabric.route("", "one") == []
 
 
 def test_a_binding_lasts_if_both_its_ends_do() -> None:
-    plans = {"kept": QueueSpec("kept", durable=True), "gone": QueueSpec("gone")}
-    fabric = RoutingModel(plans, UndoLog())
+    specs = {"kept": QueueSpec("kept", durable=True), "gone": QueueSpec("gone")}
+    fabric = RoutingModel(specs, UndoLog())
     for exchange, durable in (("lasting", True), ("passing", False)):
         fabric.declare_exchange(exchange, "fanout", durable)
-        for queue in plans:
+        for queue in specs:
             fabric.declare_queue(queue)
             fabric.bind(exchange, "", queue)
     fabric.node_restarted()

@@ -7,16 +7,16 @@ from warren.sim.history import QueueSpec
 from warren.sim.process import HEARTBEAT_S
 
 
-def slow_logins(plan: QueueSpec) -> Scenario:
-    return Scenario(plan, settings=BrokerSettings(heartbeat_s=HEARTBEAT_S, password_hashing_module=SCRYPT))
+def slow_logins(spec: QueueSpec) -> Scenario:
+    return Scenario(spec, settings=BrokerSettings(heartbeat_s=HEARTBEAT_S, password_hashing_module=SCRYPT))
 
 
 def test_clients_wait_for_their_passwords_and_then_work() -> None:
-    plan = QueueSpec("work")
-    scenario = slow_logins(plan)
+    spec = QueueSpec("work")
+    scenario = slow_logins(spec)
     publisher = scenario.publisher()
-    scenario.consumer(plan)
-    scenario.publish(publisher, plan, 10)
+    scenario.consumer(spec)
+    scenario.publish(publisher, spec, 10)
     scenario.finish()
     assert scenario.confirmed_count() == 10
     # the second client had the password of the first
@@ -24,13 +24,13 @@ def test_clients_wait_for_their_passwords_and_then_work() -> None:
 
 
 def test_a_node_that_is_killed_remembers_users_but_no_passwords() -> None:
-    plan = QueueSpec("work")
-    scenario = slow_logins(plan)
+    spec = QueueSpec("work")
+    scenario = slow_logins(spec)
     publisher = scenario.publisher()
-    scenario.publish(publisher, plan, 5)
+    scenario.publish(publisher, spec, 5)
     scenario.until(lambda: scenario.confirmed_count() == 5)
     scenario.node.kill()
     scenario.until(lambda: publisher.connections == 2 and publisher.is_open)
-    scenario.consumer(plan)
+    scenario.consumer(spec)
     scenario.finish()
     assert scenario.world.history.seen["VerifyPassword"] == 2

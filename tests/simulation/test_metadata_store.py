@@ -24,7 +24,7 @@ class Listener:
         self.heard: list[Event] = []
         self.known: dict[str, bytes] = {}
         self.revision = 0
-        self.seat: SimulatedStoreClient = store.seat(self.hear)
+        self.client: SimulatedStoreClient = store.client(self.hear)
 
     def hear(self, event: Event) -> None:
         self.heard.append(event)
@@ -63,8 +63,8 @@ def test_a_transaction_happens_once_and_the_second_like_it_is_outdated(
     clock: Clock, store: SimulatedMetadataStore
 ) -> None:
     one, other = Listener(store), Listener(store)
-    one.seat.propose(putting(1, "k", b"one"))
-    other.seat.propose(putting(2, "k", b"other"))
+    one.client.propose(putting(1, "k", b"one"))
+    other.client.propose(putting(2, "k", b"other"))
     clock.pass_ms(10)
     assert (one.decisions(), other.decisions()) == ([(1, COMMITTED)], [(2, OUTDATED)])
     assert one.known == other.known == {"k": b"one"}
@@ -87,11 +87,11 @@ def test_a_prefix_counts_from_its_revision_on(store: SimulatedMetadataStore) -> 
 def test_a_node_that_was_cut_off_hears_what_it_missed(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener = Listener(store)
     clock.pass_ms(10)
-    listener.seat.cut()
+    listener.client.cut()
     store.commit(putting(1, "k", b"v"))
     clock.pass_ms(5_000)
     assert listener.known == {}
-    listener.seat.mend()
+    listener.client.mend()
     clock.pass_ms(10)
     assert listener.known == {"k": b"v"}
     assert isinstance(listener.heard[-1], DefinitionsChanged)
@@ -100,10 +100,10 @@ def test_a_node_that_was_cut_off_hears_what_it_missed(clock: Clock, store: Simul
 def test_a_node_that_missed_what_is_forgotten_is_told_everything(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener = Listener(store)
     clock.pass_ms(10)
-    listener.seat.cut()
+    listener.client.cut()
     store.commit(putting(1, "k", b"v"))
     store.forget_history()
-    listener.seat.mend()
+    listener.client.mend()
     clock.pass_ms(10)
     assert isinstance(listener.heard[-1], DefinitionsReplaced)
     assert listener.known == {"k": b"v"}
@@ -115,16 +115,16 @@ def test_a_node_hears_every_second_that_it_is_current_unless_it_is_cut_off(
     listener = Listener(store)
     clock.pass_ms(3_500)
     assert len([event for event in listener.heard if isinstance(event, DefinitionsCurrent)]) == 3
-    listener.seat.cut()
+    listener.client.cut()
     clock.pass_ms(5_000)
     assert len([event for event in listener.heard if isinstance(event, DefinitionsCurrent)]) == 3
 
 
 def test_an_answer_that_is_lost_leaves_the_end_unknown(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener = Listener(store)
-    listener.seat.propose(putting(1, "k", b"v"))
+    listener.client.propose(putting(1, "k", b"v"))
     clock.pass_ms(1)
-    listener.seat.cut()
+    listener.client.cut()
     clock.pass_ms(3_000)
     assert listener.decisions() == [(1, UNKNOWN)]
     assert store.modified("k") > 0
@@ -134,14 +134,14 @@ def test_without_a_majority_nothing_is_changed_and_nobody_runs_out_of_time(
     clock: Clock, store: SimulatedMetadataStore
 ) -> None:
     listener = Listener(store)
-    listener.seat.hold("alive", b"1")
+    listener.client.hold("alive", b"1")
     clock.pass_ms(10)
     store.set_majority(False)
-    listener.seat.propose(putting(1, "k", b"v"))
+    listener.client.propose(putting(1, "k", b"v"))
     clock.pass_ms(LEASE_MS * 3)
     assert listener.decisions() == [(1, FAILED)]
     assert list(store.snapshot()[1]) == ["alive"]
-    listener.seat.crash()
+    listener.client.crash()
     store.set_majority(True)
     clock.pass_ms(LEASE_MS - 10)
     assert list(store.snapshot()[1]) == ["alive"]
@@ -151,31 +151,31 @@ def test_without_a_majority_nothing_is_changed_and_nobody_runs_out_of_time(
 
 def test_what_is_held_stays_while_its_holder_is_heard_of(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener, watcher = Listener(store), Listener(store)
-    listener.seat.hold("alive", b"1")
+    listener.client.hold("alive", b"1")
     clock.pass_ms(LEASE_MS * 3)
     assert watcher.known == {"alive": b"1"}
-    listener.seat.crash()
+    listener.client.crash()
     clock.pass_ms(LEASE_MS * 2)
     assert watcher.known == {}
 
 
 def test_a_node_that_stops_lets_go_at_once(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener, watcher = Listener(store), Listener(store)
-    listener.seat.hold("alive", b"1")
+    listener.client.hold("alive", b"1")
     clock.pass_ms(10)
-    listener.seat.stop()
+    listener.client.stop()
     clock.pass_ms(10)
     assert watcher.known == {}
 
 
 def test_a_node_that_was_cut_off_for_too_long_takes_hold_again(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener, watcher = Listener(store), Listener(store)
-    listener.seat.hold("alive", b"1")
+    listener.client.hold("alive", b"1")
     clock.pass_ms(10)
-    listener.seat.cut()
+    listener.client.cut()
     clock.pass_ms(LEASE_MS * 2)
     assert watcher.known == {}
-    listener.seat.mend()
+    listener.client.mend()
     clock.pass_ms(LEASE_MS)
     assert watcher.known == {"alive": b"1"}
 
@@ -184,10 +184,10 @@ def test_what_was_held_by_a_node_that_started_again_is_held_by_its_later_run(
     clock: Clock, store: SimulatedMetadataStore
 ) -> None:
     earlier, later = Listener(store), Listener(store)
-    earlier.seat.hold("alive", b"1")
+    earlier.client.hold("alive", b"1")
     clock.pass_ms(10)
-    earlier.seat.crash()
-    later.seat.hold("alive", b"2")
+    earlier.client.crash()
+    later.client.hold("alive", b"2")
     clock.pass_ms(10)
     assert later.known == {"alive": b"2"}
     clock.pass_ms(LEASE_MS * 2)
@@ -203,12 +203,12 @@ def test_everybody_hears_the_same_whatever_the_network_does(seed: int) -> None:
     for ticket in range(1, 200):
         listener = chance.choice(listeners)
         key = f"k{chance.randrange(5)}"
-        listener.seat.propose(putting(ticket, key, str(ticket).encode(), store.modified(key)))
+        listener.client.propose(putting(ticket, key, str(ticket).encode(), store.modified(key)))
         if chance.random() < 0.1:
-            chance.choice((listener.seat.cut, listener.seat.mend, store.forget_history))()
+            chance.choice((listener.client.cut, listener.client.mend, store.forget_history))()
         clock.pass_ms(chance.choice((0, 1, 20, 500)))
     for listener in listeners:
-        listener.seat.mend()
+        listener.client.mend()
     clock.pass_ms(5_000)
     wanted = {key: value for key, (_created, _modified, value) in store.snapshot()[1].items()}
     assert [listener.known for listener in listeners] == [wanted] * 3

@@ -14,7 +14,7 @@ from tests.simulation.scenario import Scenario
 from warren.broker.journal.records import MESSAGE, PAGED, REMOVED, RETURNED, WATERMARK
 from warren.sim import invariants
 from warren.sim.history import QueueSpec
-from warren.sim.invariants import Invariant
+from warren.sim.observer import Invariant
 from warren.sim.process import Interceptor
 from warren.sim.run import run_node
 from warren.wire.field_tables import Table
@@ -116,40 +116,40 @@ def _objects(seed: int, steps: int, expected: str, rule: type[Invariant] | None,
     [(10**9, invariants.NodeChecksItself), (-100, invariants.NothingHeldForNothing)],
 )
 def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[Invariant]) -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan, rules=[rule()])
-    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec, rules=[rule()])
+    publisher, consumer = scenario.publisher(), scenario.consumer(spec)
     scenario.node.broker.turn.held_bytes -= taken_away
-    scenario.publish(publisher, plan, 1)
+    scenario.publish(publisher, spec, 1)
     scenario.world.run_until(lambda: consumer.received_count == 1 and not scenario.world.history.living, 1_000)
-    scenario.checkers.ended(scenario.world)
+    scenario.checkers.ended(scenario.world.node.observer)
     assert [complaint.rule for complaint in scenario.checkers.complaints][:1] == [rule.rule]
 
 
 def test_a_confirm_ahead_of_the_flush_is_known_by_what_the_loss_of_power_takes() -> None:
-    plan = QueueSpec("work", durable=True)
-    scenario = Scenario(plan, interceptor=EarlyReports(), rules=[invariants.NothingConfirmedLost()])
+    spec = QueueSpec("work", durable=True)
+    scenario = Scenario(spec, interceptor=EarlyReports(), rules=[invariants.NothingConfirmedLost()])
     publisher = scenario.publisher()
     publisher.persistent = True
     scenario.elapse(50)
     scenario.node.disk.slow = True
-    scenario.publish(publisher, plan, 10)
+    scenario.publish(publisher, spec, 10)
     scenario.until(publisher.done)
     scenario.node.lose_power()
     scenario.elapse(1_000)
-    scenario.checkers.ended(scenario.world)
+    scenario.checkers.ended(scenario.world.node.observer)
     assert [complaint.rule for complaint in scenario.checkers.complaints] == ["nothing confirmed is lost"]
 
 
 @pytest.mark.parametrize("written", [True, False])
 def test_returns_that_were_not_written_down_are_missed_by_the_next_life(written: bool) -> None:
     arguments: Table = {"x-delivery-limit": 1}
-    plan = QueueSpec("work", arguments, durable=True, delivery_limit=1)
+    spec = QueueSpec("work", arguments, durable=True, delivery_limit=1)
     interceptor = Interceptor() if written else OtherKind(RETURNED, WATERMARK)
-    scenario = Scenario(plan, interceptor=interceptor, rules=[invariants.ReturnsAreCounted()])
-    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    scenario = Scenario(spec, interceptor=interceptor, rules=[invariants.ReturnsAreCounted()])
+    publisher, consumer = scenario.publisher(), scenario.consumer(spec)
     publisher.persistent, consumer.diligent = True, False
-    scenario.publish(publisher, plan, 1)
+    scenario.publish(publisher, spec, 1)
     scenario.until(lambda: bool(consumer.held))
     consumer.send(1, BasicNack(consumer.held.pop(), requeue=True))
     scenario.elapse(500)

@@ -48,32 +48,32 @@ def die_at_step(scenario: Scenario, step_no: int, die: Callable[[], None]) -> No
 @pytest.mark.parametrize("power", [True, False])
 @pytest.mark.parametrize("step_no", range(1, 40, 3))
 def test_what_was_confirmed_outlives_a_death_at_any_step_of_the_disk(step_no: int, power: bool, mode: str) -> None:
-    plan = lasting()
-    scenario = Scenario(plan, settings=settings())
+    spec = lasting()
+    scenario = Scenario(spec, settings=settings())
     publisher = persistent_publisher(scenario, mode)
     die_at_step(scenario, step_no, scenario.node.lose_power if power else scenario.node.kill)
     for _ in range(8):
         scenario.until(lambda: publisher.is_open)
-        scenario.publish(publisher, plan, 5)
+        scenario.publish(publisher, spec, 5)
         scenario.elapse(4)
     scenario.until(lambda: scenario.node.lives == 2 and publisher.is_open and publisher.done())
-    consumer = scenario.consumer(plan)
+    consumer = scenario.consumer(spec)
     scenario.finish()
     assert consumer.received_count >= 40
 
 
 def test_a_node_that_dies_again_and_again_while_it_starts_keeps_everything() -> None:
-    plan = lasting()
-    scenario = Scenario(plan, settings=settings())
+    spec = lasting()
+    scenario = Scenario(spec, settings=settings())
     publisher = persistent_publisher(scenario)
-    scenario.publish(publisher, plan, 50)
+    scenario.publish(publisher, spec, 50)
     scenario.until(publisher.done)
     for death in range(1, 25):
         die_at_step(scenario, death, scenario.node.lose_power if death % 2 else scenario.node.kill)
         scenario.node.kill()
         scenario.elapse(60)
     scenario.node.disk.watch = None
-    consumer = scenario.consumer(plan)
+    consumer = scenario.consumer(spec)
     scenario.finish()
     assert consumer.received_count == 50
 
@@ -93,23 +93,23 @@ def test_transient_messages_and_passing_queues_do_not_outlive_the_node() -> None
 
 
 def test_what_was_acked_and_flushed_never_comes_back() -> None:
-    plan = lasting()
-    scenario = Scenario(plan, settings=settings())
-    publisher, consumer = persistent_publisher(scenario), scenario.consumer(plan)
-    scenario.publish(publisher, plan, 20)
+    spec = lasting()
+    scenario = Scenario(spec, settings=settings())
+    publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec)
+    scenario.publish(publisher, spec, 20)
     scenario.until(lambda: consumer.received_count == 20 and consumer.done() and scenario.node.disk.idle())
     scenario.node.lose_power()
-    assert scenario.ready_count(plan) == 0
+    assert scenario.ready_count(spec) == 0
     scenario.finish()
     assert consumer.received_count == 20
 
 
 def test_what_was_lent_comes_back_marked_and_what_was_not_does_not() -> None:
-    plan = lasting()
-    scenario = Scenario(plan, settings=settings())
-    publisher, consumer = persistent_publisher(scenario), scenario.consumer(plan, prefetch=3)
+    spec = lasting()
+    scenario = Scenario(spec, settings=settings())
+    publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec, prefetch=3)
     consumer.diligent = False
-    scenario.publish(publisher, plan, 10)
+    scenario.publish(publisher, spec, 10)
     scenario.until(lambda: consumer.received_count == 3 and scenario.confirmed_count() == 10)
     scenario.node.stop(down_ms=50)
     scenario.until(lambda: scenario.node.lives == 2)
@@ -119,16 +119,16 @@ def test_what_was_lent_comes_back_marked_and_what_was_not_does_not() -> None:
 
 
 def test_time_passes_for_messages_while_the_node_is_down() -> None:
-    plan, graves = lasting(arguments={"x-message-ttl": 500, "x-dead-letter-exchange": "dead"}), lasting("graves")
-    plan.ttl_ms, plan.dead_letter_exchange, graves.surprising = 500, "dead", True
-    scenario = Scenario(plan, graves, settings=settings())
+    spec, graves = lasting(arguments={"x-message-ttl": 500, "x-dead-letter-exchange": "dead"}), lasting("graves")
+    spec.ttl_ms, spec.dead_letter_exchange, graves.surprising = 500, "dead", True
+    scenario = Scenario(spec, graves, settings=settings())
     publisher = persistent_publisher(scenario)
-    scenario.publish(publisher, plan, 3)
+    scenario.publish(publisher, spec, 3)
     scenario.until(publisher.done)
     scenario.node.kill(down_ms=400)
     scenario.elapse(410)
-    scenario.publish(publisher, plan, 2)
-    assert scenario.ready_count(plan) == 3
+    scenario.publish(publisher, spec, 2)
+    assert scenario.ready_count(spec) == 3
     scenario.until(lambda: scenario.ready_count(graves) >= 3)
     mourner = scenario.consumer(graves)
     scenario.finish()
@@ -136,54 +136,54 @@ def test_time_passes_for_messages_while_the_node_is_down() -> None:
 
 
 def test_a_queue_that_was_deleted_and_declared_again_does_not_get_its_old_messages_back() -> None:
-    plan = lasting()
-    scenario = Scenario(plan, settings=settings())
+    spec = lasting()
+    scenario = Scenario(spec, settings=settings())
     publisher = persistent_publisher(scenario)
-    scenario.publish(publisher, plan, 5)
+    scenario.publish(publisher, spec, 5)
     scenario.until(publisher.done)
     for copy in list(scenario.world.history.living):
         scenario.world.history.end(copy, "deleted")
-    publisher.send(CHANNEL, QueueDelete(plan.name))
-    publisher.send(CHANNEL, QueueDeclare(plan.name, durable=True))
-    scenario.publish(publisher, plan, 2)
+    publisher.send(CHANNEL, QueueDelete(spec.name))
+    publisher.send(CHANNEL, QueueDeclare(spec.name, durable=True))
+    scenario.publish(publisher, spec, 2)
     scenario.until(publisher.done)
     for _ in range(2):
         scenario.node.lose_power()
-        assert scenario.ready_count(plan) == 2
+        assert scenario.ready_count(spec) == 2
         scenario.elapse(100)
-    consumer = scenario.consumer(plan)
+    consumer = scenario.consumer(spec)
     scenario.finish()
     assert consumer.received_count == 2
 
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_a_backlog_beyond_memory_is_delivered_in_order_and_costs_little_memory(persistent: bool) -> None:
-    plan = lasting()
-    scenario = Scenario(plan, settings=settings(segment_bytes=20_000, paging_ratio=DISK_ALONE))
+    spec = lasting()
+    scenario = Scenario(spec, settings=settings(segment_bytes=20_000, paging_ratio=DISK_ALONE))
     publisher = scenario.publisher()
     publisher.persistent = persistent
     publisher.large_bodies = 1.0
     for _ in range(20):
-        scenario.publish(publisher, plan, 20)
+        scenario.publish(publisher, spec, 20)
         scenario.elapse(20)
     scenario.until(lambda: scenario.confirmed_count() == 400 and scenario.node.disk.idle())
-    assert scenario.ready_count(plan) == 400
+    assert scenario.ready_count(spec) == 400
     content_bytes = sum(len(attempt.body) for attempt in scenario.world.history.attempts.values())
     assert scenario.node.broker.turn.held_bytes < content_bytes / 10
-    consumer = scenario.consumer(plan, prefetch=5)
+    consumer = scenario.consumer(spec, prefetch=5)
     scenario.finish()
     assert consumer.received_count == 400
 
 
 def test_what_was_drained_gives_its_space_back() -> None:
-    plan, stuck = lasting(), lasting("stuck")
-    scenario = Scenario(plan, stuck, settings=settings())
-    publisher, consumer = persistent_publisher(scenario), scenario.consumer(plan)
+    spec, stuck = lasting(), lasting("stuck")
+    scenario = Scenario(spec, stuck, settings=settings())
+    publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec)
     segments_max = 0
     for _ in range(20):
         # one message of each segment stays: others are copied out of its way
         scenario.publish(publisher, stuck, 1)
-        scenario.publish(publisher, plan, 30)
+        scenario.publish(publisher, spec, 30)
         scenario.elapse(600)
         segments_max = max(segments_max, segment_count(scenario))
     assert consumer.received_count == 600
@@ -198,12 +198,12 @@ def test_what_was_drained_gives_its_space_back() -> None:
 
 @pytest.mark.parametrize("step_no", range(1, 60, 4))
 def test_a_death_while_segments_are_compacted_and_dropped_loses_nothing(step_no: int) -> None:
-    plan, stuck = lasting(), lasting("stuck")
-    scenario = Scenario(plan, stuck, settings=settings())
-    publisher, consumer = persistent_publisher(scenario), scenario.consumer(plan)
+    spec, stuck = lasting(), lasting("stuck")
+    scenario = Scenario(spec, stuck, settings=settings())
+    publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec)
     for _ in range(5):
         scenario.publish(publisher, stuck, 1)
-        scenario.publish(publisher, plan, 30)
+        scenario.publish(publisher, spec, 30)
         scenario.elapse(100)
     die_at_step(scenario, step_no, scenario.node.lose_power if step_no % 8 == 1 else scenario.node.kill)
     scenario.elapse(3_000)
@@ -217,18 +217,18 @@ def test_a_death_while_segments_are_compacted_and_dropped_loses_nothing(step_no:
 
 
 def test_a_full_disk_holds_up_confirms_until_there_is_room() -> None:
-    plan = lasting()
-    scenario = Scenario(plan, settings=settings())
+    spec = lasting()
+    scenario = Scenario(spec, settings=settings())
     publisher = persistent_publisher(scenario)
     scenario.node.disk.full = True
-    scenario.publish(publisher, plan, 10)
+    scenario.publish(publisher, spec, 10)
     scenario.elapse(2_000)
     assert scenario.confirmed_count() == 0
     assert scenario.node.broker.alarm == "low on disk"
     scenario.node.disk.full = False
     scenario.until(lambda: scenario.confirmed_count() == 10)
     assert scenario.node.broker.alarm == ""
-    scenario.consumer(plan)
+    scenario.consumer(spec)
     scenario.finish()
 
 

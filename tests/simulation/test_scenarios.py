@@ -12,14 +12,14 @@ OFFSETS = (0, 1, 6, 7, 8, 20, 61, 99, 150, 400)
 
 @pytest.mark.parametrize("bytes_read", OFFSETS)
 def test_a_consumer_that_dies_mid_delivery_loses_nothing(bytes_read: int) -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan)
-    publisher, doomed = scenario.publisher(), scenario.consumer(plan)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec)
+    publisher, doomed = scenario.publisher(), scenario.consumer(spec)
     doomed.diligent = False
     scenario.elapse(100)
     assert doomed.link is not None
     doomed.link.break_after(down_bytes=bytes_read)
-    scenario.publish(publisher, plan, 10)
+    scenario.publish(publisher, spec, 10)
     scenario.until(lambda: doomed.connections == 2 and doomed.is_open)
     scenario.finish()
     assert scenario.confirmed_count() == 10
@@ -33,13 +33,13 @@ def test_a_consumer_that_dies_mid_delivery_loses_nothing(bytes_read: int) -> Non
 def test_a_publisher_that_is_cut_off_at_any_byte_gets_everything_confirmed_in_the_end(
     bytes_sent: int, mode: str
 ) -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan)
-    publisher, consumer = scenario.publisher(mode), scenario.consumer(plan)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec)
+    publisher, consumer = scenario.publisher(mode), scenario.consumer(spec)
     scenario.elapse(100)
     assert publisher.link is not None
     publisher.link.break_after(up_bytes=bytes_sent)
-    scenario.publish(publisher, plan, 10)
+    scenario.publish(publisher, spec, 10)
     scenario.until(lambda: publisher.connections == 2)
     scenario.finish()
     assert scenario.confirmed_count() >= 10
@@ -68,33 +68,33 @@ def test_a_reader_that_stops_reading_holds_up_nobody_else() -> None:
 
 
 def test_a_reader_of_the_same_queue_that_stops_reading_leaves_the_rest_to_the_others() -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec)
     publisher = scenario.publisher(PLAIN)
-    slow, quick = scenario.consumer(plan), scenario.consumer(plan)
+    slow, quick = scenario.consumer(spec), scenario.consumer(spec)
     scenario.elapse(50)
     assert slow.link is not None
     slow.link.high_water_bytes, slow.link.low_water_bytes = 5_000, 1_000
     slow.link.client_stalls(3_000)
-    scenario.publish(publisher, plan, 1_000)
-    scenario.until(lambda: scenario.ready_count(plan) == 0 and quick.received_count > 0)
+    scenario.publish(publisher, spec, 1_000)
+    scenario.until(lambda: scenario.ready_count(spec) == 0 and quick.received_count > 0)
     for _ in range(10):
-        scenario.publish(publisher, plan, 100)
+        scenario.publish(publisher, spec, 100)
         scenario.elapse(20)
-    assert scenario.ready_count(plan) == 0
+    assert scenario.ready_count(spec) == 0
     scenario.finish()
     assert slow.received_count + quick.received_count == 2_000
 
 
 def test_what_a_silent_consumer_held_goes_to_another_after_two_heartbeats() -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan)
-    publisher, silent = scenario.publisher(), scenario.consumer(plan)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec)
+    publisher, silent = scenario.publisher(), scenario.consumer(spec)
     silent.diligent = False
     scenario.elapse(50)
-    scenario.publish(publisher, plan, 5)
+    scenario.publish(publisher, spec, 5)
     scenario.until(lambda: len(silent.held) == 5)
-    other = scenario.consumer(plan)
+    other = scenario.consumer(spec)
     assert silent.link is not None
     silent.link.go_silent(patience_ms=60_000)
     began_ms = scenario.world.now_ms
@@ -104,62 +104,62 @@ def test_what_a_silent_consumer_held_goes_to_another_after_two_heartbeats() -> N
 
 
 def test_an_alarm_holds_up_publishers_until_it_is_over_and_consumers_never() -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec)
     publisher = scenario.publisher()
-    scenario.publish(publisher, plan, 100)
+    scenario.publish(publisher, spec, 100)
     scenario.until(lambda: scenario.confirmed_count() == 100)
     scenario.node.add(MemoryMeasured(100_000, 20_000))
     scenario.elapse(10)
-    scenario.publish(publisher, plan, 1)
+    scenario.publish(publisher, spec, 1)
     scenario.elapse(10)
-    scenario.publish(publisher, plan, 5)
+    scenario.publish(publisher, spec, 5)
     scenario.elapse(2_000)
     assert scenario.confirmed_count() == 101
-    consumer = scenario.consumer(plan)
+    consumer = scenario.consumer(spec)
     scenario.until(lambda: consumer.received_count == 106)
     scenario.finish()
     assert scenario.confirmed_count() == 106
 
 
 def test_a_client_that_asks_for_more_than_a_turn_can_give_gets_it_all() -> None:
-    plan, other = QueueSpec("work"), QueueSpec("other")
-    scenario = Scenario(plan, other)
+    spec, other = QueueSpec("work"), QueueSpec("other")
+    scenario = Scenario(spec, other)
     publisher, greedy = scenario.publisher(), scenario.consumer(other)
     publisher.large_bodies = 1.0
-    scenario.publish(publisher, plan, 300)
+    scenario.publish(publisher, spec, 300)
     scenario.until(lambda: scenario.confirmed_count() == 300)
     assert greedy.link is not None
     greedy.link.high_water_bytes = 100_000_000
     for _ in range(300):
-        greedy.get(plan)
-    scenario.until(lambda: scenario.ready_count(plan) < 300)
-    assert scenario.ready_count(plan) > 0
+        greedy.get(spec)
+    scenario.until(lambda: scenario.ready_count(spec) < 300)
+    assert scenario.ready_count(spec) > 0
     scenario.finish()
-    assert scenario.ready_count(plan) == 0
+    assert scenario.ready_count(spec) == 0
 
 
 def test_clients_of_a_node_that_restarts_find_their_way_back() -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan)
-    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
-    scenario.publish(publisher, plan, 10)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec)
+    publisher, consumer = scenario.publisher(), scenario.consumer(spec)
+    scenario.publish(publisher, spec, 10)
     scenario.elapse(3)
     scenario.node.kill()
     scenario.until(lambda: publisher.connections == 2 and publisher.is_open and consumer.is_open)
-    scenario.publish(publisher, plan, 10)
+    scenario.publish(publisher, spec, 10)
     scenario.finish()
     assert publisher.done()
     assert consumer.received_count >= 10
 
 
 def test_a_node_that_stood_still_goes_on_where_it_was() -> None:
-    plan = QueueSpec("work")
-    scenario = Scenario(plan)
-    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    spec = QueueSpec("work")
+    scenario = Scenario(spec)
+    publisher, consumer = scenario.publisher(), scenario.consumer(spec)
     scenario.elapse(20)
     scenario.node.freeze(1_500)
-    scenario.publish(publisher, plan, 10)
+    scenario.publish(publisher, spec, 10)
     scenario.elapse(1_000)
     assert consumer.received_count == 0
     scenario.finish()
@@ -169,12 +169,12 @@ def test_a_node_that_stood_still_goes_on_where_it_was() -> None:
 
 def test_a_rejected_message_turns_up_where_its_queue_sends_the_dead() -> None:
     arguments = {"x-dead-letter-exchange": "dead", "x-delivery-limit": 0}
-    plan = QueueSpec("work", dict(arguments), delivery_limit=0, dead_letter_exchange="dead")
+    spec = QueueSpec("work", dict(arguments), delivery_limit=0, dead_letter_exchange="dead")
     graves = QueueSpec("graves", surprising=True)
-    scenario = Scenario(plan, graves)
-    publisher, consumer = scenario.publisher(), scenario.consumer(plan)
+    scenario = Scenario(spec, graves)
+    publisher, consumer = scenario.publisher(), scenario.consumer(spec)
     consumer.diligent = False
-    scenario.publish(publisher, plan, 3)
+    scenario.publish(publisher, spec, 3)
     scenario.until(lambda: len(consumer.held) == 3)
     assert consumer.link is not None
     consumer.link.reset()

@@ -1,14 +1,7 @@
-"""What operators see of the bridges of one node, and what they may order.
+"""The bridges of one node as the admin interfaces see them: status rows, restarts, and the parameter components.
 
-Not here: who may ask, and the other nodes (`admin`), how bridges come and go (`bridges.supervisor`).
-
-The components whose parameters define bridges.
-
-Not here: what each of them takes (`shovels.fields`, `federation.parameters`).
-
-All kinds of bridges.
-
-Not here: what each of them is (`bridges.shovels`, `bridges.federation`).
+Not here: permissions and the other nodes (`warren.admin`), starting and stopping bridges (`bridges.supervisor`), the
+fields of each component (`bridges.shovel_definition`, `bridges.federation.upstreams`).
 """
 
 from typing import Final
@@ -35,7 +28,7 @@ FEDERATION: Final = "federation"
 
 
 def bridge_components() -> dict[str, ParameterComponent]:
-    """By name, for a broker that is to take them."""
+    """The parameter components that define bridges, by name."""
     return {
         SHOVEL: ShovelComponent(),
         UPSTREAM: UpstreamComponent(),
@@ -45,9 +38,9 @@ def bridge_components() -> dict[str, ParameterComponent]:
 
 
 def vhosts_entered(parameter: Parameter) -> list[str]:
-    """The virtual hosts of this broker that a bridge of this definition would enter, as one who may do everything.
+    """The virtual hosts of this broker that a bridge of this definition would enter with full rights.
 
-    So who defines it must be allowed to enter them.
+    The user who defines the bridge must be allowed to enter them.
     """
     value = parameter.value
     if not isinstance(value, dict):
@@ -73,7 +66,7 @@ class BridgesAdmin:
         return vhosts_entered(parameter)
 
     def shovel_rows(self) -> list[Row]:
-        # one that lives by a definition of before is on its way out
+        # a worker with an older definition is about to stop
         wanted = {shovel.key: shovel for shovel in Shovels().wanted(self._host)}
         keepers = [keeper for key, keeper in self._supervisor.keepers.items() if wanted.get(key) == keeper.bridge]
         return shovel_standing.shovel_status_rows(self._host.node_name, keepers)

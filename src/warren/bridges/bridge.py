@@ -1,6 +1,6 @@
-"""One bridge as it is defined, and one of its lives.
+"""One bridge: its definition, and one run of it.
 
-Not here: who begins its lives (`bridges.supervisor`), carrying itself (`bridges.carrying`).
+Not here: starting runs (`bridges.supervisor`), moving messages (`bridges.transfer`).
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from warren.bridges.settlement import BridgeStats, PoisonMessageGuard
 
 
 class BridgeRun:
-    """What a bridge has while it lives: from its first attempt to connect until it breaks or is done."""
+    """One run of a bridge: from its first attempt to connect until it breaks or is done."""
 
     def __init__(
         self,
@@ -22,53 +22,53 @@ class BridgeRun:
         poison_guard: PoisonMessageGuard | None = None,
     ) -> None:
         self.host = host
-        # how the bridge is known in the log
+        # the bridge's fields in log lines
         self.described = described
         self.stats = stats
-        # what lives before this one have learnt
+        # kept from one run to the next
         self.poison_guard = poison_guard or PoisonMessageGuard()
         self._on_up = on_up
 
     def is_up(self, **facts: object) -> None:
-        """Both ends are connected and what it needs is declared; `facts` are for those who ask how it stands."""
+        """Both ends are connected and declared. The status pages show `facts`."""
         self._on_up(facts)
 
 
 class Bridge(ABC):
-    """A definition that can be lived. Two that are equal mean the same, so make it a frozen dataclass."""
+    """A definition that can be run. Equal definitions mean the same bridge, so subclasses are frozen dataclasses."""
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """Its name among all bridges of the cluster, the same on every node."""
+        """The bridge's name in the cluster, the same on every node."""
 
     @property
     def home(self) -> str:
-        """The node that has to run it; empty if any may, and one of them is chosen."""
+        """The node that has to run the bridge; empty if any node may."""
         return ""
 
     @property
     @abstractmethod
     def reconnect_delay_s(self) -> float:
-        """How long after it broke it is tried again; 0 for never, as in RabbitMQ."""
+        """How long after a failure the bridge is tried again; 0 means never, as in RabbitMQ."""
 
     @abstractmethod
     def describe(self) -> Mapping[str, object]:
-        """Fields by which its lines in the log are known, for example kind, vhost and name."""
+        """The fields of the bridge's log lines, for example kind, vhost and name."""
 
     @abstractmethod
-    async def live(self, life: BridgeRun) -> None:
-        """Connect, declare, carry. Returns when there is nothing left to do for ever; raises when it broke.
+    async def live(self, run: BridgeRun) -> None:
+        """Connect, declare, transfer. Returns when nothing is left to do for good; raises when the bridge broke.
 
-        When it is to end it is cancelled. Either way it closes what it has opened (`async with`).
+        To stop it, cancel it. Either way it closes the connections it opened (`async with`).
         """
 
     async def retire(  # noqa: B027 - most have nothing to clear up
         self, host: BridgeHost, wanted: Collection["Bridge"]
     ) -> None:
-        """It is wanted no more, by anybody, and lives no more: clear up what it has left elsewhere.
+        """Clean up at the other broker. The bridge has stopped, and no definition asks for it any more.
 
-        What one of those that are `wanted` lives by is left alone, whoever has made it.
+        Objects that one of the `wanted` bridges uses stay, even if this bridge created them.
 
-        Not called when it is merely changed, moves to another node, or its node stops. What goes wrong is told.
+        Not called when the bridge is changed, moves to another node, or its node stops. Failures are logged.
         """

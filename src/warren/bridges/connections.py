@@ -1,19 +1,16 @@
-"""From the URIs of a definition to a connection: to another broker, or to this one without a socket.
+"""Connections for bridges: from the URIs of a definition to a connection, either to another broker or to this one
+without a socket.
 
-A definition may name several URIs for one end. One of them is tried first, by chance, and the others behind it, so that
-bridges spread over the nodes of a cluster and a node that is down is no reason to wait.
+A definition may list several URIs for one end. A random one is tried first and the others after it, so bridges spread
+over the nodes of a cluster and a node that is down costs no wait.
 
-`amqp://` without a host is this broker: `amqp://` or `amqp:///vhost`, with the virtual host of the definition if
-none is named, and `amqp://user@/vhost` as that user.
+`amqp://` without a host means this broker: `amqp://` or `amqp:///vhost`, with the virtual host of the definition if the
+URI has none, and `amqp://user@/vhost` to connect as that user.
 
-Not here: what else a URI may say (`client.uri`).
+Two URIs lead to the same virtual host if they name the same host and port. Two open connections are compared by an
+exclusive queue: it is locked for the other connection if and only if both lead to the same virtual host.
 
-Whether two ways lead to the same virtual host of the same broker.
-
-Of URIs it is known when they name the same host and port. Two connections are asked, whatever their URIs say: a queue
-that is exclusive to one of them is locked to the other one if, and only if, they lead to the same place.
-
-Not here: who must not be connected to himself (`shovels.loops`, `federation.ends`).
+Not here: the other parts of a URI (`client.uri`), loops (`bridges.shovel_definition`, `bridges.federation.links`).
 """
 
 import random
@@ -28,23 +25,24 @@ from warren.client.errors import CannotConnect, ChannelClosed, ClientError, UriE
 from warren.client.uri import parse_uri
 
 IGNORED_OPTIONS = ("depth", "fail_if_no_peer_cert")
-"""Options of RabbitMQ's URIs that ask for what is always so here, or cannot be otherwise."""
+"""Options of RabbitMQ's URIs that have no effect here."""
 
 
 @dataclass(frozen=True)
 class ReachedBroker:
-    """A connection, and the URI that led to it, without its password."""
+    """A connection, and the URI it was made with, without the password."""
 
     connection: Connection
     uri: str
     whole_uri: str = field(repr=False)
-    """As it was given, for whoever has to connect once more in the same way."""
+    """The URI as configured, with the password, for a further connection."""
 
 
 async def connect_first(host: BridgeHost, uris: Sequence[str], vhost: str, name: str) -> ReachedBroker:
-    """Connect to one of several URIs; `vhost` is for those that name none, `name` is shown to operators over there.
+    """Connect to one of several URIs. `vhost` is for URIs that have none; `name` is shown to operators of the other
+    broker.
 
-    What is raised if none answers is a `ClientError` whose sentence says what each of them did.
+    If no URI answers, the `ClientError` says what happened with each of them.
     """
     troubles: list[tuple[str, ClientError]] = []
     for uri in random.sample(list(uris), len(uris)):
@@ -58,7 +56,7 @@ async def connect_first(host: BridgeHost, uris: Sequence[str], vhost: str, name:
 
 
 async def connect_uri(host: BridgeHost, uri: str, vhost: str, name: str) -> Connection:
-    """The same for one URI."""
+    """Connect to one URI."""
     here = parse_local_uri(uri)
     if here is not None:
         return await host.connect_here(here.vhost or vhost, name, here.user)
@@ -67,14 +65,14 @@ async def connect_uri(host: BridgeHost, uri: str, vhost: str, name: str) -> Conn
 
 @dataclass(frozen=True)
 class LocalBrokerUri:
-    """This broker as a URI names it; empty is what it does not say."""
+    """This broker as a URI names it; parts that the URI leaves out are empty."""
 
     user: str
     vhost: str
 
 
 def parse_local_uri(uri: str) -> LocalBrokerUri | None:
-    """Who and where, if the URI names no host; None if it leads elsewhere."""
+    """User and virtual host, if the URI names no host; None if it leads to another broker."""
     scheme, separator, rest = uri.strip().partition("://")
     before, _, _query = rest.partition("?")
     authority, _, path = before.partition("/")
@@ -85,7 +83,7 @@ def parse_local_uri(uri: str) -> LocalBrokerUri | None:
 
 
 def normalized_uri(uri: str, vhost: str) -> str:
-    """A URI as `client.uri` reads it: with a virtual host, and without options that change nothing."""
+    """A URI as `client.uri` reads it: with a virtual host, and without options that have no effect."""
     before, mark, query = uri.strip().partition("?")
     scheme, separator, rest = before.partition("://")
     if not separator:
@@ -97,7 +95,7 @@ def normalized_uri(uri: str, vhost: str) -> str:
 
 
 def redacted_uri(uri: str) -> str:
-    """A URI as it may be shown: without user, password and options, as RabbitMQ shows it."""
+    """A URI for display: without user, password and options, as in RabbitMQ."""
     before = uri.strip().partition("?")[0]
     scheme, separator, rest = before.partition("://")
     authority, slash, path = rest.partition("/")
@@ -112,7 +110,7 @@ Place = tuple[str, int, str]
 
 
 def uri_places(uri: str, vhost: str) -> set[Place]:
-    """Where a URI leads to; `vhost` is for one that names none."""
+    """The places a URI leads to; `vhost` is for a URI that has none."""
     here = parse_local_uri(uri)
     if here is not None:
         return {("", 0, here.vhost or vhost)}
@@ -122,7 +120,8 @@ def uri_places(uri: str, vhost: str) -> set[Place]:
 
 
 async def is_same_vhost(one: Connection, other: Connection) -> bool:
-    """No, if a user may declare nothing there: then nobody can tell, and most are not."""
+    """Whether both connections lead to one virtual host. False if the user may not declare a queue there: most are
+    different."""
     asking = await one.channel()
     try:
         probe = await asking.declare_queue(exclusive=True)

@@ -1,13 +1,12 @@
-"""What is wrong with a definition, field by field, in RabbitMQ's words and in its order.
+"""Checks of a definition's fields, with RabbitMQ's error texts in RabbitMQ's order.
 
-RabbitMQ names what it does not know first, then the fields from the last of the table to the first; scripts and people
-who compare two brokers see the same text. Where it would print the insides of its URI parser there is a sentence.
+RabbitMQ reports unknown fields first, then the known ones from the last of the table to the first. The texts are the
+same here, except where RabbitMQ prints the internals of its URI parser.
 
-Invariant: no text quotes a password. RabbitMQ prints the values of fields, of those it does not know, too, and in a
-field whose name is misspelt there may be a URI: text of unknown fields, and of others what looks like a login, is left
-out (`...`).
+Invariant: no text quotes a password. RabbitMQ prints the values of fields, unknown ones included, and a misspelt field
+may hold a URI. So texts of unknown fields, and anything that looks like a login, are replaced by `...`.
 
-Not here: which fields there are (`bridges.shovels`, `bridges.federation`).
+Not here: the fields themselves (`bridges.shovel_definition`, `bridges.federation.upstreams`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +23,7 @@ from warren.wire.scalars import SHORTSTR_BYTES_MAX
 TIMESTAMP_MAX: Final = 2**64 - 1
 
 Check = Callable[[str, object], list[str]]
-"""All that is wrong with the value of a field, which is named first."""
+"""Takes a field's name and value, returns the errors."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class DefinitionField:
 
 
 def field_errors(name: str, fields: Sequence[DefinitionField], value: object) -> list[str]:
-    """All that is wrong with an object. RabbitMQ writes one that is empty as a list."""
+    """All errors of an object. RabbitMQ writes an empty object as an empty list."""
     if value == []:
         value = {}
     if not isinstance(value, dict):
@@ -56,7 +55,7 @@ def field_errors(name: str, fields: Sequence[DefinitionField], value: object) ->
 
 
 def quoted(value: object) -> str:
-    """A value as RabbitMQ prints it, without what may be a password."""
+    """A value as RabbitMQ prints it, without anything that may be a password."""
     return json_term(_masked(value, lambda text: "@" in text))
 
 
@@ -75,7 +74,7 @@ def text(name: str, value: object) -> list[str]:
 
 
 def short_text(name: str, value: object) -> list[str]:
-    """Text that AMQP has room for: the length of names, keys and most properties is one byte."""
+    """Text of at most 255 bytes: AMQP stores the length of names, keys and most properties in one byte."""
     if not isinstance(value, str):
         return text(name, value)
     try:
@@ -95,7 +94,7 @@ def boolean(name: str, value: object) -> list[str]:
 
 
 def whole_number(lowest: int, highest: int) -> Check:
-    """A number that AMQP has room for; RabbitMQ takes any, and stumbles over it later."""
+    """A number in AMQP's range. RabbitMQ accepts any number and fails later."""
 
     def check(name: str, value: object) -> list[str]:
         reasons = number(name, value)
@@ -107,7 +106,7 @@ def whole_number(lowest: int, highest: int) -> Check:
 
 
 def seconds(name: str, value: object) -> list[str]:
-    """A time to wait, parts of a second too."""
+    """A duration; fractions are allowed."""
     reasons = number(name, value)
     if not reasons and isinstance(value, int | float) and not 0 <= value <= 86_400 * 365:
         reasons = [f"{name} should be a number of seconds, 0 or more, actually was {quoted(value)}"]
@@ -115,7 +114,7 @@ def seconds(name: str, value: object) -> list[str]:
 
 
 def timestamp(name: str, value: object) -> list[str]:
-    """Seconds since 1970, in the 64 bits that AMQP has for them."""
+    """Seconds since 1970, in AMQP's 64 bits."""
     reasons = number(name, value)
     if not reasons and isinstance(value, int | float) and not 0 <= value <= TIMESTAMP_MAX:
         reasons = [f"{name} should be a number from 0 to {TIMESTAMP_MAX}, actually was {value}"]
@@ -134,7 +133,7 @@ def one_of(*choices: str) -> Check:
 
 
 def arguments(name: str, value: object) -> list[str]:
-    """Arguments of a queue or a consumer: an object, or the empty list that RabbitMQ makes of an empty one."""
+    """Arguments of a queue or a consumer: an object, or the empty list that RabbitMQ writes for an empty object."""
     if value == []:
         return []
     if not isinstance(value, dict):
@@ -147,7 +146,7 @@ def arguments(name: str, value: object) -> list[str]:
 
 
 def uris(name: str, value: object) -> list[str]:
-    """One AMQP URI, or a list of them, of which the first that is wrong is told."""
+    """One AMQP URI or a list of them; the first bad one is reported."""
     found = value if isinstance(value, list) else [value]
     for uri in found:
         if not isinstance(uri, str):
@@ -160,21 +159,21 @@ def uris(name: str, value: object) -> list[str]:
 
 
 def _shown(uri: str) -> str:
-    """What of a URI that makes no sense can be no part of a password, wherever its marks stand."""
+    """The part of an unreadable URI that cannot belong to a password."""
     scheme, separator, _rest = uri.rpartition("@")[0].partition("://")
     before = f"{scheme}{separator}" if separator else ""
     return (before + uri.rpartition("@")[2] if "@" in uri else uri).partition("?")[0]
 
 
 def uri_list(value: object) -> list[str]:
-    """The URIs of a field that passed."""
+    """The URIs of a field that passed the checks."""
     return [str(uri) for uri in value] if isinstance(value, list) else [str(value)]
 
 
 def vhosts_here(values: Iterable[object], default: str) -> list[str]:
-    """The virtual hosts of this broker that URIs of a definition enter, each once; what is no URI enters none.
+    """The virtual hosts of this broker that the URIs of a definition enter, each once; text that is no URI enters none.
 
-    A connection to this broker itself may do everything there, so who defines one needs access to its virtual host.
+    A connection to this broker itself has full rights, so the user who defines one needs access to its virtual host.
     """
     ways = [parse_local_uri(uri) for value in values for uri in uri_list(value)]
     return list(dict.fromkeys(way.vhost or default for way in ways if way is not None))

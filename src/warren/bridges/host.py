@@ -1,10 +1,9 @@
-"""What a bridge asks of the node it runs on.
+"""The interface of a node for the bridges that run on it.
 
-Everything is answered at once from what the node has in memory, but for connecting and forgetting. A change of any of
-it is told (`on_change`), without saying which: whoever listens looks again, and finds most of the time that nothing
-concerns him.
+All answers come at once from memory, except connecting and forgetting. `on_change` reports that some answer may have
+changed, without saying which; listeners ask again.
 
-Not here: who answers (`node.bridging`).
+Not here: the implementation (`node.bridge_host`).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from warren.wire.field_tables import Table
 
 
 class BridgeLog(Protocol):
-    """One line for each event: noun.verb in the past, and facts as fields."""
+    """One line per event: noun.verb in the past, and facts as fields."""
 
     def info(self, event: str, **fields: object) -> None: ...
 
@@ -28,18 +27,18 @@ class BridgeLog(Protocol):
 
 @dataclass(frozen=True)
 class FederatedObject:
-    """An exchange or a queue whose effective policy names upstreams, and what it would be declared with again."""
+    """An exchange or a queue whose effective policy names upstreams, and the arguments to declare it with."""
 
     kind: Literal["exchange", "queue"]
     vhost: str
     name: str
     policy_name: str
     policy: Table
-    """The definition in force; has one of federation-upstream, federation-upstream-set, federation-upstream-pattern."""
+    """The effective definition; it has federation-upstream, federation-upstream-set or federation-upstream-pattern."""
     home: str = ""
-    """Of a queue, the node it is on; empty while nobody reaches it."""
+    """Of a queue: its node; empty while that node is unknown."""
     type: str = ""
-    """Of an exchange."""
+    """Of an exchange only."""
     durable: bool = True
     auto_delete: bool = False
     internal: bool = False
@@ -69,34 +68,35 @@ class BridgeHost(Protocol):
     def log(self) -> BridgeLog: ...
 
     def parameters(self, component: str) -> list[Parameter]:
-        """All of a component, of all virtual hosts."""
+        """All parameters of a component, in all virtual hosts."""
 
     def global_parameter(self, name: str) -> object:
-        """None if there is none of that name."""
+        """None if there is no parameter of that name."""
 
     def federated(self) -> list[FederatedObject]:
         """The exchanges and queues that have upstreams."""
 
     def bindings_of(self, vhost: str, exchange: str) -> list[LocalBinding]:
-        """Those that lead away from an exchange; none if there is no such exchange."""
+        """The outgoing bindings of an exchange; none if there is no such exchange."""
 
     def wants_more(self, vhost: str, queue: str) -> bool:
-        """Whether a message that came to that queue would go to a consumer of its own (not to another federation)."""
+        """Whether a consumer of the queue, other than a federation link, could take another message at once."""
 
     def responsible_for(self, key: str) -> bool:
-        """Whether, of the running nodes, this one is to run the bridge with that key."""
+        """Whether this node is the one among the running nodes that runs the bridge with that key."""
 
     async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
         """A connection to this broker itself.
 
-        Without a user it may do everything in that virtual host, and publish with any user id.
+        Without a user it has full rights in that virtual host, and may publish with any user id.
         """
 
     async def forget(self, parameter: Parameter) -> None:
-        """Clear a parameter, if it is there and still says the same."""
+        """Clear a parameter, if it is there and has not changed."""
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called, soon and once for many, when any answer may be another one; returns how to stop it.
+        """Call `callback` soon, once for many changes, when any answer may have changed; returns the function that
+        stops it.
 
-        It is called from the event loop, never while something else is asked.
+        The callback runs in the event loop, never inside another call of this interface.
         """

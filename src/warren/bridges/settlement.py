@@ -1,47 +1,36 @@
-"""What the source is told of its deliveries, by what the destination said of the publishes that were made of them.
+"""Settlement: acks at the source, decided by the confirms of the destination.
 
-Publishes are numbered from 1, in the order of the deliveries they were made of. All up to `low` are decided and
-forgotten; of those above it some may be decided *apart*.
+Publishes are numbered from 1, in the order of their deliveries. All publishes up to `low` are decided and forgotten;
+above it, some may be decided *apart*.
 
-**Acks.** A run that begins right above `low` settles every delivery up to its last one, so it is acked by one word.
-Whatever is confirmed apart is acked singly.
+**Acks.** A run of confirms that begins right above `low` settles every delivery up to its last one, so one multiple ack
+is enough. Publishes confirmed apart are acked singly.
 
-**Refused** publishes go back to the source: not at once, or the same messages would go round and round as fast as both
-brokers can, but all together after a pause, which grows while nothing is confirmed. A publish that came back is refused
-too, although its confirm says otherwise: no queue has it.
+**Refused** publishes go back to the source. They go all together after a pause, which grows while nothing is confirmed;
+otherwise the same messages would circle as fast as both brokers can. A returned publish counts as refused even though
+it is confirmed: no queue has it.
 
-Not here: how publishes are sent (`carrying.carrier`), which of all this is in doubt at the end (`carrying.uncertain`).
+**Possible duplicates.** At the end of a run these messages may arrive twice:
 
-Messages that may arrive twice: those that were published in a life that ended before all was known of them.
+- Messages that were published and neither confirmed nor refused.
+- If the source was not closed in good order, the latest acks, because an ack has no answer. The source hears acks in
+  order, and with a prefetch of P at most P deliveries are unsettled. So once it has delivered n, it has heard the first
+  n - P settlements. Any answer of the source proves that it heard everything sent before the question.
 
-That is, at the end of a life,
+The source delivers them again; here they are only logged.
 
-- what was published and neither confirmed nor refused, and
-- if the source was not left in good order, what was acked there lately: an ack has no answer. But a source hears what
-  it is told in order, and with a prefetch of P it has at most P deliveries unsettled: when it has delivered n, it has
-  heard of n - P at least, the first n - P that it was told of, whichever deliveries these were. And when it has
-  answered anything, it has heard all that it was told before it was asked.
+**Poison messages.** A broker refuses some messages by closing the channel, for example a message with a foreign user-id
+or one that is too large. It does not say which message, and everything in flight is transferred again. Without a guard,
+each run would duplicate all messages in front of the bad one.
 
-Not here: what is done about them, which is nothing: the source delivers them again.
+So the messages in flight when a channel was closed are *suspects*. The next run publishes that many messages one by
+one, each after the one before is decided, which finds the bad message. It stays at the head of the source queue:
+nothing overtakes it, and the messages behind it wait until it is removed or the destination accepts it.
 
-Caution: what a bridge knows, from one life to the next, of a message that its destination will not have.
+A message that cannot be encoded for the destination (its properties do not fit a frame, or its headers nest too deep)
+is found at once and treated the same way.
 
-Some messages a broker refuses by closing the channel: one with a user-id that is not the bridge's, one that is too
-large. It does not say which one, and everything that was on its way with it, before it and behind it, is carried again.
-If the next life did the same, all that is in front of it would be doubled for ever.
-
-So what was undecided when a channel was closed is *suspect*. As many messages are published one by one, each when the
-one before it is decided; whoever is the last one then is found. It stays at the source, where it is the first: nothing
-overtakes it, and what is behind it waits until it is gone, or the destination takes it.
-
-One that cannot even be written down for the destination, because its properties do not fit a frame there or its headers
-nest too deep for what is added to them, is known at once, and is treated likewise.
-
-Not here: how long is waited before it is tried again (`bridges.supervisor`).
-
-What a bridge has done since it was begun, over all its lives.
-
-Not here: rates (`admin`), when a life ended and why (`bridges.supervisor`).
+Not here: sending (`bridges.transfer`), delays between runs (`bridges.supervisor`), rates (`warren.admin`).
 """
 
 from collections import deque
@@ -62,24 +51,24 @@ PUBLISHING_ID: Final = "x-warren-publishing-id"
 
 
 class RecentAcks:
-    """The deliveries that were acked last, as many as the source may not have heard of.
+    """The latest acks, as many as the source may not have heard.
 
-    Deliveries and what they were settled by are counted, each in the order in which it happened on one channel.
+    Deliveries and settlements are counted, each in the order in which it happened on one channel.
     """
 
     def __init__(self, prefetch: int) -> None:
         self._prefetch = prefetch
-        # how many the source may have out that it knows to be unsettled
+        # how many deliveries the source may have out that it knows to be unsettled
         self._allowed = prefetch
         self._delivered = 0
         self.settled = 0
-        # each with how many were settled when it was
+        # each with the number of settlements at its time
         self._acked: deque[tuple[int, bytes]] = deque()
 
     def answered(self, asked_at: int) -> None:
-        """It said that it will deliver: it has heard what was settled before it was asked, `asked_at` in number.
+        """The source answered `basic.consume`: it has heard the first `asked_at` settlements.
 
-        What a consumer before this one has left unsettled does not count for the prefetch of this one.
+        Deliveries that an earlier consumer left unsettled do not count for this consumer's prefetch.
         """
         self._forget_up_to(asked_at)
         self._allowed = self._prefetch + self._delivered - asked_at
@@ -89,7 +78,7 @@ class RecentAcks:
         self._forget_up_to(last_tag - self._allowed)
 
     def gave_up(self, count: int) -> None:
-        """So many were settled otherwise: given back, or dropped."""
+        """That many deliveries were settled otherwise: requeued or dropped."""
         self.settled += count
 
     def acked(self, deliveries: Sequence[Delivery]) -> None:
@@ -97,7 +86,7 @@ class RecentAcks:
         self.settled += len(deliveries)
 
     def unheard(self) -> list[bytes]:
-        """The headers of those that the source may deliver again."""
+        """The headers of the messages that the source may deliver again."""
         return [header for _, header in self._acked]
 
     def _forget_up_to(self, number: int) -> None:
@@ -106,13 +95,13 @@ class RecentAcks:
 
 
 def message_ids(headers: Iterable[bytes]) -> list[str]:
-    """Of messages, by the payloads of their headers; of those that have one."""
+    """The message ids in these header payloads, where there are any."""
     ids = [_id_of(header) for header in headers]
     return [each for each in ids if each]
 
 
 def log_possible_duplicates(log: BridgeLog, described: dict[str, object], headers: list[bytes]) -> list[str]:
-    """Write down which messages may come twice; their ids, as far as they have one."""
+    """Log the messages that may arrive twice, with their ids where they have one."""
     ids = message_ids(headers)
     counts = {"count": len(headers), "without_id": len(headers) - len(ids)}
     for at in range(0, max(len(ids), 1), IDS_PER_LINE):
@@ -137,26 +126,26 @@ _STAYS: Final = (
 
 
 class MessageRefused(ChannelClosed):
-    """One message, which is known, is not taken by the destination, or cannot be sent there at all."""
+    """The destination refuses one known message, or it cannot be encoded for the destination."""
 
 
 class PoisonMessageGuard:
-    """Of one bridge."""
+    """The suspects of one bridge."""
 
     def __init__(self) -> None:
-        # how many are to be published one by one
+        # how many messages to publish one by one
         self.suspects = 0
 
     def decided(self, count: int) -> None:
-        """So many were taken, or refused in a word."""
+        """That many messages were accepted or rejected."""
         self.suspects = max(self.suspects - count, 0)
 
     def closed(self, error: ClientError, undecided: Sequence[Delivery]) -> ClientError:
-        """What ended it, said of the message if that is known; `undecided` were on their way."""
+        """The error that ended the run, with the bad message if it is known; `undecided` messages were in flight."""
         if not isinstance(error, ChannelClosed | ConnectionClosed) or not undecided:
             return error
         if not error.code or error.code in RETRIABLE_CODES:
-            # the line was lost, or the broker stops
+            # the connection was lost, or the broker stops
             return error
         self.suspects = max(self.suspects, len(undecided))
         if len(undecided) > 1:
@@ -166,12 +155,12 @@ class PoisonMessageGuard:
 
 
 def describe_unsendable(delivery: Delivery, trouble: Exception) -> str:
-    """A sentence about one that was not written."""
+    """A sentence about a message that was not encoded."""
     return f"{_known_as(delivery)}, cannot be sent to the destination: {trouble}"
 
 
 def unsendable_error(delivery: Delivery, trouble: Exception) -> MessageRefused:
-    """The same, for one that the source still has."""
+    """The same sentence as an error, for a message that the source still has."""
     return MessageRefused(f"{describe_unsendable(delivery, trouble)}; {_STAYS}")
 
 
@@ -189,17 +178,17 @@ UNCERTAIN_IDS_MAX: Final = 50
 
 
 class BridgeStats:
-    """Plain numbers, for whoever wants to show them."""
+    """The counters of a bridge over all its runs."""
 
     def __init__(self) -> None:
         self.delivered = 0
         self.published = 0
         self.confirmed = 0
-        # refused by the destination, or sent back by it, and given back to the source
+        # rejected or returned by the destination, and requeued at the source
         self.refused = 0
-        # which `rewrite` did not want published, or which cannot be, and the source has forgotten
+        # skipped by `rewrite` or not encodable, and acked at the source
         self.dropped = 0
-        # published in a life that ended before it was known whether they arrived: the source delivers them again
+        # published in a run that ended before the outcome was known: the source delivers them again
         self.uncertain = 0
         # the message ids of the latest of these
         self.uncertain_ids: list[str] = []
@@ -215,7 +204,7 @@ _COMPACT_AT: Final = 4096
 
 
 class SourceChannel(Protocol):
-    """Where deliveries are settled: a channel."""
+    """The channel on which deliveries are settled."""
 
     def ack(self, delivery: Delivery, *, multiple: bool = False) -> None: ...
 
@@ -223,7 +212,7 @@ class SourceChannel(Protocol):
 
 
 class SourceAcks:
-    """The publishes of one `carry` that waits for confirms."""
+    """The publishes of one transfer that waits for confirms."""
 
     def __init__(
         self,
@@ -235,10 +224,10 @@ class SourceAcks:
         self._source = source
         self._stats = stats
         self._late_acks = late_acks
-        # calls a function after so many seconds
+        # calls a function after that many seconds
         self._later = later
         self.low = 0
-        # of publish `low + 1` at `_from`, and so on
+        # the delivery of publish `low + 1` is at `_from`, and so on
         self._sent: list[Delivery] = []
         self._from = 0
         self._apart: set[int] = set()
@@ -256,7 +245,7 @@ class SourceAcks:
         return len(self._sent) - self._from - len(self._apart)
 
     def published(self, made: list[tuple[Delivery, RewrittenMessage]], mandatory: bool) -> None:
-        """Deliveries, and what was published in their place."""
+        """Deliveries, and the publishes made of them."""
         first_no = self.last_no + 1
         self._sent += [delivery for delivery, _ in made]
         if mandatory:
@@ -267,7 +256,7 @@ class SourceAcks:
         ahead = enumerate(islice(self._sent, self._from, None), self.low + 1)
         return [delivery for number, delivery in ahead if number not in self._apart]
 
-    # what the destination says
+    # -- confirms and returns
 
     def came_back(self, message: ReturnedMessage) -> None:
         looks = (message.exchange, message.routing_key, message.header_payload[12:], message.body)
@@ -285,7 +274,7 @@ class SourceAcks:
                 self._mandatory.decided(decided.first, decided.last)
 
     def give_back(self) -> None:
-        """What was refused goes to the source's queue."""
+        """Requeue the refused messages at the source."""
         refused, self._refused = self._refused, []
         for delivery in refused:
             self._source.nack(delivery)
@@ -296,7 +285,7 @@ class SourceAcks:
         end = self._from + count
         acked = self._sent[self._from : end]
         if self._refused:
-            # one word would ack what is to be given back
+            # a multiple ack would also ack messages that are to be requeued
             for delivery in acked:
                 self._source.ack(delivery)
         else:

@@ -1,27 +1,18 @@
-"""What a shovel's definition says, once it has passed.
+"""A shovel's definition: its fields, their checks, and loops.
 
-Names of fields that RabbitMQ had before 3.7 (`prefetch-count`, `delete-after`, `add-forward-headers`,
-`publish-properties`) mean the same as theirs with `src-` or `dest-` before them, which count if both are there.
+RabbitMQ's field names from before 3.7 (`prefetch-count`, `delete-after`, `add-forward-headers`, `publish-properties`)
+mean the same as the names with `src-` or `dest-`, which win if both are there.
 
-Not here: what is wrong with a definition (`shovels.fields`), living by it (`shovels.shovel`).
+RabbitMQ accepts definitions that fail later: a queue without a name, values out of AMQP's range, a shovel onto its own
+queue. They are refused here.
 
-A shovel that would carry to where it takes from, and so the same messages for ever.
+**Loops.** A shovel whose destination leads back to its source queue would move the same messages for ever. The
+destination leads back if it is that queue, by name or through the default exchange, or the exchange and key that the
+messages came with. That is a loop only if both ends are the same virtual host of one broker. Some URIs show it (both
+without a host, or with the same host and port); for others the two connections are compared once they are open
+(`bridges.connections`). Loops through other routing keys, or through several shovels, are not detected.
 
-What was taken comes to the same queue again if the destination is that queue, by its name or through the default
-exchange, or the exchange it came through with the key it came with. That is a loop only if both ends are one broker.
-Some URIs say so (both name no host, or the same host and port). Others do not, and are asked when both ends are
-connected (`bridges.connections`).
-
-What exchanges do with other keys nobody asks, and a loop through several shovels nobody can know of.
-
-Not here: hops of federated exchanges, which are counted (`bridges.federation`).
-
-The fields of a shovel's definition, and all that can be wrong with them.
-
-RabbitMQ takes what it will stumble over later: a queue without a name, a name, a number or a prefetch that AMQP has no
-room for, a shovel onto its own queue. That is told here, when somebody who can put it right is listening.
-
-Not here: what the fields mean (`shovels.definition`).
+Not here: running a shovel (`bridges.shovels`), federation's hop counts (`bridges.federation.headers`).
 """
 
 from dataclasses import dataclass, field
@@ -52,12 +43,12 @@ NEVER: Final = "never"
 QUEUE_LENGTH: Final = "queue-length"
 RECONNECT_DELAY_S: Final = 5.0
 DEFAULT_VHOST: Final = "/"
-"""Of a URI that names none, as in RabbitMQ, wherever the shovel itself is defined."""
+"""The virtual host of a URI that has none, as in RabbitMQ: not the virtual host of the shovel."""
 
 
 @dataclass(frozen=True)
 class ShovelSource:
-    """Where messages are taken from: a queue, or an exchange by a queue of the shovel's own."""
+    """The source: a queue, or an exchange through the shovel's own queue."""
 
     uris: tuple[str, ...]
     queue: str | None = None
@@ -71,7 +62,7 @@ class ShovelSource:
 
 @dataclass(frozen=True)
 class ShovelDestination:
-    """Where they go. Without a queue and an exchange: to the exchange, and with the key, they were published with."""
+    """The destination. Without a queue and an exchange, messages keep the exchange and the key they came with."""
 
     uris: tuple[str, ...]
     queue: str | None = None
@@ -82,7 +73,7 @@ class ShovelDestination:
     timestamp_header: bool = False
     properties: Table = field(default_factory=dict)
     mandatory: bool = False
-    """Whether what no queue is there for stays at the source, also on its way to an exchange; RabbitMQ has no such."""
+    """Whether unroutable messages stay at the source, also for an exchange. RabbitMQ has no such field."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +89,7 @@ class ShovelDefinition:
 
 
 def parse_shovel(parameter: Parameter) -> ShovelDefinition:
-    """The definition of a parameter that was not refused."""
+    """The definition of a parameter that passed the checks."""
     value = _Fields(cast("Table", parameter.value))
     return ShovelDefinition(
         vhost=parameter.vhost,
@@ -139,7 +130,7 @@ def _destination(value: "_Fields") -> ShovelDestination:
 
 
 class _Fields:
-    """A parameter's value, whose fields have the types they should."""
+    """A parameter's value, with fields of the right types."""
 
     def __init__(self, value: Table) -> None:
         self._value = value
@@ -151,7 +142,7 @@ class _Fields:
         return cast("str | None", self._value.get(name))
 
     def table(self, *names: str) -> Table:
-        # an object that is empty may have been written as a list
+        # an empty object may have been written as a list
         return dict(cast("Table", self.of(*names, otherwise={}) or {}))
 
     def uris(self, name: str) -> tuple[str, ...]:
@@ -165,11 +156,11 @@ DEFAULT_EXCHANGE: Final = ""
 
 
 class ShovelLoop(ClientError):
-    """It would never end, and is not begun."""
+    """The shovel would move the same messages for ever, so it is not started."""
 
 
 def loop_error(shovel: ShovelDefinition) -> list[str]:
-    """Why a shovel whose URIs lead to one place is refused, if it is."""
+    """Why a shovel is refused whose URIs lead to one place; "" if it is not."""
     if not is_loop_in_one_vhost(shovel):
         return []
     shared = _places(shovel.source.uris) & _places(shovel.destination.uris)
@@ -177,19 +168,19 @@ def loop_error(shovel: ShovelDefinition) -> list[str]:
 
 
 def is_loop_in_one_vhost(shovel: ShovelDefinition) -> bool:
-    """Whether it is a loop if both its ends are the same virtual host of one broker."""
+    """Whether the shovel is a loop if both ends are the same virtual host."""
     source, destination = shovel.source, shovel.destination
     if destination.queue is not None:
         return destination.queue == source.queue
     exchange, key = destination.exchange, destination.exchange_key
     if source.queue is None:
         return exchange in (None, source.exchange) and key in (None, source.exchange_key)
-    # by the default exchange it comes to the queue that its key names, and so it came, if it was published there
+    # the default exchange routes to the queue named by the key, and a message published that way came with this key
     return exchange in (None, DEFAULT_EXCHANGE) and key in (None, source.queue)
 
 
 async def refuse_loop(shovel: ShovelDefinition, source: Connection, destination: Connection) -> None:
-    """Raises `ShovelLoop` if the two connections make a loop of it."""
+    """Raises `ShovelLoop` if the two connections make a loop."""
     if is_loop_in_one_vhost(shovel) and await is_same_vhost(source, destination):
         raise ShovelLoop(_sentence(shovel))
 
@@ -218,7 +209,7 @@ class ShovelComponent(ParameterComponent):
 
 
 def shovel_errors(parameter: Parameter) -> list[str]:
-    """All that is wrong with a shovel's definition."""
+    """All errors of a shovel's definition."""
     value = {} if parameter.value == [] else parameter.value
     if not isinstance(value, dict):
         return [f"{parameter.name} not a list {quoted(value)}"]
@@ -227,7 +218,7 @@ def shovel_errors(parameter: Parameter) -> list[str]:
 
 
 def _ends(value: dict[str, object]) -> list[str]:
-    """What two fields say together."""
+    """Errors of two fields together."""
     reasons = []
     if "src-queue" in value and "src-exchange" in value:
         reasons.append("Cannot specify 'src-exchange' and 'src-queue'")
@@ -266,7 +257,7 @@ def _publish_properties(name: str, value: object) -> list[str]:
 
 _prefetch = whole_number(0, 65_535)
 
-# in RabbitMQ's order, by which reasons are told
+# in the order of RabbitMQ's error texts
 PUBLISH_PROPERTIES: Final = (
     DefinitionField("content_type", short_text),
     DefinitionField("content_encoding", short_text),

@@ -1,25 +1,17 @@
-"""A shovel's life: both ends reached, what it needs declared, messages carried until it is done or told to end.
+"""Shovels: connecting both ends, declaring, transferring, and the status rows.
 
-A queue that the definition names and that is not there is declared, durable; one that is there is taken as it is. An
-exchange has to be there. A shovel that takes from an exchange has a queue of its own for it, which goes with the
-connection: what is published while it is not connected does not wait for it.
+A queue that the definition names is declared durable if it is missing, and used as it is otherwise. An exchange must
+exist. A shovel from an exchange has its own queue, which goes with the connection: messages published while the shovel
+is not connected are not kept for it.
 
-Not here: who begins a life (`bridges.supervisor`), when what is acked (`bridges.carrying`).
+Properties and headers are published as they came, byte for byte, unless the definition sets properties, a timestamp
+header, or the list `x-shovelled`, whose first item is the last shovel. A client's value of that header that is no list
+moves to `x-invalid-headers`, as in RabbitMQ.
 
-What a shovel publishes in the place of a delivery.
+Status rows have RabbitMQ's fields, and three more: why the shovel broke (`reason`), how many messages it has moved
+(`forwarded`), and how many may have arrived twice (`uncertain`).
 
-Properties and headers go on as they came, byte for byte, unless the definition asks for something: properties of its
-own, a header with the time, or one that tells the way. The latter is a list, `x-shovelled`, whose first item is the
-last shovel; what a client may have put there instead of a list is kept below `x-invalid-headers`, as RabbitMQ does.
-
-Not here: when it is published and acked (`bridges.carrying`).
-
-How shovels stand, in rows as RabbitMQ shows them.
-
-What it does not show: why one that is tried again broke (`reason`), how many messages it has carried since it was
-defined (`forwarded`), and how many may have arrived twice (`uncertain`).
-
-Not here: who asks (`admin`).
+Not here: starting runs (`bridges.supervisor`), acks (`bridges.settlement`).
 """
 
 import time
@@ -67,11 +59,11 @@ _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 0x8000, 0x4000, 0x2000
 
 
 def shovel_rewrite(shovel: ShovelDefinition, cluster_name: str, source_uri: str, destination_uri: str) -> Rewrite:
-    """The rewrite of one life, whose ends were reached by those URIs, which have no passwords in them."""
+    """The rewrite of one run. The URIs are the ones that answered, without passwords."""
     destination = shovel.destination
     stamp = _stamp(shovel, cluster_name, source_uri, destination_uri) if destination.forward_headers else None
     is_plain = stamp is None and not destination.timestamp_header and not destination.properties
-    exchange, key = _road(destination)
+    exchange, key = _route(destination)
 
     def rewrite(delivery: Delivery) -> RewrittenMessage:
         properties = raw_properties(delivery) if is_plain else _edited(delivery, destination, stamp)
@@ -85,8 +77,8 @@ def shovel_rewrite(shovel: ShovelDefinition, cluster_name: str, source_uri: str,
     return rewrite
 
 
-def _road(destination: ShovelDestination) -> tuple[str | None, str | None]:
-    """Exchange and key; None is the one it came with."""
+def _route(destination: ShovelDestination) -> tuple[str | None, str | None]:
+    """Exchange and key; None means those the message came with."""
     if destination.queue is not None:
         return "", destination.queue
     return destination.exchange, destination.exchange_key
@@ -105,7 +97,7 @@ def _stamp(shovel: ShovelDefinition, cluster_name: str, source_uri: str, destina
 
 
 def endpoint_names(shovel: ShovelDefinition) -> dict[str, str]:
-    """The queues and exchanges of a definition by RabbitMQ's names, without what it leaves open."""
+    """The queues and exchanges of a definition under RabbitMQ's field names, without unset ones."""
     source, destination = shovel.source, shovel.destination
     found = {
         "src_queue": source.queue,
@@ -119,7 +111,7 @@ def endpoint_names(shovel: ShovelDefinition) -> dict[str, str]:
 
 
 def _edited(delivery: Delivery, destination: ShovelDestination, stamp: Table | None) -> bytes:
-    """Flags and properties as they stand on the wire, with what the definition adds."""
+    """Flags and properties in wire format, with the additions of the definition."""
     payload = delivery.header_payload
     added: Table = {}
     if stamp is not None:
@@ -145,7 +137,7 @@ def _way(headers: Table, stamp: Table) -> Table:
 
 
 def _with_properties(payload: bytes, wanted: Table) -> bytes:
-    """Some properties replaced; the headers are put back as they were, because a decoded table forgets widths."""
+    """Replace some properties. The headers keep their bytes, because a decoded table loses the integer widths."""
     scan = PropertyScan()
     scan.scan(payload, 0, len(payload))
     table = payload[int(scan.headers_start) - 4 : int(scan.headers_end)] if int(scan.flags) & _HEADERS else b""
@@ -161,7 +153,7 @@ def _properties(fields: Table) -> Properties:
 
 
 def _with_table(encoded: bytes, table: bytes) -> bytes:
-    """Properties that were encoded without headers, with the bytes of a header table among them."""
+    """Insert the bytes of a header table into properties that were encoded without headers."""
     if not table:
         return encoded
     flags = int.from_bytes(encoded[:2])
@@ -182,7 +174,7 @@ def shovel_key(vhost: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Shovel(Bridge):
-    """One that is defined by a parameter."""
+    """A shovel defined by a parameter."""
 
     definition: ShovelDefinition
 
@@ -197,21 +189,21 @@ class Shovel(Bridge):
     def describe(self) -> dict[str, object]:
         return {"kind": COMPONENT, "vhost": self.definition.vhost, "name": self.definition.name}
 
-    async def live(self, life: BridgeRun) -> None:
-        definition, host = self.definition, life.host
+    async def live(self, run: BridgeRun) -> None:
+        definition, host = self.definition, run.host
         shown = f"Shovel {definition.name}"
-        with _told_of("source"):
+        with _at_endpoint("source"):
             source = await connect_first(host, definition.source.uris, DEFAULT_VHOST, shown)
         async with source.connection as taking:
-            with _told_of("destination"):
+            with _at_endpoint("destination"):
                 destination = await connect_first(host, definition.destination.uris, DEFAULT_VHOST, shown)
             async with destination.connection as giving:
                 await refuse_loop(definition, taking, giving)
-                with _told_of("destination"):
+                with _at_endpoint("destination"):
                     await self._prepare(giving)
-                with _told_of("source"):
+                with _at_endpoint("source"):
                     queue = await self._source_queue(taking)
-                life.is_up(
+                run.is_up(
                     src_uri=source.uri,
                     src_protocol="amqp091",
                     dest_protocol="amqp091",
@@ -219,7 +211,7 @@ class Shovel(Bridge):
                     **endpoint_names(definition),
                 )
                 rewrite = shovel_rewrite(definition, host.cluster_name, source.uri, destination.uri)
-                await transfer(taking, queue.name, giving, rewrite, self._terms(queue, life), life)
+                await transfer(taking, queue.name, giving, rewrite, self._options(queue, run), run)
         await clear_finished(host, self)
 
     async def _prepare(self, giving: Connection) -> None:
@@ -227,7 +219,7 @@ class Shovel(Bridge):
         if destination.queue is not None:
             await _ensure_queue(giving, destination.queue, destination.queue_arguments)
         elif destination.exchange:
-            # nothing is taken from the source before it is known that it can be given to somebody
+            # declare the destination before taking anything from the source
             async with await giving.channel() as channel:
                 await channel.declare_exchange(destination.exchange, passive=True)
 
@@ -240,17 +232,17 @@ class Shovel(Bridge):
             await channel.bind_queue(own.name, source.exchange or "", source.exchange_key)
             return own
 
-    def _terms(self, queue: DeclaredQueue, life: BridgeRun) -> TransferOptions:
+    def _options(self, queue: DeclaredQueue, run: BridgeRun) -> TransferOptions:
         definition = self.definition
         after = definition.source.delete_after
         limit = None
         if after == QUEUE_LENGTH:
             limit = queue.messages
         elif isinstance(after, int):
-            # those of lives before this one count
-            done = life.stats.confirmed if definition.ack_mode == ON_CONFIRM else life.stats.published
+            # earlier runs count
+            done = run.stats.confirmed if definition.ack_mode == ON_CONFIRM else run.stats.published
             limit = max(0, after - done)
-        # without acks more would come than are wanted, and be lost
+        # without acks, more messages than wanted would arrive and be lost
         counted = limit is not None and definition.ack_mode == NO_ACK
         return TransferOptions(
             ack_mode=ON_PUBLISH if counted else definition.ack_mode,
@@ -262,21 +254,21 @@ class Shovel(Bridge):
 
 
 async def clear_finished(host: BridgeHost, shovel: Shovel) -> None:
-    """Clear its parameter; not one that was set meanwhile, and says otherwise: that is another shovel."""
+    """Clear the shovel's parameter, unless it was set anew meanwhile: then it is another shovel."""
     for parameter in host.parameters(COMPONENT):
-        if shovel in _understood([parameter]):
+        if shovel in _parsed([parameter]):
             await host.forget(parameter)
 
 
 class ShovelEndpointNotReady(ClientError):
-    """An end of a shovel cannot be had, or not as the definition wants it."""
+    """One end of a shovel is missing, or differs from the definition."""
 
     retriable = True
 
 
 @contextmanager
-def _told_of(end: str) -> Iterator[None]:
-    """Whoever reads why it broke wants to know at which end."""
+def _at_endpoint(end: str) -> Iterator[None]:
+    """The error, with the end at which it happened."""
     try:
         yield
     except (ClientError, OSError) as trouble:
@@ -284,14 +276,14 @@ def _told_of(end: str) -> Iterator[None]:
 
 
 class Shovels:
-    """The kind of bridges that parameters of the component `shovel` want."""
+    """The bridges that parameters of the component `shovel` define."""
 
     def wanted(self, host: BridgeHost) -> list[Shovel]:
-        return list(_understood(host.parameters(COMPONENT)))
+        return list(_parsed(host.parameters(COMPONENT)))
 
 
-def _understood(parameters: Iterable[Parameter]) -> Iterator[Shovel]:
-    """What an older or newer node took and this one would not must not keep all others from running."""
+def _parsed(parameters: Iterable[Parameter]) -> Iterator[Shovel]:
+    """Skip definitions that a node of another version accepted and this one cannot read; the others must run."""
     for parameter in parameters:
         with suppress(KeyError, TypeError, ValueError):
             yield Shovel(parse_shovel(parameter))
@@ -315,7 +307,7 @@ Row = dict[str, object]
 
 
 def shovel_status_rows(node: str, keepers: Iterable[BridgeWorker]) -> list[Row]:
-    """One for each shovel of a node."""
+    """One row for each shovel of a node."""
     return [_row(node, keeper.bridge, keeper) for keeper in keepers if isinstance(keeper.bridge, Shovel)]
 
 

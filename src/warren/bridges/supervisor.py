@@ -1,30 +1,24 @@
-"""Which bridges run on this node: those that are wanted, as they are wanted, and of which it is responsible.
+"""Runs the bridges of this node: starts, restarts, stops and retires them.
 
-Kinds of bridges (shovels, federation) say what is wanted; whenever the host says that something has changed, what is
-wanted is compared with what runs. A bridge whose definition is the same is left alone.
-
-Invariant: of one key there is one keeper, and it has stopped, and retired if it had to, before another one with its key
-begins. Others do not wait for it: one that hangs on a silent link takes a while to end. Whether it retires is decided
-when it has stopped, by what is wanted then: meanwhile it may have been defined again, or deleted.
-
-Not here: what one bridge does (`bridges.supervisor`).
-
-Keeps one bridge alive: begins its lives, one after another, and knows how it stands.
+The kinds of bridges (shovels, federation) say which bridges the cluster should have. Whenever the host reports a
+change, `BridgeSupervisor` compares them with the ones that run. Bridges with an unchanged definition are left alone.
+One `BridgeWorker` keeps one bridge running:
 
 ::
 
     starting ──is_up──► running ──broke──► terminated ──after its delay──► starting
         └──────────────broke─────────────────▲
 
-Invariant: one life at a time, and none once it was stopped. Whoever asks to begin anew while that is under way has
-asked for the same; what is ending is told so once, for a second word cuts short what it has to put in order. Only who
-has no more time says it.
+Invariants: a key has one worker, which has stopped, and retired if needed, before another worker with its key starts.
+Other workers do not wait for that: a bridge on a silent connection takes a while to stop. Whether it retires is decided
+after it stopped, by the definitions of that moment. A worker has one run at a time, and none after `stop`. A restart
+during a restart is the same restart. A run is cancelled once, because a second cancellation cuts its cleanup short;
+only `hurry` cancels again.
 
-What broke it is the *reason*, a sentence; one that repeats itself is written to the log once a minute. A message that
-the destination will not have breaks it again and again: then its delay grows. A bridge that returned from its life is
-done, and whoever keeps the keeper is told (`on_done`).
+The error that ended a run is the *reason*. A repeated reason is logged once a minute. A message that the destination
+refuses breaks the bridge each time, so the delay grows. A bridge that returned from its run is done (`on_done`).
 
-Not here: which bridges there are (`bridges.supervisor`).
+Not here: what a bridge does (`bridges.shovels`, `bridges.federation.links`).
 """
 
 import asyncio
@@ -43,7 +37,7 @@ RUNNING: Final = "running"
 TERMINATED: Final = "terminated"
 
 RESTART_ANSWER_S: Final = 1.5
-"""Less than one node waits for the answer of another one."""
+"""Shorter than the time one node waits for another's answer."""
 
 SAY_AGAIN_S: Final = 60.0
 REFUSED_PAUSE_MAX_S: Final = 60.0
@@ -57,13 +51,13 @@ class BridgeWorker:
         self.stats = BridgeStats()
         self._poison_guard = PoisonMessageGuard()
         self.state: State = STARTING
-        # in seconds since 1970
+        # seconds since 1970
         self.since = time.time()
         self.reason = ""
-        # what the life under way, or the last one that got so far, said when it was up
+        # reported by the latest run that was up
         self.facts: Mapping[str, object] = {}
         self.is_done = False
-        # how often it was begun
+        # number of runs
         self.lives = 0
         self._said = ""
         self._said_at = 0.0
@@ -77,19 +71,19 @@ class BridgeWorker:
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=self.bridge.key)
 
     async def stop(self) -> None:
-        """For good. Returns when it has closed what it had open."""
+        """Stop for good. Returns when all connections are closed."""
         self._is_stopped = True
         await self._end_life()
 
     def hurry(self) -> None:
-        """It is ending, and may wait no longer for what it lacks; that is in doubt then, and told."""
+        """Stop waiting for outstanding confirms; the undecided messages are logged."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
 
     async def restart(self) -> None:
-        """Begin a life anew; whoever asked may go away meanwhile.
+        """Start a new run. The caller may go away meanwhile.
 
-        Returns when it has begun, or soon: one whose last confirms take long ends and begins all the same.
+        Returns when the run has started, or soon: a run with slow last confirms ends and restarts later.
         """
         if self._is_stopped:
             return
@@ -111,18 +105,18 @@ class BridgeWorker:
         if task is not None and not task.done():
             if not task.cancelling():
                 task.cancel()
-            # who is cancelled while he waits must not cancel it again
+            # a cancelled caller must not cancel the run again
             await asyncio.wait([task])
 
     async def _keep(self) -> None:
-        # how often in a row a message was refused
+        # refused messages in a row
         refusals = 0
         while True:
             self._stands(STARTING, self.reason)
             self.lives += 1
             delay_s = self.bridge.reconnect_delay_s
             try:
-                await self.bridge.live(self._life())
+                await self.bridge.live(self._new_run())
             except MessageRefused as refusal:
                 delay_s = min(delay_s * 2**refusals, max(delay_s, REFUSED_PAUSE_MAX_S))
                 refusals = min(refusals + 1, 30)
@@ -143,7 +137,7 @@ class BridgeWorker:
                 return
             await asyncio.sleep(delay_s)
 
-    def _life(self) -> BridgeRun:
+    def _new_run(self) -> BridgeRun:
         return BridgeRun(self._host, self.bridge.describe(), self.stats, self._is_up, self._poison_guard)
 
     def _is_up(self, facts: Mapping[str, object]) -> None:
@@ -170,10 +164,10 @@ class BridgeWorker:
 
 
 class BridgeKind(Protocol):
-    """A kind of bridges."""
+    """A kind of bridge."""
 
     def wanted(self, host: BridgeHost) -> Iterable[Bridge]:
-        """All that there should be in the cluster, by what the host says."""
+        """All bridges of this kind that the cluster should have."""
 
 
 class BridgeSupervisor:
@@ -185,11 +179,11 @@ class BridgeSupervisor:
         self.keepers: dict[str, BridgeWorker] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        # done, and not to be begun again as long as they are defined like this
+        # done, and not started again while their definition stays the same
         self._done: dict[str, Bridge] = {}
-        # of each kind, what it wanted last
+        # by kind: the bridges it wanted last
         self._known: dict[int, list[Bridge]] = {}
-        # by key, those that are about to end, and what ends them
+        # by key: workers that are stopping, and the tasks that stop them
         self._ending: dict[str, tuple[BridgeWorker, asyncio.Task[None]]] = {}
 
     def start(self) -> None:
@@ -199,20 +193,20 @@ class BridgeSupervisor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether none runs, and none is about to end."""
+        """Whether no worker runs and none is stopping."""
         return not self.keepers and not self._ending
 
     def cancel(self) -> None:
-        """Begin no more."""
+        """Start no more bridges."""
         if self._task is not None:
             self._forget_change()
             self._task.cancel()
             self._task = None
 
     async def stop(self, patience_s: float | None = None) -> None:
-        """End all of them in good order; those, too, that were about to end.
+        """Stop all workers in good order, those included that are already stopping.
 
-        After `patience_s` none waits any more for the confirms that it lacks.
+        After `patience_s` no worker waits for confirms any more.
         """
         self.cancel()
         keepers, self.keepers = self.keepers, {}
@@ -226,7 +220,7 @@ class BridgeSupervisor:
                 await asyncio.wait(late)
 
     async def restart(self, key: str) -> bool:
-        """Whether there is one with that key on this node to begin anew."""
+        """Whether this node has a bridge with that key to restart."""
         keeper = self.keepers.get(key)
         if keeper is None:
             return False
@@ -272,7 +266,7 @@ class BridgeSupervisor:
         return {bridge.key: bridge for kind in self.kinds for bridge in self._wanted(kind)}
 
     def _wanted(self, kind: BridgeKind) -> list[Bridge]:
-        """One kind that cannot say what it wants must not cost the others their bridges."""
+        """A kind that raises must not stop the bridges of other kinds."""
         try:
             self._known[id(kind)] = list(kind.wanted(self._host))
         except Exception as defect:

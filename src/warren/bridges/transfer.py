@@ -1,15 +1,11 @@
-"""Carries messages between two connections, until one of them is lost or all that was wanted is done.
+"""Moves messages from one connection to another, until a connection is lost or the wanted number is done.
 
-**The end.** Whoever is told to end, or is done, takes no more, waits a little for the confirms that are on their way,
-and leaves the source in good order, so that its acks have been heard: nothing is doubled. When an end was lost, the
-other one is left in good order if that can be; what remains in doubt is told. Whoever has less time, as a node that
-stops, cancels it once more: then it waits no longer.
+**The end.** A transfer that is cancelled, or done, takes no more messages, waits a little for outstanding confirms, and
+closes the source channel in good order, so that the source has heard all acks and nothing is duplicated. When one end
+was lost, the other is closed in good order if possible, and the undecided messages are logged. A second cancellation
+ends the waiting; a node that stops does that.
 
-Not here: what is acked when (`carrying.settling`), what is in doubt (`carrying.uncertain`).
-
-A tap: whether a bridge takes anything from its source at the moment.
-
-Not here: who turns it (a federated queue takes from upstream only while it has consumers that wait).
+Not here: acks and possible duplicates (`bridges.settlement`).
 """
 
 import asyncio
@@ -38,7 +34,8 @@ from warren.errors import ProtocolFault
 
 
 class ConsumptionGate:
-    """Open unless it was shut. Who shuts it has what is on the way carried still."""
+    """Whether a bridge takes messages from its source; open at first. Messages in flight are still transferred after it
+    is shut."""
 
     def __init__(self, is_open: bool = True) -> None:
         self._is_open = is_open
@@ -54,7 +51,7 @@ class ConsumptionGate:
             self._turned.set()
 
     async def turned(self) -> None:
-        """Returns when it was turned since this returned last."""
+        """Wait until the gate was turned since the last call returned."""
         await self._turned.wait()
         self._turned.clear()
 
@@ -67,7 +64,7 @@ PUBLISH: Final = "basic.publish"
 
 
 class UnroutableAtDestination(ClientError):
-    """What was published came back: the destination has no queue for it."""
+    """A publish was returned: the destination has no queue for it."""
 
     retriable = True
 
@@ -77,26 +74,26 @@ async def transfer(
     queue: str,
     destination: Connection,
     rewrite: Rewrite,
-    terms: TransferOptions,
-    life: BridgeRun,
-    tap: ConsumptionGate | None = None,
+    options: TransferOptions,
+    run: BridgeRun,
+    gate: ConsumptionGate | None = None,
 ) -> None:
-    """Take from `queue` of the source, and publish what `rewrite` makes of it to the destination.
+    """Consume `queue` at the source, and publish the result of `rewrite` to the destination.
 
-    Returns when `terms.limit` messages are settled. Raises a `ClientError` when either end is lost, the queue is gone
-    or the destination refuses a publish by closing its channel; what was not acked comes again in the next life.
-    It opens channels of its own on both connections, and leaves the connections to who opened them.
+    Returns when `terms.limit` messages are settled. Raises a `ClientError` when either end is lost, the queue is
+    deleted, or the destination closes the channel over a publish; unacked messages come again in the next run. Opens
+    its own channels on both connections, and leaves the connections open.
     """
-    if terms.limit is not None and terms.limit <= 0:
+    if options.limit is not None and options.limit <= 0:
         return
     taking = await source.channel()
-    giving = await destination.channel(confirms=terms.ack_mode == ON_CONFIRM, window=WINDOW)
-    carrier = MessageTransfer(taking, giving, destination.frame_max, rewrite, terms, life)
+    giving = await destination.channel(confirms=options.ack_mode == ON_CONFIRM, window=WINDOW)
+    carrier = MessageTransfer(taking, giving, destination.frame_max, rewrite, options, run)
     await carrier.prefetch()
-    forwarding = asyncio.ensure_future(carrier.forward(queue, tap))
+    forwarding = asyncio.ensure_future(carrier.forward(queue, gate))
     try:
         await asyncio.wait([forwarding, carrier.over], return_when=asyncio.FIRST_COMPLETED)
-        # what happens while it ends is no reason for it
+        # errors during the end are not its reason
         outcome = carrier.over if carrier.over.done() else forwarding
     finally:
         forwarding.cancel()
@@ -108,7 +105,7 @@ async def transfer(
 
 
 class MessageTransfer:
-    """One `carry`: a channel to take from, a channel to give to."""
+    """One transfer: a consuming channel and a publishing channel."""
 
     def __init__(
         self,
@@ -116,33 +113,33 @@ class MessageTransfer:
         giving: Channel,
         frame_max: int,
         rewrite: Rewrite,
-        terms: TransferOptions,
-        life: BridgeRun,
+        options: TransferOptions,
+        run: BridgeRun,
     ) -> None:
         self._taking = taking
         self._giving = giving
         self._writer = PublishWriter(giving.number, frame_max)
         self._rewrite = rewrite
-        self._terms = terms
-        self._confirming = terms.ack_mode == ON_CONFIRM
-        # of a limited number the rest must stay at the source, so that is acked whatever the mode
-        self._no_ack = terms.ack_mode == NO_ACK and terms.limit is None
-        self._life = life
-        self._stats = life.stats
+        self._options = options
+        self._confirming = options.ack_mode == ON_CONFIRM
+        # the messages above a limit must stay at the source, so acks are needed in every mode
+        self._no_ack = options.ack_mode == NO_ACK and options.limit is None
+        self._run = run
+        self._stats = run.stats
         self._loop = asyncio.get_running_loop()
-        self._poison_guard = life.poison_guard
-        # done when all that was wanted is, broken when either end is
+        self._poison_guard = run.poison_guard
+        # done when the wanted number is, failed when either end is
         self.over: asyncio.Future[None] = self._loop.create_future()
-        self._settled_before = life.stats.confirmed
+        self._settled_before = run.stats.confirmed
         self._published = 0
-        self._prefetch = _prefetch_of(terms)
+        self._prefetch = _prefetch_of(options)
         self._late_acks = RecentAcks(self._prefetch)
-        self._settling = SourceAcks(taking, life.stats, self._late_acks, self._call_later)
+        self._settling = SourceAcks(taking, run.stats, self._late_acks, self._call_later)
         self._timers: list[asyncio.TimerHandle] = []
         self._caught_up: asyncio.Event = asyncio.Event()
-        # the one that was on its way is known not to have arrived
+        # the message in flight is known not to have arrived
         self._was_refused = False
-        # what it has handed out may be delivered again, whatever it was told of it
+        # the source may deliver everything unsettled again, whatever it was told
         self._source_forgets = False
         giving.publisher.follower = self
         taking.publisher.follower = _SourceWatch(self._broke)
@@ -151,22 +148,22 @@ class MessageTransfer:
         if not self._no_ack:
             await self._taking.prefetch(self._prefetch)
 
-    # taking and giving
+    # -- consuming and publishing
 
-    async def forward(self, queue: str, tap: ConsumptionGate | None) -> None:
+    async def forward(self, queue: str, gate: ConsumptionGate | None) -> None:
         while True:
-            while tap is not None and not tap.is_open:
-                await tap.turned()
+            while gate is not None and not gate.is_open:
+                await gate.turned()
             asked_at = self._late_acks.settled
             consumer = await self._taking.consume(
                 queue,
-                tag=self._terms.consumer_tag,
+                tag=self._options.consumer_tag,
                 no_ack=self._no_ack,
-                exclusive=self._terms.exclusive,
-                arguments=self._terms.consumer_arguments or None,
+                exclusive=self._options.exclusive,
+                arguments=self._options.consumer_arguments or None,
             )
             self._late_acks.answered(asked_at)
-            shutting = None if tap is None else asyncio.ensure_future(_cancel_when_shut(consumer, tap))
+            shutting = None if gate is None else asyncio.ensure_future(_cancel_when_shut(consumer, gate))
             try:
                 while deliveries := await consumer.batch():
                     await self._forward(deliveries)
@@ -190,14 +187,14 @@ class MessageTransfer:
             await self._publish(part)
 
     async def _wanted(self, count: int) -> int:
-        """How many of so many may be published; returns when that is one at least."""
+        """How many of `count` messages may be published; waits until at least one may."""
         while (room := self._room(count)) <= 0:
             self._caught_up.clear()
             await self._caught_up.wait()
         return room
 
     def _room(self, count: int) -> int:
-        limit = self._terms.limit
+        limit = self._options.limit
         if limit is not None:
             count = min(count, limit - self._done_for_limit() - self._settling.under_way)
         if self._poison_guard.suspects and self._confirming:
@@ -206,7 +203,7 @@ class MessageTransfer:
 
     async def _publish(self, deliveries: list[Delivery]) -> None:
         rewrite, write = self._rewrite, self._writer.write
-        mandatory = self._terms.mandatory and self._confirming
+        mandatory = self._options.mandatory and self._confirming
         out = BytesWriter()
         made: list[tuple[Delivery, RewrittenMessage]] = []
         for at, delivery in enumerate(deliveries):
@@ -217,7 +214,7 @@ class MessageTransfer:
                     write(out, exchange, routing_key, mandatory, properties, body)
             except (ValueError, ProtocolFault) as trouble:
                 if self._no_ack:
-                    self._lose(delivery, trouble)
+                    self._drop_unsendable(delivery, trouble)
                     continue
                 await self._give(out, made, deliveries[:at])
                 raise unsendable_error(delivery, trouble) from trouble
@@ -228,31 +225,31 @@ class MessageTransfer:
             if len(out) > WRITE_BYTES:
                 await self._send(out, made)
                 out, made = BytesWriter(), []
-                # others have their turn between two writes
+                # let other tasks run between two writes
                 await asyncio.sleep(0)
         await self._give(out, made, deliveries)
 
     async def _give(
         self, out: BytesWriter, made: list[tuple[Delivery, RewrittenMessage]], deliveries: list[Delivery]
     ) -> None:
-        """Send what is written and not sent yet: that is all there is to do for these deliveries."""
+        """Send everything that is encoded and not sent."""
         if made:
             await self._send(out, made)
         if deliveries and not self._confirming:
             self._gave(deliveries)
 
     async def _send(self, out: BytesWriter, made: list[tuple[Delivery, RewrittenMessage]]) -> None:
-        # what a source that is lost has delivered it delivers again
+        # a lost source delivers its messages again
         self._taking.publisher.check_open()
         await self._giving.send_encoded(out.getvalue(), len(made))
-        # not before: what waits for room is not on its way
+        # counted after sending: a publish that waits for room is not in flight
         self._stats.published += len(made)
         self._published += len(made)
         if self._confirming:
-            self._settling.published(made, self._terms.mandatory)
+            self._settling.published(made, self._options.mandatory)
 
     def _gave(self, deliveries: list[Delivery]) -> None:
-        """Without confirms, what is sent is done."""
+        """Without confirms, a sent message is done."""
         if not self._no_ack:
             self._taking.ack(deliveries[-1], multiple=True)
         self._look_at_limit()
@@ -263,23 +260,23 @@ class MessageTransfer:
             self._taking.ack(delivery)
             self._late_acks.gave_up(1)
 
-    def _lose(self, delivery: Delivery, trouble: Exception) -> None:
-        """The source has forgotten it: if it broke this life, all that is behind it would be lost with it."""
+    def _drop_unsendable(self, delivery: Delivery, trouble: Exception) -> None:
+        """The source has forgotten the message. Ending the run over it would lose all messages behind it."""
         self._stats.dropped += 1
-        self._life.host.log.warning(
-            "bridge.dropped", **self._life.described, reason=describe_unsendable(delivery, trouble)
+        self._run.host.log.warning(
+            "bridge.dropped", **self._run.described, reason=describe_unsendable(delivery, trouble)
         )
 
     def _done_for_limit(self) -> int:
         return self._stats.confirmed - self._settled_before if self._confirming else self._published
 
     def _look_at_limit(self) -> None:
-        limit = self._terms.limit
+        limit = self._options.limit
         self._caught_up.set()
         if limit is not None and self._done_for_limit() >= limit and not self.over.done():
             self.over.set_result(None)
 
-    # what the destination says
+    # -- confirms and returns
 
     def decided(self, ranges: list[ConfirmRange]) -> None:
         if self._taking.is_open:
@@ -314,18 +311,18 @@ class MessageTransfer:
 
         self._timers.append(self._loop.call_later(delay_s, if_open))
 
-    # the end
+    # -- the end
 
     async def end(self) -> None:
-        """Wait for what is on its way, leave both ends, and tell what is in doubt."""
+        """Wait for publishes in flight, close both channels, and log the undecided messages."""
         in_order = False
         try:
             in_order = await self._leave_in_order()
         finally:
-            # whoever has no time to wait for that is told all the same
+            # also logged if the waiting was cut short
             for timer in self._timers:
                 timer.cancel()
-            # nobody may ask, and an error that nobody asks for is complained of
+            # mark the exception as retrieved
             if self.over.done():
                 self.over.exception()
             self._tell_doubts(in_order)
@@ -336,7 +333,7 @@ class MessageTransfer:
         if (not in_order or self._source_forgets) and self._confirming:
             doubted = self._late_acks.unheard() + doubted
         if doubted:
-            ids = log_possible_duplicates(self._life.host.log, dict(self._life.described), doubted)
+            ids = log_possible_duplicates(self._run.host.log, dict(self._run.described), doubted)
             self._stats.in_doubt(len(doubted), ids)
 
     async def _leave_in_order(self) -> bool:
@@ -360,28 +357,28 @@ class MessageTransfer:
 
 
 class _SourceWatch:
-    """Hears when the source is lost, also while nobody reads from it; nothing is published there."""
+    """Notices the loss of the source while nothing is read from it. The channel publishes nothing."""
 
     def __init__(self, lost: Callable[[ClientError], None]) -> None:
         self._lost = lost
 
     def decided(self, ranges: list[ConfirmRange]) -> None:
-        """Never."""
+        """Never called."""
 
     def came_back(self, message: ReturnedMessage) -> None:
-        """Never."""
+        """Never called."""
 
     def ended(self, error: Callable[[], ClientError]) -> None:
         self._lost(error())
 
 
-def _prefetch_of(terms: TransferOptions) -> int:
-    """As many as AMQP can count if any number is wanted; of a limited number no more than that."""
-    wanted = min(terms.prefetch or PREFETCH_MAX, PREFETCH_MAX)
-    return wanted if terms.limit is None else min(wanted, terms.limit)
+def _prefetch_of(options: TransferOptions) -> int:
+    """AMQP's maximum if there is no limit; otherwise at most the limit."""
+    wanted = min(options.prefetch or PREFETCH_MAX, PREFETCH_MAX)
+    return wanted if options.limit is None else min(wanted, options.limit)
 
 
-async def _cancel_when_shut(consumer: Consumer, tap: ConsumptionGate) -> None:
-    while tap.is_open:
-        await tap.turned()
+async def _cancel_when_shut(consumer: Consumer, gate: ConsumptionGate) -> None:
+    while gate.is_open:
+        await gate.turned()
     await consumer.cancel()

@@ -1,6 +1,6 @@
-"""How messages are carried: when the source is told that one is dealt with, how many are on the way, what is sent.
+"""Options of a transfer: when to ack, how many messages in flight, and the rewrite.
 
-Not here: what a shovel's or an upstream's definition says of it (`bridges.shovels`, `bridges.federation`).
+Not here: the definitions they come from (`bridges.shovel_definition`, `bridges.federation.upstreams`).
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _PROPERTIES_AT: Final = 12
 
 
 class RewrittenMessage(NamedTuple):
-    """What is published in the place of a delivery; properties as they stand on the wire, flags first."""
+    """The publish made of a delivery; properties in wire format, flags first."""
 
     exchange: str
     routing_key: str
@@ -31,11 +31,11 @@ class RewrittenMessage(NamedTuple):
 
 
 Rewrite = Callable[[Delivery], RewrittenMessage | None]
-"""What becomes of a delivery; None: it is acked and goes nowhere."""
+"""Rewrites a delivery; None acks it without publishing."""
 
 
 def raw_properties(delivery: Delivery) -> bytes:
-    """Without looking at them."""
+    """The properties in wire format, not decoded."""
     return delivery.header_payload[_PROPERTIES_AT:]
 
 
@@ -45,15 +45,15 @@ def transfer_properties(properties: Properties) -> bytes:
 
 @dataclass(frozen=True)
 class TransferOptions:
-    """For one `carry`."""
+    """The options of one transfer."""
 
     ack_mode: AckMode = ON_CONFIRM
     prefetch: int = PREFETCH
     consumer_tag: str = ""
-    """Empty: one that the source invents."""
+    """Empty: the source generates one."""
     consumer_arguments: Table = field(default_factory=dict)
     exclusive: bool = False
     mandatory: bool = False
-    """What no queue takes comes back and is not acked; else the destination drops it, as for any publisher."""
+    """Unroutable messages are returned and not acked; otherwise the destination drops them."""
     limit: int | None = None
-    """After how many messages there is nothing left to do; None for never."""
+    """The number of messages after which the transfer is done; None for no limit."""

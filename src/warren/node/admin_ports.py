@@ -1,13 +1,10 @@
-"""What a node tells its operators of its process: the implementation of `admin.ports.NodeFacts`.
+"""The node process as the admin interfaces see it: implements `admin.ports.NodeFacts` and `admin.ports.NodeControl`.
 
-The event loop's lag is how late a call was that was due once a second: the highest of the last few, so that a poll
-every five seconds misses none.
+The event loop's lag is how late a call was that was due once a second. The highest of the last few values is shown, so
+a poll every five seconds misses none.
 
-Not here: the alarms (`broker.alarms`), the answers (`admin.views`).
-
-What operators change of a running node: the implementation of `admin.ports.NodeControl`.
-
-Not here: changes of what the broker holds (`broker.commands.control`).
+Not here: alarms (`broker.alarms`), the replies (`admin.resources.nodes`), changes of broker state
+(`broker.commands.control`).
 """
 
 import asyncio
@@ -34,7 +31,7 @@ _LAGS_REMEMBERED = 5
 
 
 class ProcessFacts:
-    """One node's process."""
+    """Facts about one node's process."""
 
     def __init__(
         self,
@@ -68,7 +65,7 @@ class ProcessFacts:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to measure the loop."""
+        """Begin to measure the event loop."""
         self._measure_lag_at(loop, loop.time() + LAG_EVERY_S)
 
     def stop(self) -> None:
@@ -77,7 +74,7 @@ class ProcessFacts:
             self._handle = None
 
     def listens(self, listener: ListenerFacts, certificate_path: str = "") -> None:
-        """One more address is listened on, with this certificate if it speaks TLS."""
+        """Add a listener address, with its certificate if it speaks TLS."""
         self._listeners.append(listener)
         if certificate_path:
             self._certificates.append(
@@ -100,14 +97,14 @@ class ProcessFacts:
         return max(self._lags_ms)
 
     def descriptors_used(self) -> int:
-        # newer systems tell the number; counting ten thousand takes milliseconds
+        # newer kernels tell the number; counting ten thousand entries takes milliseconds
         return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
 
     def sockets_used(self) -> int:
         return len(self._listeners) + sum(count() for count in self._socket_counts)
 
     def counts_sockets(self, count: Callable[[], int]) -> None:
-        """Somebody else has sockets, and knows how many."""
+        """Add another source of socket counts."""
         self._socket_counts.append(count)
 
     def io(self) -> IoStats:
@@ -136,16 +133,16 @@ class ProcessFacts:
 
 
 def _certificate_expiry_ms(path: str) -> int:
-    """When the first certificate of a PEM file ends; 0 if it cannot be read."""
+    """When the first certificate of a PEM file expires; 0 if it cannot be read."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        # the standard library reads certificates through this door alone
+        # the standard library decodes certificate files only through this private function
         found = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]
         return int(ssl.cert_time_to_seconds(found["notAfter"]) * 1000)
     return 0
 
 
 class ProcessControl:
-    """One node's process, to be changed."""
+    """Settings of a running node's process."""
 
     def __init__(
         self,
@@ -172,7 +169,7 @@ class ProcessControl:
         }
 
     def part_in_cluster(self, life: ClusterAgent | None, stop_app: Callable[[], None]) -> None:
-        """What its membership is changed by."""
+        """The cluster agent, which changes the membership."""
         self._life = life
         self._stop_app = stop_app
 
@@ -244,7 +241,7 @@ class ProcessControl:
         return self._facts.memory_total_bytes
 
     def _limit_memory(self, limit_bytes: int) -> None:
-        # as in the configuration, a limit of nothing is not no limit
+        # as in the configuration, a limit of 0 does not mean no limit
         self._facts.memory_limit_bytes = max(1, limit_bytes)
         self._memory.set_limit(self._facts.memory_limit_bytes)
 

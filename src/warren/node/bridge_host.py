@@ -1,43 +1,29 @@
 """The node as its bridges see it.
 
-**Who runs what.** Of the nodes that the store says are alive, and that hold queues, each takes the bridges whose key
-falls to it by a rendezvous hash: all nodes find the same, without a word between them, and when one goes only its own
-bridges move. A node that is paused, because it is cut off from too many others, runs none.
+**Which node runs a bridge.** Each live node that holds queues takes the bridges whose key it wins by a rendezvous hash.
+All nodes compute the same result without messages, and when a node goes, only its own bridges move. A paused node runs
+none.
 
-Not here: when answers change (`node.bridge_host`), a connection without a socket (`node.bridge_host`).
+**Changes.** Broker state changes only in turns. After a turn, marks are compared with their previous values: the
+version of all definitions, the version of the members, and, for federated queues that bridges asked about, whether they
+want more messages. A node without federated queues pays next to nothing, and nothing polls. Listeners are called in a
+step of the loop of their own, at most every `EVERY_S`, so thousands of declarations are one change.
 
-A node's bridges: begun when the node serves, ended before it stops.
-
-Whoever stops a node stops its bridges first, while the broker still answers: then they leave both their ends in good
-order, and nothing is carried twice because of it.
-
-Not here: which bridges there are (`warren.bridges.admin`).
-
-Who is told when what bridges ask of this node may have another answer.
-
-Everything that changes in a core changes in a turn. So when a turn is over, marks are compared with what they were: the
-version of all definitions, that of the cluster's members, and, of the federated queues that somebody asked about,
-whether they want more. That costs a node without federated queues next to nothing, and nobody asks by the clock.
-
-Those who listen are called in a step of their own, at most every `EVERY_S`: who declares thousands of queues makes one
-change of them.
-
-Not here: the answers (`node.bridge_host`).
-
-A client of this node's own broker, without a socket: the client's link on one side, the turns on the other.
+**Connections in the process.** A bridge connects to its own broker without a socket:
 
 ::
 
-    client.link.Link ──write──► InnerLink ──BytesReceived──► core
-          ▲                                                    │
-          └──data_received── InnerLink ◄────── SendBytes ──────┘
+    client.link.Link ──write──► InProcessConnection ──BytesReceived──► broker
+          ▲                                                             │
+          └────── data_received ── InProcessTransport ◄── SendBytes ────┘
 
-What the core writes is handed to the client in the loop's next step, never within the turn: whatever goes wrong in a
-client must not look like a fault of the core.
+The broker's bytes reach the client in the loop's next step, never inside the turn: an error of the client must not look
+like an error of the broker. Each side's flow control is passed on to the other.
 
-Each side's wish that the other should wait is handed on, as a full socket would tell it.
+**Stopping.** The bridges stop before the node does, while the broker still answers. So they close both ends in good
+order, and nothing is transferred twice.
 
-Not here: AMQP for what a user does over HTTP (`admin.direct_link`).
+Not here: which bridges there are (`warren.bridges.admin`), AMQP for HTTP users (`admin.direct_link`).
 """
 
 import asyncio
@@ -75,14 +61,14 @@ StateVersion = tuple[int, int, bool]
 
 
 class ChangeNotifier:
-    """Of one core."""
+    """Reports changes of one broker."""
 
     def __init__(self, core: Broker, turns: TurnLoop, wants_more: Callable[[str, str], bool]) -> None:
         self._core = core
         self._loop = turns.loop
         self._wants_more = wants_more
-        # by virtual host and name of queues that were asked about: what the answer was
-        self._wishes: dict[tuple[str, str], bool] = {}
+        # by virtual host and queue: the last answer to `wants_more`
+        self._wants: dict[tuple[str, str], bool] = {}
         self._mark = self._look()
         self._listeners: list[Callable[[], None]] = []
         self._due: asyncio.TimerHandle | None = None
@@ -94,17 +80,17 @@ class ChangeNotifier:
         return lambda: self._listeners.remove(callback) if callback in self._listeners else None
 
     def asked(self, vhost: str, queue: str, wish: bool) -> None:
-        """Somebody relies on this until he is told otherwise."""
-        self._wishes[vhost, queue] = wish
+        """A bridge relies on this answer until it is told of a change."""
+        self._wants[vhost, queue] = wish
 
     def _after_turn(self) -> None:
         mark = self._look()
         if mark != self._mark:
             self._mark = mark
-            # whoever still wants to know asks again
-            self._wishes.clear()
+            # listeners ask again
+            self._wants.clear()
             self._tell_soon()
-        elif self._wishes and any(self._wants_more(*queue) != wish for queue, wish in self._wishes.items()):
+        elif self._wants and any(self._wants_more(*queue) != wish for queue, wish in self._wants.items()):
             self._tell_soon()
 
     def _look(self) -> StateVersion:
@@ -132,7 +118,7 @@ OPENED_WITHIN_S = 10.0
 async def connect_in_process(
     turns: TurnLoop, connection_id: int, node_name: str, vhost: str, name: str, user: str
 ) -> Connection:
-    """A connection as that user, without further proof; without a user as the node itself, which may do everything."""
+    """Connect as that user without further authentication; without a user, as the node itself with full rights."""
     properties: Table = {"product": "Warren", "version": warren.__version__, "platform": "Python"}
     if name:
         properties["connection_name"] = name
@@ -152,14 +138,14 @@ async def connect_in_process(
 
 
 class InProcessConnection:
-    """One connection, as the turns know it."""
+    """The broker's side of a connection."""
 
     def __init__(self, turns: TurnLoop, connection_id: int, client: ClientProtocol) -> None:
         self._turns = turns
         self.connection_id = connection_id
         self._client = client
         self.closing = False
-        # the core writes to a connection's transport
+        # the turns write to a connection's transport
         self.transport = self
 
     def open(self, user: str) -> None:
@@ -173,14 +159,14 @@ class InProcessConnection:
             self._turns.loop.call_soon(self._client.data_received, data)
 
     def pause_reading(self) -> None:
-        """The core has enough for the moment."""
+        """The broker takes no more input for the moment."""
         self._turns.loop.call_soon(self._client.pause_writing)
 
     def resume_reading(self) -> None:
         self._turns.loop.call_soon(self._client.resume_writing)
 
     def close(self) -> None:
-        """By either side: what was said before is heard, and then it is over."""
+        """Closed by either side: earlier bytes are still delivered."""
         if not self.closing:
             self.closing = True
             self._turns.forget(self.connection_id, self)
@@ -192,7 +178,7 @@ class InProcessConnection:
 
 
 class InProcessTransport(asyncio.Transport):
-    """The same, as the client knows it."""
+    """The client's side of the connection."""
 
     def __init__(self, link: InProcessConnection, turns: TurnLoop) -> None:
         super().__init__()
@@ -214,7 +200,7 @@ class InProcessTransport(asyncio.Transport):
         self._link.close()
 
     def pause_reading(self) -> None:
-        """The client has enough for the moment."""
+        """The client takes no more input for the moment."""
         if self._reading and not self._link.closing:
             self._reading = False
             self._turns.add(WritesPaused(self._link.connection_id))
@@ -235,7 +221,7 @@ class InProcessTransport(asyncio.Transport):
 
 
 class NodeBridgeHost:
-    """One node; `warren.bridges.host.Host` says what for."""
+    """Implements `warren.bridges.host.BridgeHost` for one node."""
 
     def __init__(self, core: Broker, turns: TurnLoop, desk: CommandQueue, log: Log, next_id: Callable[[], int]) -> None:
         self.node_name = core.settings.node_name
@@ -250,7 +236,7 @@ class NodeBridgeHost:
     def cluster_name(self) -> str:
         return self._core.cluster_name()
 
-    # definitions
+    # -- definitions
 
     def parameters(self, component: str) -> list[Parameter]:
         return [each for each in self._core.policies.parameters.values() if each.component == component]
@@ -291,7 +277,7 @@ class NodeBridgeHost:
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         return self._changes.listen(callback)
 
-    # queues
+    # -- queues
 
     def wants_more(self, vhost: str, queue: str) -> bool:
         wish = self._wants_more(vhost, queue)
@@ -303,7 +289,7 @@ class NodeBridgeHost:
         own = None if host is None else host.own_queue(queue)
         if own is None or own.ready_count():
             return False
-        # another federation consumes with a priority below everybody's: two must not play ball with a message
+        # federation links consume with a negative priority: two of them must not pass a message back and forth
         return any(active and consumer.priority >= 0 and consumer.able() for consumer, active in own.consumers())
 
     def _federated_queues(self, vhost: Vhost) -> Iterator[FederatedObject]:
@@ -325,7 +311,7 @@ class NodeBridgeHost:
     def _home_of(self, queue: QueuePort) -> str:
         return queue.node if isinstance(queue, RemoteQueue | MirroredQueueProxy) else self.node_name
 
-    # the cluster
+    # -- the cluster
 
     def responsible_for(self, key: str) -> bool:
         cluster = self._core.cluster
@@ -343,7 +329,7 @@ class NodeBridgeHost:
 
 
 def rendezvous_weight(key: str, node: str) -> bytes:
-    """How strongly a node wants a bridge: as good as by chance, and the same wherever it is asked."""
+    """A pseudorandom weight of a node for a key, the same on every node."""
     return blake2b(f"{node}\0{key}".encode("utf-8", "surrogateescape"), digest_size=8).digest()
 
 
@@ -369,13 +355,13 @@ def _names_upstreams(definition: Table) -> bool:
 
 
 CONFIRMS_PATIENCE_S = 2.0
-"""How long they wait for what is on its way; then they have the rest to leave their ends."""
+"""How long bridges wait for confirms when the node stops; they need the rest of its time to close their ends."""
 
 STOP_PATIENCE_S = 3.0
 
 
 class NodeBridges:
-    """Of one node, in one run."""
+    """The bridges of one node, in one run."""
 
     def __init__(self, core: Broker, turns: TurnLoop, desk: CommandQueue, log: Log, next_id: Callable[[], int]) -> None:
         core.parameters.components.update(bridge_components())
@@ -387,7 +373,7 @@ class NodeBridges:
         self.supervisor.start()
 
     def stop_before(self, go_on: Callable[[], None]) -> None:
-        """End them, and go on when they have ended, or have taken too long; at once if there are none."""
+        """Stop the bridges, and call `go_on` when they have stopped or took too long; at once if there are none."""
         if self.supervisor.is_idle:
             self.supervisor.cancel()
             go_on()

@@ -1,15 +1,14 @@
-"""One client's socket: what happens to it becomes an event, what is ordered is done to it.
+"""One client's socket: socket events become broker events, effects are applied to the socket.
 
-Closing lingers. A socket closed with unread input makes the kernel send a reset, which may overtake the reply that
-explains the close. So the sending side is shut once all is written, input is read and thrown away, and the socket is
-closed when the client has closed its side, or when patience ends. TLS cannot be half-closed and says goodbye its own
-way.
+Closing lingers. If a socket is closed with unread input, the kernel sends a reset, which may overtake the reply that
+explains the close. So the sending side is shut once everything is written, input is discarded, and the socket is closed
+when the client has closed its side or a deadline has passed. TLS cannot be half-closed and has its own closing
+handshake.
 
-There are many of these: slots only, no logger, no timer until it closes. Both loops set TCP_NODELAY on what they
-accept.
+A node has many of these: slots only, no logger, no timer until it closes. Both loops set TCP_NODELAY on accepted
+sockets.
 
-Not here: what the bytes mean (`session`), when an event is handled (`node.turn_loop`), how the socket came to be
-(`node.listeners`).
+Not here: the meaning of the bytes (`broker.sessions`), turns (`node.turn_loop`), accepting (`node.listeners`).
 """
 
 import asyncio
@@ -27,7 +26,7 @@ CLOSE_PATIENCE_S = 3.0
 
 
 class ClientSocket(asyncio.Protocol):
-    """A connection between the loop's transport and the turns."""
+    """Connects the loop's transport with the turns."""
 
     __slots__ = ("_closing", "_connection_id", "_deadline", "_ends", "_links", "_turns", "transport")
 
@@ -35,7 +34,7 @@ class ClientSocket(asyncio.Protocol):
 
     def __init__(self, links: "ClientSockets", ends: ProxiedAddresses | None) -> None:
         self._links = links
-        # None: those of the socket
+        # None: the addresses of the socket
         self._ends = ends
         self._turns = links.turns
         self._connection_id = 0
@@ -78,7 +77,7 @@ class ClientSocket(asyncio.Protocol):
             self.transport.resume_reading()
 
     def close(self) -> None:
-        """Let the last bytes out, then hang up; give up on a client that neither reads nor closes."""
+        """Send the remaining bytes, then close; abort if the client neither reads nor closes."""
         self._closing = True
         transport = self.transport
         self._deadline = self._turns.loop.call_later(CLOSE_PATIENCE_S, transport.abort)
@@ -90,18 +89,18 @@ class ClientSocket(asyncio.Protocol):
         try:
             transport.write_eof()
         except OSError:
-            # the client reset the connection and nobody has read of it yet
+            # the client reset the connection, and the loop has not noticed yet
             transport.abort()
         else:
             self.resume_reading()
 
     def abort(self) -> None:
-        """Drop the socket and whatever was still to be written."""
+        """Drop the socket and all unsent bytes."""
         self.transport.abort()
 
 
 class ClientSockets:
-    """What the links of one listener share: the turns, the serial of connections, how a certificate names a client."""
+    """What the sockets of one listener share: the turns, the connection counter, and how a certificate names a user."""
 
     __slots__ = ("_naming", "next_id", "turns")
 
@@ -117,7 +116,7 @@ class ClientSockets:
     def describe(
         self, connection_id: int, transport: asyncio.Transport, ends: ProxiedAddresses | None
     ) -> ConnectionOpened:
-        # a client that is gone already has no address any more
+        # a client that is already gone has no address
         peer = ends.peer if ends is not None else transport.get_extra_info("peername") or ("", 0)
         local = ends.local if ends is not None else transport.get_extra_info("sockname") or ("", 0)
         if self._naming is None:

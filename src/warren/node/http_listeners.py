@@ -1,15 +1,12 @@
-"""The HTTP listeners of a node: bound before it starts, closed when it stops.
+"""The HTTP listeners of a node: bound before the node starts, closed when it stops.
 
-Until the core is there they lead to whoever stands in for it, if anybody does.
+Until the broker has started, a stand-in application may answer.
 
-Not here: what is answered (`admin`), the settings (`config.http_settings`).
+The metrics listener on port 15692 is the one that Prometheus scrapes, as in RabbitMQ. The HTTP port has the same paths.
+So if the operator did not configure this listener and its port is taken, which happens with two nodes on one machine,
+the node logs that and goes on without it.
 
-The listener that a Prometheus server scrapes: RabbitMQ's port 15692, for metrics and nothing else.
-
-The same paths are on the HTTP port. So if nobody asked for this listener and its port is taken, which it is as soon as
-two nodes run on one machine, the node says so and goes on without it.
-
-Not here: what is answered (`admin.metrics`), the settings (`config.http_settings`).
+Not here: the replies (`warren.admin`, `admin.metrics`), the settings (`node.config.http_settings`).
 """
 
 import asyncio
@@ -50,10 +47,10 @@ _CHOOSE_METRICS = "choose another with prometheus.tcp.port"
 
 
 class MetricsListener:
-    """Sockets for scrapes, and later the server behind them."""
+    """The sockets for scrapes, and later the server behind them."""
 
     def __init__(self, settings: PrometheusSettings, log: Log) -> None:
-        """Take the port; `ConfigError` if it was asked for and is not to be had."""
+        """Bind the port; raises `ConfigError` if it was configured and cannot be bound."""
         self._settings = settings
         self._log = log
         self.sockets: list[socket.socket] = []
@@ -77,7 +74,7 @@ class MetricsListener:
         return server
 
     def close(self) -> None:
-        """Nobody comes in any more; whoever is answered is answered to the end."""
+        """Accept no more; requests under way are answered."""
         for server in self._servers:
             server.close()
         self._servers.clear()
@@ -85,7 +82,7 @@ class MetricsListener:
             self._server.close()
 
     def drop(self) -> None:
-        """End what is left."""
+        """End the remaining requests."""
         if self._server is not None:
             self._server.drop()
 
@@ -95,10 +92,10 @@ _CHOOSE_SSL = "choose another with management.ssl.port"
 
 
 class HttpListeners:
-    """Sockets for HTTP, and later the server behind them."""
+    """The sockets for HTTP, and later the server behind them."""
 
     def __init__(self, settings: HttpSettings, tls_patience_s: float, log: Log) -> None:
-        """Take the ports; `ConfigError` if they are not to be had."""
+        """Bind the ports; raises `ConfigError` if they cannot be bound."""
         self._settings = settings
         self._tls_patience_s = tls_patience_s
         self._log = log
@@ -108,7 +105,7 @@ class HttpListeners:
         self._metrics = MetricsListener(settings.prometheus, log)
         self._opened: list[OpenListener] = []
         self._server: HttpServer | None = None
-        # what answers, as uvicorn calls it
+        # the ASGI application
         self._application: Any = None
         self._history: StatsHistory | None = None
         self._traces: Traces | None = None
@@ -120,12 +117,12 @@ class HttpListeners:
         return [*plain, *secured, *((PROTOCOL, bound) for bound in self._metrics.sockets)]
 
     def address(self) -> ListenAddress | str:
-        """What the ready line names."""
+        """The address in the ready line."""
         bound = [*self._tcp_sockets, *self._ssl_sockets]
         return bound_address(bound[0]) if bound else "-"
 
     def describe(self, facts: ProcessFacts) -> None:
-        """Tell the node's facts where it listens."""
+        """Add the listeners to the node's facts."""
         for protocol, bound in self.listeners():
             where = bound_address(bound)
             tls = protocol == "https"
@@ -133,7 +130,7 @@ class HttpListeners:
             facts.listens(listener, self._settings.tls.certfile if tls else "")
 
     async def stand_in(self, application: Any) -> None:
-        """Let this answer until there is a broker."""
+        """Answer with this application until there is a broker."""
         self._application = application
         await self._listen()
 
@@ -147,7 +144,7 @@ class HttpListeners:
         peer_links: PeerPort | None,
         bridges: BridgesPort,
     ) -> None:
-        """Serve this broker, to operators and to the operators of other nodes."""
+        """Serve this broker, to operators and to other nodes' admin interfaces."""
         accounts, peers = Authenticator(broker, desk), Peers(broker, facts.name, peer_links)
         self._history = StatsHistory(Sampler(broker, facts, self._settings.sample_interval_ms, links=peers.links))
         self._history.start(asyncio.get_running_loop(), facts.now_ms())
@@ -186,7 +183,7 @@ class HttpListeners:
         await self._application(scope, receive, send)
 
     def close(self) -> None:
-        """Nobody comes in any more; whoever is answered is answered to the end."""
+        """Accept no more; requests under way are answered."""
         self._metrics.close()
         if self._traces is not None:
             self._traces.node_stops()
@@ -199,12 +196,12 @@ class HttpListeners:
             self._server.close()
 
     async def end_traces(self) -> None:
-        """Write what the traces still hold."""
+        """Write the buffered trace records."""
         if self._traces is not None:
             await self._traces.end()
 
     def drop(self) -> None:
-        """End what is left."""
+        """End the remaining requests."""
         self._metrics.drop()
         if self._history is not None:
             self._history.stop()

@@ -1,21 +1,16 @@
-"""The sockets a node listens on.
+"""The sockets a node listens on, and the acceptor for listeners with TLS or PROXY headers.
 
 A port without a host means every interface, IPv4 and IPv6: some clients try only the first address of `localhost`.
 
-A backlog of thousands lets a whole fleet reconnect at once. When the process runs out of file descriptors, clients
-wait in the backlog (asyncio) or are refused (uvloop); the listener stays.
+A backlog of thousands lets a whole fleet reconnect at once. When the process runs out of file descriptors, clients wait
+in the backlog (asyncio) or are refused (uvloop); the listener stays.
 
-Not here: what an accepted socket does (`node.client_sockets`), TLS and PROXY headers (`node.listeners`).
+`Acceptor` reads the PROXY header and does the TLS handshake before it creates the protocol. The loops' own TLS servers
+do not report a failed handshake; here each failure is one log line with the peer and the reason. Without descriptors it
+waits a moment before it accepts again.
 
-The door of a listener whose clients have something to do before they speak its protocol: a load balancer's PROXY
-header, a TLS handshake. A socket stays here until that is done, has failed, or took too long.
-
-The loops' own TLS servers keep a failed handshake to themselves. Here sockets are accepted by hand, so that a failure
-is one line in the log, with the peer and the reason. Without descriptors the door waits a moment before it looks
-again.
-
-Not here: the context and its files (`node.tls`), the header (`node.proxy`), listeners that need neither
-(`node.listeners`), the connection once it is let in (`node.client_sockets`, `admin.http.server`).
+Not here: accepted connections (`node.client_sockets`, `admin.http.server`), the TLS context (`node.tls`), the PROXY
+header (`node.proxy_protocol`).
 """
 
 import asyncio
@@ -43,15 +38,15 @@ _FREE_PORT_TRIES = 20
 
 
 class AddressUnavailable(ConfigError):
-    """The machine has not got the address yet, cannot look its name up, or somebody else has the port. A later start
-    may find it otherwise, so a service must not give up, as it does over a bad option."""
+    """The machine does not have the address yet, cannot resolve its name, or another process has the port. A later
+    start may succeed, so a service manager should retry, unlike after a bad option."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """Where to listen; an empty host is every interface, port 0 a free one."""
+    """An address to listen on; an empty host is every interface, port 0 a free port."""
 
     host: str
     port: int
@@ -76,8 +71,8 @@ def bind(address: ListenAddress, how_to_choose: str) -> list[socket.socket]:
 
 
 def bind_all(addresses: list[ListenAddress], how_to_choose: str) -> list[socket.socket]:
-    """The bound sockets of all of them. A free port that was picked takes the place of 0 in the list, so that a node
-    that starts again in the same process is found where it was."""
+    """The bound sockets of all addresses. A free port that was picked replaces 0 in the list, so a node that starts
+    again in the same process keeps its port."""
     found: list[socket.socket] = []
     for index, address in enumerate(addresses):
         sockets = bind(address, how_to_choose)
@@ -87,7 +82,7 @@ def bind_all(addresses: list[ListenAddress], how_to_choose: str) -> list[socket.
 
 
 def with_bound_port(address: ListenAddress, sockets: list[socket.socket]) -> ListenAddress:
-    """The same, with the port that was picked for it."""
+    """The same address, with the port that was picked."""
     return ListenAddress(address.host, bound_address(sockets[0]).port)
 
 
@@ -101,7 +96,7 @@ async def listen(sockets: list[socket.socket], accept: Callable[[], asyncio.Prot
     loop = asyncio.get_running_loop()
     servers = []
     for bound in sockets:
-        # asyncio takes its backlog also as the number of accepts in a row, each of which fails without descriptors
+        # asyncio also uses its backlog as the number of accepts in a row, each of which fails without descriptors
         servers.append(await loop.create_server(accept, sock=bound, backlog=_ACCEPTS_AT_ONCE))
         bound.listen(BACKLOG)
     return servers
@@ -126,7 +121,7 @@ def _bind_host(address: ListenAddress) -> socket.socket:
 
 
 def _bind(family: int, where: tuple[object, ...]) -> socket.socket:
-    # asyncio sets TCP_NODELAY on what it accepts only where the protocol is named
+    # asyncio sets TCP_NODELAY on accepted sockets only if the protocol is named
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -134,7 +129,7 @@ def _bind(family: int, where: tuple[object, ...]) -> socket.socket:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.setblocking(False)
         bound.bind(where)
-        # Linux lets several sockets bind a port that nobody listens on yet
+        # Linux lets several sockets bind a port as long as none listens
         bound.listen(BACKLOG)
     except OSError:
         bound.close()
@@ -163,13 +158,13 @@ WITHOUT_DESCRIPTORS_WAIT_S = 1.0
 
 
 class ProtocolFactory(Protocol):
-    """Makes the protocol of one connection, which is told whom a balancer speaks for, if any does."""
+    """Makes the protocol of one connection; gets the addresses of the PROXY header, if there is one."""
 
     def __call__(self, ends: ProxiedAddresses | None = None) -> asyncio.Protocol: ...
 
 
 class OpenListener(Protocol):
-    """Whatever accepts connections."""
+    """A listener that accepts connections."""
 
     def close(self) -> None: ...
 
@@ -182,7 +177,7 @@ async def accept_on(
     log: Log,
     balancers: LoadBalancers | None,
 ) -> list[OpenListener]:
-    """Accept on these; only what has something to do before its protocol begins goes through a door."""
+    """Accept on these sockets; an `Acceptor` is used only for TLS or PROXY headers."""
     if context is None and balancers is None:
         return list(await listen(sockets, accept))
     door = Acceptor(accept, context, patience_s, log, balancers)
@@ -191,7 +186,7 @@ async def accept_on(
 
 
 class Acceptor:
-    """Accepts on bound sockets and hands each connection, once it may begin, to a protocol of its own."""
+    """Accepts on bound sockets and hands each connection, after its handshake, to a protocol."""
 
     def __init__(
         self,
@@ -201,23 +196,23 @@ class Acceptor:
         log: Log,
         balancers: LoadBalancers | None = None,
     ) -> None:
-        """Without a context there is no TLS, without balancers nobody sends a header."""
+        """Without a context there is no TLS; without balancers there is no PROXY header."""
         self._make_protocol = accept
         self._context = context
         self._patience_s = patience_s
         self._log = log
         self._balancers = balancers
         self._accepting: list[asyncio.Task[None]] = []
-        # the loop itself holds tasks only weakly
-        self._at_the_door: set[asyncio.Task[None]] = set()
+        # the loop holds only weak references to tasks
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     def open(self, sockets: list[socket.socket]) -> None:
         loop = asyncio.get_running_loop()
         self._accepting += [loop.create_task(self._accept(loop, bound)) for bound in sockets]
 
     def close(self) -> None:
-        """Nobody comes in any more, not even who is at the door."""
-        for task in [*self._accepting, *self._at_the_door]:
+        """Accept no more, and end the handshakes under way."""
+        for task in [*self._accepting, *self._handshakes]:
             task.cancel()
         self._accepting.clear()
 
@@ -230,8 +225,8 @@ class Acceptor:
                     await asyncio.sleep(WITHOUT_DESCRIPTORS_WAIT_S)
                     continue
                 task = loop.create_task(self._let_in(loop, accepted, ListenAddress(peer[0], peer[1])))
-                self._at_the_door.add(task)
-                task.add_done_callback(self._at_the_door.discard)
+                self._handshakes.add(task)
+                task.add_done_callback(self._handshakes.discard)
 
     async def _let_in(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, peer: ListenAddress) -> None:
         ends = None
@@ -242,7 +237,7 @@ class Acceptor:
             accepted.close()
             self._log.warning("proxy_header.refused", peer=peer, reason=str(refusal))
         except (ClosedBeforeHeader, OSError):
-            # a balancer that looks whether the port is open would fill the log
+            # a balancer's port check would fill the log
             accepted.close()
         except asyncio.CancelledError:
             accepted.close()

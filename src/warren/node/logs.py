@@ -1,24 +1,17 @@
-"""The node's log: one line an event on standard error, `time=… level=… event=noun.verb key=value …`.
+"""The node's log: one line per event on standard error, `time=… level=… event=noun.verb key=value …`.
 
-Values that hold anything but plain characters are written as JSON strings, so a client's bytes can neither break a
-line nor drive a terminal. A traceback follows its line as it is. For machines that read the log, each line can be a
-JSON object of the same fields instead, with the traceback in `exception`.
+Values with anything but plain characters are written as JSON strings, so a client's bytes can neither break a line nor
+control a terminal. A traceback follows its line. Alternatively each line is a JSON object of the same fields, with the
+traceback in `exception`.
 
-Not here: what is worth a line (the core's `Note`, and whoever holds a `Log`), the levels (`node.logs`).
+Levels are set per category and can change while the node runs. The categories are RabbitMQ's; an event's noun decides:
+`connection.opened` belongs to `connection`. Events without a category of their own belong to `default`. Setting
+`default` sets all.
 
-From which level on events are logged: for each category its own, changed while the node runs.
+A thread writes the lines, so a slow reader never blocks the node. While the reader is too slow, the newest lines are
+dropped and counted. After the reader is gone, all lines are dropped and the node goes on.
 
-The categories are RabbitMQ's. An event belongs to one by its noun: `connection.opened` to `connection`. What has no
-category of its own is `default`. Setting `default` sets them all.
-
-Not here: what a line looks like (`node.logs`).
-
-A stream to standard error that never holds up the node.
-
-Lines are written by a thread of their own. While whoever reads them is too slow, the newest are dropped and counted;
-once nobody reads them any more, all are. A node that cannot tell its story goes on serving.
-
-Not here: what a line looks like (`node.logs`).
+Not here: which events are logged (the broker's `Note`, and the holders of a `Log`).
 """
 
 import json
@@ -70,7 +63,7 @@ class LogLevels:
     """The level of each category."""
 
     def __init__(self, chosen: Mapping[str, str]) -> None:
-        """Those that are chosen; every other has that of `default`, which is `info` unless it is among them."""
+        """The chosen levels; other categories have the level of `default`, which is `info` unless chosen."""
         self._levels = dict.fromkeys(CATEGORIES, chosen.get(DEFAULT, "info")) | dict(chosen)
         # by event: there are a few dozen
         self._thresholds: dict[str, int] = {}
@@ -85,7 +78,7 @@ class LogLevels:
         return dict(self._levels)
 
     def change(self, chosen: Mapping[str, str]) -> None:
-        """From here on; `default` goes first, so that others may differ from it."""
+        """Change levels; `default` is applied first, so that others may differ from it."""
         if DEFAULT in chosen:
             self._levels = dict.fromkeys(CATEGORIES, chosen[DEFAULT])
         self._levels |= chosen
@@ -97,10 +90,10 @@ PATIENCE_S: Final = 1.0
 
 
 class BackgroundStream:
-    """`write` puts a text on a queue; a thread empties it."""
+    """`write` puts a text on a queue, and a thread writes it."""
 
     def __init__(self, stream: TextIO, dropped: Callable[[int], str]) -> None:
-        """`dropped` is the line that tells how many were dropped."""
+        """`dropped` makes the line that reports how many lines were dropped."""
         self._stream = stream
         self._dropped_line = dropped
         self._texts: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
@@ -117,16 +110,16 @@ class BackgroundStream:
         return len(text)
 
     def flush(self) -> None:
-        """The thread flushes; nobody waits for it."""
+        """The thread flushes."""
 
     def settle(self) -> None:
-        """Wait, for a moment at most, until what was written so far is out."""
+        """Wait, for a moment at most, until all lines so far are written."""
         out = threading.Event()
         self._texts.put(out)
         out.wait(PATIENCE_S)
 
     def close(self) -> None:
-        """Give the last lines a moment to get out."""
+        """Wait a moment for the last lines."""
         self._texts.put(None)
         self._thread.join(PATIENCE_S)
 
@@ -147,7 +140,7 @@ class BackgroundStream:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            # the other end is gone; there is nobody left to tell
+            # the reader is gone
             self._broken = True
 
 
@@ -159,7 +152,7 @@ _PLAIN = re.compile(r"[\w.,:;/@+*%()\[\]<>~^!?&|#-]+", re.ASCII)
 
 
 class Log:
-    """A structlog logger with the node's levels, and a door for notes whose level is a name."""
+    """A structlog logger with the node's levels, and a method for notes whose level is a name."""
 
     __slots__ = ("_background", "_logger", "levels")
 
@@ -185,12 +178,12 @@ class Log:
             self._logger.log(severity, event, **fields)
 
     def settle(self) -> None:
-        """The lines so far are out, unless nobody takes them."""
+        """Wait until the lines so far are written, if they can be."""
         if self._background is not None:
             self._background.settle()
 
     def close(self) -> None:
-        """No more lines; the last ones get out."""
+        """Write the last lines and stop."""
         if self._background is not None:
             self._background.close()
 
@@ -223,7 +216,7 @@ def render_object(logger: object, method: str, event: MutableMapping[str, Any]) 
 
 
 def _dropped(render: Callable[[object, str, MutableMapping[str, Any]], str], lines: int) -> str:
-    """What is said of lines that nobody was quick enough to take."""
+    """The line that reports dropped lines."""
     time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return render(None, "", {"time": time, "level": "warning", "event": "log.dropped", "lines": lines})
 

@@ -1,27 +1,19 @@
-"""A running node: the core, its disk, its turns, its listeners, its watches, and the signals that end it.
+"""A running node: the broker, its disk, turns, listeners and watches, and the signals that end it.
 
-Starting: what can be refused is refused before anything listens: the data directory is locked, the ports are taken,
-and the core recovers what is on disk. The `ready` line comes when connections are accepted.
+Starting: everything that can be refused is refused before the node listens: the data directory is locked, the ports are
+bound, and the broker recovers from disk. The definitions that the configuration names are imported before clients are
+accepted. All files count as one: if any of them is faulty, nothing is imported and the node does not start. Existing
+objects stay as they are, so the same files work at every start. The `ready` line comes when connections are accepted;
+the log and systemd are told too.
 
-Stopping: the first SIGTERM or SIGINT closes the listeners and tells the core, which says goodbye to every client and
-then orders `StopNode`; a core that takes too long is not waited for. A second signal ends the process without
-goodbyes. Either way what was ordered of the disk is carried out, and only then the data directory is let go.
+Stopping: the first SIGTERM or SIGINT closes the listeners and tells the broker, which closes every connection and then
+orders `StopNode`; there is a deadline. A second signal ends the process without closing handshakes. Either way all
+orders to the disk are carried out before the data directory is unlocked.
 
-Exit codes: 0 stopped as asked; 1 the core or the disk failed, or a second signal.
+Exit codes: 0 stopped as asked; 1 the broker or the disk failed, or a second signal.
 
-Not here: a process whose node is stopped, and what follows on what (`node.service`), what the settings mean
-(`node.config`), the command line (`cli`).
-
-What a node says once clients can connect: to the log, to systemd, and to scripts, who wait for `ready`.
-
-Not here: when that is (`node.node`).
-
-The definitions that the configuration names, imported before a node lets anybody in.
-
-All files count as one: if any of them is at fault, nothing is imported, and the node does not start. What the node has
-already stays as it is, so the file is the same at every start.
-
-Not here: what a definition is (`admin.importing`), the keys (`config.keys`).
+Not here: stopping and starting within one process (`node.service`), the settings (`node.config`), the command line
+(`warren.cli`), the format of definitions (`admin.definition_import`).
 """
 
 import asyncio
@@ -65,7 +57,7 @@ from warren.node.turn_loop import Clock, Core, TurnLoop
 
 @dataclass(frozen=True)
 class NodeAddresses:
-    """Where a node is found, and what it runs on; `amqp`, `amqps`, `http` and `peer` as the ready line has them."""
+    """The addresses of a node, and what it runs on; `amqp`, `amqps`, `http` and `peer` as in the ready line."""
 
     loop_name: str
     # every address, by protocol
@@ -113,7 +105,7 @@ def _warn_of_settings(settings: NodeSettings, presence: NodeAddresses, log: Log)
 
 
 async def import_boot_definitions(importer: DefinitionImporter, paths: list[str]) -> int:
-    """How many definitions there were; `ConfigError` names the file and the line at fault."""
+    """The number of imported definitions; `ConfigError` names the faulty file and line."""
     files = [_read_definitions(path) for given in paths for path in _definition_files(given)]
     try:
         return await importer.take(files, keep=True)
@@ -151,7 +143,7 @@ T = TypeVar("T")
 
 
 class Node:
-    """One node's life between its bound sockets and its exit code."""
+    """One run of a node, from its bound sockets to its exit code."""
 
     def __init__(self, settings: NodeSettings, log: Log, descriptors: int, disk: Disk | None) -> None:
         self.clock = Clock()
@@ -168,20 +160,20 @@ class Node:
         self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
         self._life: ClusterAgent | None = None
         self._bridging: NodeBridges | None = None
-        # there is a core, which can be told to stop
+        # whether there is a broker, which can be told to stop
         self._started = False
         # of connections
         self._serial = count(1)
         self._stopping = False
-        # what becomes of the process when this run is over
+        # what the process does when this run is over
         self.sequel = END
-        # whether clients are let in; not while the service is paused
+        # whether clients are accepted; not while the service is paused
         self._open = False
         self._paused = False
         self._amqp_addresses = [(protocol, bound_address(bound)) for protocol, bound in self._amqp_sockets()]
 
     async def run(self, core: Core | None, loop_name: str) -> int:
-        """Without a core, it is made of what the disk, or the cluster, has."""
+        """Without a broker, one is made from the disk or the cluster's metadata."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._loop_trouble)
         self._finished: asyncio.Future[int] = loop.create_future()
@@ -202,14 +194,14 @@ class Node:
             await life.close()
 
     async def _begin(self, life: ClusterAgent) -> StartupState | None:
-        """What the core starts with; nothing if the node is stopped while it waits for others."""
+        """The state the broker starts with; None if the node is stopped while it waits for others."""
         process.notify_status("is starting, and waits for a majority of its cluster's disc nodes, if it has any")
         http, amqp = self._addresses()
         await self._http.stand_in(self._control_room(life))
         return await self._unless_finished(life.begin(self.clock.now_ms(), http, amqp))
 
     async def _unless_finished(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What it comes to; nothing if the node is finished first."""
+        """The result; None if the node is finished first."""
         working = asyncio.ensure_future(work)
         waited_for: list[asyncio.Future[Any]] = [working, self._finished]
         await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
@@ -238,7 +230,7 @@ class Node:
         self._describe(facts)
         facts.start(loop)
         try:
-            await self._let_everybody_in(core, loop, facts, memory)
+            await self._accept_everyone(core, loop, facts, memory)
         except ConfigError:
             passwords.close()
             if self._disk is not None:
@@ -262,10 +254,10 @@ class Node:
         self._log.info("node.stopped", exit_code=exit_code)
         return exit_code
 
-    async def _let_everybody_in(
+    async def _accept_everyone(
         self, core: Core, loop: asyncio.AbstractEventLoop, facts: ProcessFacts, memory: MemoryWatch
     ) -> None:
-        """Operators, then clients; nobody if the node is told to stop meanwhile."""
+        """Accept operators, then clients; nothing if the node is told to stop meanwhile."""
         if isinstance(core, Broker):
             desk = CommandQueue(loop, self._turns.add)
             self._turns.attach(desk.orders())
@@ -293,7 +285,7 @@ class Node:
         self._disk_watch.start()
 
     async def _close_disk(self, disk: Disk) -> bool:
-        """Whether everything that was ordered is on disk; the loop goes on meanwhile, for the threads report to it."""
+        """Whether everything ordered is on disk. The loop runs meanwhile, because the threads report to it."""
         if self._disk_watch is not None:
             self._disk_watch.stop()
         given_up = await asyncio.to_thread(disk.close)
@@ -304,7 +296,7 @@ class Node:
     def _disk_failed(self, error: Exception) -> None:
         self._disk_broken = True
         self._turns.halt()
-        # anything else is a defect, and its traceback says where
+        # other exceptions are defects and need their traceback
         expected = isinstance(error, StoreError | OSError)
         self._log.critical("disk.failed", reason=os_error_text(error), exc_info=None if expected else error)
 
@@ -336,7 +328,7 @@ class Node:
         self._http.describe(facts)
 
     def _addresses(self) -> tuple[str, str]:
-        """Where operators and clients find this node."""
+        """The addresses for operators and clients."""
         return str(self._http.address()), self._first_address("amqp")
 
     def _first_address(self, wanted: str) -> str:
@@ -354,7 +346,7 @@ class Node:
         self._opened += await accept_on(self._ssl_sockets, secured, self._context, patience_s, self._log, balancers)
 
     def _pause(self, effect: PauseService) -> None:
-        """Take no clients; operators are still answered."""
+        """Accept no clients; operators are still answered."""
         self._paused = True
         process.notify_status("is cut off from too many nodes of its cluster, and serves nobody")
         self._close_amqp()
@@ -395,7 +387,7 @@ class Node:
         announce_ready(self._settings, presence, self._log)
 
     def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
-        """uvloop refuses clients without a word when descriptors run out; the operator should hear of it."""
+        """uvloop refuses clients silently when descriptors run out, so the operator is warned."""
         connections = len(self._turns.links) + len(self._turns.lingering)
         if connections + _DESCRIPTORS_SPARE >= self._descriptors:
             self._log.warning("descriptors.exhausted", connections=connections, limit=self._descriptors)
@@ -411,11 +403,11 @@ class Node:
             self._begin_stop()
 
     def _stop_asked(self) -> None:
-        """Whoever asked is answered first."""
+        """The reply to the operator goes out first."""
         asyncio.get_running_loop().call_soon(self._begin_stop)
 
     def _stop_app(self) -> None:
-        """The process stays; whoever asked is answered first."""
+        """The process stays; the reply to the operator goes out first."""
         self.sequel = STOPPED
         if self._started:
             self._stop_asked()
@@ -456,7 +448,7 @@ class Node:
             bound.close()
 
     async def _let_last_bytes_out(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Closed connections may still have a goodbye in their buffers; whoever does not read it is cut off."""
+        """Closed connections may still have unsent replies; clients that do not read are cut off."""
         deadline = loop.time() + LAST_BYTES_PATIENCE_S
         while self._turns.lingering and loop.time() < deadline:
             await asyncio.sleep(0.005)
@@ -464,7 +456,7 @@ class Node:
             link.abort()
 
     def _loop_trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What the loop could not hand to anybody: a fault of the shell, unless watched descriptors ran out."""
+        """An exception that the loop could not deliver: a defect, unless descriptors ran out."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
             self._log.error("loop.failed", reason=context.get("message", ""), exc_info=error)

@@ -1,7 +1,7 @@
 """Computes slow password hashes beside the event loop.
 
-The core asks for few at a time (`broker.access.logins`), so what waits here is bounded by that. A computation that is
-under way when the node ends is not waited for.
+The broker asks for few at a time (`broker.access.logins`), which bounds the queue. A computation under way when the node ends
+is abandoned.
 
 Not here: the hashes (`broker.access.passwords`), which logins need them.
 """
@@ -19,7 +19,7 @@ THREADS = 2
 
 
 class PasswordChecks:
-    """Carries `VerifyPassword` out and answers it."""
+    """Carries out `VerifyPassword`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, add: Callable[[Event], None]) -> None:
         self._loop = loop
@@ -40,5 +40,5 @@ class PasswordChecks:
 
     def _verified(self, ticket: int, done: "asyncio.Future[bool]") -> None:
         if not done.cancelled():
-            # what cannot be computed fits nobody's password
+            # a hash that cannot be computed matches no password
             self._add(PasswordVerified(ticket, done.exception() is None and done.result()))

@@ -1,13 +1,10 @@
-"""What the node asks of its own process: descriptors, the allocator, the garbage collector, and which core it runs.
+"""Settings of the node's own process: descriptors, the allocator, the garbage collector, compiled or pure core; and
+notifications to systemd.
 
-Not here: memory (`node.resources`), signals (`node.node`).
+systemd, or a service manager like it, names a datagram socket in `NOTIFY_SOCKET`. The notifications are for operators
+only, so errors are ignored.
 
-What systemd is told of the process: that it is ready, that it stops, how it is.
-
-Whoever manages services as it does names a datagram socket in `NOTIFY_SOCKET`; without one there is nobody to tell.
-What is told is for operators and never matters to the node, so whatever goes wrong with it is passed over.
-
-Not here: the units that ask for it (`cli.ha.node_files`), the `ready` line for scripts (`node.node`).
+Not here: memory (`node.resources`), signals and the `ready` line (`node.node`), the units (`cli.ha`).
 """
 
 import contextlib
@@ -28,7 +25,7 @@ _MIDDLE_COLLECTIONS = 50
 
 
 def raise_descriptor_limit() -> int:
-    """As many sockets as the operating system allows without asking anybody."""
+    """Raise the number of descriptors to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # some containers forbid even this
     with contextlib.suppress(OSError, ValueError):
@@ -38,9 +35,9 @@ def raise_descriptor_limit() -> int:
 
 
 def tune_allocator() -> None:
-    """Large blocks (a turn's output, a batch for the disk) are given back when they are freed.
+    """Return large blocks (a turn's output, a batch for the disk) to the system when they are freed.
 
-    Left to itself, glibc learns from the first of them to keep all that follow in the heap, where they stay resident.
+    By default, glibc adapts to the first of them and keeps all later ones in the heap, where they stay resident.
     """
     # other C libraries have no such call
     with contextlib.suppress(OSError, AttributeError):
@@ -50,10 +47,10 @@ def tune_allocator() -> None:
 
 
 def tune_garbage_collector() -> None:
-    """What exists at start stays for good: never look at it again, and look at everything else seldom.
+    """Never collect objects that exist at start, and collect others seldom.
 
-    The core frees by counting references; the collector is there for cycles. A full collection walks every message of a
-    backlog, so it comes only after tens of millions of objects more than were freed.
+    The broker frees by reference counts; the collector is only for cycles. A full collection walks every message of a
+    backlog, so it runs only after tens of millions of allocations more than frees.
     """
     gc.collect()
     gc.freeze()
@@ -70,7 +67,7 @@ SOCKET_VARIABLE = "NOTIFY_SOCKET"
 
 
 def notify_ready(status: str) -> None:
-    """Whoever waits for the service may go on; may be told again."""
+    """The service is ready; may be repeated."""
     _tell(f"READY=1\nSTATUS={status}")
 
 
@@ -89,7 +86,7 @@ def _tell(assignments: str) -> None:
     if not address.startswith(("/", "@")):
         return
     if address.startswith("@"):
-        # one of Linux's abstract names, which begin with a byte that no variable can hold
+        # an abstract name of Linux, which begins with a null byte that no variable can hold
         address = f"\0{address[1:]}"
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
         told.setblocking(False)

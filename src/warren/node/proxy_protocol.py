@@ -1,31 +1,23 @@
-"""The header of the PROXY protocol, version 1 and 2, from the bytes it comes as.
+"""The PROXY protocol, version 1 and 2: its header, the load balancers that send it, and reading it from a socket.
 
     version 1   PROXY TCP4 192.0.2.7 198.51.100.1 50112 5672 CR LF       one line, 107 bytes at most
     version 2   twelve bytes of signature, version and command, family, the length of what follows;
                 both addresses, both ports, and extensions, which are passed over
 
-A balancer speaks for itself (`LOCAL`, its own health checks) or does not know for whom it speaks (`UNKNOWN`, a family
-other than TCP over IP): then there is nobody, and what counts are the addresses of the socket.
+A balancer may speak for itself (`LOCAL`, health checks) or not know the client (`UNKNOWN`, other families than TCP over
+IP). Then the addresses of the socket count.
 
-Invariant: `wanted` is never more than what is still to come of the header, so whoever reads no more than that leaves
-what follows it, which may be TLS, in the socket.
+The protocol forbids guessing. So the configuration says who sends a header: all clients, or only the named balancers. A
+connection that must send a header and does not is refused. A header from any other host is refused too, as bytes that
+are not of the listener's protocol.
 
-Not here: who is believed (`proxy.balancers`), sockets (`proxy.reading`).
+Local clients may do more than others (`loopback_users`). A loopback address in a header from another machine belongs to
+that machine, so it is ignored and the balancer's own address counts.
 
-Who is believed: the load balancers whose connections begin with a PROXY header.
+Invariant: `wanted` is never more than what is still missing of the header. A reader that reads no more than that leaves
+the bytes behind the header, which may be TLS, in the socket.
 
-The protocol forbids to guess. So it is known beforehand who sends a header: everybody, or, if the balancers are named,
-they and nobody else. Whoever has to send one and does not is refused; so is a header of anybody else, as bytes that are
-not of the listener's protocol.
-
-Whoever comes from this machine may do more than others (`loopback_users`). A loopback address in a header that came
-from another machine is one of that machine: it is not believed, and the balancer's own address counts.
-
-Not here: the header (`proxy.header`), sockets (`proxy.reading`).
-
-Reading a PROXY header from a socket that was just accepted, and not a byte more.
-
-Not here: what the header says (`proxy.header`), who has to send one (`proxy.balancers`).
+Not here: accepting (`node.listeners`).
 """
 
 import asyncio
@@ -50,25 +42,25 @@ Place = tuple[str, int]
 
 
 class ProxyHeaderRefused(Exception):
-    """It is no header, or makes no sense; the words say what is wrong with it."""
+    """The bytes are no valid header; the text says why."""
 
 
 @dataclass(frozen=True)
 class ProxiedAddresses:
-    """Where the client is, and the address of the balancer that it connected to."""
+    """The client's address, and the balancer's address that it connected to."""
 
     peer: Place
     local: Place
 
 
 class ProxyHeaderReader:
-    """Takes a header as it comes, in pieces no larger than `wanted`."""
+    """Parses a header that arrives in pieces no larger than `wanted`."""
 
     def __init__(self) -> None:
         self._bytes = b""
-        # how much is to come at the least; 0 when the header is there
+        # how many bytes are missing at least; 0 when the header is complete
         self.wanted = len(SIGNATURE)
-        # who it speaks for, if anybody, once it is there
+        # the addresses in the header, if it has any, once it is complete
         self.ends: ProxiedAddresses | None = None
 
     @property
@@ -76,7 +68,7 @@ class ProxyHeaderReader:
         return bool(self._bytes)
 
     def feed(self, data: bytes) -> None:
-        """`ProxyHeaderRefused` as soon as it cannot become a header any more."""
+        """Raises `ProxyHeaderRefused` as soon as the bytes cannot become a header."""
         self._bytes += data
         if self._bytes.startswith(SIGNATURE):
             self._feed_binary()
@@ -154,23 +146,23 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True)
 class LoadBalancers:
-    """Of one kind of listeners."""
+    """The balancers of one kind of listener."""
 
-    # none: everybody
+    # empty: every host
     networks: tuple[Network, ...] = ()
 
     def include(self, host: str) -> bool:
-        """Whether who connects from there has to send a header."""
+        """Whether a connection from that host must send a header."""
         return not self.networks or self.name(host)
 
     def name(self, host: str) -> bool:
-        """Whether it is one of those that are named."""
+        """Whether the host is one of the named balancers."""
         address = _address(host)
         return address is not None and any(address in network for network in self.networks)
 
 
 def trusted_addresses(ends: ProxiedAddresses | None, balancer: str) -> ProxiedAddresses | None:
-    """What counts of a header that this host sent; nothing: the addresses of the socket count."""
+    """The addresses to trust in this host's header; None: those of the socket."""
     if ends is None or not _is_loopback(ends.peer[0]) or _is_loopback(balancer):
         return ends
     return None
@@ -191,15 +183,14 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class ClosedBeforeHeader(Exception):
-    """Nothing came: somebody looked whether the port is open."""
+    """The connection was closed before its first byte: a port check."""
 
 
 async def read_proxy_header(
     loop: asyncio.AbstractEventLoop, accepted: socket.socket, balancer: str, patience_s: float
 ) -> ProxiedAddresses | None:
-    """Whom this host speaks for; nobody: for itself, or it does not say. `ProxyHeaderRefused`, `ClosedBeforeHeader` or
-    `OSError`.
-    """
+    """The addresses that this host's header names; None if it names none. Raises `ProxyHeaderRefused`,
+    `ClosedBeforeHeader` or `OSError`."""
     reader = ProxyHeaderReader()
     try:
         async with asyncio.timeout(patience_s):

@@ -1,23 +1,19 @@
-"""How much memory the process holds, measured against the high watermark.
+"""Measures the memory of the process and the free space of the disk against their limits.
 
-The limit is a share of what the machine has, or of what its control group (a container) allows, or an absolute size.
+The memory limit is a share of the machine's memory, or of what its control group (a container) allows, or an absolute
+size. Freed memory is not always returned: the allocator keeps empty pages. Above the limit such pages would keep
+publishers blocked for ever, so the allocator is asked to return them, and memory is measured again.
 
-What was freed is not always given back: the allocator keeps pages that hold no object. Above the limit such pages
-would keep publishers blocked for ever, so there the allocator is asked to return them, and the figure is taken again.
+Of the disk, only the space for ordinary users counts: file systems keep a reserve that a node cannot use.
 
-Not here: what happens above the limit (`broker`).
-
-How much room the data directory's disk has left, measured against the limit.
-
-Only what an ordinary user may still write counts: file systems keep a reserve that a node cannot use.
-
-Not here: what happens below the limit (`broker`), a disk that is full all the same (`node.disk.journal_writer`).
+Not here: alarms (`broker.alarms`), a disk that is full all the same (`node.disk.journal_writer`).
 """
 
 import asyncio
 import contextlib
 import ctypes
 import os
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,10 +25,44 @@ DEFAULT_MEMORY_WATERMARK = 0.4
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class MemoryWatch:
-    """Adds a `MemoryMeasured` to the turns every `interval_s`."""
+class ResourceWatch:
+    """Measures a resource every `interval_s`, and adds the result to the turns."""
 
-    __slots__ = ("_add", "_handle", "_interval_s", "_limit_bytes", "_loop", "_statm", "_trim_after")
+    __slots__ = ("_add", "_handle", "_interval_s", "_limit_bytes", "_loop")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, add: Callable[[Event], None], limit_bytes: int, interval_s: float
+    ) -> None:
+        self._loop = loop
+        self._add = add
+        self._limit_bytes = limit_bytes
+        self._interval_s = interval_s
+        self._handle: asyncio.TimerHandle | None = None
+
+    @abstractmethod
+    def _measure(self) -> None: ...
+
+    def start(self) -> None:
+        self._measure()
+        self._handle = self._loop.call_later(self._interval_s, self.start)
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Measure against another limit, from this moment on."""
+        self._limit_bytes = limit_bytes
+        if self._handle is not None:
+            self._handle.cancel()
+            self.start()
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+class MemoryWatch(ResourceWatch):
+    """Adds `MemoryMeasured`."""
+
+    __slots__ = ("_statm", "_trim_after")
 
     def __init__(
         self,
@@ -41,28 +71,12 @@ class MemoryWatch:
         limit_bytes: int,
         interval_s: float = MEASURE_MEMORY_EVERY_S,
     ) -> None:
-        self._loop = loop
-        self._add = add
-        self._limit_bytes = limit_bytes
-        self._interval_s = interval_s
+        super().__init__(loop, add, limit_bytes, interval_s)
         self._trim_after = 0.0
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        self._measure()
-
-    def set_limit(self, limit_bytes: int) -> None:
-        """Measure against another limit, from this moment on."""
-        self._limit_bytes = limit_bytes
-        if self._handle is not None:
-            self._handle.cancel()
-            self._measure()
 
     def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        super().stop()
         os.close(self._statm)
 
     def _measure(self) -> None:
@@ -72,19 +86,18 @@ class MemoryWatch:
             self._trim_after = self._loop.time() + TRIM_EVERY_S
             used_bytes = self._resident_bytes()
         self._add(MemoryMeasured(used_bytes, self._limit_bytes))
-        self._handle = self._loop.call_later(self._interval_s, self._measure)
 
     def _resident_bytes(self) -> int:
         return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE_BYTES
 
 
 def resident_bytes() -> int:
-    """What the process holds, for whoever asks seldom."""
+    """The resident memory of the process, for rare calls."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 def total_memory_bytes(root: Path = Path("/")) -> int:
-    """What this process may use at most: the machine's memory, or less if its control group says so."""
+    """The memory this process may use: the machine's, or less if its control group says so."""
     limits = [_machine_bytes(root), *_control_group_limits(root)]
     return min(limits)
 
@@ -98,7 +111,7 @@ def _machine_bytes(root: Path) -> int:
 
 
 def _control_group_limits(root: Path) -> list[int]:
-    """The limits of the process's own group and those above it, in either version's files."""
+    """The limits of the process's control group and its parents, in either version's files."""
     limits: list[int] = []
     mount = root / "sys/fs/cgroup"
     for line in _lines(root / "proc/self/cgroup"):
@@ -135,10 +148,10 @@ MEASURE_DISK_EVERY_S = 1.0
 DEFAULT_DISK_LIMIT_BYTES = 50_000_000
 
 
-class DiskWatch:
-    """Adds a `DiskMeasured` to the turns every `interval_s`."""
+class DiskWatch(ResourceWatch):
+    """Adds `DiskMeasured`."""
 
-    __slots__ = ("_add", "_handle", "_interval_s", "_limit_bytes", "_loop", "_path")
+    __slots__ = ("_path",)
 
     def __init__(
         self,
@@ -148,31 +161,11 @@ class DiskWatch:
         limit_bytes: int,
         interval_s: float = MEASURE_DISK_EVERY_S,
     ) -> None:
-        self._loop = loop
-        self._add = add
+        super().__init__(loop, add, limit_bytes, interval_s)
         self._path = path
-        self._limit_bytes = limit_bytes
-        self._interval_s = interval_s
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        self._measure()
-
-    def set_limit(self, limit_bytes: int) -> None:
-        """Measure against another limit, from this moment on."""
-        self._limit_bytes = limit_bytes
-        if self._handle is not None:
-            self._handle.cancel()
-            self._measure()
-
-    def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
 
     def _measure(self) -> None:
-        # a disk that does not answer is the writer's to report
+        # the journal writer reports a disk that does not answer
         with contextlib.suppress(OSError):
             disk = os.statvfs(self._path)
             self._add(DiskMeasured(disk.f_bavail * disk.f_frsize, self._limit_bytes))
-        self._handle = self._loop.call_later(self._interval_s, self._measure)

@@ -8,10 +8,10 @@
                 │    it for dead    │
                 └─ SIGTERM, `stop` ─┴──► the process ends
 
-Every run has an event loop, sockets and a lock on the data directory of its own. A node that cannot start ends the
-process, unless it was stopped before: then it stays stopped, and says why to whoever asks.
+Every run has its own event loop, sockets and lock on the data directory. A node that cannot start ends the process,
+unless it was stopped before: then it stays stopped and reports the reason.
 
-Not here: a run (`node.node`), what a stopped node does (`node.stopped_node`).
+Not here: a run (`node.node`), a stopped node (`node.stopped_node`).
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from warren.node.turn_loop import Core
 
 
 def serve(settings: NodeSettings, core: Core | None = None) -> int:
-    """Run a node until it is stopped; its exit code. `ConfigError` or `StoreError` if it cannot start.
+    """Run a node until it is stopped; returns its exit code. Raises `ConfigError` or `StoreError` if it cannot start.
 
-    A core that is given keeps nothing on disk.
+    A core that is passed in keeps nothing on disk.
     """
     process.tune_allocator()
-    # the loops warn there of every write to a socket that is just being lost
+    # the loops log a warning for every write to a socket that is being lost
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     exit_code, sequel, trouble = 0, STOPPED if settings.stopped else RUN, ""
     was_stopped = False
@@ -67,7 +67,7 @@ def _run(settings: NodeSettings, core: Core | None) -> tuple[int, str]:
 
 
 def _stay_stopped(settings: NodeSettings, trouble: str) -> str:
-    # a node that is alone does without the libraries
+    # a node alone does not load these libraries
     from warren.node.stopped_node import StoppedNode
 
     log = _log(settings)

@@ -1,9 +1,8 @@
-"""A node whose core is stopped: a process that holds the data directory and answers orders about its membership.
+"""A node whose broker is stopped: a process that holds the data directory and takes orders about its membership.
 
-It has no clients, no links and no users; its part of the cluster's store, a process of its own, goes on. `start_app`
-and SIGTERM end it.
+It has no clients, peers or users. Its etcd member, a process of its own, keeps running. `start_app` and SIGTERM end it.
 
-Not here: what an order does (`node.cluster.stopped_member`), how it is sent (`node.cluster.control_endpoint`).
+Not here: what an order does (`node.cluster.stopped_member`), the HTTP endpoint (`node.cluster.control_endpoint`).
 """
 
 import asyncio
@@ -27,30 +26,30 @@ class StoppedNode:
     """From the end of one run to the beginning of the next, or to the end of the process."""
 
     def __init__(self, settings: NodeSettings, log: Log, trouble: str) -> None:
-        """`trouble`: why it did not start."""
+        """`trouble`: why the node did not start."""
         self._log = log
         self._directory = DataDirectory(settings.data_dir, settings.broker.node_name)
         self._cookie = read_cookie(settings.cluster)
         self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
         self._member = StoppedMember(settings, self._directory, log)
-        self._standing = ControlStatus(settings.broker.node_name, STATUS_STOPPED, trouble, self._verbs())
+        self._status = ControlStatus(settings.broker.node_name, STATUS_STOPPED, trouble, self._verbs())
 
     def close(self) -> None:
         self._directory.close()
 
     async def run(self) -> bool:
-        """Whether the node is to start."""
+        """Returns whether the node is to start."""
         loop = asyncio.get_running_loop()
         self._start: asyncio.Future[bool] = loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._finish, False)
-        await self._http.stand_in(ControlEndpoint(self._standing, self._cookie))
-        self._log.info("app.stopped", name=self._standing.name, http=self._http.address())
-        if self._standing.trouble:
-            self._log.critical("app.not_started", reason=self._standing.trouble)
+        await self._http.stand_in(ControlEndpoint(self._status, self._cookie))
+        self._log.info("app.stopped", name=self._status.name, http=self._http.address())
+        if self._status.trouble:
+            self._log.critical("app.not_started", reason=self._status.trouble)
         self._log.settle()
-        # the service is there as far as it should be: nobody may end it for not becoming ready
-        process.notify_ready(f"{self._standing.name} is stopped, and waits for 'warren ctl start_app'")
+        # the service is as ready as it will be: systemd must not end it for not becoming ready
+        process.notify_ready(f"{self._status.name} is stopped, and waits for 'warren ctl start_app'")
         start = await self._start
         self._http.close()
         self._http.drop()
@@ -74,26 +73,26 @@ class StoppedNode:
         }
 
     async def _start_app(self, arguments: Mapping[str, Any]) -> None:
-        # whoever asked is answered first
+        # the reply to the operator goes out first
         asyncio.get_running_loop().call_later(_ANSWER_S, self._finish, True)
 
     async def _stop(self, arguments: Mapping[str, Any]) -> None:
         asyncio.get_running_loop().call_later(_ANSWER_S, self._finish, False)
 
     async def _stay(self, arguments: Mapping[str, Any]) -> None:
-        """It is stopped already."""
+        """The node is already stopped."""
 
     async def _join(self, arguments: Mapping[str, Any]) -> None:
         await self._member.join(str(arguments["node"]), str(arguments["kind"]))
-        self._standing.trouble = ""
+        self._status.trouble = ""
 
     async def _reset(self, arguments: Mapping[str, Any]) -> None:
         await self._member.reset()
-        self._standing.trouble = ""
+        self._status.trouble = ""
 
     async def _force_reset(self, arguments: Mapping[str, Any]) -> None:
         await self._member.force_reset()
-        self._standing.trouble = ""
+        self._status.trouble = ""
 
     async def _change_kind(self, arguments: Mapping[str, Any]) -> None:
         await self._member.change_kind(str(arguments["kind"]))
@@ -102,4 +101,4 @@ class StoppedNode:
         await self._member.forget(str(arguments["node"]), bool(arguments["offline"]))
 
     async def _rename(self, arguments: Mapping[str, Any]) -> None:
-        self._standing.name = await self._member.rename(str(arguments["old"]), str(arguments["new"]))
+        self._status.name = await self._member.rename(str(arguments["old"]), str(arguments["new"]))

@@ -1,24 +1,16 @@
-"""The TLS side of a listener, or of a node that dials another: from `ssl_options.*` and its like to a context.
+"""TLS contexts, from `ssl_options.*`, `management.ssl.*` and `cluster.tls.*`, and the user name in a client's
+certificate.
 
-There is a sentence for every file that does not fit.
+Every faulty file has its own error sentence.
 
-Not here: who a certificate says a client is (`node.tls`); the sockets (`node.listeners`).
+Between nodes, both sides show a certificate of the authority in `cluster.tls.cacertfile`.
 
-The name a client's verified certificate gives it, for SASL EXTERNAL.
+For SASL EXTERNAL, `ssl_cert_login_from` chooses the user name: the distinguished name as RabbitMQ renders it
+(`CN=alice,O=Example`: the last part first, RFC 4514 escapes, RabbitMQ's short names), the common name (several are
+joined by commas), or one of the subject's alternative names. Only certificates that the TLS layer verified get here:
+without `verify = verify_peer` a client is not asked for one.
 
-`ssl_cert_login_from` chooses: the distinguished name as RabbitMQ renders it (`CN=alice,O=Example`: the last part
-first, RFC 4514 escapes, RabbitMQ's own short names), the common name (several are joined by commas), or one of the
-subject's alternative names.
-
-Only what the TLS layer verified gets here: without `verify = verify_peer` a client's certificate is never asked for.
-
-Not here: whether such a user exists (`broker`), which certificates are trusted (`node.tls`).
-
-TLS between nodes: from `cluster.tls.*` to the contexts of a node that listens and of a node that dials.
-
-Every node shows a certificate, and both sides want the other's to be of the authority in `cluster.tls.cacertfile`.
-
-Not here: the files and their faults (`node.tls`); the cookie, which is asked for all the same (`broker.cluster.hello`).
+Not here: sockets (`node.listeners`), users (`broker.access`), the cookie between nodes (`node.peers.handshake`).
 """
 
 import ssl
@@ -52,7 +44,7 @@ class TlsSettings:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """The authorities to trust, and the certificate and key to show, for who reads them itself; an empty name: none."""
+    """The authorities to trust, and the certificate and key to show; empty names for none."""
 
     authorities: str = ""
     certificate: str = ""
@@ -60,7 +52,7 @@ class TlsFiles:
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """The context every TLS listener uses; `ConfigError` names the option and file at fault."""
+    """The context of a TLS listener; `ConfigError` names the faulty option and file."""
     if not settings.certfile:
         family = settings.family
         raise ConfigError(f"a TLS listener needs {family}.certfile and {family}.keyfile")
@@ -75,7 +67,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """The context for dialling whoever has a certificate of the same authority, whatever the name in it."""
+    """The context for dialling a server with a certificate of the same authority, whatever host it names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     _load_chain(context, settings)
@@ -86,11 +78,11 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 def _load_chain(context: ssl.SSLContext, settings: TlsSettings) -> None:
     keyfile = settings.keyfile or settings.certfile
-    # opened first, because the error of load_cert_chain does not say which of the two files it means
+    # opened first, because an error of load_cert_chain does not say which of the two files is meant
     _require_readable(f"{settings.family}.certfile", settings.certfile)
     _require_readable(f"{settings.family}.keyfile", keyfile)
     try:
-        # without a callable OpenSSL would ask the terminal for the password
+        # without a callable, OpenSSL would ask for the password on the terminal
         context.load_cert_chain(settings.certfile, keyfile, password=lambda: settings.password)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
@@ -141,7 +133,7 @@ _SHORT_NAMES = {
     "domainComponent": "DC",
     "userId": "UID",
     "emailAddress": "EMAILADDRESS",
-    # RabbitMQ has no name for these and shows their object identifiers
+    # RabbitMQ has no names for these and shows their object identifiers
     "streetAddress": "2.5.4.9",
     "postalCode": "2.5.4.17",
     "dnQualifier": "2.5.4.46",
@@ -149,19 +141,19 @@ _SHORT_NAMES = {
 _ALTERNATIVE_NAME_LABELS = {"dns": "DNS", "ip": "IP Address", "email": "email", "uri": "URI"}
 
 PeerCertificate = dict[str, Any]
-"""What `ssl.SSLSocket.getpeercert` returns."""
+"""The return type of `ssl.SSLSocket.getpeercert`."""
 
 
 @dataclass(frozen=True)
 class CertificateUserName:
-    """Which part of a certificate is the user's name."""
+    """The part of a certificate that is the user's name."""
 
     login_from: str = "distinguished_name"
     alternative_name_type: str = "dns"
     alternative_name_index: int = 0
 
     def name_of(self, certificate: PeerCertificate | None) -> str:
-        """The user's name; empty when there is no certificate or it does not have the wanted part."""
+        """The user's name; empty if there is no certificate or it lacks that part."""
         if not certificate:
             return ""
         if self.login_from == "distinguished_name":
@@ -211,14 +203,14 @@ PEER_TLS_FAMILY = "cluster.tls"
 
 @dataclass(frozen=True)
 class PeerTlsContexts:
-    """None, both of them, without TLS."""
+    """Both are None without TLS."""
 
     listening: ssl.SSLContext | None = None
     dialling: ssl.SSLContext | None = None
 
 
 def peer_tls_contexts(settings: TlsSettings) -> PeerTlsContexts:
-    """`ConfigError` names the option and file at fault."""
+    """Raises a `ConfigError` that names the faulty option and file."""
     given = {"certfile": settings.certfile, "keyfile": settings.keyfile, "cacertfile": settings.cacertfile}
     if not any(given.values()):
         return PeerTlsContexts()

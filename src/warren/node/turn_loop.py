@@ -1,38 +1,33 @@
-"""The turn: everything that is waiting goes through the core at once, and its effects are carried out in order.
+"""The turn: all waiting events go through the broker at once, and its effects are carried out in order.
 
 ::
 
-    socket reads, timers, signals ──add──► events ──one call a turn──► core.handle ──► effects ──► sockets, timer, log
+    socket reads, timers, signals ──add──► events ──one call a turn──► broker.handle ──► effects ──► sockets, timer, log
 
-The first event of a turn asks the loop for one call; what else happens before that call joins the same turn. Nobody
-sleeps to batch: the busier the node, the larger its turns.
+The first event of a turn asks the loop for one call; events before that call join the same turn. Nothing sleeps to
+batch: the busier the node, the larger its turns.
 
 Invariants:
 
-- The core is entered from `_run` alone, never from inside an effect: an event that an effect causes (a socket that
-  reports its buffer full) waits for the next turn. `add_now` is for callbacks of the loop, and not for effects.
-- `links` holds the connections that may still be written to. One that was told to close has moved to `lingering`; one
-  that is lost is in neither. Effects for a connection that is not in `links` are dropped: it went while the turn was
-  running.
-- An exception from the core or from an effect ends the node. A core that broke its own rules must not be asked again.
+- The broker is entered from `_run` alone, never from inside an effect. An event that an effect causes (a full socket
+  buffer) waits for the next turn. `add_now` is for callbacks of the loop, not for effects.
+- `links` holds the connections that may still be written to. A closing connection has moved to `lingering`; a lost one
+  is in neither. Effects for a connection that is not in `links` are dropped: it went while the turn was running.
+- An exception from the broker or from an effect ends the node. A broker that broke its own rules must not be called
+  again.
 
-Orders for the disk go to its threads, orders for other nodes to the links (`attach`); a core that runs without them
-must not give any. Those for other nodes are carried out first: the disk may begin as soon as it is told, on this
-thread, and whoever holds the same on another node would wait for it. Nothing that is said to a node rests on an order
-of the same turn for the disk, for of those nobody knows when they are done.
+Orders for the disk go to its threads, orders for other nodes to the peer connections (`attach`); without them the
+broker must not give any. Orders for other nodes are carried out first: the disk may start at once, on this thread, and
+the other replicas would wait for it. No message to a node relies on a disk order of the same turn, because its
+completion time is unknown.
 
-The timer: the core has one order, and moves it often. A later order leaves the loop's handle where it is and is
-looked at when that fires, so a busy node arms a handle seldom. The core is never woken before the time it asked for.
+The timer: the broker has one timer and moves it often. A later time leaves the loop's handle in place and is checked
+when it fires, so a busy node seldom arms a handle. The broker is never woken before the time it asked for.
 
-Not here: what a socket is (`node.client_sockets`); what a disk is (`node.disk`); how often memory is measured
-(`node.resources`).
+The clock: wall time in whole milliseconds that never runs backwards. The wall clock is read once, at start; from then
+on the monotonic clock counts. So a clock that is set back neither expires messages early nor delays a timer.
 
-The node's clock: wall time in whole milliseconds that never runs backwards.
-
-The wall clock is read once, at start; from then on the monotonic clock counts. So a clock that is set back, or
-slewed, neither expires messages early nor keeps a timer waiting.
-
-Not here: who is woken when (`node.turn_loop`).
+Not here: sockets (`node.client_sockets`), the disk (`node.disk`), measurements (`node.resources`).
 """
 
 import asyncio
@@ -57,7 +52,7 @@ from warren.node.logs import Log
 
 
 class Clock:
-    """`now_ms` is the time of day at start plus what has elapsed since."""
+    """`now_ms` is the time of day at start plus the elapsed monotonic time."""
 
     __slots__ = ("_monotonic_ns", "_offset_ns")
 
@@ -78,7 +73,7 @@ class Writable(Protocol):
 
 
 class ClientTransport(Protocol):
-    """A connection's way to its client: a socket, or somebody inside the process."""
+    """A connection's way to its client: a socket, or a client in the process."""
 
     @property
     def transport(self) -> Writable: ...
@@ -93,13 +88,13 @@ class ClientTransport(Protocol):
 
 
 class Core(Protocol):
-    """The pure machine: `Broker`, or a script in its place."""
+    """The pure state machine: `Broker`, or a script in its place."""
 
     def handle(self, events: list[Event], now_ms: int) -> list[Effect]: ...
 
 
 class TurnLoop:
-    """Gathers events, runs the core once a turn, carries its effects out."""
+    """Collects events, runs the broker once a turn, carries out its effects."""
 
     __slots__ = (
         "_armed_ms",
@@ -125,7 +120,7 @@ class TurnLoop:
         self.loop = loop
         self.links: dict[int, ClientTransport] = {}
         self.lingering: set[ClientTransport] = set()
-        # who looks at the core when a turn is over; it may not be entered from there
+        # called after each turn; it must not enter the broker
         self.after_turn: Callable[[], None] | None = None
         self._core = core
         self._clock = clock
@@ -134,7 +129,7 @@ class TurnLoop:
         self._stopped = False
         self._events: list[Event] = []
         self._scheduled = False
-        # when the core wants to be called; 0 while it has no wish
+        # when the broker wants to be called; 0 for never
         self._wanted_ms = 0
         self._armed_ms = 0
         self._handle: asyncio.TimerHandle | None = None
@@ -149,39 +144,39 @@ class TurnLoop:
         }
 
     def add(self, event: Event) -> None:
-        """Something happened: it is part of the next turn."""
+        """Add an event to the next turn."""
         self._events.append(event)
         self._schedule()
 
     def add_now(self, event: Event) -> None:
-        """The same, for a callback of the loop that would be its last in this round: the next turn is taken at once."""
+        """The same, for a loop callback that would be the last of this round: the next turn runs at once."""
         self._events.append(event)
         if not self._scheduled:
             self._run()
 
     def now_ms(self) -> int:
-        """What a turn would be told now."""
+        """The time a turn would get now."""
         return self._clock.now_ms()
 
     def due(self) -> bool:
-        """Whether there is something for another turn."""
+        """Whether another turn is due."""
         return self._scheduled
 
     def attach(self, orders: Mapping[type[Effect], Callable[[Any], None]]) -> None:
-        """Who carries out the orders that are not for clients."""
+        """Register the handlers of effects that are not for clients."""
         self._carry_out.update(orders)
 
     def halt(self) -> None:
-        """What the node stands on is broken: the core is not asked again, and the node ends with exit code 1."""
+        """A part the node needs is broken: the broker is not called again, and the node ends with exit code 1."""
         self._stopped = True
         self._stop(1)
 
     def carried_out(self) -> list[type[Effect]]:
-        """The orders there is a way to carry out."""
+        """The effects that have a handler."""
         return list(self._carry_out)
 
     def forget(self, connection_id: int, link: ClientTransport) -> None:
-        """The link's socket is gone."""
+        """The connection's socket is gone."""
         self.links.pop(connection_id, None)
         self.lingering.discard(link)
 

@@ -1,6 +1,6 @@
-"""One channel of one node as the witness books it: who consumes, what is unacked, what awaits an answer.
+"""One channel of a node as the observer records it: its consumers, unacked deliveries, and outstanding answers.
 
-Not here: what the node says in return (`sim.observer`).
+Not here: the node's answers (`sim.observer`).
 """
 
 from collections import deque
@@ -35,15 +35,15 @@ from warren.wire.methods import (
 class ConsumerModel:
     """One subscription."""
 
-    def __init__(self, plan: QueueSpec, no_ack: bool, prefetch: int) -> None:
-        self.plan = plan
+    def __init__(self, spec: QueueSpec, no_ack: bool, prefetch: int) -> None:
+        self.spec = spec
         self.no_ack = no_ack
         self.prefetch = prefetch
         self.unacked = 0
 
 
 class ObservedDelivery:
-    """One message on its way to a client, as it left the node."""
+    """One delivery, as it left the node."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ObservedDelivery:
         channel_number: int,
         channel: "ChannelModel",
         consumer: ConsumerModel | None,
-        plan: QueueSpec,
+        spec: QueueSpec,
         no_ack: bool,
     ) -> None:
         self.connection = connection
@@ -59,29 +59,29 @@ class ObservedDelivery:
         self.channel = channel
         # None for an answer to basic.get
         self.consumer = consumer
-        self.plan = plan
+        self.spec = spec
         self.no_ack = no_ack
         self.pushed_while_paused = False
-        # whether its queue may have got messages back
-        self.queue_lent = False
+        # whether messages of its queue may have been requeued
+        self.queue_requeued = False
         self.tag = 0
         self.redelivered = False
         self.heard: ReceivedMethod
         self.now_ms = 0
-        # which publish it is, if it is any; the copy of it that this queue holds, if it does
+        # the publish it belongs to, if it is known; the copy of it in this queue, if there is one
         self.attempt: PublishAttempt | None = None
         self.copy: QueuedCopy | None = None
 
     def __str__(self) -> str:
         what = "an unknown body" if self.attempt is None else f"message {self.attempt.number}"
-        return f"{what} from '{self.plan.name}' to #{self.connection}.{self.channel_number} as {self.tag}"
+        return f"{what} from '{self.spec.name}' to #{self.connection}.{self.channel_number} as {self.tag}"
 
 
 @dataclass(frozen=True, slots=True)
 class DurabilityClaim:
-    """What the node says when it answers: this batch is on disk, or at least the metadata that came with it.
+    """What an answer of the node claims: this batch is on disk, or at least its metadata.
 
-    With that the attempts it answers are confirmed.
+    The answer confirms these attempts.
     """
 
     what: str
@@ -91,15 +91,15 @@ class DurabilityClaim:
 
 
 class ChannelModel:
-    """What a channel asked for and what it was given."""
+    """The requests of a channel, and its deliveries."""
 
-    def __init__(self, history: MessageHistory, fabric: RoutingModel) -> None:
+    def __init__(self, history: MessageHistory, routing: RoutingModel) -> None:
         self._history = history
-        self._fabric = fabric
-        # it ended, by whoever's wish; `closed`: the node also said so
+        self._fabric = routing
+        # it ended, closed by either side; `closed`: the node also said so
         self.over = False
         self.closed = False
-        # the client erred on purpose, and knows what will come of it
+        # the client made an error on purpose
         self.provoked = False
         self.recovering = 0
         self.next_tag = 1
@@ -111,7 +111,7 @@ class ChannelModel:
         self.confirms = False
         self.publish_count = 0
         self.unanswered: dict[int, PublishAttempt] = {}
-        # the batches that the answers to declarations and commits wait for, in the order of the questions
+        # the batches that answers to declarations and commits wait for, in the order of the requests
         self.awaited: deque[DurabilityClaim] = deque()
         self._transaction: list[tuple[PublishAttempt, list[QueueSpec]]] | None = None
         self._transaction_settles: list[Method] = []
@@ -120,11 +120,11 @@ class ChannelModel:
         return any(consumer.no_ack for consumer in self.consumers.values()) or any(no_ack for _, no_ack in self.gets)
 
     def gives_back(self) -> bool:
-        """Whether a delivery that leaves in this turn was given back in it."""
+        """Whether a delivery that leaves in this turn was requeued in it."""
         return self.over or self.recovering > 0
 
     def hear(self, method: Method, attempt: PublishAttempt | None, now_ms: int) -> None:
-        """The client said this, and the node has it."""
+        """The node has received this method."""
         if isinstance(method, BasicPublish):
             assert attempt is not None
             self._publish(attempt, now_ms)
@@ -134,11 +134,11 @@ class ChannelModel:
             else:
                 self._transaction_settles.append(method)
         elif isinstance(method, BasicConsume):
-            plan = self._fabric.plans[method.queue]
-            self.consumers[method.consumer_tag] = ConsumerModel(plan, method.no_ack, self.consumer_prefetch)
+            spec = self._fabric.specs[method.queue]
+            self.consumers[method.consumer_tag] = ConsumerModel(spec, method.no_ack, self.consumer_prefetch)
             self._history.wanted[method.queue] = None
         elif isinstance(method, BasicGet):
-            self.gets.append((self._fabric.plans[method.queue], method.no_ack))
+            self.gets.append((self._fabric.specs[method.queue], method.no_ack))
             self._history.wanted[method.queue] = None
         elif isinstance(method, BasicQos):
             self._qos(method)
@@ -158,8 +158,8 @@ class ChannelModel:
         else:
             self._declare(method)
 
-    def book(self, delivery: ObservedDelivery) -> None:
-        """A delivery left the node."""
+    def record(self, delivery: ObservedDelivery) -> None:
+        """Record a delivery that left the node."""
         self.next_tag = delivery.tag + 1
         copy = delivery.copy
         if copy is None:
@@ -179,7 +179,7 @@ class ChannelModel:
                 delivery.consumer.unacked += 1
 
     def end(self) -> None:
-        """Everything unacked goes back; an open transaction is as if it never was."""
+        """Everything unacked is requeued; an open transaction is rolled back."""
         if self.over:
             return
         self.over = True
@@ -190,11 +190,11 @@ class ChannelModel:
     # -- publishing
 
     def _publish(self, attempt: PublishAttempt, now_ms: int) -> None:
-        plans = self._fabric.route(attempt.exchange, attempt.routing_key)
+        specs = self._fabric.route(attempt.exchange, attempt.routing_key)
         if self._transaction is not None:
-            self._transaction.append((attempt, plans))
+            self._transaction.append((attempt, specs))
             return
-        self._history.accept(attempt, plans, now_ms)
+        self._history.accept(attempt, specs, now_ms)
         if self.confirms:
             self.publish_count += 1
             self.unanswered[self.publish_count] = attempt
@@ -202,10 +202,10 @@ class ChannelModel:
     def _commit(self, now_ms: int) -> None:
         publishes, settles = self._transaction or [], self._transaction_settles
         self._transaction, self._transaction_settles = [], []
-        for attempt, plans in publishes:
-            self._history.accept(attempt, plans, now_ms)
+        for attempt, specs in publishes:
+            self._history.accept(attempt, specs, now_ms)
         settled = [copy for method in settles for copy in self._settle(method)]
-        removed = any(copy.durable and copy.state == GONE and not copy.plan.fleeting for copy in settled)
+        removed = any(copy.durable and copy.state == GONE and not copy.spec.fleeting for copy in settled)
         attempts = tuple(attempt for attempt, _plans in publishes)
         durable = removed or any(attempt.lasts() for attempt in attempts)
         self.awaited.append(
@@ -220,7 +220,7 @@ class ChannelModel:
     # -- settling
 
     def _settle(self, method: Method) -> list[QueuedCopy]:
-        """What the client has done with; the copies it let go of."""
+        """Settle deliveries; returns their copies."""
         assert isinstance(method, BasicAck | BasicNack | BasicReject)
         last = method.delivery_tag
         multiple = not isinstance(method, BasicReject) and method.multiple
@@ -230,7 +230,7 @@ class ChannelModel:
             if isinstance(method, BasicAck):
                 self._history.end(copy, "acked")
             elif method.requeue:
-                self._history.lent[copy.plan.name] = None
+                self._history.requeued[copy.spec.name] = None
                 self._history.give_back(copy)
             else:
                 self._die(copy)
@@ -244,7 +244,7 @@ class ChannelModel:
 
     def _give_back_all(self) -> None:
         for consumer in self.consumers.values():
-            self._history.lent[consumer.plan.name] = None
+            self._history.requeued[consumer.spec.name] = None
         for tag in list(self.unacked):
             copy = self._lift(tag)
             if copy is not None:
@@ -252,13 +252,13 @@ class ChannelModel:
 
     def _die(self, copy: QueuedCopy) -> None:
         self._history.end(copy, "rejected")
-        plan, attempt = copy.plan, copy.attempt
-        if plan.dead_letter_exchange:
-            key = plan.dead_letter_key or attempt.routing_key
-            for grave in self._fabric.route(plan.dead_letter_exchange, key):
+        spec, attempt = copy.spec, copy.attempt
+        if spec.dead_letter_exchange:
+            key = spec.dead_letter_key or attempt.routing_key
+            for grave in self._fabric.route(spec.dead_letter_exchange, key):
                 self._history.copy_into(attempt, grave, dead_letter=True)
 
-    # -- the rest
+    # -- other methods
 
     def _qos(self, method: BasicQos) -> None:
         if method.global_:
@@ -267,15 +267,15 @@ class ChannelModel:
             self.consumer_prefetch = method.prefetch_count
 
     def _declare(self, method: Method) -> None:
-        fabric = self._fabric
+        routing = self._fabric
         if isinstance(method, ExchangeDeclare):
-            batch_no = fabric.declare_exchange(method.exchange, method.type, method.durable)
+            batch_no = routing.declare_exchange(method.exchange, method.type, method.durable)
         elif isinstance(method, QueueDeclare):
-            batch_no = fabric.declare_queue(method.queue)
+            batch_no = routing.declare_queue(method.queue)
         elif isinstance(method, QueueBind):
-            batch_no = fabric.bind(method.exchange, method.routing_key, method.queue)
+            batch_no = routing.bind(method.exchange, method.routing_key, method.queue)
         elif isinstance(method, QueueUnbind):
-            batch_no = fabric.unbind(method.exchange, method.routing_key, method.queue)
+            batch_no = routing.unbind(method.exchange, method.routing_key, method.queue)
         elif isinstance(method, QueueDelete):
             batch_no = 0
         else:

@@ -1,25 +1,21 @@
-"""A client that publishes, and remembers what it was promised.
+"""Simulated clients of one node: publishers and consumers.
 
-In confirm mode an attempt waits for its confirm; in a transaction for its commit; a plain publish is never answered.
-What had no answer when a connection or channel ended is uncertain, and tried again as another attempt.
+In confirm mode an attempt waits for its confirm; in a transaction for its commit; a plain publish is never answered. An
+attempt without an answer when its connection or channel ended is uncertain, and is published again as another attempt.
 
-Not here: what became of an attempt in the node (`sim.history`).
+A consumer settles only delivery tags that it holds, in every way AMQP has; its errors are made on purpose. When its
+channel ends, the node requeues what it held.
 
-A client that takes messages and settles them in every way there is.
-
-It knows which delivery tags it holds, and settles only those: a fault of its own making is made on purpose. What it
-holds when its channel ends is the node's again.
-
-Not here: whether it was right to be given a message (`sim.invariants`).
+Not here: the fate of an attempt (`sim.history`), whether a delivery was right (`sim.invariants`).
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from warren.sim.history import PublishAttempt, QueueSpec
 from warren.sim.simulation import SimulatedClient
+from warren.sim.world import NodeWorld
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
@@ -51,10 +47,6 @@ from warren.wire.methods import (
 )
 from warren.wire.properties import Properties, encode_header_payload
 
-if TYPE_CHECKING:
-    from warren.sim.world import NodeWorld
-
-
 CONFIRM = "confirm"
 TRANSACTION = "transaction"
 PLAIN = "plain"
@@ -64,7 +56,7 @@ WINDOW = 30
 
 @dataclass(frozen=True)
 class PublishTarget:
-    """Where messages go, and what they carry."""
+    """Where messages go, and their properties."""
 
     exchange: str
     routing_key: str
@@ -77,7 +69,7 @@ class SimulatedPublisher(SimulatedClient):
     """Publishes to a few targets."""
 
     def __init__(
-        self, world: "NodeWorld", name: str, topology: list[Method], mode: str, targets: list[PublishTarget]
+        self, world: NodeWorld, name: str, topology: list[Method], mode: str, targets: list[PublishTarget]
     ) -> None:
         super().__init__(world, name, topology)
         self.world: NodeWorld = world
@@ -87,7 +79,7 @@ class SimulatedPublisher(SimulatedClient):
         self.large_bodies = self.chance.choice((0.0, 0.05, 0.3))
         self.persistent = self.chance.random() < 0.5
         self.mandatory_share = 0.3
-        # exchange, key and queue of bindings it may make and unmake
+        # exchange, key and queue of bindings that it adds and removes
         self.extra_bindings: tuple[tuple[str, str, str], ...] = ()
         self._incarnation = 0
         self._publish_no = 0
@@ -147,7 +139,7 @@ class SimulatedPublisher(SimulatedClient):
         return f"{len(self._unanswered)} answers, {len(self._again)} to be sent again"
 
     def publish(self, target: PublishTarget) -> PublishAttempt:
-        """Publish one message, whatever the window says."""
+        """Publish one message, regardless of the window."""
         filler_bytes = self.chance.randint(0, 100)
         if self.chance.random() < self.large_bodies:
             filler_bytes = self.chance.choice((3_000, 9_000, 20_000))
@@ -187,7 +179,7 @@ class SimulatedPublisher(SimulatedClient):
                 self.publish(self.chance.choice(self.targets))
 
     def _change_bindings(self) -> None:
-        """Lead some messages to one more queue, or no longer."""
+        """Bind one more queue, or remove that binding."""
         if self.extra_bindings:
             exchange, key, queue = self.chance.choice(self.extra_bindings)
             if self.chance.random() < 0.5:
@@ -216,7 +208,7 @@ class SimulatedPublisher(SimulatedClient):
         self._channel_open = True
 
     def _forget_channel(self) -> None:
-        """What was not answered is uncertain: it is sent again."""
+        """Publish unanswered messages again."""
         self._again.extend(self._unanswered.values())
         self._unanswered.clear()
         self._uncommitted.clear()
@@ -226,24 +218,24 @@ class SimulatedPublisher(SimulatedClient):
 
 UNKNOWN_TAG = 1_000_000_000
 WEIGHTS = (20.0, 30.0, 20.0, 10.0, 8.0, 4.0, 6.0, 1.0, 6.0, 3.0, 1.0, 0.5, 1.0)
-"""How often each of a consumer's deeds is chosen."""
+"""The weight of each consumer action."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedSubscription:
-    """A queue to read, and how."""
+    """A queue to consume, and how."""
 
-    plan: QueueSpec
+    spec: QueueSpec
     no_ack: bool = False
     priority: int = 0
 
 
 class SimulatedConsumer(SimulatedClient):
-    """Reads a few queues on one channel."""
+    """Consumes a few queues on one channel."""
 
     def __init__(
         self,
-        world: "NodeWorld",
+        world: NodeWorld,
         name: str,
         topology: list[Method],
         subscriptions: list[PlannedSubscription],
@@ -276,7 +268,7 @@ class SimulatedConsumer(SimulatedClient):
         if self.calmed:
             self._ack_all()
             return
-        self.chance.choices(self.deeds(), WEIGHTS)[0]()
+        self.chance.choices(self.actions(), WEIGHTS)[0]()
         if self.transactional and self.chance.random() < 0.5:
             self._end_transaction()
 
@@ -312,15 +304,15 @@ class SimulatedConsumer(SimulatedClient):
     def waiting_for(self) -> str:
         return f"it holds {len(self.held)} deliveries"
 
-    def get(self, plan: QueueSpec, no_ack: bool = False) -> None:
+    def get(self, spec: QueueSpec, no_ack: bool = False) -> None:
         """Ask for one message."""
         self._gets.append(no_ack)
-        self.send(CHANNEL, BasicGet(plan.name, no_ack))
+        self.send(CHANNEL, BasicGet(spec.name, no_ack))
 
-    # -- what it may do
+    # -- its actions
 
-    def deeds(self) -> tuple[Callable[[], None], ...]:
-        """Everything it may do, in the order of `WEIGHTS`."""
+    def actions(self) -> tuple[Callable[[], None], ...]:
+        """Its actions, in the order of `WEIGHTS`."""
         return (
             self._nothing,
             self._ack_one,
@@ -374,7 +366,7 @@ class SimulatedConsumer(SimulatedClient):
             self.send(CHANNEL, BasicRecover(requeue=True))
 
     def _get(self) -> None:
-        self.get(self.chance.choice(self.subscriptions).plan, no_ack=self.chance.random() < 0.3)
+        self.get(self.chance.choice(self.subscriptions).spec, no_ack=self.chance.random() < 0.3)
 
     def _cancel_or_subscribe(self) -> None:
         if self._tags and self.chance.random() < 0.5:
@@ -394,7 +386,7 @@ class SimulatedConsumer(SimulatedClient):
         self._channel_open = False
         self.say_goodbye()
 
-    # -- how it is done
+    # -- carrying them out
 
     def _pick(self) -> int:
         return self.held[0] if self.chance.random() < 0.5 else self.chance.choice(self.held)
@@ -429,7 +421,7 @@ class SimulatedConsumer(SimulatedClient):
         self.send(
             CHANNEL,
             BasicConsume(
-                subscription.plan.name,
+                subscription.spec.name,
                 tag,
                 no_ack=subscription.no_ack,
                 arguments={"x-priority": subscription.priority} if subscription.priority else {},

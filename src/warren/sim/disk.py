@@ -1,20 +1,20 @@
-"""A node's pretend disk: it carries out the orders of a node the way `node.disk` does, one step after another, each of
-which takes its time. The node may die between any two.
+"""A node's simulated disk: it carries out a node's orders as `node.disk` does, one step after another, each of which
+takes time. The node may die between any two.
 
 ::
 
-    orders --> [ metadata | writes, seals, checkpoints, drops in their order | flush ] --> Stored
+    orders --> [ metadata | writes, seals, checkpoints, drops in their order | flush ] --> FlushCompleted
     reads  --> [ one after another ]                                                   --> IndexRead, JournalRead
 
-The writer takes every order that waits. The reader does not wait for the writer.
+The writer takes all waiting orders. The reader does not wait for the writer.
 
-Knowledge. The disk numbers batches through all lives of its node, and keeps the bytes of those that are not flushed.
-When the node dies it looks for them, and so can say exactly what its node must find: every batch up to `survived_no`,
-and nothing of the later ones, because a batch is whole or void and what follows a void one is void, too.
+The disk numbers batches through all lives of its node, and remembers the bytes of unflushed ones. When the node dies it
+looks for them, so it can say exactly what the node must find: every batch up to `survived_no`, and nothing of later
+ones, because a batch is whole or void and what follows a void one is void, too.
 
 Invariants: `flushed_no <= written_no <= changed_no`; a batch is reported as flushed when it and all before it are.
 
-Not here: the files (`sim.files`), what is in them (`warren.store`).
+Not here: the files (`sim.files`), their contents (`broker.journal`).
 """
 
 from collections import deque
@@ -54,12 +54,12 @@ NO_ROOM = "No space left on device"
 
 Schedule = Callable[[int, Callable[[], None]], None]
 Steps = Iterator[tuple[str, int]]
-"""Steps of a piece of work: what each is called and how long it takes. What follows the `yield` is done at its end."""
+"""The steps of some work: the name of each and its duration. The code after the `yield` runs at its end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnflushedBatch:
-    """Bytes that are not certain yet, and where they belong."""
+    """Unflushed bytes, and where they belong."""
 
     number: int
     segment: int
@@ -68,7 +68,7 @@ class UnflushedBatch:
 
 
 class SimulatedDisk:
-    """The files and the metadata of one node, and whoever works on them."""
+    """The files and the metadata of one node, and the work on them."""
 
     def __init__(self, chance: Random, schedule: Schedule, tell: Callable[[Event], None]) -> None:
         self.directory = SimulatedDirectory(chance)
@@ -76,14 +76,14 @@ class SimulatedDisk:
         self.values: dict[str, tuple[int, bytes]] = {}
         self.revision = 0
         self.incarnation = 0
-        # the last run that the cluster was asked to count
+        # the last incarnation that the cluster was asked to register
         self.asked = 0
-        # which of a node's disks it is
+        # number of this disk among a node's disks
         self.identity = 1
-        # faults: flushes take long; there is no room
+        # faults: flushes take long; there is no space
         self.slow = False
         self.full = False
-        # how far the metadata, the writing and the flushing have come, by batch, through all lives
+        # how far metadata, writes and flushes have come, by batch, through all lives
         self.changed_no = 0
         self.written_no = 0
         self.flushed_no = 0
@@ -107,7 +107,7 @@ class SimulatedDisk:
     # -- orders
 
     def order(self, order: Effect) -> None:
-        """Carry out a `AppendRecords`, `SealSegment`, `WriteCheckpoint` or `DropSegments`, after all others."""
+        """Carry out an `AppendRecords`, `SealSegment`, `WriteCheckpoint` or `DropSegments`, after all others."""
         self._orders.append(order)
         if self._writer is None:
             self._begin(self._work())
@@ -119,11 +119,11 @@ class SimulatedDisk:
             self._schedule_read()
 
     def idle(self) -> bool:
-        """Whether every order was carried out and everything is flushed."""
+        """Whether all orders are carried out and everything is flushed."""
         return self._writer is None and not self._reads and not self._unflushed and self.archives.idle()
 
     def found(self, now_ms: int) -> StartupState:
-        """What a process finds when it begins."""
+        """The state that a new process finds."""
         found = StartupState(
             self.revision, dict(self.values), SimulatedJournalFiles(self.directory), self.incarnation, now_ms
         )
@@ -133,7 +133,7 @@ class SimulatedDisk:
     # -- life and death
 
     def kill(self) -> None:
-        """The process dies: what it wrote is there, what it was about to do is not done."""
+        """The process dies: its writes stay, its unfinished work does not."""
         self._life += 1
         self._orders.clear()
         self._reads.clear()
@@ -149,7 +149,7 @@ class SimulatedDisk:
         self.kill()
 
     def start(self) -> None:
-        """A process begins: what another did not finish never counted."""
+        """A process begins: unfinished work of the last one is void."""
         self.incarnation += 1
         names = self.directory.names()
         for name in names:
@@ -159,7 +159,7 @@ class SimulatedDisk:
         self.base_no = self.changed_no = self.written_no = self.survived_no
 
     def _look_for_survivors(self) -> None:
-        """Everything after the first batch that is not whole is void."""
+        """Everything after the first incomplete batch is void."""
         survivors: deque[UnflushedBatch] = deque()
         self.survived_no = self.flushed_no
         for batch in self._unflushed:
@@ -196,12 +196,12 @@ class SimulatedDisk:
             self.watch(step)
 
     def _flush_late(self, life: int) -> None:
-        """Nobody asked for it in all that time."""
+        """No order asked for a flush in all that time."""
         if life == self._life and self._writer is None and self._unflushed:
             self._begin(self._flush_and_tell())
 
     def _work(self) -> Steps:
-        """Everything that waits."""
+        """Carry out all waiting orders."""
         orders = self._take_group()
         stores = [order for order in orders if isinstance(order, AppendRecords)]
         changes = [change for store in stores for change in store.changes]
@@ -228,7 +228,7 @@ class SimulatedDisk:
         self._report()
 
     def _take_group(self) -> list[Effect]:
-        """Everything that waits, but not a deletion together with data that comes before it."""
+        """All waiting orders, but not a deletion together with data before it."""
         group: list[Effect] = []
         data = False
         while self._orders:
@@ -274,7 +274,7 @@ class SimulatedDisk:
         self._forget_flushed(store.segment if store.offset == 0 else None)
 
     def _begin_segment(self, store: AppendRecords) -> Steps:
-        """A segment has its name once its first batch is on disk."""
+        """A segment gets its name once its first batch is on disk."""
         name, unfinished = segment_name(store.segment), SPARE
         file = self.directory.find(SPARE)
         if file is None:
@@ -315,7 +315,7 @@ class SimulatedDisk:
         self._forget_flushed(segment)
 
     def _forget_flushed(self, segment: int | None) -> None:
-        """All batches of a segment that were written are certain; one without bytes always is."""
+        """All written batches of a segment are durable; one without bytes always is."""
         waiting = self._unflushed
         while waiting and waiting[0].number <= self.written_no:
             if waiting[0].data and waiting[0].segment != segment:
@@ -332,7 +332,7 @@ class SimulatedDisk:
         yield from self._replace(index_name(order.segment), "index", order.index)
 
     def _replace(self, name: str, what: str, data: bytes) -> Steps:
-        """The file has this content, or the one it had."""
+        """Afterwards the file has this content, or its old one."""
         yield from self._await_room()
         unfinished = self.directory.create(name + UNFINISHED)
         yield f"write {what}", self._write_ms()
@@ -358,7 +358,7 @@ class SimulatedDisk:
         self.directory.sync()
 
     def _await_room(self, file: SimulatedFile | None = None, offset: int = 0, data: bytes = b"") -> Steps:
-        """Try again for as long as it is full; what fitted in is there."""
+        """Try again while the disk is full; what fitted in stays."""
         while self.full:
             if file is not None:
                 file.write(offset, data[: self._chance.randrange(len(data))])

@@ -1,19 +1,16 @@
-"""What goes wrong, and when: one fault after another, drawn from the seed.
+"""Faults of one node's world, drawn from the seed.
 
-Not here: what a fault does to those it strikes (`sim.simulation`, `sim.world`).
+Not here: their effects (`sim.simulation`, `sim.process`, `sim.disk`).
 """
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.broker.model.events import DiskMeasured, MemoryMeasured
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.sim.disk import SimulatedDisk
-
-if TYPE_CHECKING:
-    from warren.sim.simulation import SimulatedConnection
-    from warren.sim.world import NodeWorld, SimulatedNode
-
+from warren.sim.simulation import SimulatedConnection
+from warren.sim.world import NodeWorld
 
 DANGEROUS_STEPS = (
     "change metadata",
@@ -36,7 +33,7 @@ DANGEROUS_STEPS = (
 class NodeFaults:
     """Strikes now and then until the world is healed."""
 
-    def __init__(self, world: "NodeWorld", every_ms: int, deaths: bool) -> None:
+    def __init__(self, world: NodeWorld, every_ms: int, deaths: bool) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/faults")
         self._every_ms = every_ms
@@ -47,10 +44,10 @@ class NodeFaults:
         self._wait()
 
     def heal(self) -> None:
-        """No more faults; what they left behind is put right."""
+        """No more faults; their effects are repaired."""
         self._healed = True
         self._world.network.heal()
-        for node in self._world.nodes:
+        for node in self._world.members:
             node.add(MemoryMeasured(0, 0))
             node.add(DiskMeasured(1, 0))
             node.disk.slow = node.disk.full = False
@@ -79,7 +76,7 @@ class NodeFaults:
         fault()
         self._wait()
 
-    def _link(self) -> "SimulatedConnection | None":
+    def _link(self) -> SimulatedConnection | None:
         links = list(self._world.network.links.values())
         return self._chance.choice(links) if links else None
 
@@ -93,7 +90,7 @@ class NodeFaults:
         link = self._link()
         if link is not None:
             self._world.trace.say("fault", f"silence on #{link.number}")
-            # either the client or the node's heartbeat is the first to find out
+            # either the client or the node's heartbeat notices first
             link.go_silent(self._chance.choice((2_000, 10_000)))
 
     def _stall(self) -> None:
@@ -103,27 +100,27 @@ class NodeFaults:
             link.client_stalls(self._chance.choice((20, 200, 1_500)))
 
     def _alarm(self) -> None:
-        """Memory seems to run low, or to be plentiful again."""
-        node = self._chance.choice(self._world.nodes)
+        """Memory runs low, or is plentiful again."""
+        node = self._chance.choice(self._world.members)
         used_bytes = self._chance.choice((0, 100_000))
         self._world.trace.say("fault", f"{node.name} uses {used_bytes} bytes")
         node.add(MemoryMeasured(used_bytes, 20_000))
         node.add(DiskMeasured(self._chance.choice((0, 2_000)), 1_000))
 
     def _freeze(self) -> None:
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         duration_ms = self._chance.choice((10, 100, 800))
         self._world.trace.say("fault", f"{node.name} stands still for {duration_ms} ms")
         node.freeze(duration_ms)
 
     def _slow_disk(self) -> None:
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         self._world.trace.say("fault", f"the disk of {node.name} is slow")
         node.disk.slow = True
         self._world.schedule(self._chance.choice((300, 2_000)), lambda: setattr(node.disk, "slow", False))
 
     def _full_disk(self) -> None:
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         self._world.trace.say("fault", f"the disk of {node.name} is full")
         node.disk.full = True
         self._world.schedule(self._chance.choice((50, 500)), lambda: setattr(node.disk, "full", False))
@@ -131,24 +128,24 @@ class NodeFaults:
     # -- deaths
 
     def _death(self) -> None:
-        self._slay(self._chance.choice(self._world.nodes))
+        self._slay(self._chance.choice(self._world.members))
 
     def _stop(self) -> None:
-        self._chance.choice(self._world.nodes).stop(self._down_ms())
+        self._chance.choice(self._world.members).stop(self._down_ms())
 
     def _ambush(self) -> None:
         """The node will die at some step of its disk's work, perhaps a certain one."""
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         steps_left = self._chance.randint(1, 20 if step == "" else 2)
         self._world.trace.say("fault", f"{node.name} will die at '{step}', {steps_left}")
         strike_at_step(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
 
-    def _caught(self, node: "SimulatedNode", taken: str) -> None:
+    def _caught(self, node: SimulatedClusterNode, taken: str) -> None:
         self._world.history.seen[f"died at {taken}"] += 1
         self._world.schedule(0, lambda: self._slay(node))
 
-    def _slay(self, node: "SimulatedNode") -> None:
+    def _slay(self, node: SimulatedClusterNode) -> None:
         if self._healed:
             return
         if self._chance.random() < 0.5:
@@ -156,7 +153,7 @@ class NodeFaults:
         else:
             node.kill(self._down_ms())
         if self._chance.random() < 0.3:
-            # the next life is short: it ends while the first things are written
+            # the next life is short: it ends during the first writes
             strike_at_step(node.disk, "", self._chance.randint(1, 12), lambda taken: self._caught(node, taken))
 
     def _down_ms(self) -> int:
@@ -164,7 +161,7 @@ class NodeFaults:
 
 
 def strike_at_step(disk: SimulatedDisk, step: str, steps_left: int, strike: Callable[[str], None]) -> None:
-    """Strike when a disk begins the step of that name, or any step, for the so-manieth time."""
+    """Call `strike` when a disk begins the step of that name, or any step, for the n-th time."""
 
     def watch(taken: str) -> None:
         nonlocal steps_left

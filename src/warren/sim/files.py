@@ -1,25 +1,16 @@
-"""Pretend files and the directory they are in, as a kernel and a disk keep them: what was written is seen at once, and
-certain only once it was flushed.
+"""Simulated files and directories: writes are visible at once, and durable only after a flush.
 
-A process that is killed loses nothing it wrote. When the power goes, every flushed byte stays; of what was not flushed
-each sector is as it was (zeros if it never was), or as it was written, or as some write before the last left it, and
-one of them may be torn in the middle. A name that was made, moved or removed and whose directory was not flushed since
-leads to what it led to before, or to anything it led to since.
+A killed process loses none of its writes. When the power goes, every flushed byte stays. Each unflushed sector is as it
+was (zeros if it never was), or as it was written, or as some earlier write left it, and one of them may be torn in the
+middle. A name that was created, moved or removed since its directory was flushed leads to its old file, or to any it
+led to since.
 
-Invariant: after a loss of power nothing is left to lose.
+Archive files of streams are written piece by piece, flushed, read, and lost like any others. Orders are carried out one
+after another, in steps that take time; the node may die between any two. Reads do not wait for writes.
 
-Not here: who writes what in which order (`sim.disk`).
+Invariant: after a power loss nothing is left to lose.
 
-The journal's files on a pretend disk, as recovery reads them.
-
-Not here: who writes them (`sim.disk`), what is in them (`warren.store`).
-
-The files of a node's streams on a pretend disk: written piece by piece, flushed, read, and lost like any others.
-
-One order is carried out after another, each in steps that take their time; the node may die between any two. Reads do
-not wait for writes. A piece that was not flushed when the power went may be there in part, or not at all.
-
-Not here: what is in them (`warren.stream`), the journal (`sim.disk`).
+Not here: who writes what in which order (`sim.disk`), the contents (`broker.journal`, `broker.streams`).
 """
 
 from collections import deque
@@ -33,7 +24,7 @@ from warren.broker.model.events import ArchiveRead, ArchiveWritten, Event
 
 SECTOR_BYTES = 512
 WRITTEN_BACK = 0.25
-"""How often the kernel writes a sector to the disk by itself before it is written to again."""
+"""How often the kernel writes a sector by itself before it is written to again."""
 
 
 class SimulatedFile:
@@ -61,18 +52,18 @@ class SimulatedFile:
         self._dirty.update(dict.fromkeys(touched))
 
     def reserve(self, size: int) -> None:
-        """Make the file at least so long; what is new is zeros."""
+        """Make the file at least that long; new bytes are zeros."""
         _extend(self._contents, size)
 
     def trim(self, size: int) -> None:
-        """Make the file at most so long. When the power goes before a flush, it may be as long as it was."""
+        """Make the file at most that long. After a power loss before a flush, it may have its old length."""
         del self._contents[size:]
         self._dirty = {sector: None for sector in self._dirty if sector * SECTOR_BYTES < size}
         if self._chance.random() < WRITTEN_BACK:
             del self._certain[size:]
 
     def flush(self) -> None:
-        """Everything written so far is certain from here on."""
+        """Everything written so far is durable."""
         del self._certain[len(self._contents) :]
         _extend(self._certain, len(self._contents))
         for sector in self._dirty:
@@ -116,7 +107,7 @@ class SimulatedDirectory:
         self._chance = chance
         self._names: dict[str, SimulatedFile] = {}
         self._certain: dict[str, SimulatedFile] = {}
-        # what each name led to since the directory was flushed; None: to nothing
+        # where each name led since the directory was flushed; None: nowhere
         self._since: dict[str, list[SimulatedFile | None]] = {}
 
     def names(self) -> list[str]:
@@ -126,7 +117,7 @@ class SimulatedDirectory:
         return self._names.get(name)
 
     def create(self, name: str) -> SimulatedFile:
-        """An empty file, instead of the one that had this name."""
+        """Create an empty file in place of one with this name."""
         made = SimulatedFile(self._chance)
         self._lead(name, made)
         return made
@@ -179,7 +170,7 @@ def index_name(number: int) -> str:
 
 
 class SimulatedJournalFiles(JournalFiles):
-    """The journal's files as they are at a start."""
+    """The journal's files as recovery reads them."""
 
     def __init__(self, directory: SimulatedDirectory) -> None:
         self._directory = directory
@@ -217,7 +208,7 @@ def archive_name(stream_id: int, segment: int) -> str:
 
 
 class SimulatedArchiveFiles(ArchiveFiles):
-    """The files of all streams as they are at a start."""
+    """The files of all streams as recovery reads them."""
 
     def __init__(self, directory: SimulatedDirectory) -> None:
         self._directory = directory
@@ -247,7 +238,8 @@ class SimulatedArchiveFiles(ArchiveFiles):
 
 
 class SimulatedArchives:
-    """All of one node's. `takes` says how long the next write or flush takes, `full` whether there is room."""
+    """The archives of one node. `takes` gives the duration of the next write or flush, `full` whether there is no
+    space."""
 
     def __init__(
         self,
@@ -285,7 +277,7 @@ class SimulatedArchives:
         return SimulatedArchiveFiles(self.directory)
 
     def kill(self) -> None:
-        """The process dies: what it wrote is there, what it was about to do is not done."""
+        """The process dies: its writes stay, its unfinished work does not."""
         self._life += 1
         self._orders.clear()
         self._work = None

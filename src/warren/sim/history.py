@@ -1,27 +1,22 @@
-"""What was promised: every publish that was tried, and what became of each copy of it.
+"""The history of messages: every attempt to publish, the fate of each copy, and the undo log of what a node forgets.
 
-A publish is an *attempt* with a number of its own, which its body carries; a client that tries the same message again
-makes another attempt. An attempt walks SENT -> ACCEPTED -> CONFIRMED; REFUSED and WITHDRAWN are ends, too. What is SENT
-and has no answer is *uncertain*: it may be delivered or not, and a client that lost its connection sends it again. A
-node that dies before it wrote an attempt down has FORGOTTEN it.
+A publish is an *attempt* with its own number, which its body carries; a client that tries the same message again makes
+another attempt. An attempt goes SENT -> ACCEPTED -> CONFIRMED, or ends as REFUSED or WITHDRAWN. An attempt that is SENT
+without an answer is *uncertain*: it may be delivered or not, and a client that lost its connection publishes it again.
+A node that dies before it stored an attempt has FORGOTTEN it.
 
-Once a node accepted an attempt there is a *copy* of it in every queue its route leads to. A copy is READY, OUT (with a
-consumer that may still give it back) or GONE, and a copy that is GONE carries the reason. A copy is *durable* if both
-its message and its queue are: only those outlive the node, as far as what happened to them was written down.
+An accepted attempt has a *copy* in every queue its route leads to. A copy is READY, OUT (with a consumer that may still
+requeue it) or GONE, with the reason. A copy is *durable* if both its message and its queue are: only durable copies
+survive the node, as far as their changes were stored.
+
+The undo log has one entry for each change a node must remember, by batch. A turn's changes are in the turn's batch.
+When a node dies, the disk says which batches are left; the others never happened, so their changes are undone, newest
+first. Metadata has its own mark, because it is durable before its batch is.
 
 Invariants: an attempt has at most one copy in a queue; `live` and `out` count a queue's copies that are not GONE and
 those that are OUT.
 
-Not here: who notices what happens to a copy (`sim.observer`), what must hold (`sim.invariants`, `sim.invariants`),
-which batch of the node's journal is left (`sim.disk`).
-
-How to take back what a node did and then forgot: one entry for each thing it must remember, by batch.
-
-A turn's doings are in the turn's batch. When a node dies, the disk says which batches are left; what was in the others
-never happened, so the books are taken back to where they were, newest first. Changes of metadata have a mark of their
-own, because they are certain before the batch they came with is.
-
-Not here: what is taken back (`sim.history`, `sim.routing_model`), which batches are left (`sim.disk`).
+Not here: who observes the copies (`sim.observer`), the rules (`sim.invariants`), which batches are left (`sim.disk`).
 """
 
 from collections import Counter, deque
@@ -32,10 +27,10 @@ from warren.wire.field_tables import Table
 
 
 class UndoLog:
-    """What may have to be taken back, oldest first."""
+    """Changes that may have to be undone, oldest first."""
 
     def __init__(self) -> None:
-        # the batch of the turn under way
+        # the batch of the current turn
         self.batch_no = 0
         self._done: deque[tuple[int, bool, Callable[[], object]]] = deque()
 
@@ -48,14 +43,14 @@ class UndoLog:
             self._done.popleft()
 
     def roll_back(self, survived_no: int, changed_no: int) -> None:
-        """The node died: of the journal the batches up to the one number are left, of the metadata up to the other."""
+        """The node died: the journal's batches up to the first number are left, the metadata's up to the second."""
         kept: deque[tuple[int, bool, Callable[[], object]]] = deque()
         while self._done:
             batch_no, metadata, undo = self._done.pop()
             if batch_no > (changed_no if metadata else survived_no):
                 undo()
             elif not metadata:
-                # a process was killed; what it wrote may still go with the power
+                # the process was killed; a later power loss may still take its writes
                 kept.appendleft((batch_no, metadata, undo))
         self._done = kept
         self.batch_no = survived_no
@@ -73,14 +68,14 @@ OUT = "out"
 GONE = "gone"
 
 UNWRITTEN = "never written down"
-"""The ending of a copy that a node died too early for."""
+"""The ending of a copy that was not stored when the node died."""
 
 NUMBER_DIGITS = 10
 
 
 @dataclass(eq=False)
 class QueueSpec:
-    """A queue as the workload wants it, and what that entitles the queue to do with a message."""
+    """A queue of the workload, and what it may do with a message."""
 
     name: str
     arguments: Table = field(default_factory=dict)
@@ -90,29 +85,29 @@ class QueueSpec:
     # how long its messages may wait, how many may wait; None: no limit
     ttl_ms: int | None = None
     length_max: int | None = None
-    # a publish beyond `length_max` is refused, rather than the head dropped
+    # a publish beyond `length_max` is rejected, rather than the head dropped
     refuses: bool = False
     priority_max: int = 0
-    # how often a message may come back
+    # how often a message may be requeued
     delivery_limit: int | None = None
     dead_letter_exchange: str = ""
     dead_letter_key: str = ""
-    # dead letters reach it that nobody outside can foresee
+    # it gets dead letters that cannot be predicted from outside
     surprising: bool = False
 
     @property
     def fleeting(self) -> bool:
-        """Whether it may go, with all it holds, while the node runs."""
+        """Whether it may go, with all its messages, while the node runs."""
         return self.exclusive or self.auto_delete
 
     @property
     def drops(self) -> bool:
-        """Whether it may drop messages by a rule of its own."""
+        """Whether it may drop messages by its own limits."""
         return (self.ttl_ms, self.length_max, self.delivery_limit) != (None, None, None)
 
     @property
     def exact(self) -> bool:
-        """Whether it is known from outside, after every turn, what it holds."""
+        """Whether its contents are known from outside after every turn."""
         return not (self.fleeting or self.drops or self.surprising)
 
 
@@ -140,65 +135,65 @@ class PublishAttempt:
 
     def __init__(self, number: int, publisher: str, exchange: str, routing_key: str, body: bytes) -> None:
         self.number = number
-        # the publishing channel, for good: a connection made anew is another publisher
+        # the publishing channel: a new connection is another publisher
         self.publisher = publisher
         self.exchange = exchange
         self.routing_key = routing_key
         self.body = body
         self.priority = 0
         self.expiration_ms: int | None = None
-        # how long its exchange holds it back
+        # how long its exchange delays it
         self.delay_ms = 0
         self.mandatory = False
         self.persistent = False
         self.state = SENT
         self.returned = False
-        # the place of this attempt among all that were accepted
+        # its place among all accepted attempts
         self.accepted_no = 0
         self.accepted_at_ms = 0
-        # the batch of the journal that it was accepted with
+        # the journal batch it was accepted with
         self.stored_no = 0
         self.copies: dict[str, QueuedCopy] = {}
 
     def due_ms(self) -> int:
-        """When its exchange lets it go."""
+        """When its exchange routes it."""
         return self.accepted_at_ms + self.delay_ms
 
     def lasts(self) -> bool:
-        """Whether a queue holds it that must still hold it when the node restarts."""
-        return any(copy.durable and not copy.plan.fleeting and copy.state != GONE for copy in self.copies.values())
+        """Whether a queue holds it that must still hold it after a restart."""
+        return any(copy.durable and not copy.spec.fleeting and copy.state != GONE for copy in self.copies.values())
 
 
 class QueuedCopy:
     """An attempt in one queue."""
 
-    __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "may_have_died", "plan", "returns", "state")
+    __slots__ = ("attempt", "dead_letter", "deliveries", "ending", "may_have_died", "returns", "spec", "state")
 
-    def __init__(self, attempt: PublishAttempt, plan: QueueSpec, dead_letter: bool) -> None:
+    def __init__(self, attempt: PublishAttempt, spec: QueueSpec, dead_letter: bool) -> None:
         self.attempt = attempt
-        self.plan = plan
-        # it came from another queue, and left its expiration there
+        self.spec = spec
+        # it came from another queue, without its expiration
         self.dead_letter = dead_letter
         self.state = READY
         self.ending = ""
         self.deliveries = 0
-        # how often it came back, at least
+        # how often it was requeued, at least
         self.returns = 0
-        # what it died of is not seen from outside: it may have left for a dead-letter queue, or for nowhere
+        # its end is not visible from outside: it may have gone to a dead-letter queue, or nowhere
         self.may_have_died = False
 
     @property
     def durable(self) -> bool:
-        """Whether it outlives the node."""
-        return self.plan.durable and self.attempt.persistent
+        """Whether it survives a restart."""
+        return self.spec.durable and self.attempt.persistent
 
     def may_be_dropped(self) -> bool:
-        """Whether a rule that the workload set allows its queue to drop it."""
-        return self.plan.fleeting or self.plan.drops or self._expiration_ms() is not None
+        """Whether a limit of the workload lets its queue drop it."""
+        return self.spec.fleeting or self.spec.drops or self._expiration_ms() is not None
 
     def deadline_ms(self) -> int | None:
         """The last moment it may be delivered at; None if it never expires."""
-        limits = [limit for limit in (self.plan.ttl_ms, self._expiration_ms()) if limit is not None]
+        limits = [limit for limit in (self.spec.ttl_ms, self._expiration_ms()) if limit is not None]
         return self.attempt.accepted_at_ms + min(limits) if limits else None
 
     def _expiration_ms(self) -> int | None:
@@ -213,15 +208,15 @@ class MessageHistory:
         self.attempts: dict[int, PublishAttempt] = {}
         self.live: dict[str, int] = {}
         self.out: dict[str, int] = {}
-        # copies that are not GONE, so that the end of a run need not look at all others
+        # copies that are not GONE, so that the end of a run need not check all others
         self.living: dict[QueuedCopy, None] = {}
-        # how often each kind of thing happened, so that a run can show where it has been
+        # how often each kind of event happened: the coverage of a run
         self.seen: Counter[str] = Counter()
-        # delivered in the turn under way to somebody who ended in it, in an order nobody sees; whether for good
+        # delivered in this turn to a channel that ended in it, in an invisible order; whether for good
         self.in_passing: list[tuple[QueuedCopy, bool]] = []
-        # queues somebody wanted messages of; queues that may have got some back
+        # queues with a consumer; queues whose messages may have been requeued
         self.wanted: dict[str, None] = {}
-        self.lent: dict[str, None] = {}
+        self.requeued: dict[str, None] = {}
         self._accepted_count = 0
 
     def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> PublishAttempt:
@@ -233,41 +228,41 @@ class MessageHistory:
         return made
 
     def attempt_of(self, body: bytes) -> PublishAttempt | None:
-        """Which attempt a delivered body belongs to, if its number can be read and is known."""
+        """The attempt of a delivered body, if its number is readable and known."""
         stem = body[:NUMBER_DIGITS]
         return self.attempts.get(int(stem)) if stem.isdigit() else None
 
-    def accept(self, attempt: PublishAttempt, plans: list[QueueSpec], now_ms: int) -> None:
-        """A node took the attempt in: a copy of it is in each of these queues."""
+    def accept(self, attempt: PublishAttempt, specs: list[QueueSpec], now_ms: int) -> None:
+        """The node accepted the attempt: each of these queues has a copy."""
         self._accepted_count += 1
         attempt.state = ACCEPTED
         attempt.accepted_no = self._accepted_count
         attempt.accepted_at_ms = now_ms
         attempt.stored_no = self.undo.batch_no
         self.undo.did(lambda: self._forget(attempt))
-        for plan in plans:
-            self.copy_into(attempt, plan)
+        for spec in specs:
+            self.copy_into(attempt, spec)
 
-    def copy_into(self, attempt: PublishAttempt, plan: QueueSpec, dead_letter: bool = False) -> QueuedCopy:
-        copy = QueuedCopy(attempt, plan, dead_letter)
-        attempt.copies[plan.name] = copy
-        self.live[plan.name] = self.live.get(plan.name, 0) + 1
+    def copy_into(self, attempt: PublishAttempt, spec: QueueSpec, dead_letter: bool = False) -> QueuedCopy:
+        copy = QueuedCopy(attempt, spec, dead_letter)
+        attempt.copies[spec.name] = copy
+        self.live[spec.name] = self.live.get(spec.name, 0) + 1
         self.living[copy] = None
         self.undo.did(lambda: self._unmake(copy))
         return copy
 
     def take_out(self, copy: QueuedCopy) -> None:
         copy.state = OUT
-        self.out[copy.plan.name] = self.out.get(copy.plan.name, 0) + 1
+        self.out[copy.spec.name] = self.out.get(copy.spec.name, 0) + 1
 
     def count_delivery(self, copy: QueuedCopy) -> None:
         copy.deliveries += 1
         if copy.attempt.delay_ms:
-            # a node that forgets that it let go of a delayed message lets it go again, as if for the first time
+            # a node that forgets that it routed a delayed message routes it again, as if for the first time
             self.undo.did(lambda: self._uncount_delivery(copy))
 
-    def book_passing(self) -> None:
-        """What was delivered in passing came back, unless nobody had to ack it."""
+    def record_passing(self) -> None:
+        """Requeue what was delivered in passing, unless it needed no ack."""
         for copy, for_good in self.in_passing:
             self.count_delivery(copy)
             if for_good:
@@ -285,31 +280,31 @@ class MessageHistory:
         self._leave(copy, ending)
         self.undo.did(lambda: self._revive(copy))
 
-    def bury(self, copy: QueuedCopy) -> None:
-        """A dead letter turned up: this is the copy that died."""
+    def dead_letter(self, copy: QueuedCopy) -> None:
+        """A dead letter was delivered: this is the copy that died."""
         self.end(copy, "dropped by a rule, and dead-lettered")
         if copy.may_have_died:
             copy.may_have_died = False
             self.undo.did(lambda: self._doubt(copy))
 
     def node_restarted(self) -> None:
-        """What the node forgot was taken back: of the rest, what is durable is ready again, and all else is gone."""
+        """After the undo: durable copies are ready again, all others are gone."""
         for copy in list(self.living):
             if copy.state == OUT:
                 self._put_back(copy)
             if not copy.durable:
                 self._leave(copy, "the node restarted")
-                # what a rule dropped nobody saw, and its dead letter may be durable
+                # what a limit dropped was not visible, and its dead letter may be durable
                 copy.may_have_died = copy.attempt.persistent and copy.may_be_dropped()
 
-    # -- taking back
+    # -- undo
 
     def _forget(self, attempt: PublishAttempt) -> None:
         if attempt.state == ACCEPTED:
             attempt.state = FORGOTTEN
 
     def _unmake(self, copy: QueuedCopy) -> None:
-        """It never was there; unless the node promised that it is."""
+        """It was never there, unless the node confirmed it."""
         promised = copy.attempt.state == CONFIRMED and not copy.dead_letter
         if copy.state != GONE and not promised:
             self._leave(copy, UNWRITTEN)
@@ -327,20 +322,20 @@ class MessageHistory:
         if copy.state == GONE:
             copy.state = READY
             copy.ending = ""
-            self.live[copy.plan.name] += 1
+            self.live[copy.spec.name] += 1
             self.living[copy] = None
 
-    # -- the books
+    # -- counters
 
     def _put_back(self, copy: QueuedCopy) -> None:
         copy.state = READY
-        self.out[copy.plan.name] -= 1
+        self.out[copy.spec.name] -= 1
 
     def _leave(self, copy: QueuedCopy, ending: str) -> None:
         if copy.state == OUT:
-            self.out[copy.plan.name] -= 1
+            self.out[copy.spec.name] -= 1
         copy.state = GONE
         copy.ending = ending
         self.seen[f"copy {ending}"] += 1
-        self.live[copy.plan.name] -= 1
+        self.live[copy.spec.name] -= 1
         del self.living[copy]

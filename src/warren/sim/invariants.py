@@ -1,138 +1,41 @@
-"""What must hold after every step. Each rule is an object that is shown what happens and says what is wrong with it.
+"""The rules for one node. Each rule is an object that is told of events, and answers what is wrong.
 
-A run stops at the first complaint: what follows a broken rule proves nothing.
+Three groups: rules after every step, rules about restarts, and rules for the end of a run, after the faults are over
+and all clients had time to finish. The durability of messages is covered by the ordinary rules: the history says what a
+dead node must still have (`sim.history`).
 
-Not here: what must hold at the end (`sim.invariants`), how it is known what happened (`sim.observer`).
+A run stops at the first violation: what follows a broken rule proves nothing.
 
-What must hold of a node that dies and starts again, beyond what must hold of any node.
-
-That nothing confirmed is lost, that nothing settled comes back and that a second delivery is marked are the ordinary
-rules: the books say what is left of a node that died (`sim.history`), and the node is held to them.
-
-Not here: the ordinary rules (`sim.invariants`, `sim.invariants`).
-
-What must hold at the end of a run, once the faults are over and everyone had time to finish.
-
-Not here: what must hold all the time (`sim.invariants`).
+Not here: events and the base class (`sim.observer`).
 """
-
-from typing import TYPE_CHECKING
 
 from warren.broker.model.ports import QueuePort
 from warren.broker.queues.queue import Queue
 from warren.broker.routing.topology import PREDECLARED
+from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
 from warren.sim.history import CONFIRMED, FORGOTTEN, GONE, OUT, READY, REFUSED, WITHDRAWN, PublishAttempt
-from warren.sim.report import Violation
+from warren.sim.observer import Invariant, NodeObserver
 from warren.wire.properties import decode_properties
-
-if TYPE_CHECKING:
-    from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
-    from warren.sim.world import NodeWorld, SimulatedNode
-
 
 OUTPUT_BUDGET_BYTES = 1024 * 1024
 ENTRY_BYTES = 256
 
 
-class Invariant:
-    """One rule; a subclass looks at what concerns it. Each method answers what is wrong, or nothing."""
-
-    rule = ""
-
-    def delivered(self, delivery: "ObservedDelivery") -> str:
-        return ""
-
-    def answered(self, channel: "ChannelModel", publish_no: int, multiple: bool) -> str:
-        return ""
-
-    def settled(self, attempt: PublishAttempt) -> str:
-        return ""
-
-    def promised(self, promise: "DurabilityClaim", on_disk_no: int) -> str:
-        return ""
-
-    def recovered(self, node: "SimulatedNode") -> str:
-        return ""
-
-    def returned(self, attempt: PublishAttempt | None) -> str:
-        return ""
-
-    def turned(self, node: "SimulatedNode") -> str:
-        return ""
-
-    def ended(self, world: "NodeWorld") -> str:
-        return ""
-
-    def rested(self, world: "NodeWorld") -> str:
-        return ""
-
-
-class InvariantSet:
-    """All rules in force, and what they had to complain about."""
-
-    def __init__(self, members: list[Invariant]) -> None:
-        self.members = members
-        self.complaints: list[Violation] = []
-
-    def complain(self, rule: str, text: str) -> None:
-        self.complaints.append(Violation(rule, text))
-
-    def delivered(self, delivery: "ObservedDelivery") -> None:
-        for member in self.members:
-            self._hear(member, member.delivered(delivery))
-
-    def answered(self, channel: "ChannelModel", publish_no: int, multiple: bool) -> None:
-        for member in self.members:
-            self._hear(member, member.answered(channel, publish_no, multiple))
-
-    def settled(self, attempt: PublishAttempt) -> None:
-        for member in self.members:
-            self._hear(member, member.settled(attempt))
-
-    def promised(self, promise: "DurabilityClaim", on_disk_no: int) -> None:
-        for member in self.members:
-            self._hear(member, member.promised(promise, on_disk_no))
-
-    def recovered(self, node: "SimulatedNode") -> None:
-        for member in self.members:
-            self._hear(member, member.recovered(node))
-
-    def returned(self, attempt: PublishAttempt | None) -> None:
-        for member in self.members:
-            self._hear(member, member.returned(attempt))
-
-    def turned(self, node: "SimulatedNode") -> None:
-        for member in self.members:
-            self._hear(member, member.turned(node))
-
-    def ended(self, world: "NodeWorld") -> None:
-        for member in self.members:
-            self._hear(member, member.ended(world))
-
-    def rested(self, world: "NodeWorld") -> None:
-        for member in self.members:
-            self._hear(member, member.rested(world))
-
-    def _hear(self, member: Invariant, text: str) -> None:
-        if text:
-            self.complain(member.rule, text)
-
-
 class NodeChecksItself(Invariant):
-    """The node does not contradict itself, and holds at least the memory its messages need."""
+    """The node's own checks pass, and it counts at least the memory its messages need."""
 
     rule = "the node checks itself"
 
-    def turned(self, node: "SimulatedNode") -> str:
+    def turned(self, observer: NodeObserver) -> str:
         try:
-            node.broker.check()
+            observer.node.broker.check()
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         least = 0
-        for queue in node.broker.vhosts["/"].topology.queues.values():
+        for queue in observer.node.broker.vhosts["/"].topology.queues.values():
             count = queue.ready_count() - paged_count(queue) + queue.unacked_count()
             least += count * ENTRY_BYTES
-        held = node.broker.turn.held_bytes
+        held = observer.node.broker.turn.held_bytes
         return f"{held} bytes are held, less than the {least} its entries need" if held < least else ""
 
 
@@ -141,13 +44,13 @@ class BoundedBuffers(Invariant):
 
     rule = "bounded buffers"
 
-    def turned(self, node: "SimulatedNode") -> str:
-        for link in node.links.values():
+    def turned(self, observer: NodeObserver) -> str:
+        for link in observer.node.links.values():
             if link.buffered_bytes() > link.high_water_bytes + 2 * OUTPUT_BUDGET_BYTES:
                 return f"{link.buffered_bytes()} bytes wait for connection #{link.number}"
         return ""
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         return f"{delivery}, whose writes are paused" if delivery.pushed_while_paused else ""
 
 
@@ -156,17 +59,17 @@ class DenseTags(Invariant):
 
     rule = "dense delivery tags"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         expected = delivery.channel.next_tag
         return f"{delivery}, where {expected} follows" if delivery.tag != expected else ""
 
 
 class WithinPrefetch(Invariant):
-    """No more is unacked than was asked for."""
+    """No more deliveries are unacked than the prefetch allows."""
 
     rule = "unacked within prefetch"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         consumer, channel = delivery.consumer, delivery.channel
         if consumer is None or delivery.no_ack or channel.gives_back():
             return ""
@@ -179,15 +82,15 @@ class WithinPrefetch(Invariant):
 
 
 class OnlyPublished(Invariant):
-    """Only what was published is delivered, unchanged, and only where its route leads."""
+    """Only published messages are delivered, unchanged, and only where their route leads."""
 
     rule = "only what was published"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         attempt, heard = delivery.attempt, delivery.heard
         if attempt is None:
             return f"{delivery}: nobody published it"
-        if attempt.state in (REFUSED, WITHDRAWN, FORGOTTEN) and not delivery.plan.surprising:
+        if attempt.state in (REFUSED, WITHDRAWN, FORGOTTEN) and not delivery.spec.surprising:
             return f"{delivery}: it was {attempt.state}"
         if delivery.copy is None:
             return f"{delivery}: it was not routed there, or was not dropped where it came from"
@@ -200,11 +103,11 @@ class OnlyPublished(Invariant):
 
 
 class MarkedRedelivered(Invariant):
-    """A second delivery says so."""
+    """A second delivery is marked as redelivered."""
 
     rule = "a second delivery is marked"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy = delivery.copy
         if copy is not None and copy.deliveries and not delivery.redelivered:
             return f"{delivery}: delivered {copy.deliveries} times before, but not marked redelivered"
@@ -216,7 +119,7 @@ class OneHolder(Invariant):
 
     rule = "one holder at a time"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy = delivery.copy
         if copy is None:
             return ""
@@ -237,19 +140,19 @@ class OrderKept(Invariant):
         self._last: dict[tuple[str, str, int], int] = {}
         self._this_turn: dict[tuple[str, str, int], dict[object, int]] = {}
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy, attempt = delivery.copy, delivery.attempt
         if copy is None or attempt is None or delivery.redelivered or copy.dead_letter or attempt.delay_ms:
             return ""
-        priority = min(attempt.priority, delivery.plan.priority_max)
-        key = (delivery.plan.name, attempt.publisher, priority)
+        priority = min(attempt.priority, delivery.spec.priority_max)
+        key = (delivery.spec.name, attempt.publisher, priority)
         at_consumer = self._this_turn.setdefault(key, {})
         taker = delivery.consumer or delivery.channel
         last = max(self._last.get(key, 0), at_consumer.get(taker, 0))
         at_consumer[taker] = max(last, attempt.accepted_no)
         return f"{delivery}: a later message of its publisher went first" if attempt.accepted_no < last else ""
 
-    def turned(self, node: "SimulatedNode") -> str:
+    def turned(self, observer: NodeObserver) -> str:
         for key, takers in self._this_turn.items():
             self._last[key] = max([self._last.get(key, 0), *takers.values()])
         self._this_turn.clear()
@@ -261,7 +164,7 @@ class ConfirmsAnswerPublishes(Invariant):
 
     rule = "confirms answer publishes"
 
-    def answered(self, channel: "ChannelModel", publish_no: int, multiple: bool) -> str:
+    def answered(self, channel: ChannelModel, publish_no: int, multiple: bool) -> str:
         if not channel.confirms:
             return f"confirm {publish_no} on a channel that did not ask for any"
         if publish_no > channel.publish_count:
@@ -270,7 +173,7 @@ class ConfirmsAnswerPublishes(Invariant):
 
 
 class ReturnsAreDue(Invariant):
-    """A mandatory message comes back, ahead of its confirm, exactly when it has no queue to go to."""
+    """A mandatory message is returned, ahead of its confirm, exactly when it has no queue."""
 
     rule = "returns are due"
 
@@ -279,7 +182,7 @@ class ReturnsAreDue(Invariant):
             return "a message came back that nobody published"
         if not attempt.mandatory:
             return f"message {attempt.number} came back, which was not mandatory"
-        lasting = [copy.plan.name for copy in attempt.copies.values() if not copy.plan.fleeting]
+        lasting = [copy.spec.name for copy in attempt.copies.values() if not copy.spec.fleeting]
         return f"message {attempt.number} came back, but is routed to {lasting}" if lasting else ""
 
     def settled(self, attempt: PublishAttempt) -> str:
@@ -293,15 +196,15 @@ class ContentsAgree(Invariant):
 
     rule = "contents agree"
 
-    def recovered(self, node: "SimulatedNode") -> str:
-        return self.turned(node)
+    def recovered(self, observer: NodeObserver) -> str:
+        return self.turned(observer)
 
-    def turned(self, node: "SimulatedNode") -> str:
-        history = node.witness.history
-        queues = node.broker.vhosts["/"].topology.queues
+    def turned(self, observer: NodeObserver) -> str:
+        history = observer.history
+        queues = observer.node.broker.vhosts["/"].topology.queues
         for name, queue in queues.items():
-            plan = node.witness.fabric.plans.get(name)
-            if plan is None or not plan.exact:
+            spec = observer.routing.specs.get(name)
+            if spec is None or not spec.exact:
                 continue
             out = history.out.get(name, 0)
             ready = history.live.get(name, 0) - out
@@ -312,22 +215,22 @@ class ContentsAgree(Invariant):
 
 
 class LimitsKept(Invariant):
-    """A queue holds no more than its length, and nothing is delivered after its time or before it."""
+    """A queue holds no more than its length limit, and nothing is delivered after its expiry or before its delay."""
 
     rule = "limits kept"
 
-    def turned(self, node: "SimulatedNode") -> str:
-        for name, queue in node.broker.vhosts["/"].topology.queues.items():
-            plan = node.witness.fabric.plans.get(name)
-            # one that refuses publishes still takes back what it lent
-            if plan is None or plan.length_max is None or plan.refuses:
+    def turned(self, observer: NodeObserver) -> str:
+        for name, queue in observer.node.broker.vhosts["/"].topology.queues.items():
+            spec = observer.routing.specs.get(name)
+            # a queue that rejects publishes still takes requeued messages
+            if spec is None or spec.length_max is None or spec.refuses:
                 continue
-            # heads that are on disk only go once they were read
-            if queue.ready_count() > plan.length_max and not paged_count(queue):
-                return f"'{name}' holds {queue.ready_count()} ready, more than its {plan.length_max}"
+            # a head that is on disk only is dropped after it was read
+            if queue.ready_count() > spec.length_max and not paged_count(queue):
+                return f"'{name}' holds {queue.ready_count()} ready, more than its {spec.length_max}"
         return ""
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         deadline_ms = None if delivery.copy is None else delivery.copy.deadline_ms()
         if deadline_ms is not None and delivery.now_ms > deadline_ms:
             return f"{delivery}: it expired {delivery.now_ms - deadline_ms} ms before"
@@ -344,7 +247,7 @@ def paged_count(queue: QueuePort) -> int:
 
 
 def step_invariants() -> list[Invariant]:
-    """Every rule of this module, fresh."""
+    """Fresh rules for every step."""
     return [
         NodeChecksItself(),
         BoundedBuffers(),
@@ -365,36 +268,36 @@ BUILT_IN = {name for name, _type, _internal in PREDECLARED}
 
 
 class AnswersAreOnDisk(Invariant):
-    """What is confirmed, committed or declared for good is on disk before the client is told."""
+    """Confirmed, committed or durably declared things are on disk before the client is told."""
 
     rule = "promises are on disk"
 
-    def promised(self, promise: "DurabilityClaim", on_disk_no: int) -> str:
+    def promised(self, promise: DurabilityClaim, on_disk_no: int) -> str:
         if promise.batch_no > on_disk_no:
             return f"{promise.what} was answered; it is in batch {promise.batch_no}, and {on_disk_no} is on disk"
         return ""
 
 
 class DurableThingsStay(Invariant):
-    """A node that starts has the exchanges, queues and bindings that outlive it, and no others."""
+    """A node that starts has the durable exchanges, queues and bindings, and no others."""
 
     rule = "durable things stay"
 
-    def recovered(self, node: "SimulatedNode") -> str:
-        fabric, topology = node.witness.fabric, node.broker.vhosts["/"].topology
-        fleeting = {name for name, plan in fabric.plans.items() if plan.fleeting}
+    def recovered(self, observer: NodeObserver) -> str:
+        routing, topology = observer.routing, observer.node.broker.vhosts["/"].topology
+        fleeting = {name for name, spec in routing.specs.items() if spec.fleeting}
         bindings = {
             (binding.source.name, binding.routing_key, binding.destination.name)
             for exchange in topology.exchanges.values()
             for binding in exchange.outgoing
         }
         compared = (
-            ("exchanges", set(topology.exchanges) - BUILT_IN, fabric.exchanges()),
-            ("queues", set(topology.queues) - fleeting, fabric.queues() - fleeting),
+            ("exchanges", set(topology.exchanges) - BUILT_IN, routing.exchanges()),
+            ("queues", set(topology.queues) - fleeting, routing.queues() - fleeting),
             (
                 "bindings",
                 {binding for binding in bindings if binding[2] not in fleeting},
-                {binding for binding in fabric.bindings() if binding[2] not in fleeting},
+                {binding for binding in routing.bindings() if binding[2] not in fleeting},
             ),
         )
         for what, found, due in compared:
@@ -404,12 +307,12 @@ class DurableThingsStay(Invariant):
 
 
 class ReturnsAreCounted(Invariant):
-    """A message that came back more often than its queue allows is not delivered again, also by another life."""
+    """A message that was requeued more often than its queue allows is not delivered again, not even after a restart."""
 
     rule = "returns are counted"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
-        limit, copy = delivery.plan.delivery_limit, delivery.copy
+    def delivered(self, delivery: ObservedDelivery) -> str:
+        limit, copy = delivery.spec.delivery_limit, delivery.copy
         if limit is not None and copy is not None and copy.returns > limit:
             return f"{delivery}: it came back {copy.returns} times, and {limit} is the limit"
         return ""
@@ -420,35 +323,34 @@ class FirstDeliveriesUnmarked(Invariant):
 
     rule = "first deliveries are not marked"
 
-    def delivered(self, delivery: "ObservedDelivery") -> str:
+    def delivered(self, delivery: ObservedDelivery) -> str:
         copy = delivery.copy
-        if copy is not None and delivery.redelivered and not copy.deliveries and not delivery.queue_lent:
+        if copy is not None and delivery.redelivered and not copy.deliveries and not delivery.queue_requeued:
             return f"{delivery}: marked redelivered, though its queue never got anything back"
         return ""
 
 
 class NothingComesBack(Invariant):
-    """A node that was drained, and dies once its disk is at rest, finds nothing and keeps no segments."""
+    """A drained node that dies once its disk is idle finds nothing and keeps no segments."""
 
     rule = "nothing comes back"
 
-    def rested(self, world: "NodeWorld") -> str:
-        for node in world.nodes:
-            counts = {
-                name: queue.ready_count() + queue.unacked_count()
-                for name, queue in node.broker.vhosts["/"].topology.queues.items()
-            }
-            for name, count in counts.items():
-                if count and not world.plans[name].fleeting:
-                    return f"'{name}' has {count} messages again"
-            segments = [name for name in node.disk.directory.names() if name.endswith(".seg")]
-            if len(segments) > 1 and not any(counts.values()):
-                return f"{len(segments)} segments are left, and no messages"
+    def rested(self, observer: NodeObserver) -> str:
+        counts = {
+            name: queue.ready_count() + queue.unacked_count()
+            for name, queue in observer.node.broker.vhosts["/"].topology.queues.items()
+        }
+        for name, count in counts.items():
+            if count and not observer.routing.specs[name].fleeting:
+                return f"'{name}' has {count} messages again"
+        segments = [name for name in observer.node.disk.directory.names() if name.endswith(".seg")]
+        if len(segments) > 1 and not any(counts.values()):
+            return f"{len(segments)} segments are left, and no messages"
         return ""
 
 
 def durability_invariants() -> list[Invariant]:
-    """Every rule of this module, fresh."""
+    """Fresh rules about restarts."""
     return [
         AnswersAreOnDisk(),
         DurableThingsStay(),
@@ -459,22 +361,22 @@ def durability_invariants() -> list[Invariant]:
 
 
 class NothingConfirmedLost(Invariant):
-    """Every copy of a message that a node took in was settled by a consumer, or dropped by a rule the workload set."""
+    """Every copy of an accepted message was settled by a consumer, or dropped by a limit of the workload."""
 
     rule = "nothing confirmed is lost"
 
-    def ended(self, world: "NodeWorld") -> str:
-        for copy in world.history.living:
-            plan, attempt = copy.plan, copy.attempt
-            if plan.fleeting:
+    def ended(self, observer: NodeObserver) -> str:
+        for copy in observer.history.living:
+            spec, attempt = copy.spec, copy.attempt
+            if spec.fleeting:
                 continue
             if copy.may_have_died:
                 continue
             promise = "confirmed" if attempt.state == CONFIRMED else "taken in"
-            what = f"message {attempt.number} was {promise} for '{plan.name}'"
+            what = f"message {attempt.number} was {promise} for '{spec.name}'"
             if not copy.may_be_dropped():
                 return f"{what} and is lost; it was {copy.state}, delivered {copy.deliveries} times"
-            if plan.dead_letter_exchange and copy.state == READY:
+            if spec.dead_letter_exchange and copy.state == READY:
                 return f"{what} and was neither delivered nor dead-lettered"
         return ""
 
@@ -484,34 +386,32 @@ class EveryoneProgresses(Invariant):
 
     rule = "everyone makes progress"
 
-    def ended(self, world: "NodeWorld") -> str:
-        for client in world.clients:
+    def ended(self, observer: NodeObserver) -> str:
+        for client in observer.node.simulation.clients:
             if not client.done():
                 return f"{client.name} still waits: {client.waiting_for()}"
-        for node in world.nodes:
-            for name, queue in node.broker.vhosts["/"].topology.queues.items():
-                plan = world.plans.get(name)
-                left = queue.ready_count() + queue.unacked_count()
-                if left and (plan is None or not plan.fleeting):
-                    return f"'{name}' still holds {queue.ready_count()} ready and {queue.unacked_count()} unacked"
+        for name, queue in observer.node.broker.vhosts["/"].topology.queues.items():
+            spec = observer.routing.specs.get(name)
+            left = queue.ready_count() + queue.unacked_count()
+            if left and (spec is None or not spec.fleeting):
+                return f"'{name}' still holds {queue.ready_count()} ready and {queue.unacked_count()} unacked"
         return ""
 
 
 class NothingHeldForNothing(Invariant):
-    """A node without messages holds no memory for any."""
+    """A node without messages counts no memory for any."""
 
     rule = "nothing is held for nothing"
 
-    def ended(self, world: "NodeWorld") -> str:
-        for node in world.nodes:
-            queues = node.broker.vhosts["/"].topology.queues.values()
-            if not any(queue.ready_count() + queue.unacked_count() for queue in queues):
-                held = node.broker.turn.held_bytes
-                if held:
-                    return f"{node.name} holds {held} bytes for messages it does not have"
+    def ended(self, observer: NodeObserver) -> str:
+        queues = observer.node.broker.vhosts["/"].topology.queues.values()
+        if not any(queue.ready_count() + queue.unacked_count() for queue in queues):
+            held = observer.node.broker.turn.held_bytes
+            if held:
+                return f"{observer.node.name} holds {held} bytes for messages it does not have"
         return ""
 
 
 def final_invariants() -> list[Invariant]:
-    """Every rule of this module, fresh."""
+    """Fresh rules for the end of a run."""
     return [EveryoneProgresses(), NothingConfirmedLost(), NothingHeldForNothing()]

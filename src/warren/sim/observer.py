@@ -1,30 +1,28 @@
-"""Sees everything that enters and leaves one node, and keeps the books of what the node owes.
+"""Observes everything that enters and leaves one node, and records what the node owes.
 
 ::
 
     clients --bytes--> [ entered ] node [ left ] --bytes--> clients
                             |             |
-                            +-- history --+--> checkers
+                            +-- history --+--> rules
 
-Because the witness stands at the node's own door it has nothing to guess: a publish counts from the turn its last byte
+The observer stands at the node's own socket, so it has nothing to guess: a publish counts from the turn its last byte
 went in, a delivery from the turn its bytes came out, whatever the network does to either. Within one turn the order of
-the two is not visible from outside. So what entered is booked first; then ends of channels and connections, with
-deliveries to those; then everything else that left. A delivery to a channel that ended, or that asked for
-`basic.recover` and was not answered before the delivery, was given back in that turn.
+input and output is not visible from outside. So input is recorded first; then ends of channels and connections, with
+deliveries to those; then all other output. A delivery to a channel that ended, or that asked for `basic.recover` and
+was not answered before the delivery, was requeued in that turn.
 
-What a node wrote and keeps back until the disk has what it speaks of has left as far as the books are concerned: the
-node acts as if it had. What it promises counts from when it leaves.
+Output that a node holds back until a batch is on disk counts as sent, because the node acts as if it were. Its promises
+count from when it leaves.
 
-The witness books and reports; it judges nothing. Where bytes contradict the books, the checkers are shown the
-contradiction before it is booked.
+The observer records and reports, and judges nothing. The rules see a contradiction before it is recorded.
 
-Not here: what must hold (`sim.invariants`), copies and attempts (`sim.history`), channels as booked
-(`sim.channel_model`).
+Not here: the rules (`sim.invariants`), copies and attempts (`sim.history`), channels (`sim.channel_model`).
 """
 
 from collections import Counter, deque
 
-from warren.broker.model.effects import CloseConnection, Effect, Note, SendBytes
+from warren.broker.model.effects import CloseConnection, Effect, SendBytes
 from warren.broker.model.events import (
     BytesReceived,
     ConnectionDropped,
@@ -36,7 +34,6 @@ from warren.broker.model.events import (
 )
 from warren.errors import ConnectionFault
 from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
-from warren.sim.disk import SimulatedDisk
 from warren.sim.history import (
     CONFIRMED,
     GONE,
@@ -48,7 +45,8 @@ from warren.sim.history import (
     QueuedCopy,
     QueueSpec,
 )
-from warren.sim.invariants import InvariantSet
+from warren.sim.process import SimulatedProcess
+from warren.sim.report import ViolationLog
 from warren.sim.routing_model import RoutingModel
 from warren.sim.simulation import SentMethod
 from warren.wire.frames import HEARTBEAT_FRAME
@@ -76,49 +74,129 @@ from warren.wire.methods import (
     TxCommitOk,
 )
 
-DAMAGE = ("journal.damaged", "queue.stopped", "stream.damaged", "compaction.failed")
 AWAITED = (ExchangeDeclareOk, QueueDeclareOk, QueueBindOk, QueueUnbindOk, QueueDeleteOk, TxCommitOk)
 
 
+class Invariant:
+    """One rule; a subclass overrides the events it needs. Each method answers what is wrong, or ""."""
+
+    rule = ""
+
+    def delivered(self, delivery: ObservedDelivery) -> str:
+        return ""
+
+    def answered(self, channel: ChannelModel, publish_no: int, multiple: bool) -> str:
+        return ""
+
+    def settled(self, attempt: PublishAttempt) -> str:
+        return ""
+
+    def promised(self, promise: DurabilityClaim, on_disk_no: int) -> str:
+        return ""
+
+    def recovered(self, observer: "NodeObserver") -> str:
+        return ""
+
+    def returned(self, attempt: PublishAttempt | None) -> str:
+        return ""
+
+    def turned(self, observer: "NodeObserver") -> str:
+        return ""
+
+    def ended(self, observer: "NodeObserver") -> str:
+        return ""
+
+    def rested(self, observer: "NodeObserver") -> str:
+        return ""
+
+
+class InvariantSet(ViolationLog):
+    """All rules in force. The observer and its node report to it; it asks every rule."""
+
+    def __init__(self, members: list[Invariant]) -> None:
+        super().__init__()
+        self.members = members
+
+    def delivered(self, delivery: ObservedDelivery) -> None:
+        for member in self.members:
+            self._hear(member, member.delivered(delivery))
+
+    def answered(self, channel: ChannelModel, publish_no: int, multiple: bool) -> None:
+        for member in self.members:
+            self._hear(member, member.answered(channel, publish_no, multiple))
+
+    def settled(self, attempt: PublishAttempt) -> None:
+        for member in self.members:
+            self._hear(member, member.settled(attempt))
+
+    def promised(self, promise: DurabilityClaim, on_disk_no: int) -> None:
+        for member in self.members:
+            self._hear(member, member.promised(promise, on_disk_no))
+
+    def recovered(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.recovered(observer))
+
+    def returned(self, attempt: PublishAttempt | None) -> None:
+        for member in self.members:
+            self._hear(member, member.returned(attempt))
+
+    def turned(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.turned(observer))
+
+    def ended(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.ended(observer))
+
+    def rested(self, observer: "NodeObserver") -> None:
+        for member in self.members:
+            self._hear(member, member.rested(observer))
+
+    def _hear(self, member: Invariant, text: str) -> None:
+        if text:
+            self.complain(member.rule, text)
+
+
 class ConnectionModel:
-    """One connection, as far as the node knows of it."""
+    """One connection, as the node knows it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.stream = MethodStream()
         self.channels: dict[int, ChannelModel] = {}
-        # one side said goodbye: nothing that enters counts any more; `over`: nothing may leave either
+        # one side closed it: input counts no more; `over`: nothing may leave either
         self.deaf = False
         self.over = False
         self.writes_paused = False
-        # it was told so in an earlier turn
+        # the node knew it before this turn
         self.knows_paused = False
-        # bytes that were read while the node kept them back; how many were read, how many left
+        # bytes that were read while the node held them back; how many were read, how many left
         self.ahead = 0
         self.read_bytes = 0
         self.left_bytes = 0
-        # what was promised, and with which byte of the stream
+        # promises, each with its byte in the stream
         self.promises: deque[tuple[int, DurabilityClaim]] = deque()
 
 
 class NodeObserver:
-    """The books of one node."""
+    """The record of one node."""
 
     def __init__(
-        self, history: MessageHistory, fabric: RoutingModel, disk: SimulatedDisk, checkers: InvariantSet
+        self, history: MessageHistory, routing: RoutingModel, node: SimulatedProcess, checkers: InvariantSet
     ) -> None:
         self.connections: dict[int, ConnectionModel] = {}
         self.history = history
-        self.fabric = fabric
-        self._disk = disk
+        self.routing = routing
+        self.node = node
         self._checkers = checkers
         self._now_ms = 0
         # the node was asked to stop, and tells its clients
         self.stopping = False
-        # what leaves for these was said before the core learnt, in the same turn, that they are lost
+        # output for these was made before the broker learnt, in the same turn, that they are lost
         self._lost_this_turn: dict[int, ConnectionModel] = {}
 
-    # -- what enters
+    # -- input
 
     def entered(self, event: Event, spoken: list[SentMethod], now_ms: int) -> None:
         self._now_ms = now_ms
@@ -130,11 +208,11 @@ class NodeObserver:
                 self._end_connection(lost)
                 self._lost_this_turn[lost.number] = lost
         elif isinstance(event, WritesPaused | WritesResumed):
-            book = self.connections.get(event.connection_id)
-            if book is not None:
+            connection = self.connections.get(event.connection_id)
+            if connection is not None:
                 self.history.seen[type(event).__name__] += 1
-                book.writes_paused = isinstance(event, WritesPaused)
-                book.knows_paused = book.knows_paused and book.writes_paused
+                connection.writes_paused = isinstance(event, WritesPaused)
+                connection.knows_paused = connection.knows_paused and connection.writes_paused
         elif isinstance(event, StopRequested):
             for told in self.connections.values():
                 self._end_channels(told)
@@ -148,47 +226,42 @@ class NodeObserver:
             self._hear_client(self.connections[number], said)
 
     def takes_without_ack(self, number: int, spoken: list[SentMethod]) -> bool:
-        """Whether a connection takes messages that it need not ack, or asks to in these words."""
-        book = self.connections.get(number)
-        if book is not None and any(channel.takes_without_ack() for channel in book.channels.values()):
+        """Whether a connection consumes without acks, or asks to in these methods."""
+        connection = self.connections.get(number)
+        if connection is not None and any(channel.takes_without_ack() for channel in connection.channels.values()):
             return True
         return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
 
     def node_died(self, clean: bool) -> None:
-        """Its memory is gone, and what its disk does not have never happened."""
+        """Its memory is gone, and what is not on its disk never happened."""
         history = self.history
         self.connections.clear()
         self._lost_this_turn.clear()
         self.stopping = False
-        history.undo.roll_back(self._disk.survived_no, self._disk.changed_no)
-        self.fabric.node_restarted()
+        history.undo.roll_back(self.node.disk.survived_no, self.node.disk.changed_no)
+        self.routing.node_restarted()
         history.node_restarted()
         for name in history.wanted:
-            # what was handed out last is known exactly after a clean stop, but for priorities
-            if not clean or self.fabric.plans[name].priority_max:
-                history.lent[name] = None
+            # the delivery watermark is exact after a clean stop, except with priorities
+            if not clean or self.routing.specs[name].priority_max:
+                history.requeued[name] = None
         for copy in history.living:
-            graves = self._graves(copy)
-            if copy.plan.dead_letter_exchange and not any(plan.durable for plan in graves):
-                copy.may_have_died = copy.plan.drops
+            dead_letter_queues = self._dead_letter_queues(copy)
+            if copy.spec.dead_letter_exchange and not any(spec.durable for spec in dead_letter_queues):
+                copy.may_have_died = copy.spec.drops
 
-    def noted(self, note: Note) -> None:
-        self.history.seen[note.name] += 1
-        if note.level == "critical" or note.name in DAMAGE:
-            self._checkers.complain("the node lives", f"it noted {note.name}: {note.fields}")
-
-    def _hear_client(self, book: ConnectionModel, said: SentMethod) -> None:
-        if book.deaf:
+    def _hear_client(self, connection: ConnectionModel, said: SentMethod) -> None:
+        if connection.deaf:
             return
         self.history.seen[f"client says {said.method.name}"] += 1
         if said.channel == 0:
             if isinstance(said.method, ConnectionClose):
-                self._end_channels(book)
+                self._end_channels(connection)
             return
         if isinstance(said.method, ChannelOpen):
-            book.channels[said.channel] = ChannelModel(self.history, self.fabric)
+            connection.channels[said.channel] = ChannelModel(self.history, self.routing)
             return
-        channel = book.channels.get(said.channel)
+        channel = connection.channels.get(said.channel)
         if channel is None or channel.over:
             return
         channel.hear(said.method, said.attempt, self._now_ms)
@@ -196,42 +269,42 @@ class NodeObserver:
             channel.provoked = True
             channel.end()
 
-    # -- what leaves
+    # -- output
 
     def left(self, effects: list[Effect], kept_back: dict[int, bytes], now_ms: int) -> None:
-        """What the node did in a turn, and what it wrote but keeps back, by connection."""
+        """The effects of a turn, and the output that is held back, by connection."""
         self._now_ms = now_ms
         said: list[tuple[ConnectionModel, ReceivedMethod]] = []
         for effect in effects:
             if isinstance(effect, SendBytes):
                 said += self._read(effect)
         for number, kept in kept_back.items():
-            book = self.connections[number]
-            said += self._feed(book, kept[book.ahead :])
-            book.ahead = len(kept)
+            connection = self.connections[number]
+            said += self._feed(connection, kept[connection.ahead :])
+            connection.ahead = len(kept)
         ending: list[tuple[ConnectionModel, ReceivedMethod]] = []
         others: list[tuple[ConnectionModel, ReceivedMethod]] = []
-        self._book_ends(effects, said)
+        self._record_ends(effects, said)
         recovered: Counter[ChannelModel] = Counter()
-        for book, heard in said:
-            channel = book.channels.get(heard.channel)
-            gives_back = book.over or channel is None or channel.over or channel.recovering > recovered[channel]
-            (ending if gives_back else others).append((book, heard))
+        for connection, heard in said:
+            channel = connection.channels.get(heard.channel)
+            gives_back = connection.over or channel is None or channel.over or channel.recovering > recovered[channel]
+            (ending if gives_back else others).append((connection, heard))
             if channel is not None and isinstance(heard.method, BasicRecoverOk):
                 recovered[channel] += 1
-        for book, heard in ending:
-            self._hear_node(book, heard)
-        self.history.book_passing()
-        for book, heard in others:
-            self._hear_node(book, heard)
-        for book in self.connections.values():
-            book.knows_paused = book.writes_paused
-            while book.promises and book.promises[0][0] <= book.left_bytes:
-                self._keep_promise(book.promises.popleft()[1])
+        for connection, heard in ending:
+            self._hear_node(connection, heard)
+        self.history.record_passing()
+        for connection, heard in others:
+            self._hear_node(connection, heard)
+        for connection in self.connections.values():
+            connection.knows_paused = connection.writes_paused
+            while connection.promises and connection.promises[0][0] <= connection.left_bytes:
+                self._keep_promise(connection.promises.popleft()[1])
         self._lost_this_turn.clear()
 
     def _keep_promise(self, promise: DurabilityClaim) -> None:
-        on_disk_no = self._disk.changed_no if promise.metadata else self._disk.flushed_no
+        on_disk_no = self.node.disk.changed_no if promise.metadata else self.node.disk.flushed_no
         self._checkers.promised(promise, on_disk_no)
         for attempt in promise.attempts:
             attempt.state = CONFIRMED
@@ -239,74 +312,76 @@ class NodeObserver:
     def _read(self, effect: SendBytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
         number = effect.connection_id
         lost = self._lost_this_turn.get(number)
-        book = lost or self.connections.get(number)
-        if book is None or (book.over and lost is None):
+        connection = lost or self.connections.get(number)
+        if connection is None or (connection.over and lost is None):
             self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
             return []
-        if book.ahead and effect.data == HEARTBEAT_FRAME:
-            # it overtakes what is kept back
+        if connection.ahead and effect.data == HEARTBEAT_FRAME:
+            # a heartbeat overtakes held output
             return []
-        unread = effect.data[book.ahead :]
-        book.ahead = max(0, book.ahead - len(effect.data))
-        book.left_bytes += len(effect.data)
-        return self._feed(book, unread)
+        unread = effect.data[connection.ahead :]
+        connection.ahead = max(0, connection.ahead - len(effect.data))
+        connection.left_bytes += len(effect.data)
+        return self._feed(connection, unread)
 
-    def _feed(self, book: ConnectionModel, data: bytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
-        book.read_bytes += len(data)
+    def _feed(self, connection: ConnectionModel, data: bytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
+        connection.read_bytes += len(data)
         try:
-            return [(book, heard) for heard in book.stream.feed(data)]
+            return [(connection, heard) for heard in connection.stream.feed(data)]
         except (ConnectionFault, KeyError) as fault:
-            self._checkers.complain("whole frames", f"connection #{book.number} was sent bytes that are none: {fault}")
+            self._checkers.complain(
+                "whole frames", f"connection #{connection.number} was sent bytes that are none: {fault}"
+            )
             return []
 
-    def _book_ends(self, effects: list[Effect], said: list[tuple[ConnectionModel, ReceivedMethod]]) -> None:
-        for book, heard in said:
+    def _record_ends(self, effects: list[Effect], said: list[tuple[ConnectionModel, ReceivedMethod]]) -> None:
+        for connection, heard in said:
             method = heard.method
             if isinstance(method, ChannelClose):
-                channel = book.channels[heard.channel]
+                channel = connection.channels[heard.channel]
                 if not channel.provoked:
-                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
+                    self._checkers.complain("no fault without cause", f"#{connection.number}: {method.reply_text}")
                 channel.end()
             elif isinstance(method, ConnectionClose):
                 if not self.stopping:
-                    self._checkers.complain("no fault without cause", f"#{book.number}: {method.reply_text}")
-                self._end_channels(book)
+                    self._checkers.complain("no fault without cause", f"#{connection.number}: {method.reply_text}")
+                self._end_channels(connection)
         for effect in effects:
             if isinstance(effect, CloseConnection):
                 closed = self.connections.get(effect.connection_id)
                 if closed is not None:
                     self._end_connection(closed)
 
-    def _end_connection(self, book: ConnectionModel) -> None:
-        book.over = True
-        self._end_channels(book)
+    def _end_connection(self, connection: ConnectionModel) -> None:
+        connection.over = True
+        self._end_channels(connection)
 
-    def _end_channels(self, book: ConnectionModel) -> None:
-        book.deaf = True
-        for channel in book.channels.values():
+    def _end_channels(self, connection: ConnectionModel) -> None:
+        connection.deaf = True
+        for channel in connection.channels.values():
             channel.end()
 
-    def _hear_node(self, book: ConnectionModel, heard: ReceivedMethod) -> None:
+    def _hear_node(self, connection: ConnectionModel, heard: ReceivedMethod) -> None:
         method = heard.method
         self.history.seen[f"node says {method.name}"] += 1
-        channel = book.channels.get(heard.channel)
+        channel = connection.channels.get(heard.channel)
         if channel is None or channel.closed:
             if isinstance(method, BasicDeliver | BasicGetOk | BasicAck | BasicNack | BasicReturn):
-                where = f"channel {heard.channel} of connection #{book.number}"
+                where = f"channel {heard.channel} of connection #{connection.number}"
                 self._checkers.complain("nothing for closed channels", f"{method.name} for {where}, which is closed")
             return
         if isinstance(method, BasicDeliver):
-            self._delivered(book, channel, heard, method)
+            self._delivered(connection, channel, heard, method)
         elif isinstance(method, BasicGetOk):
-            self._got(book, channel, heard, method)
+            self._got(connection, channel, heard, method)
         elif isinstance(method, BasicGetEmpty):
             channel.gets.popleft()
         elif isinstance(method, BasicAck | BasicNack):
-            self._answered(book, channel, method)
+            self._answered(connection, channel, method)
         elif isinstance(method, BasicReturn):
             self._returned(heard)
         elif isinstance(method, AWAITED):
-            book.promises.append((book.read_bytes, channel.awaited.popleft()))
+            connection.promises.append((connection.read_bytes, channel.awaited.popleft()))
         elif isinstance(method, BasicRecoverOk):
             channel.recovering -= 1
         elif isinstance(method, BasicCancelOk):
@@ -317,56 +392,58 @@ class NodeObserver:
     # -- deliveries
 
     def _delivered(
-        self, book: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicDeliver
+        self, connection: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicDeliver
     ) -> None:
         consumer = channel.consumers.get(method.consumer_tag)
         if consumer is None:
             self._checkers.complain("nothing for closed channels", f"a delivery for consumer '{method.consumer_tag}'")
             return
-        delivery = ObservedDelivery(book.number, heard.channel, channel, consumer, consumer.plan, consumer.no_ack)
-        delivery.pushed_while_paused = book.knows_paused
-        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+        delivery = ObservedDelivery(connection.number, heard.channel, channel, consumer, consumer.spec, consumer.no_ack)
+        delivery.pushed_while_paused = connection.knows_paused
+        self._record_delivery(delivery, method.delivery_tag, method.redelivered, heard)
 
-    def _got(self, book: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicGetOk) -> None:
-        plan, no_ack = channel.gets.popleft()
-        delivery = ObservedDelivery(book.number, heard.channel, channel, None, plan, no_ack)
-        self._book_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+    def _got(
+        self, connection: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicGetOk
+    ) -> None:
+        spec, no_ack = channel.gets.popleft()
+        delivery = ObservedDelivery(connection.number, heard.channel, channel, None, spec, no_ack)
+        self._record_delivery(delivery, method.delivery_tag, method.redelivered, heard)
 
-    def _book_delivery(self, delivery: ObservedDelivery, tag: int, redelivered: bool, heard: ReceivedMethod) -> None:
+    def _record_delivery(self, delivery: ObservedDelivery, tag: int, redelivered: bool, heard: ReceivedMethod) -> None:
         delivery.tag = tag
         delivery.redelivered = redelivered
         delivery.heard = heard
         delivery.now_ms = self._now_ms
         delivery.attempt = self.history.attempt_of(heard.body)
         if delivery.attempt is not None:
-            delivery.copy = self._copy_in(delivery.attempt, delivery.plan)
-        delivery.queue_lent = delivery.plan.name in self.history.lent
+            delivery.copy = self._copy_in(delivery.attempt, delivery.spec)
+        delivery.queue_requeued = delivery.spec.name in self.history.requeued
         if redelivered:
             self.history.seen["redelivery"] += 1
         self._checkers.delivered(delivery)
-        delivery.channel.book(delivery)
+        delivery.channel.record(delivery)
 
-    def _copy_in(self, attempt: PublishAttempt, plan: QueueSpec) -> QueuedCopy | None:
-        """The copy that was delivered; if it died in a queue that drops, that is learnt here."""
-        found = attempt.copies.get(plan.name)
-        if not plan.surprising or (found is not None and found.ending != UNWRITTEN):
+    def _copy_in(self, attempt: PublishAttempt, spec: QueueSpec) -> QueuedCopy | None:
+        """The copy that was delivered; if it was dead-lettered by a queue that drops, the delivery shows it."""
+        found = attempt.copies.get(spec.name)
+        if not spec.surprising or (found is not None and found.ending != UNWRITTEN):
             return found
         for copy in list(attempt.copies.values()):
             if copy.state == GONE and copy.ending != "refused" and not copy.may_have_died:
                 continue
-            if plan in self._graves(copy):
-                self.history.bury(copy)
-                return self.history.copy_into(attempt, plan, dead_letter=True)
+            if spec in self._dead_letter_queues(copy):
+                self.history.dead_letter(copy)
+                return self.history.copy_into(attempt, spec, dead_letter=True)
         return found
 
-    def _graves(self, copy: QueuedCopy) -> list[QueueSpec]:
-        """The queues its dead letter would go to."""
-        exchange = copy.plan.dead_letter_exchange
-        return self.fabric.route(exchange, copy.plan.dead_letter_key or copy.attempt.routing_key) if exchange else []
+    def _dead_letter_queues(self, copy: QueuedCopy) -> list[QueueSpec]:
+        """The queues that its dead letter would go to."""
+        exchange = copy.spec.dead_letter_exchange
+        return self.routing.route(exchange, copy.spec.dead_letter_key or copy.attempt.routing_key) if exchange else []
 
-    # -- answers to publishers
+    # -- confirms and returns
 
-    def _answered(self, book: ConnectionModel, channel: ChannelModel, method: BasicAck | BasicNack) -> None:
+    def _answered(self, connection: ConnectionModel, channel: ChannelModel, method: BasicAck | BasicNack) -> None:
         self._checkers.answered(channel, method.delivery_tag, method.multiple)
         last = method.delivery_tag
         numbers = [number for number in channel.unanswered if number <= last] if method.multiple else [last]
@@ -378,11 +455,11 @@ class NodeObserver:
             if isinstance(method, BasicAck):
                 batch_no = attempt.stored_no if attempt.lasts() else 0
                 promise = DurabilityClaim(f"message {attempt.number}", batch_no, attempts=(attempt,))
-                book.promises.append((book.read_bytes, promise))
+                connection.promises.append((connection.read_bytes, promise))
             else:
                 attempt.state = REFUSED
                 for copy in attempt.copies.values():
-                    if copy.plan.refuses and copy.state == READY:
+                    if copy.spec.refuses and copy.state == READY:
                         self.history.end(copy, "refused")
 
     def _returned(self, heard: ReceivedMethod) -> None:

@@ -1,13 +1,13 @@
-"""A simulated process: a real broker, with a pretend shell round it.
+"""A simulated process: a real broker with a simulated shell.
 
-Events that arrive within a moment of one another share a turn, as in the real shell. A `Interceptor` may come between
-the core and the world, which is how a test plants a bug in a core it cannot change.
+Events that arrive within a moment of one another share a turn, as in the real shell. An `Interceptor` between the
+broker and the world lets a test plant a bug in a broker that it cannot change.
 
-A process dies in three ways: it is killed, it loses its power, or it stops because it was asked to. Its memory and its
-connections are gone; the next life begins from what is on the disk.
+A process ends in three ways: it is killed, it loses power, or it is asked to stop. Its memory and its connections are
+gone; the next life begins from the disk.
 
-Not here: the asyncio shell (`warren.node`), links (`sim.simulation`), files (`sim.disk`), what a life begins with and
-who watches its turns (`sim.world`, `sim.cluster.world`).
+Not here: the asyncio shell (`warren.node`), client connections (`sim.simulation`), files (`sim.disk`), a node of a
+cluster (`sim.cluster.nodes`).
 """
 
 from abc import abstractmethod
@@ -45,11 +45,11 @@ HEARTBEAT_S = 1
 MEMORY_LIMIT_BYTES = 1_000_000
 
 Inbox = list[tuple[Event, list[SentMethod]]]
-"""What happened, each with the methods that clients said by it."""
+"""Events, each with the client methods it completes."""
 
 
 class Interceptor:
-    """Stands between a node and the world; this one leaves everything as it is."""
+    """Stands between a node and the world; this one changes nothing."""
 
     def events(self, events: list[Event]) -> list[Event]:
         return events
@@ -59,40 +59,40 @@ class Interceptor:
 
 
 class SimulatedProcess(SimulatedHost):
-    """One node's, through all its lives."""
+    """The process of one node, through all its lives."""
 
     broker: Broker
 
-    def __init__(self, world: Simulation, name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
+    def __init__(self, simulation: Simulation, name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
         self.name = name
         self.settings = settings
-        self.disk = SimulatedDisk(Random(f"{world.seed}/{name}/disk"), world.schedule, self.add)
+        self.disk = SimulatedDisk(Random(f"{simulation.seed}/{name}/disk"), simulation.schedule, self.add)
         self.links: dict[int, SimulatedConnection] = {}
         self.lives = 0
         self.up = False
         self.stopping = False
         self.frozen = False
-        self._clockwork = world
-        self._meddler = interceptor
-        self._chance = Random(f"{world.seed}/{name}")
+        self.simulation = simulation
+        self._interceptor = interceptor
+        self._chance = Random(f"{simulation.seed}/{name}")
         self._inbox: Inbox = []
         self._turn_scheduled = False
         self._timer_serial = 0
         self._down_ms = 0
 
-    # -- what a kind of process adds
+    # -- for subclasses
 
     @abstractmethod
     def _begin_life(self) -> None:
-        """Make the core, and be up."""
+        """Make the broker, and be up."""
 
     @abstractmethod
     def _life_ended(self, clean: bool) -> None:
-        """Its memory is gone."""
+        """The process is gone."""
 
     @abstractmethod
     def _take_turn(self, inbox: Inbox) -> None:
-        """Show the core what happened, and carry out what it wants."""
+        """Run the broker, and carry out its effects."""
 
     @abstractmethod
     def _noted(self, note: Note) -> None: ...
@@ -100,7 +100,7 @@ class SimulatedProcess(SimulatedHost):
     @abstractmethod
     def _answered(self, effect: CompleteCommand) -> None: ...
 
-    # -- what happens to it
+    # -- events
 
     def accept(self, link: SimulatedConnection, event: ConnectionOpened) -> None:
         self.links[link.number] = link
@@ -110,25 +110,25 @@ class SimulatedProcess(SimulatedHost):
         self.links.pop(link.number, None)
 
     def add(self, event: Event, spoken: list[SentMethod] | None = None) -> None:
-        """Something happened: it is part of the next turn."""
+        """Add an event to the next turn."""
         if self.up:
             self._inbox.append((event, spoken or []))
             self._schedule_turn()
 
     def busy(self) -> bool:
-        """Whether something happened to it that it has not looked at, or waits for the disk."""
+        """Whether an event or the disk is outstanding."""
         return bool(self._inbox) or not self.up or not self.disk.idle()
 
     def freeze(self, duration_ms: int) -> None:
-        """The process is stopped for a while: time passes, events wait."""
+        """The process is suspended for a while: time passes, events wait."""
         self.frozen = True
-        self._clockwork.schedule(duration_ms, self._thaw)
+        self.simulation.schedule(duration_ms, self._thaw)
 
     def _thaw(self) -> None:
         self.frozen = False
         self._schedule_turn()
 
-    # -- life and death
+    # -- lives
 
     def kill(self, down_ms: int = 0) -> None:
         """The process dies, and is started again after a while."""
@@ -144,23 +144,23 @@ class SimulatedProcess(SimulatedHost):
     def stop(self, down_ms: int = 0) -> None:
         """Ask the process to end; it is started again after a while."""
         if self.up and not self.stopping:
-            self._clockwork.trace.say(self.name, "is asked to stop")
+            self.simulation.trace.say(self.name, "is asked to stop")
             self.stopping = True
             self._down_ms = down_ms
             self.add(StopRequested())
 
     def _stopped(self, life: int) -> None:
-        """The core is done; the process ends when the disk is, too."""
+        """The broker is done; the process ends when the disk is, too."""
         if life != self.lives or not self.up:
             return
         if not self.disk.idle():
-            self._clockwork.schedule(1, lambda: self._stopped(life))
+            self.simulation.schedule(1, lambda: self._stopped(life))
             return
         self.disk.kill()
         self._die("stopped", self._down_ms, clean=True)
 
     def _die(self, how: str, down_ms: int, clean: bool = False) -> None:
-        self._clockwork.trace.say(self.name, how)
+        self.simulation.trace.say(self.name, how)
         self._seen(f"node {how}")
         self.up = False
         self.stopping = False
@@ -170,7 +170,7 @@ class SimulatedProcess(SimulatedHost):
             link.node_died()
         self._life_ended(clean)
         if down_ms:
-            self._clockwork.schedule(down_ms, self._start)
+            self.simulation.schedule(down_ms, self._start)
         else:
             self._start()
 
@@ -184,8 +184,8 @@ class SimulatedProcess(SimulatedHost):
     def _schedule_turn(self) -> None:
         if not self._turn_scheduled:
             self._turn_scheduled = True
-            calm = self._clockwork.network.calm
-            self._clockwork.schedule(0 if calm else self._chance.randint(0, 2), self._run_turn)
+            calm = self.simulation.network.calm
+            self.simulation.schedule(0 if calm else self._chance.randint(0, 2), self._run_turn)
 
     def _timer_due(self, serial: int) -> None:
         if serial == self._timer_serial:
@@ -198,30 +198,30 @@ class SimulatedProcess(SimulatedHost):
         inbox, self._inbox = self._batch()
         if self._inbox:
             self._schedule_turn()
-        if self._clockwork.trace.on:
+        if self.simulation.trace.on:
             for event, _spoken in inbox:
-                self._clockwork.trace.event(self.name, event)
+                self.simulation.trace.event(self.name, event)
         self._take_turn(inbox)
 
     def _batch(self) -> tuple[Inbox, Inbox]:
-        """What this turn takes, and what is left for the next."""
+        """The events of this turn, and those left for the next."""
         return self._inbox, []
 
     def _handle(self, inbox: Inbox) -> list[Effect] | None:
-        """What the core wants; nothing if it fell over."""
+        """The broker's effects; None if it raised."""
         try:
-            events = self._meddler.events([event for event, _spoken in inbox])
-            return self.broker.handle(events, self._clockwork.now_ms)
+            events = self._interceptor.events([event for event, _spoken in inbox])
+            return self.broker.handle(events, self.simulation.now_ms)
         except Exception as error:
             text = f"{self.name} raised {type(error).__name__}: {error}"
-            self._clockwork.checkers.complain("the node lives", text)
+            self.simulation.checkers.complain("the node lives", text)
             return None
 
-    def _meddled(self, effects: list[Effect]) -> list[Effect]:
-        effects = self._meddler.effects(effects)
-        if self._clockwork.trace.on:
+    def _intercepted(self, effects: list[Effect]) -> list[Effect]:
+        effects = self._interceptor.effects(effects)
+        if self.simulation.trace.on:
             for effect in effects:
-                self._clockwork.trace.effect(self.name, effect)
+                self.simulation.trace.effect(self.name, effect)
         return effects
 
     def _carry_out(self, effect: Effect) -> None:
@@ -229,8 +229,8 @@ class SimulatedProcess(SimulatedHost):
         if isinstance(effect, SetTimer):
             self._timer_serial += 1
             serial = self._timer_serial
-            delay_ms = max(0, effect.at_ms - self._clockwork.now_ms)
-            self._clockwork.schedule(delay_ms, lambda: self._timer_due(serial))
+            delay_ms = max(0, effect.at_ms - self.simulation.now_ms)
+            self.simulation.schedule(delay_ms, lambda: self._timer_due(serial))
         elif isinstance(effect, AppendRecords | SealSegment | WriteCheckpoint | DropSegments):
             self.disk.order(effect)
         elif isinstance(effect, ReadIndex | ReadJournal):
@@ -248,20 +248,20 @@ class SimulatedProcess(SimulatedHost):
             self._answered(effect)
         elif isinstance(effect, StopNode):
             life = self.lives
-            self._clockwork.schedule(0, lambda: self._stopped(life))
+            self.simulation.schedule(0, lambda: self._stopped(life))
         elif isinstance(effect, SendBytes | CloseConnection | PauseReading | ResumeReading):
             link = self.links.get(effect.connection_id)
             if link is not None:
                 _move_bytes(link, effect)
 
     def _later(self, delay_ms: int, event: Event) -> None:
-        """Something will have happened, if the node lives to see it."""
+        """Add an event later, if this life lasts that long."""
         life = self.lives
-        self._clockwork.schedule(delay_ms, lambda: self.add(event) if life == self.lives else None)
+        self.simulation.schedule(delay_ms, lambda: self.add(event) if life == self.lives else None)
 
     @abstractmethod
     def _seen(self, what: str) -> None:
-        """Count how often each kind of thing happens."""
+        """Count how often each kind of event happens."""
 
 
 def _move_bytes(link: SimulatedConnection, effect: SendBytes | CloseConnection | PauseReading | ResumeReading) -> None:

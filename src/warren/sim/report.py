@@ -1,10 +1,6 @@
-"""How a run of the simulator went: what it came to, and which rules were broken.
+"""The result of a run: violations, counters, and the trace with a line for each event.
 
 Not here: the rules (`sim.invariants`, `sim.cluster.invariants`, `sim.replica_sets.invariants`).
-
-The story of a run, a line for each thing that happened, with the time since the run began.
-
-Not here: whether any of it was wrong (`sim.invariants`).
 """
 
 from collections import Counter
@@ -39,7 +35,7 @@ from warren.wire.method_stream import MethodStream
 
 @dataclass(frozen=True)
 class Violation:
-    """Which rule was broken, and how."""
+    """A rule that was broken, and how."""
 
     rule: str
     text: str
@@ -48,9 +44,19 @@ class Violation:
         return f"{self.rule}: {self.text}"
 
 
+class ViolationLog:
+    """The violations that were found."""
+
+    def __init__(self) -> None:
+        self.complaints: list[Violation] = []
+
+    def complain(self, rule: str, text: str) -> None:
+        self.complaints.append(Violation(rule, text))
+
+
 @dataclass(frozen=True)
 class RunResult:
-    """How a run went."""
+    """The result of a run."""
 
     seed: int
     steps: int
@@ -58,9 +64,9 @@ class RunResult:
     published: int
     confirmed: int
     steps_taken: int
-    # how often each kind of thing happened
+    # how often each kind of event happened
     seen: Counter[str] = field(default_factory=Counter)
-    # what else it takes to see the run again
+    # further options to replay the run
     options: str = ""
 
     @property
@@ -68,7 +74,7 @@ class RunResult:
         return not self.complaints
 
     def verdict(self) -> str:
-        """What there is to say about the run, in one sentence and a line for each complaint."""
+        """The result in one sentence, and a line for each violation."""
         stats = f"{self.published} published, {self.confirmed} confirmed, {self.steps_taken} steps"
         if self.good:
             return f"seed {self.seed}: good ({stats})"

@@ -1,9 +1,9 @@
-"""Where a message must go, worked out the slow way: the exchanges, bindings and queues a node was told of.
+"""A simple model of routing: the exchanges, bindings and queues that a node was told of.
 
-Routing is read off the definitions literally, with none of the broker's caches or tries, so that the two can disagree.
-A fleeting queue stays known after it went: whatever is routed to it may be dropped anyway.
+It follows the definitions literally, without the broker's caches or tries, so that the two can disagree. A fleeting
+queue stays known after it went: messages routed to it may be dropped anyway.
 
-Not here: the broker's own routing (`warren.routing`).
+Not here: the broker's own routing (`broker.routing`).
 """
 
 from collections.abc import Callable
@@ -12,16 +12,15 @@ from warren.sim.history import QueueSpec, UndoLog
 
 
 class RoutingModel:
-    """The topology as declared so far. What is durable stays when the node restarts, if it was written down.
+    """The topology as declared so far. Durable objects stay when the node restarts, if they were stored.
 
-    Whatever changes it answers which batch of the journal must be on disk before the node may say that it did; 0 if
-    none.
+    Each change returns the journal batch that must be on disk before the node may answer; 0 if none.
     """
 
-    def __init__(self, plans: dict[str, QueueSpec], undo: UndoLog) -> None:
-        self.plans = plans
+    def __init__(self, specs: dict[str, QueueSpec], undo: UndoLog) -> None:
+        self.specs = specs
         self._undo = undo
-        # by name: type, whether it is durable, and the batch it was declared with
+        # by name: type, durable, and the batch it was declared with
         self._exchanges: dict[str, tuple[str, bool, int]] = {}
         self._queues: dict[str, int] = {}
         self._bindings: dict[tuple[str, str, str], int] = {}
@@ -33,7 +32,7 @@ class RoutingModel:
 
     def declare_queue(self, name: str) -> int:
         if name not in self._queues:
-            self._queues[name] = self._did(self.plans[name].durable, lambda: self._queues.pop(name, None))
+            self._queues[name] = self._did(self.specs[name].durable, lambda: self._queues.pop(name, None))
         return self._queues[name]
 
     def bind(self, exchange: str, key: str, queue: str) -> int:
@@ -49,10 +48,10 @@ class RoutingModel:
         return self._did(self._lasts(binding), lambda: self._bindings.setdefault(binding, 0))
 
     def node_restarted(self) -> None:
-        """What the node forgot was taken back: of the rest, what is durable is there, for good."""
+        """After the undo, the durable objects are left, for good."""
         self._bindings = {binding: 0 for binding in self._bindings if self._lasts(binding)}
         self._exchanges = {name: (kind, True, 0) for name, (kind, durable, _) in self._exchanges.items() if durable}
-        self._queues = {name: 0 for name in self._queues if self.plans[name].durable}
+        self._queues = {name: 0 for name in self._queues if self.specs[name].durable}
 
     def exchanges(self) -> set[str]:
         return set(self._exchanges)
@@ -65,7 +64,7 @@ class RoutingModel:
 
     def _lasts(self, binding: tuple[str, str, str]) -> bool:
         exchange, _key, queue = binding
-        return exchange in self._exchanges and self._exchanges[exchange][1] and self.plans[queue].durable
+        return exchange in self._exchanges and self._exchanges[exchange][1] and self.specs[queue].durable
 
     def _did(self, durable: bool, undo: Callable[[], object]) -> int:
         if not durable:
@@ -76,7 +75,7 @@ class RoutingModel:
     def route(self, exchange: str, key: str) -> list[QueueSpec]:
         """The queues a message goes to, each once."""
         if not exchange:
-            return [self.plans[key]] if key in self._queues else []
+            return [self.specs[key]] if key in self._queues else []
         if exchange not in self._exchanges:
             return []
         kind = self._exchanges[exchange][0]
@@ -84,11 +83,11 @@ class RoutingModel:
         for source, pattern, queue in self._bindings:
             if source == exchange and matches(kind, pattern, key):
                 found[queue] = None
-        return [self.plans[queue] for queue in found]
+        return [self.specs[queue] for queue in found]
 
 
 def matches(kind: str, pattern: str, key: str) -> bool:
-    """Whether a binding lets a routing key through."""
+    """Whether a binding matches a routing key."""
     if kind == "fanout":
         return True
     if kind == "topic":

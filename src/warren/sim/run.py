@@ -1,9 +1,9 @@
-"""One run of the simulator: chaos for so many steps, then healing, then the reckoning, then one more death in peace.
+"""One run of a single node: faults for a number of steps, then healing, then the final checks, then one more restart.
 
-    outcome = run(seed, steps)        quiet
-    code = replay(seed, steps)        the same run, told line by line; 0 if it was good, 1 if not
+    outcome = run_node(seed, steps)        quiet
+    code = replay_node(seed, steps)        the same run with its trace; 0 if it was good, 1 if not
 
-Not here: what happens in a run (`sim.workload`, `sim.faults`), what must hold (`sim.invariants`, `sim.invariants`).
+Not here: the clients (`sim.workload`), the faults (`sim.faults`), the rules (`sim.invariants`).
 """
 
 from collections.abc import Callable
@@ -11,7 +11,8 @@ from random import Random
 
 from warren.sim.faults import NodeFaults
 from warren.sim.history import CONFIRMED
-from warren.sim.invariants import Invariant, InvariantSet, durability_invariants, final_invariants, step_invariants
+from warren.sim.invariants import durability_invariants, final_invariants, step_invariants
+from warren.sim.observer import Invariant, InvariantSet
 from warren.sim.process import Interceptor
 from warren.sim.report import RunResult, RunTrace
 from warren.sim.workload import NodeWorkload
@@ -27,7 +28,7 @@ def run_node(
     interceptor: Interceptor | None = None,
     rules: list[Invariant] | None = None,
 ) -> RunResult:
-    """Run one seed; `rules` are all there are unless some are chosen."""
+    """Run one seed with all rules, or with chosen ones."""
     checkers = InvariantSet(
         [*step_invariants(), *durability_invariants(), *final_invariants()] if rules is None else rules
     )
@@ -48,7 +49,7 @@ def run_node(
         operator.calm()
         world.run_until(workload.settled, HEALING_STEPS_MAX)
         if not checkers.complaints:
-            checkers.ended(world)
+            checkers.ended(world.node.observer)
         if not checkers.complaints:
             _die_once_more(world, workload, chance)
     attempts = world.history.attempts.values()
@@ -59,17 +60,17 @@ def run_node(
 
 
 def _die_once_more(world: NodeWorld, workload: NodeWorkload, chance: Random) -> None:
-    """Everything is settled and on disk, so however the node ends, the next life finds all that and no more."""
-    lives = [node.lives for node in world.nodes]
-    for node in world.nodes:
+    """Everything is settled and on disk, so however the node ends, the next life finds exactly that."""
+    lives = [node.lives for node in world.members]
+    for node in world.members:
         chance.choice((node.stop, node.kill, node.lose_power))()
-    world.run_until(lambda: [node.lives for node in world.nodes] != lives and workload.settled(), HEALING_STEPS_MAX)
+    world.run_until(lambda: [node.lives for node in world.members] != lives and workload.settled(), HEALING_STEPS_MAX)
     if not world.checkers.complaints:
-        world.checkers.rested(world)
+        world.checkers.rested(world.node.observer)
 
 
 def replay_node(seed: int, steps: int) -> int:
-    """Run one seed and print what happens."""
+    """Run one seed and print its trace."""
     outcome = run_node(seed, steps, sink=print)
     print(outcome.verdict())
     return 0 if outcome.good else 1

@@ -1,33 +1,21 @@
-"""What every pretend world is made of: one clock, one heap of things to come, and who can be connected to.
+"""The base of every simulated world: the clock, the event heap, client connections, and the base class of clients.
 
-A step is one thing that happens: a piece of bytes arrives, a node takes its turn, a client acts, a fault strikes. Time
-stands still in between. Two runs with one seed are the same to the last byte, whatever the interpreter's hash seed.
+A step is one event: a piece of bytes arrives, a node takes its turn, a client acts, a fault strikes. Time stands still
+in between. Two runs with one seed are identical to the last byte, whatever the interpreter's hash seed.
 
-Not here: who lives in a world (`sim.world`, `sim.cluster.world`).
+**Connections.** Bytes arrive in order or not at all. Chance decides how they are cut into pieces, when a piece arrives,
+and at which byte a connection breaks. The node's send buffer has two watermarks: above the high one writes are paused,
+below the low one they are resumed. A stalled reader lets the buffer fill. A connection ends in one of four ways: the
+node closes it (sent bytes still arrive), the client closes it (the same, the other way), it is reset (both sides are
+told soon), or it goes silent (nothing arrives, and only the node's heartbeat and the client's timeout notice).
+Invariant: for the observer, a method enters exactly when its last byte is handed to the node.
 
-Client connections as two streams of bytes that take their time.
+**Clients.** A client connects, does the handshake, reconnects when it is cut off, and sends heartbeats. Everything
+after the handshake is pipelined: a client declares, subscribes and publishes without waiting for answers, so a cut may
+fall between any two methods. Subclasses say what is done once the connection is open. `act` is called repeatedly; after
+`calm` a client starts nothing new and finishes what it began.
 
-Bytes arrive in order or not at all; how they are cut into pieces, when a piece arrives, and at which byte a connection
-breaks is chance. The node's side of a link has a send buffer with two marks: above the high one the node is told that
-writes are paused, below the low one that they are resumed. A reader that stalls lets the buffer fill.
-
-A link ends in one of four ways: the node closes it (what was sent still arrives), the client closes it (the same, the
-other way), it is reset (both sides are told soon), or it goes silent (nothing arrives any more and nobody is told; the
-node's heartbeat and the client's patience must find out).
-
-Invariant: a method counts as entered, for the witness, exactly when its last byte is handed to the node.
-
-Not here: what the bytes mean (`sim.simulation`, `warren.session`); which link breaks when (`sim.faults`).
-
-An AMQP client as a machine: it connects, shakes hands, reconnects when it is cut off, and beats its heart.
-
-Everything after the handshake is pipelined, as AMQP allows: a client declares, subscribes and publishes without
-waiting for answers, so that any cut falls between any two methods.
-
-Roles (`sim.clients`, `sim.clients`) say what is done once the connection is open. `act` is called again and again;
-after `calm` a client starts nothing of its own any more and only finishes what it began.
-
-Not here: the bytes' way to the node (`sim.simulation`).
+Not here: nodes (`sim.process`), publishers and consumers (`sim.clients`, `sim.cluster.clients`), faults (`sim.faults`).
 """
 
 import heapq
@@ -46,8 +34,7 @@ from warren.broker.model.events import (
     WritesResumed,
 )
 from warren.sim.history import PublishAttempt
-from warren.sim.invariants import InvariantSet
-from warren.sim.report import RunTrace
+from warren.sim.report import RunTrace, ViolationLog
 from warren.wire.field_tables import Table
 from warren.wire.frames import HEARTBEAT_FRAME, PROTOCOL_HEADER
 from warren.wire.method_stream import MethodStream, ReceivedMethod
@@ -71,7 +58,7 @@ CLOSE_PATIENCE_MS = 3_000
 
 @dataclass(slots=True, eq=False)
 class SentMethod:
-    """One method a client wrote, and the offset in its stream that it ends at."""
+    """One method a client wrote, and its end offset in the stream."""
 
     channel: int
     method: Method
@@ -82,7 +69,7 @@ class SentMethod:
 
 
 class SimulatedNetwork:
-    """Makes links, and decides how long everything takes."""
+    """Makes connections, and decides how long everything takes."""
 
     def __init__(self, world: "Simulation", chance: Random) -> None:
         self.world = world
@@ -91,14 +78,14 @@ class SimulatedNetwork:
         self.calm = False
         self.delay_ms_max = chance.choice((0, 2, 10, 40))
         self.cutting = chance.choice((0.0, 0.1, 0.5))
-        # sides that were not told yet that their link is over
-        self.untold = 0
+        # sides that were not told yet that their connection is over
+        self.unnotified = 0
         self._serial = 0
         self._numbers: Counter[str] = Counter()
 
     def connect(self, client: "SimulatedClient", node: "SimulatedHost") -> "SimulatedConnection":
         self._serial += 1
-        # every node counts its own
+        # every node numbers its own
         self._numbers[node.name] += 1
         link = SimulatedConnection(self, self._serial, self._numbers[node.name], client, node)
         self.links[self._serial] = link
@@ -109,20 +96,20 @@ class SimulatedNetwork:
         return self.chance.randint(0, 1 if self.calm else self.delay_ms_max)
 
     def piece_bytes(self, waiting: int) -> int:
-        """How many of the bytes that wait arrive at once."""
+        """How many of the waiting bytes arrive at once."""
         if self.calm or self.chance.random() >= self.cutting:
             return waiting
         return min(waiting, self.chance.choice((1, 3, 7, 8, 100, self.chance.randint(1, waiting))))
 
     def heal(self) -> None:
-        """From here on everything arrives soon and whole, and everyone reads; what fell silent is given up."""
+        """From here on everything arrives soon and whole, and all clients read; silent connections are reset."""
         self.calm = True
         for link in list(self.links.values()):
             link.heal()
 
     def quiet(self) -> bool:
-        """Whether nothing is on its way."""
-        return self.untold == 0 and not any(link.busy() for link in self.links.values())
+        """Whether nothing is in transit."""
+        return self.unnotified == 0 and not any(link.busy() for link in self.links.values())
 
 
 class SimulatedConnection:
@@ -131,7 +118,7 @@ class SimulatedConnection:
     def __init__(
         self, network: SimulatedNetwork, serial: int, number: int, client: "SimulatedClient", node: "SimulatedHost"
     ) -> None:
-        # among all links, among those of its node
+        # its number among all connections, and among those of its node
         self.serial = serial
         self.number = number
         self.client = client
@@ -152,7 +139,7 @@ class SimulatedConnection:
         self._down_scheduled = False
         self._client_reads = True
         self._writes_paused = False
-        # after so many more bytes, in either direction, the link is reset
+        # after that many more bytes, in either direction, the connection is reset
         self._up_left: int | None = None
         self._down_left: int | None = None
         self._node_knows = False
@@ -174,7 +161,7 @@ class SimulatedConnection:
         self._stir_up()
 
     def client_closes(self) -> None:
-        """The client hangs up once all it wrote has arrived."""
+        """The client closes once all its bytes have arrived."""
         self._closed_by_client = True
         self._stir_up()
 
@@ -211,7 +198,7 @@ class SimulatedConnection:
         self._closed_by_node = True
         self._up.clear()
         self._stir_down()
-        # a client that does not read what is left is not waited for
+        # a client that does not read the rest is cut off
         self._world.schedule(CLOSE_PATIENCE_MS, self.reset)
 
     def node_reads(self, reads: bool) -> None:
@@ -222,10 +209,10 @@ class SimulatedConnection:
     def buffered_bytes(self) -> int:
         return len(self._down)
 
-    # -- how it ends
+    # -- the end
 
     def reset(self) -> None:
-        """Whatever is on its way is lost, and both sides learn of it."""
+        """Bytes in transit are lost, and both sides learn of it."""
         if not self._over:
             self._end()
             self._tell(lambda: self.client.lost(self))
@@ -233,21 +220,21 @@ class SimulatedConnection:
                 self._tell(lambda: self.node.add(ConnectionDropped(self.number, "reset")))
 
     def node_died(self) -> None:
-        """The node's process is gone: nobody is left to tell but the client."""
+        """The node's process is gone: only the client is told."""
         if not self._over:
             self._end()
             self._tell(lambda: self.client.lost(self))
 
     def _tell(self, news: Callable[[], None]) -> None:
         def arrive() -> None:
-            self._network.untold -= 1
+            self._network.unnotified -= 1
             news()
 
-        self._network.untold += 1
+        self._network.unnotified += 1
         self._world.schedule(self._network.delay_ms(), arrive)
 
     def break_after(self, up_bytes: int | None = None, down_bytes: int | None = None) -> None:
-        """Reset once exactly so many more bytes have arrived at the node, or at the client."""
+        """Reset once exactly that many more bytes have arrived at the node, or at the client."""
         self._up_left, self._down_left = up_bytes, down_bytes
 
     def go_silent(self, patience_ms: int) -> None:
@@ -262,7 +249,7 @@ class SimulatedConnection:
             self.client_reads_again()
 
     def busy(self) -> bool:
-        """Whether bytes are on their way, in either direction, or it is about to end."""
+        """Whether bytes are in transit, in either direction, or it is about to end."""
         return bool(self._up or self._down or self._closed_by_client or self._closed_by_node)
 
     def _finish(self, reason: str) -> None:
@@ -348,7 +335,7 @@ START_MS = 1_000_000
 
 
 class SimulatedHost(ABC):
-    """Whatever clients connect to."""
+    """A host that clients connect to."""
 
     name: str
     up: bool
@@ -364,9 +351,9 @@ class SimulatedHost(ABC):
 
 
 class Simulation(ABC):
-    """A world's time and its network."""
+    """The time and the network of a world."""
 
-    def __init__(self, seed: int, trace: RunTrace, checkers: InvariantSet) -> None:
+    def __init__(self, seed: int, trace: RunTrace, checkers: ViolationLog) -> None:
         self.seed = seed
         self.now_ms = START_MS
         self.trace = trace
@@ -380,7 +367,7 @@ class Simulation(ABC):
 
     @abstractmethod
     def hosts(self) -> Sequence[SimulatedHost]:
-        """Those that clients choose from."""
+        """The hosts that clients choose from."""
 
     def elapsed_ms(self) -> int:
         return self.now_ms - START_MS
@@ -390,14 +377,14 @@ class Simulation(ABC):
         heapq.heappush(self._heap, (self.now_ms + delay_ms, self._serial, action))
 
     def step(self) -> None:
-        """The next thing happens."""
+        """Run the next event."""
         at_ms, _serial, action = heapq.heappop(self._heap)
         self.now_ms = at_ms
         self.steps_taken += 1
         action()
 
     def run_until(self, met: Callable[[], bool], steps_max: int) -> bool:
-        """Step until a condition is met, the steps are used up or something is wrong; whether it was met."""
+        """Step until a condition is met, the steps are used up or a rule is broken; whether the condition was met."""
         for _ in range(steps_max):
             if met() or self.checkers.complaints:
                 break
@@ -415,7 +402,7 @@ CAPABILITIES: Table = {
 
 
 class SimulatedClient:
-    """What all clients do."""
+    """The behaviour of all clients."""
 
     def __init__(self, world: "Simulation", name: str, topology: list[Method]) -> None:
         self.world = world
@@ -426,7 +413,7 @@ class SimulatedClient:
         self.is_open = False
         self.calmed = False
         self.connections = 0
-        # 131,072 is what the node offers; a small one makes it cut bodies into several frames
+        # 131,072 is the node's offer; a small one makes it split bodies into several frames
         self.frame_max = self.chance.choice((131_072, 131_072, 4_096))
         self.pace_ms = self.chance.choice((10, 50, 200, 500))
         self._stream = MethodStream()
@@ -435,7 +422,7 @@ class SimulatedClient:
         world.schedule(self.chance.randint(0, 50), self._connect)
         world.schedule(self.pace_ms, self._tick)
 
-    # -- what a role adds
+    # -- for subclasses
 
     def opened(self) -> None:
         """The connection is open."""
@@ -444,7 +431,7 @@ class SimulatedClient:
         """Some time has passed."""
 
     def heard(self, heard: ReceivedMethod) -> None:
-        """The node said something on a channel."""
+        """The node sent a method on a channel."""
 
     def channel_ended(self, number: int) -> None:
         """The node closed a channel."""
@@ -459,7 +446,7 @@ class SimulatedClient:
     def waiting_for(self) -> str:
         return ""
 
-    # -- what roles use
+    # -- for use by subclasses
 
     def calm(self) -> None:
         self.calmed = True
@@ -480,12 +467,12 @@ class SimulatedClient:
             )
 
     def declare(self, channel: int) -> None:
-        """Make sure that everything the workload uses is there."""
+        """Declare everything the workload uses."""
         for method in self.topology:
             self.send(channel, method)
 
     def say_goodbye(self) -> None:
-        """Close the connection as one should; a new one follows."""
+        """Close the connection in order; a new one follows."""
         self.is_open = False
         self.send(0, ConnectionClose(reply_code=200, reply_text="bye"))
 

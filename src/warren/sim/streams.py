@@ -1,35 +1,22 @@
-"""One run: chaos for so many steps, then healing, then every stream is read from its beginning.
+"""The simulation of streams on one node: world, faults, clients, ledger, and the run.
 
-Not here: what happens in a run (`sim.streams`), what must hold (`sim.streams`).
+Publishers publish each message once; readers continue where they were, or start again. At the end of a run every stream
+is read from its beginning.
 
-The world of one node with streams, and what goes wrong in it.
-
-Not here: what clients do (`sim.streams`), how a run goes (`sim.streams`).
-
-Clients of streams: publishers that publish each message once, readers that go on where they were, or begin anew.
-
-Not here: what they remember (`sim.streams`).
-
-What clients of one stream were told.
-
-Not here: the clients (`sim.streams`).
+Not here: nodes (`sim.cluster.nodes`), streams in a cluster (`tests/simulation/cluster`).
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from warren.broker.broker import Broker
-from warren.broker.model.effects import CompleteCommand, Note
-from warren.broker.model.events import MemoryMeasured
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.streams.stream import Stream
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
-from warren.sim.invariants import InvariantSet
-from warren.sim.process import HEARTBEAT_S, Inbox, Interceptor, SimulatedProcess
-from warren.sim.report import RunResult, RunTrace
-from warren.sim.simulation import SimulatedClient, SimulatedHost, Simulation
+from warren.sim.process import HEARTBEAT_S
+from warren.sim.report import RunResult, RunTrace, ViolationLog
+from warren.sim.simulation import SimulatedClient, Simulation
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -57,57 +44,13 @@ ARCHIVE_STEPS = (
 )
 
 
-class StreamNode(SimulatedProcess):
-    """A node that must never find a stream damaged."""
+class StreamWorld(SimulatedCluster):
+    """A cluster of one that must never find a stream damaged."""
 
-    def __init__(self, world: "StreamWorld", settings: BrokerSettings) -> None:
-        super().__init__(world, "one", settings, Interceptor())
-        self._world = world
-        self._start()
+    damage_rule = "nothing is damaged"
 
-    def _begin_life(self) -> None:
-        world = self._world
-        try:
-            seed = f"{world.seed}/{self.name}/{self.lives}".encode()
-            self.broker = Broker(self.settings, seed, self.disk.found(world.now_ms))
-        except Exception as error:
-            world.checkers.complain("the node starts", f"it raised {type(error).__name__}: {error}")
-            return
-        self.up = True
-        self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
-
-    def _life_ended(self, clean: bool) -> None:
-        return
-
-    def _take_turn(self, inbox: Inbox) -> None:
-        effects = self._handle(inbox)
-        if effects is None:
-            return
-        for effect in self._meddled(effects):
-            self._carry_out(effect)
-        try:
-            self.broker.check()
-        except Exception as error:
-            self._world.checkers.complain("the node checks itself", f"{type(error).__name__}: {error}")
-
-    def _noted(self, note: Note) -> None:
-        if note.name in ("queue.stopped", "stream.damaged", "journal.damaged") or note.level == "critical":
-            self._world.checkers.complain("nothing is damaged", f"{note.name}: {note.fields}")
-
-    def _answered(self, effect: CompleteCommand) -> None:
-        return
-
-    def _seen(self, what: str) -> None:
-        self._world.seen[what] += 1
-
-
-class StreamWorld(Simulation):
-    """A run's world."""
-
-    def __init__(self, seed: int, trace: RunTrace, checkers: InvariantSet) -> None:
-        super().__init__(seed, trace, checkers)
+    def __init__(self, seed: int, trace: RunTrace, checkers: ViolationLog) -> None:
         chance = Random(f"{seed}/settings")
-        self.seen: Counter[str] = Counter()
         # with little memory every flush makes a chunk
         self.tight = chance.random() < 0.7
         settings = BrokerSettings(
@@ -115,10 +58,17 @@ class StreamWorld(Simulation):
             segment_bytes=chance.choice((2_000, 30_000, 4_000_000)),
             paging_ratio=0.0 if self.tight else 2.0,
         )
-        self.node = StreamNode(self, settings)
+        super().__init__(seed, 1, trace, checkers, settings=lambda _name: settings)
+        self.node = self.members[0]
 
-    def hosts(self) -> Sequence[SimulatedHost]:
-        return [self.node]
+    def memory_limit_bytes(self) -> int:
+        return MEMORY_LIMIT_BYTES
+
+    def turned(self, member: SimulatedClusterNode) -> None:
+        try:
+            member.broker.check()
+        except Exception as error:
+            self.checkers.complain("the node checks itself", f"{type(error).__name__}: {error}")
 
 
 class StreamFaults:
@@ -178,7 +128,7 @@ class StreamFaults:
 
 
 class StreamLedger:
-    """One stream's. `dropping`: it keeps only so much."""
+    """What clients of one stream were told. `dropping`: the stream has a size limit."""
 
     def __init__(self, name: str, dropping: bool, complain: Callable[[str], None]) -> None:
         self.name = name
@@ -191,7 +141,7 @@ class StreamLedger:
         self._by_message: dict[str, int] = {}
 
     def saw(self, reader: str, offset: int, before: int | None, message: str) -> None:
-        """A reader was given this; what it was given before had that offset."""
+        """A reader got this message; `before` is the offset of the one before."""
         self.read_count += 1
         if before is not None and (offset <= before or (offset != before + 1 and not self.dropping)):
             self._complain(f"{reader} was given offset {offset} of {self.name} after {before}")
@@ -205,14 +155,14 @@ class StreamLedger:
         return max(self._by_offset, default=-1)
 
     def check(self, whole: dict[int, str]) -> None:
-        """The stream was read from its beginning to its end, and nobody publishes any more."""
+        """The stream was read from beginning to end, after the last publish."""
         last: dict[str, int] = {}
         for offset in sorted(whole):
             publisher, _, number = whole[offset].partition(" ")
             if int(number) <= last.get(publisher, 0):
                 self._complain(f"{whole[offset]} of {self.name} comes after number {last[publisher]}")
             last[publisher] = int(number)
-        # what was seen once is there, from the first offset on that there is
+        # a message seen once is still there, from the first offset on
         beginning = min(whole, default=0) if self.dropping else 0
         missing = [offset for offset in range(beginning, max(self.highest(), 0)) if offset not in whole]
         if missing:
@@ -227,7 +177,7 @@ WINDOW = 40
 
 
 class SimulatedStreamPublisher(SimulatedClient):
-    """Publishes to one stream, with confirms. What is not confirmed when a connection ends is left at that."""
+    """Publishes to one stream, with confirms. Messages unconfirmed when a connection ends are not published again."""
 
     def __init__(
         self, world: "Simulation", name: str, topology: list[Method], ledger: StreamLedger, sizes: tuple[int, ...]
@@ -284,7 +234,7 @@ class SimulatedStreamPublisher(SimulatedClient):
 
 
 class SimulatedStreamReader(SimulatedClient):
-    """Reads one stream. One that is `thorough` begins with the first message, and remembers all it is given."""
+    """Reads one stream. A `thorough` one begins with the first message, and remembers all."""
 
     def __init__(
         self, world: "Simulation", name: str, topology: list[Method], ledger: StreamLedger, thorough: bool = False
@@ -338,7 +288,7 @@ LARGE = (20_000, 100_000, 400_000)
 
 
 def run_streams(seed: int, steps: int) -> RunResult:
-    checkers = InvariantSet([])
+    checkers = ViolationLog()
     world = StreamWorld(seed, RunTrace(None), checkers)
     chance = Random(f"{seed}/run")
     topology: list[Method] = []
@@ -377,7 +327,7 @@ def _arguments(chance: Random, dropping: bool) -> Table:
 
 
 def _reckon(world: StreamWorld, topology: list[Method], ledgers: list[StreamLedger]) -> None:
-    """Everybody is done; then somebody reads everything."""
+    """When all clients are done, read everything."""
     if not world.run_until(lambda: _is_quiet(world), HEALING_STEPS_MAX):
         _give_up(world, "the world does not come to rest")
         return

@@ -1,25 +1,23 @@
-"""Who lives in a world, drawn from its seed: exchanges, queues of every kind, publishers, consumers, passers-by.
+"""The clients of one node's world, drawn from its seed: exchanges, queues of every kind, publishers, consumers.
 
 ::
 
     orders (direct)  --one--> plain, ranked    --two--> single, retried, limited
-    news   (fanout)  --> plain, fan, and each passer-by's own queue
+    news   (fanout)  --> plain, fan, and each transient consumer's own queue
     events (topic)   a.* --> fan     #.z --> plain     a.# --> retried
     ""               brief (TTL), mixed (expirations), short (drop-head), full (reject-publish)
     later  (delayed) --> late
     dead   (direct)  --rejected--> graves      --dropped--> dropped
 
 Publishers add and remove a few bindings as they go. Which exchanges and queues are durable, and which queues lazy, is
-drawn for each world.
-Whatever is rejected in `retried` must turn up in `graves`, whatever `limited`, `brief`, `mixed` and `short` drop in
-`dropped`.
+drawn for each world. Messages rejected in `retried` must arrive in `graves`, messages dropped by `limited`, `brief`,
+`mixed` and `short` in `dropped`.
 
-Not here: what clients do (`sim.clients`, `sim.clients`).
+Not here: what clients do (`sim.clients`).
 """
 
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.sim.clients import (
     CHANNEL,
@@ -32,17 +30,14 @@ from warren.sim.clients import (
     SimulatedPublisher,
 )
 from warren.sim.history import QueueSpec
+from warren.sim.world import NodeWorld
 from warren.wire.field_tables import Table
 from warren.wire.methods import ExchangeDeclare, Method, QueueBind, QueueDeclare, QueueDelete
-
-if TYPE_CHECKING:
-    from warren.sim.world import NodeWorld
-
 
 EXCHANGES = (("orders", "direct"), ("news", "fanout"), ("events", "topic"), ("dead", "direct"))
 DELAYING = "later"
 RELEASE_PATIENCE_MS = 1_000
-"""How long a delayed message that is due is waited for: the node may stand still."""
+"""How long to wait for a delayed message that is due: the node may be suspended."""
 
 BINDINGS = (
     ("orders", "one", "plain"),
@@ -80,9 +75,9 @@ DROPPED = ("dead", "dropped")
 
 @dataclass
 class WorkloadTopology:
-    """The queues everyone uses, and the methods that declare them."""
+    """The queues of the workload, and the methods that declare them."""
 
-    plans: list[QueueSpec] = field(default_factory=list)
+    specs: list[QueueSpec] = field(default_factory=list)
     methods: list[Method] = field(default_factory=list)
 
 
@@ -92,7 +87,7 @@ def lasting_topology(chance: Random) -> WorkloadTopology:
     returns_max = chance.choice((0, 1, 3))
     drops_to = DROPPED if chance.random() < 0.7 else ("", "")
     topology = WorkloadTopology()
-    topology.plans = [
+    topology.specs = [
         QueueSpec("plain"),
         QueueSpec("fan"),
         QueueSpec("ranked", {"x-max-priority": 5}, priority_max=5),
@@ -108,71 +103,71 @@ def lasting_topology(chance: Random) -> WorkloadTopology:
         QueueSpec("late", surprising=True),
     ]
     durable_share = chance.choice((0.0, 0.5, 0.9, 1.0))
-    for plan in topology.plans:
-        plan.durable = chance.random() < durable_share
+    for spec in topology.specs:
+        spec.durable = chance.random() < durable_share
         if chance.random() < 0.1:
-            plan.arguments["x-queue-mode"] = "lazy"
+            spec.arguments["x-queue-mode"] = "lazy"
     topology.methods = [
         ExchangeDeclare(name, kind, durable=chance.random() < durable_share) for name, kind in EXCHANGES
     ]
-    # what an exchange holds back lasts as long as what it goes to
-    late_lasts = topology.plans[-1].durable
+    # a delayed message lasts as long as its destination
+    late_lasts = topology.specs[-1].durable
     delaying: Table = {"x-delayed-type": "direct"}
     topology.methods.append(ExchangeDeclare(DELAYING, "x-delayed-message", durable=late_lasts, arguments=delaying))
     topology.methods += [
-        QueueDeclare(plan.name, durable=plan.durable, arguments=plan.arguments) for plan in topology.plans
+        QueueDeclare(spec.name, durable=spec.durable, arguments=spec.arguments) for spec in topology.specs
     ]
     topology.methods += [QueueBind(queue, exchange, key) for exchange, key, queue in BINDINGS]
     return topology
 
 
-def _dying(plan: QueueSpec, dead_letters: tuple[str, str]) -> QueueSpec:
-    plan.dead_letter_exchange, plan.dead_letter_key = dead_letters
-    if plan.dead_letter_exchange:
-        plan.arguments["x-dead-letter-exchange"] = plan.dead_letter_exchange
-        plan.arguments["x-dead-letter-routing-key"] = plan.dead_letter_key
-    return plan
+def _dying(spec: QueueSpec, dead_letters: tuple[str, str]) -> QueueSpec:
+    spec.dead_letter_exchange, spec.dead_letter_key = dead_letters
+    if spec.dead_letter_exchange:
+        spec.arguments["x-dead-letter-exchange"] = spec.dead_letter_exchange
+        spec.arguments["x-dead-letter-routing-key"] = spec.dead_letter_key
+    return spec
 
 
 class TransientConsumer(SimulatedConsumer):
-    """Reads a queue of its own, which goes when it goes."""
+    """Consumes its own queue, which is deleted with its connection."""
 
-    def __init__(self, world: "NodeWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: NodeWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology, [], prefetch=5)
         self.exclusive = self.chance.random() < 0.5
         self.durable = not self.exclusive and self.chance.random() < 0.5
 
     def opened(self) -> None:
-        # a name of its own each time: the node may not know yet that the last connection is gone
-        plan = QueueSpec(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
-        plan.durable = self.durable
-        self.world.plans[plan.name] = plan
-        self.subscriptions = [PlannedSubscription(plan)]
+        # a new name each time: the node may not know yet that the last connection is gone
+        spec = QueueSpec(f"{self.name}-{self.connections}", exclusive=self.exclusive, auto_delete=not self.exclusive)
+        spec.durable = self.durable
+        self.world.specs[spec.name] = spec
+        self.subscriptions = [PlannedSubscription(spec)]
         super().opened()
 
     def declare(self, channel: int) -> None:
         super().declare(channel)
-        plan = self.subscriptions[0].plan
+        spec = self.subscriptions[0].spec
         self.send(
             channel,
-            QueueDeclare(plan.name, durable=plan.durable, exclusive=plan.exclusive, auto_delete=plan.auto_delete),
+            QueueDeclare(spec.name, durable=spec.durable, exclusive=spec.exclusive, auto_delete=spec.auto_delete),
         )
-        self.send(channel, QueueBind(plan.name, "news"))
+        self.send(channel, QueueBind(spec.name, "news"))
 
     def _cancel_or_subscribe(self) -> None:
-        """Delete the queue under its own consumer, and begin anew."""
-        self.send(CHANNEL, QueueDelete(self.subscriptions[0].plan.name))
+        """Delete the queue under its own consumer, and start again."""
+        self.send(CHANNEL, QueueDelete(self.subscriptions[0].spec.name))
         self._close_channel()
 
 
 class NodeWorkload:
     """The clients of one world."""
 
-    def __init__(self, world: "NodeWorld") -> None:
+    def __init__(self, world: NodeWorld) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
         self.topology = lasting_topology(self._chance)
-        world.plans.update({plan.name: plan for plan in self.topology.plans})
+        world.specs.update({spec.name: spec for spec in self.topology.specs})
         for number in range(self._chance.randint(1, 4)):
             self._add_publisher(f"publisher{number}")
         for number in range(self._chance.randint(1, 5)):
@@ -181,26 +176,26 @@ class NodeWorkload:
             TransientConsumer(world, f"passerby{number}", self.topology.methods)
 
     def calm(self) -> None:
-        """Nothing new from here on; whatever is left in a queue is read."""
+        """Start nothing new; whatever is left in a queue is consumed."""
         for client in self._world.clients:
             client.calm()
-        subscriptions = [PlannedSubscription(plan) for plan in self.topology.plans]
+        subscriptions = [PlannedSubscription(spec) for spec in self.topology.specs]
         SimulatedConsumer(self._world, "drainer", self.topology.methods, subscriptions, prefetch=20).calm()
 
     def settled(self) -> bool:
-        """Whether everyone is done, nothing is on its way, and nothing is left in the queues that last."""
+        """Whether all clients are done, nothing is in transit, and the lasting queues are empty."""
         if not all(client.done() for client in self._world.clients) or not self._world.network.quiet():
             return False
-        if any(node.busy() for node in self._world.nodes):
+        if any(node.busy() for node in self._world.members):
             return False
         held_since_ms = self._world.now_ms - RELEASE_PATIENCE_MS
         if any(copy.attempt.delay_ms and copy.attempt.due_ms() > held_since_ms for copy in self._world.history.living):
             return False
         return all(
             queue.ready_count() + queue.unacked_count() == 0
-            for node in self._world.nodes
+            for node in self._world.members
             for name, queue in node.broker.vhosts["/"].topology.queues.items()
-            if not self._world.plans[name].fleeting
+            if not self._world.specs[name].fleeting
         )
 
     def _add_publisher(self, name: str) -> None:
@@ -213,9 +208,9 @@ class NodeWorkload:
 
     def _add_consumer(self, name: str) -> None:
         chance = self._chance
-        plans = chance.sample(self.topology.plans, chance.randint(1, 4))
+        specs = chance.sample(self.topology.specs, chance.randint(1, 4))
         subscriptions = [
-            PlannedSubscription(plan, no_ack=chance.random() < 0.2, priority=chance.choice((0, 0, 1))) for plan in plans
+            PlannedSubscription(spec, no_ack=chance.random() < 0.2, priority=chance.choice((0, 0, 1))) for spec in specs
         ]
         transactional = chance.random() < 0.1
         SimulatedConsumer(

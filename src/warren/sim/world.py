@@ -1,60 +1,49 @@
-"""The pretend world of one node, where everything chance decides is drawn from the seed.
+"""The simulated world of one node: a cluster of one with an observer, and an operator who changes a policy.
 
-Not here: time (`sim.simulation`), who lives in it (`sim.workload`), how a run goes (`sim.run`).
+The policies change how every queue works (paging, counting, timers) and drop nothing, so all promises to clients hold
+with them as without. An answered change survives the node. A change without an answer when the node died may have been
+made or not; the next life shows which.
 
-A node of its own, and the witness that is told what entered and what left with every turn.
-
-Not here: its process (`sim.process`), what the witness makes of it (`sim.observer`).
-
-An operator who changes a policy now and then, and remembers what was answered.
-
-The policies change how every queue works (what goes to disk, what is counted and timed) and drop nothing, so whatever
-the clients were promised holds with them as without. An answered change outlives the node; one that was not answered
-when the node died may have been made or not, and the next life shows which.
-
-Not here: what policies do to messages (`tests`).
+Not here: time (`sim.simulation`), the process (`sim.process`), clients (`sim.workload`), the run (`sim.run`), the
+observer (`sim.observer`).
 """
 
-from collections.abc import Sequence
 from random import Random
 
-from warren.broker.broker import Broker
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
-from warren.broker.model.effects import AppendRecords, CompleteCommand, Note
+from warren.broker.model.effects import AppendRecords, CompleteCommand
 from warren.broker.model.events import (
     BytesReceived,
     Command,
     CommandReceived,
     ConnectionDropped,
     ConnectionOpened,
-    MemoryMeasured,
     StopRequested,
 )
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.policies.policies import Policy
 from warren.broker.sessions.connection import Connection
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 from warren.sim.history import MessageHistory, QueueSpec, UndoLog
-from warren.sim.invariants import Invariant, InvariantSet
-from warren.sim.observer import NodeObserver
-from warren.sim.process import HEARTBEAT_S, MEMORY_LIMIT_BYTES, Inbox, Interceptor, SimulatedProcess
+from warren.sim.observer import Invariant, InvariantSet, NodeObserver
+from warren.sim.process import HEARTBEAT_S, MEMORY_LIMIT_BYTES, Inbox, Interceptor
 from warren.sim.report import RunTrace
 from warren.sim.routing_model import RoutingModel
-from warren.sim.simulation import SentMethod, SimulatedConnection, SimulatedHost, Simulation
+from warren.sim.simulation import SentMethod, SimulatedConnection
 from warren.wire.field_tables import Table
 
 
-class SimulatedNode(SimulatedProcess):
-    """One node, alone."""
+class ObservedNode(SimulatedClusterNode):
+    """One node, alone, and its observer."""
 
     def __init__(self, world: "NodeWorld", name: str, settings: BrokerSettings, interceptor: Interceptor) -> None:
         super().__init__(world, name, settings, interceptor)
-        self.witness = NodeObserver(world.history, world.fabric, self.disk, world.checkers)
-        self._world = world
-        # by connection: methods that arrived and wait for the node to act on them
+        self.observer = NodeObserver(world.history, world.routing, self, world.checkers)
+        self._world: NodeWorld = world
+        # by connection: methods that arrived and that the node has not read yet
         self._held_back: dict[int, list[SentMethod]] = {}
-        # links that are there as far as the node knows
+        # connections that the node has not lost yet
         self._known: dict[int, SimulatedConnection] = {}
-        self._start()
 
     def accept(self, link: SimulatedConnection, event: ConnectionOpened) -> None:
         self._known[link.number] = link
@@ -62,27 +51,13 @@ class SimulatedNode(SimulatedProcess):
 
     def stop(self, down_ms: int = 0) -> None:
         super().stop(down_ms)
-        self.witness.stopping = self.stopping
-
-    # -- lives
-
-    def _begin_life(self) -> None:
-        world = self._world
-        try:
-            seed = f"{world.seed}/{self.name}/{self.lives}".encode()
-            self.broker = Broker(self.settings, seed, self.disk.found(world.now_ms))
-        except Exception as error:
-            world.checkers.complain("the node starts", f"{self.name} raised {type(error).__name__}: {error}")
-            return
-        world.trace.say(self.name, f"begins life {self.lives}")
-        self.up = True
-        world.checkers.recovered(self)
-        self.add(MemoryMeasured(0, MEMORY_LIMIT_BYTES))
+        self.observer.stopping = self.stopping
 
     def _life_ended(self, clean: bool) -> None:
+        super()._life_ended(clean)
         self._held_back.clear()
         self._known.clear()
-        self.witness.node_died(clean)
+        self.observer.node_died(clean)
 
     # -- turns
 
@@ -96,39 +71,39 @@ class SimulatedNode(SimulatedProcess):
         undo = self._world.history.undo
         undo.certain(self.disk.flushed_no)
         undo.batch_no = stores[0] if stores else undo.batch_no
-        self._tell_witness(inbox, resumed)
-        effects = self._meddled(effects)
-        self.witness.left(effects, self._kept_back(), self._world.now_ms)
+        self._tell_observer(inbox, resumed)
+        effects = self._intercepted(effects)
+        self.observer.left(effects, self._kept_back(), self._world.now_ms)
         undo.batch_no = stores[-1] if stores else undo.batch_no
         for effect in effects:
             self._carry_out(effect)
-        self._world.checkers.turned(self)
+        self._world.checkers.turned(self.observer)
 
     def _batch(self) -> tuple[Inbox, Inbox]:
-        """A loss shares a turn with what came before it, unless its client takes messages without acks: what it was
-        given in that very turn would be gone, and nobody could have seen it."""
+        """A lost connection shares a turn with earlier events, unless its client consumes without acks: its deliveries
+        of that turn would be gone unseen."""
         for index, (event, _spoken) in enumerate(self._inbox):
             if isinstance(event, ConnectionDropped) and index:
                 said = [said for _event, spoken in self._inbox[:index] for said in spoken]
-                if self.witness.takes_without_ack(event.connection_id, said):
+                if self.observer.takes_without_ack(event.connection_id, said):
                     return self._inbox[:index], self._inbox[index:]
         return super()._batch()
 
-    def _tell_witness(self, inbox: Inbox, resumed: set[int]) -> None:
-        """Show what entered, but for what the node holds back unread until its answers are gone."""
+    def _tell_observer(self, inbox: Inbox, resumed: set[int]) -> None:
+        """Show the input, except what the node leaves unread until its answers are sent."""
         now_ms = self._world.now_ms
         stopped = any(isinstance(event, StopRequested) for event, _spoken in inbox)
         for number, waiting in list(self._held_back.items()):
             del self._held_back[number]
-            # a node that is asked to stop looks only at what it was about to look at
+            # a node that is asked to stop handles only the input it was about to read
             if number in self.broker.connections and (not stopped or number in resumed):
-                self.witness.heard_client(number, self._acted_on(number, waiting), now_ms)
+                self.observer.heard_client(number, self._acted_on(number, waiting), now_ms)
         for event, spoken in inbox:
             if isinstance(event, BytesReceived):
                 spoken = self._acted_on(event.connection_id, spoken)
             elif isinstance(event, ConnectionDropped):
                 self._known.pop(event.connection_id, None)
-            self.witness.entered(event, spoken, now_ms)
+            self.observer.entered(event, spoken, now_ms)
 
     def _acted_on(self, number: int, spoken: list[SentMethod]) -> list[SentMethod]:
         connection, link = self.broker.connections.get(number), self._known.get(number)
@@ -141,21 +116,15 @@ class SimulatedNode(SimulatedProcess):
         return [said for said in spoken if said.end_offset <= read_to]
 
     def _kept_back(self) -> dict[int, bytes]:
-        """What the node wrote to its clients and keeps until the disk has what it speaks of."""
+        """Output to clients that the node holds until the disk has the batch it depends on."""
         return {
             number: b"".join(connection._gate._pieces)
             for number, connection in self.broker.connections.items()
             if connection._gate.kept_bytes
         }
 
-    def _noted(self, note: Note) -> None:
-        self.witness.noted(note)
-
     def _answered(self, effect: CompleteCommand) -> None:
         self._world.command_answered(effect)
-
-    def _seen(self, what: str) -> None:
-        self._world.history.seen[what] += 1
 
 
 POLICY_NAME = "changing"
@@ -168,7 +137,7 @@ POLICY_DEFINITIONS: tuple[Table | None, ...] = (
     {"message-ttl": FAR_OFF},
     {"expires": FAR_OFF, "delivery-limit": FAR_OFF},
 )
-"""What the policy says in turn; None: it is cleared."""
+"""The policy's definitions in turn; None: it is cleared."""
 
 
 class PolicyOperator(Invariant):
@@ -183,7 +152,7 @@ class PolicyOperator(Invariant):
         self._calm = False
         self._ticket = 0
         self._waiting = False
-        # what the policy may say: more than one until the outcome of a change is known
+        # the possible definitions: more than one until the outcome of a change is known
         self._possible: list[Table | None] = [None]
         self._wait()
 
@@ -200,12 +169,12 @@ class PolicyOperator(Invariant):
         self._possible = self._possible[-1:]
         self._world.history.seen["policy changed"] += 1
 
-    def recovered(self, node: "SimulatedNode") -> str:
+    def recovered(self, observer: NodeObserver) -> str:
         self._waiting = False
-        policy = node.broker.policies.policies.get(("/", POLICY_NAME))
+        policy = observer.node.broker.policies.policies.get(("/", POLICY_NAME))
         found = None if policy is None else policy.definition
         if found not in self._possible:
-            return f"{node.name} finds {found}, which nobody asked for last: {self._possible}"
+            return f"{observer.node.name} finds {found}, which nobody asked for last: {self._possible}"
         self._possible = [found]
         return ""
 
@@ -215,7 +184,7 @@ class PolicyOperator(Invariant):
     def _act(self) -> None:
         if self._calm:
             return
-        node = self._chance.choice(self._world.nodes)
+        node = self._chance.choice(self._world.members)
         if node.up and not self._waiting:
             self._ticket += 1
             self._waiting = True
@@ -230,8 +199,8 @@ class PolicyOperator(Invariant):
         return SetPolicy(Policy("/", POLICY_NAME, "", "queues", dict(wanted)), False)
 
 
-class NodeWorld(Simulation):
-    """A run's world."""
+class NodeWorld(SimulatedCluster):
+    """A cluster of one, with an observer at its node."""
 
     def __init__(
         self,
@@ -241,26 +210,36 @@ class NodeWorld(Simulation):
         interceptor: Interceptor | None = None,
         settings: BrokerSettings | None = None,
     ) -> None:
-        super().__init__(seed, trace, checkers)
-        self.plans: dict[str, QueueSpec] = {}
+        self.specs: dict[str, QueueSpec] = {}
         undo = UndoLog()
         self.history = MessageHistory(undo)
-        self.fabric = RoutingModel(self.plans, undo)
+        self.routing = RoutingModel(self.specs, undo)
         self.operator: PolicyOperator | None = None
-        self.nodes = [SimulatedNode(self, "one", settings or self._settings(), interceptor or Interceptor())]
+        self.checkers: InvariantSet = checkers
+        node_settings, node_interceptor = settings or _settings(seed), interceptor or Interceptor()
+        super().__init__(seed, 1, trace, checkers, lambda _name: node_interceptor, lambda _name: node_settings)
+        self.seen = self.history.seen
 
-    def hosts(self) -> Sequence[SimulatedHost]:
-        return self.nodes
+    def _make_node(self, name: str, settings: BrokerSettings, interceptor: Interceptor) -> ObservedNode:
+        self.node = ObservedNode(self, name, settings, interceptor)
+        return self.node
 
-    def _settings(self) -> BrokerSettings:
-        """Segments so small that they fill, and so little memory that messages go to disk; sometimes."""
-        chance = Random(f"{self.seed}/settings")
-        return BrokerSettings(
-            heartbeat_s=HEARTBEAT_S,
-            segment_bytes=chance.choice((2_000, 8_000, 30_000)),
-            paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
-        )
+    def memory_limit_bytes(self) -> int:
+        return MEMORY_LIMIT_BYTES
+
+    def started(self, member: SimulatedClusterNode) -> None:
+        self.checkers.recovered(self.node.observer)
 
     def command_answered(self, effect: CompleteCommand) -> None:
         if self.operator is not None:
             self.operator.command_answered(effect)
+
+
+def _settings(seed: int) -> BrokerSettings:
+    """Segments so small that they fill, and sometimes so little memory that messages go to disk."""
+    chance = Random(f"{seed}/settings")
+    return BrokerSettings(
+        heartbeat_s=HEARTBEAT_S,
+        segment_bytes=chance.choice((2_000, 8_000, 30_000)),
+        paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
+    )

@@ -1,10 +1,11 @@
-"""Bugs to plant in how nodes play their parts in rings, and in their seats at mirrored queues.
+"""Bugs to plant in the replicas of whole nodes, and in their proxies of mirrored queues.
 
-A bug is a change of the sources. It is noticed in clusters drawn by chance, or by a scenario that must fail.
+A bug is a change of the sources. It is noticed in random clusters, or by a scenario that must fail.
 
     python -m tests.simulation.cluster.mirror_plants      the table of docs/reliability.md, as it should be
 
-Not here: that they are caught (`test_planted_mirror_bugs`), bugs in the ring itself (`tests.simulation.replica_sets.plants`).
+Not here: that they are caught (`test_planted_mirror_bugs`), bugs in the replica set model
+(`tests.simulation.replica_sets.plants`).
 """
 
 import importlib

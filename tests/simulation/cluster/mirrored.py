@@ -10,7 +10,7 @@ from warren.broker.policies.policies import QUEUES, Policy
 from warren.broker.queues.queue import Queue
 from warren.broker.replication.local_replica import LocalReplica
 from warren.sim.cluster.invariants import local_replicas_of
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
 
@@ -89,7 +89,7 @@ def taken(scenario: ClusterScenario, guest: Guest, name: str = "work") -> list[t
             return found
         assert isinstance(answer, BasicGetOk)
         assert guest.link is not None
-        body, promises = guest.answers[-1].body, scenario.world.promises
+        body, promises = guest.answers[-1].body, scenario.world.ledger
         attempt = promises.delivered(guest.who, guest.link, name, body, answer.redelivered, kept=False)
         assert attempt is not None, "it was published"
         promises.settled(attempt, name, True, False)

@@ -10,7 +10,7 @@ from tests.simulation.cluster.mirrored import FOREVER_MS, masters, part_of
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from warren.broker.model.message import Envelope, Message
 from warren.broker.replication.master_replica import MasterReplica, NodeIntake
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.frames import content_frames
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, BasicPublish, ConfirmSelect, ConfirmSelectOk
 from warren.wire.properties import Properties, encode_header_payload

@@ -8,7 +8,7 @@ from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.model.events import CommandReceived
 from warren.broker.policies.policies import Policy
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
 
@@ -34,7 +34,7 @@ def members(node: SimulatedClusterNode) -> list[str]:
 
 
 def delivered(scenario: ClusterScenario, numbers: list[int]) -> bool:
-    attempts = scenario.world.promises.attempts
+    attempts = scenario.world.ledger.attempts
     return all("work" in attempts[number].copies for number in numbers)
 
 

@@ -10,11 +10,11 @@ from warren.broker.model.settings import BrokerSettings
 from warren.broker.queues.queue import Queue
 from warren.sim.clients import CONFIRM
 from warren.sim.cluster.clients import ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
-from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
-from warren.sim.invariants import InvariantSet
 from warren.sim.process import HEARTBEAT_S
-from warren.sim.report import RunTrace
+from warren.sim.report import RunTrace, ViolationLog
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -96,7 +96,7 @@ class ClusterScenario:
         def settings(name: str) -> BrokerSettings:
             return BrokerSettings(node_name=name, heartbeat_s=HEARTBEAT_S, partition_handling=handling)
 
-        self.checkers = InvariantSet([])
+        self.checkers = ViolationLog()
         self.world = ClusterWorld(1, nodes, RunTrace(), self.checkers, settings=settings)
         self.world.network.calm = True
         self.nodes = self.world.members
@@ -136,7 +136,7 @@ class ClusterScenario:
         return [publisher.publish(target, mandatory).number for _ in range(count)]
 
     def confirmed(self, numbers: list[int]) -> list[int]:
-        return [number for number in numbers if self.world.promises.attempts[number].state == CONFIRMED]
+        return [number for number in numbers if self.world.ledger.attempts[number].state == CONFIRMED]
 
     def _seat(self, client: Seated) -> Seated:
         self.until(lambda: client.channel_open)
@@ -158,23 +158,25 @@ class ClusterScenario:
 
     def isolate(self, node: SimulatedClusterNode, isolated: bool = True) -> None:
         """Cut a node off from all others; not from the store."""
-        for wire in self.world.wires.of(node.name):
+        for link in self.world.peer_links.of(node.name):
             for place in (0, 1):
-                wire.set_cut(place, isolated)
+                link.set_cut(place, isolated)
 
     def tear_from_all(self, node: SimulatedClusterNode) -> None:
         """A node is cut off from everything at once, and its links are seen to end."""
-        for wire in self.world.wires.of(node.name):
-            wire.drop(node, "its network is gone")
-        self.until(lambda: not any(wire.run is not None and wire.quiet() for wire in self.world.wires.of(node.name)))
+        for link in self.world.peer_links.of(node.name):
+            link.drop(node, "its network is gone")
+        self.until(
+            lambda: not any(link.run is not None and link.quiet() for link in self.world.peer_links.of(node.name))
+        )
         self.elapse(20)
         self.isolate(node)
         node.cut_off_from_store(True)
 
     def fence(self, node: SimulatedClusterNode, fenced: bool = True) -> None:
         """Put a firewall between a node and all others that refuses connections; the store is reached."""
-        for wire in self.world.wires.of(node.name):
-            wire.set_fenced(fenced)
+        for link in self.world.peer_links.of(node.name):
+            link.set_fenced(fenced)
 
     def is_stale(self, node: SimulatedClusterNode) -> bool:
         cluster = node.broker.cluster

@@ -7,7 +7,8 @@ from tests.simulation.cluster.mirrored import in_sync, mastered, masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from warren.broker.streams.chunk import Chunk
 from warren.broker.streams.stream import Stream
-from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod

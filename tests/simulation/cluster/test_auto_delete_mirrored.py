@@ -2,7 +2,7 @@
 
 from tests.simulation.cluster.mirrored import ALL, FOREVER_MS, in_sync, mastered, masters
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.methods import BasicCancel, BasicConsume, BasicConsumeOk, QueueDeclare, QueueDeclareOk
 
 
@@ -61,7 +61,7 @@ def test_a_new_master_waits_for_consumers_of_other_nodes_before_it_takes_a_queue
     near = consuming(scenario, two)
     far = consuming(scenario, three)
     # nothing that node three sends arrives for a while
-    wire = scenario.world.wires.between("two", "three")
+    wire = scenario.world.peer_links.between("two", "three")
     one.kill(FOREVER_MS)
     scenario.until(lambda: masters(scenario) == ["two"])
     wire.set_cut(wire.members.index(three), True)

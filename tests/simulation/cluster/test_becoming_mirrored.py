@@ -68,7 +68,7 @@ def test_whoever_consumes_goes_on_while_the_queue_becomes_mirrored() -> None:
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
     scenario.finish()
     assert scenario.confirmed(numbers) == numbers
-    attempts = scenario.world.promises.attempts
+    attempts = scenario.world.ledger.attempts
     assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
 
 
@@ -141,7 +141,7 @@ def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_mas
     publisher = scenario.publisher(one)
     numbers = scenario.publish(publisher, "work", 40)
     scenario.finish()
-    attempts = scenario.world.promises.attempts
+    attempts = scenario.world.ledger.attempts
     assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
     # nobody was told to consume anew
     assert scenario.world.seen["consumer started"] == 2

@@ -13,7 +13,7 @@ STORE_MS = 20
 def attempts_of(scenario: ClusterScenario, publishers: list[QuietPublisher]) -> list[ClusterPublishAttempt]:
     """One mandatory message of everybody."""
     numbers = [scenario.publish(one, "work", 1, mandatory=True)[0] for one in publishers]
-    return [scenario.world.promises.attempts[number] for number in numbers]
+    return [scenario.world.ledger.attempts[number] for number in numbers]
 
 
 def kept(scenario: ClusterScenario, attempts: list[ClusterPublishAttempt]) -> list[int]:

@@ -3,7 +3,8 @@
 from tests.simulation.cluster.mirrored import masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from tests.simulation.cluster.streams import Streams
-from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.wire.field_tables import Table
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import BasicAck, BasicConsume, BasicDeliver, BasicQos
@@ -52,7 +53,7 @@ def test_a_master_that_is_cut_off_serves_no_group_beside_the_one_that_takes_its_
     scenario.isolate(one)
     one.cut_off_from_store(True)
     for node in (two, three):
-        scenario.world.wires.between("one", node.name).drop(node, "it seems to be gone")
+        scenario.world.peer_links.between("one", node.name).drop(node, "it seems to be gone")
     scenario.until(lambda: masters(scenario, "log") in (["one", "two"], ["one", "three"]))
     scenario.until(lambda: len(there.taken) > 20)
     assert max(here.taken.values()) < min(there.taken.values())

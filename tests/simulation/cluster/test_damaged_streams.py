@@ -6,7 +6,7 @@ from tests.simulation.cluster.mirrored import in_sync, masters
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import StreamReader, Streams
 from tests.simulation.cluster.test_lost_streams import EVERYBODY, LARGE, filled
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 
 

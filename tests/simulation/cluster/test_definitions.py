@@ -67,7 +67,7 @@ def test_two_nodes_that_reach_the_store_and_not_each_other_do_not_confirm_what_t
     _one, two, three = scenario.nodes
     guest = scenario.guest(two)
     publisher = scenario.publisher(three)
-    wire = scenario.world.wires.between("two", "three")
+    wire = scenario.world.peer_links.between("two", "three")
     for place in (0, 1):
         wire.set_cut(place, True)
     scenario.elapse(5_000)

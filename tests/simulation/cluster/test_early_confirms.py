@@ -53,7 +53,7 @@ def test_what_the_lost_master_alone_had_is_sent_to_the_next(scenario: ClusterSce
     scenario.until(lambda: in_sync(one) == ["one", "two"] and part_of(three) is None)
     publisher = scenario.publisher(three)
     numbers = published(scenario, publisher, 5)
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     wire.set_cut(0, True)
     wire.set_cut(1, True)
     numbers += published(scenario, publisher, 5)

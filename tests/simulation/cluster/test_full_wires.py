@@ -11,7 +11,7 @@ def test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     scenario.ask(scenario.guest(two), QueueDeclare("work", durable=True))
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     wire.high_water_bytes = HIGH_WATER_BYTES
     publishers = [scenario.publisher(one) for _ in range(3)]
     # the bytes of one do not arrive, and nobody is told yet
@@ -36,7 +36,7 @@ def test_deliveries_to_a_node_that_does_not_read_wait_in_their_queue() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     scenario.ask(scenario.guest(one), QueueDeclare("work", durable=True))
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     wire.high_water_bytes = HIGH_WATER_BYTES
     publisher, taker = scenario.publisher(one), scenario.guest(two)
     scenario.ask(taker, BasicConsume("work", "c", no_ack=True))

@@ -36,7 +36,7 @@ def test_a_lost_homes_durable_queue_is_unavailable_and_comes_back_with_everythin
     scenario.until(lambda: two.up and scenario.world.whole())
     scenario.consumer(three, "work")
     scenario.finish()
-    assert all(scenario.world.promises.attempts[number].copies["work"].deliveries for number in numbers)
+    assert all(scenario.world.ledger.attempts[number].copies["work"].deliveries for number in numbers)
 
 
 def test_a_lost_homes_transient_queues_vanish() -> None:
@@ -100,7 +100,7 @@ def test_publishers_are_answered_and_consumers_go_on_after_a_cut(ways: tuple[int
     scenario.ask(scenario.guest(one), QueueDeclare("work", durable=True))
     consumer = scenario.consumer(two, "work")
     publisher = scenario.publisher(two)
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     for way in ways:
         wire.set_cut(way, True)
     numbers = scenario.publish(publisher, "work", 20)

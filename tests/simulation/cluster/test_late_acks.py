@@ -6,7 +6,7 @@ from tests.simulation.cluster.mirrored import FOREVER_MS, declare, in_sync, mast
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.test_mirrored_clients import consuming, deliveries
 from warren.broker.replication.mirror import ALONE
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk
 
 

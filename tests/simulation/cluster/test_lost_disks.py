@@ -4,7 +4,7 @@ from tests.simulation.cluster.mirrored import declare, in_sync, numbers_in, part
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.metadata.cluster_definitions import incarnation_key
 from warren.broker.model.effects import ProposeTransaction
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare
 

@@ -6,7 +6,7 @@ from tests.simulation.cluster.mirrored import in_sync, masters, part_of
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import Streams
 from warren.broker.replication.stream_contents import StreamContents
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 
 LARGE = 100_000
 """Eleven such messages fill a chunk."""

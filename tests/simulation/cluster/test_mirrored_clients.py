@@ -191,7 +191,7 @@ def test_two_masters_never_hand_out_at_once() -> None:
     scenario.isolate(one)
     one.cut_off_from_store(True)
     for node in (two, three):
-        scenario.world.wires.between("one", node.name).drop(node, "it seems to be gone")
+        scenario.world.peer_links.between("one", node.name).drop(node, "it seems to be gone")
     other.ask(BasicConsume("work", "c"))
     last_ms = 0
     while not deliveries(other):
@@ -229,7 +229,7 @@ def test_a_message_is_delivered_when_all_in_sync_have_it() -> None:
     scenario.until(lambda: len(deliveries(taker)) == 20)
     taker.answers.clear()
     # what the master sends does not arrive, and it takes a while until it is told
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     wire.set_cut(0, True)
     number = scenario.publish(publisher, "work", 1)[0]
     scenario.elapse(1_000)

@@ -18,7 +18,7 @@ from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from warren.broker.commands.requests import SyncMirrors
 from warren.broker.model.events import CommandReceived
 from warren.sim.cluster.invariants import local_replicas_of
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.frames import content_frames
 from warren.wire.methods import (
     BasicAck,

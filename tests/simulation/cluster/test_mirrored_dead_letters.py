@@ -3,7 +3,7 @@
 from tests.simulation.cluster.mirrored import FOREVER_MS, in_sync, mastered
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario
 from tests.simulation.cluster.test_mirrored_contents import PERSISTENT, send, sender, texts
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import BasicGet, BasicGetOk, BasicReject, QueueDeclare, QueueDeclareOk
 
@@ -29,7 +29,7 @@ def test_it_is_not_lost_with_the_master_of_either_queue() -> None:
     answer = scenario.ask(guest, BasicGet("work"))
     assert isinstance(answer, BasicGetOk)
     # what one says does not arrive at two
-    scenario.world.wires.between("one", "two").set_cut(0, True)
+    scenario.world.peer_links.between("one", "two").set_cut(0, True)
     guest.send(CHANNEL, BasicReject(answer.delivery_tag, requeue=False))
     scenario.elapse(100)
     one.lose_power(FOREVER_MS)

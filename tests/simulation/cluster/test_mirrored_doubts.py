@@ -42,7 +42,7 @@ def test_a_mirror_that_was_dropped_and_came_back_hears_nothing_that_was_meant_fo
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, one, on_nodes("one"))
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     wire.set_cut(wire.members.index(two), True)
     # it asks to join, and again when it is back, before the master hears of either
     for names in (["one", "two"], ["one"], ["one", "two"]):
@@ -61,7 +61,7 @@ def test_what_a_lost_master_refused_is_not_confirmed_by_the_next() -> None:
     scenario.until(lambda: in_sync(one) == ["one", "two"])
     publisher = scenario.publisher(three)
     first = published(scenario, publisher, 1)
-    wire = next(wire for wire in scenario.world.wires.of("one") if wire.joins("three"))
+    wire = next(wire for wire in scenario.world.peer_links.of("one") if wire.joins("three"))
     wire.set_cut(wire.members.index(one), True)
     refused = scenario.publish(publisher, "work", 1)
     scenario.elapse(50)

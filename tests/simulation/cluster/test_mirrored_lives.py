@@ -264,7 +264,7 @@ def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool
     assert replica.master_replica is not None
     numbers += scenario.publish(publisher, "work", 10)
     # what it says as a mirror takes a while
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     wire.set_cut(wire.members.index(two), True)
     replica.master_replica.master.want_master("one")
     scenario.elapse(2)

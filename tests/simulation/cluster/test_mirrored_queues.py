@@ -19,7 +19,7 @@ from tests.simulation.cluster.mirrored import (
 )
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.sim.clients import TRANSACTION
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk, QueueDeclare, QueueDeclareOk
 
 OUTAGE_MS = 3_000
@@ -104,7 +104,7 @@ def test_what_is_under_way_when_the_master_is_lost_is_neither_lost_nor_doubled(a
     found = numbers_in(scenario, two)
     assert sorted(found) == sorted(numbers)
     for publisher in publishers:
-        own = [number for number in found if scenario.world.promises.attempts[number].publisher == publisher.who]
+        own = [number for number in found if scenario.world.ledger.attempts[number].publisher == publisher.who]
         assert own == sorted(own)
 
 
@@ -219,7 +219,7 @@ def test_a_restarted_mirror_does_not_take_the_place_of_a_master_that_it_cannot_r
     publisher = scenario.publisher(two)
     publisher.persistent_share = 0.0
     numbers = published(scenario, publisher, 10)
-    wire = scenario.world.wires.between("one", "three")
+    wire = scenario.world.peer_links.between("one", "three")
     for place in (0, 1):
         wire.set_cut(place, True)
     three.kill(100)

@@ -3,7 +3,8 @@
 from tests.simulation.cluster.mirrored import masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario
 from tests.simulation.cluster.streams import Book, ChunkReader, StreamReader, Streams
-from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.wire.field_tables import Table
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import BasicAck, BasicDeliver

@@ -4,7 +4,7 @@ from tests.simulation.cluster.mirrored import AUTOMATIC, in_sync, masters, part_
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import Streams
 from warren.broker.replication.stream_contents import StreamContents
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 
 LARGE = 100_000

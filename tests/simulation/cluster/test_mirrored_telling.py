@@ -3,7 +3,7 @@
 from tests.simulation.cluster.mirrored import declare, part_of, published
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.replication.master import Master
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.methods import BasicAck, BasicGet, BasicGetOk
 
 A_MOMENT_MS = 100

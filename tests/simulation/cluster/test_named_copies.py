@@ -9,7 +9,7 @@ from tests.simulation.cluster.mirror_plants import Plant, hunt
 from tests.simulation.cluster.mirrored import FOREVER_MS, declare, in_sync, mastered, numbers_in, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario, QuietPublisher
 from warren.sim.cluster.clients import ClusterPublishTarget
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
 
@@ -86,7 +86,7 @@ def test_what_cannot_reach_the_source_is_not_copied_and_returns(scenario: Cluste
     one.kill(FOREVER_MS)
     scenario.elapse(5_000)
     assert published(scenario, publisher, 3) == []
-    assert [attempt.returned for attempt in scenario.world.promises.attempts.values()] == [True] * 3
+    assert [attempt.returned for attempt in scenario.world.ledger.attempts.values()] == [True] * 3
     assert numbers_in(scenario, three, "copy") == []
 
 
@@ -98,7 +98,7 @@ def test_what_cannot_reach_a_copy_is_refused_though_the_source_has_it(scenario: 
     two.kill(FOREVER_MS)
     scenario.elapse(5_000)
     assert published(scenario, publisher, 3) == []
-    assert [attempt.returned for attempt in scenario.world.promises.attempts.values()] == [False] * 3
+    assert [attempt.returned for attempt in scenario.world.ledger.attempts.values()] == [False] * 3
     assert numbers_in(scenario, three) == [1, 2, 3]
 
 
@@ -134,12 +134,12 @@ PLANTS = (
     Plant(
         "nothing confirmed is lost",
         "copies are forgotten",
-        ("routing.route", "                self.row.append(copy)\n", "                pass\n"),
+        ("broker.routing.exchanges", "                self.row.append(copy)\n", "                pass\n"),
     ),
     Plant(
         "only what was published",
         "patterns of copies are not looked at",
-        ("routing.copying", "Binding(hub, queue, source.pattern, {})", 'Binding(hub, queue, "#", {})'),
+        ("broker.routing.copies", "Binding(hub, queue, source.pattern, {})", 'Binding(hub, queue, "#", {})'),
     ),
 )
 

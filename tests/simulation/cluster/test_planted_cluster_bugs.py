@@ -58,11 +58,11 @@ PLANTS: list[tuple[Callable[[], Interceptor], str, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("plant", "node", "rules"), PLANTS)
 def test_a_planted_bug_is_caught(plant: Callable[[], Interceptor], node: str, rules: tuple[str, ...]) -> None:
-    def make_meddler(name: str) -> Interceptor:
+    def make_interceptor(name: str) -> Interceptor:
         return plant() if node in ("", name) else Interceptor()
 
     for seed in range(SEEDS):
-        outcome = run_cluster(seed, STEPS, 3, make_meddler=make_meddler)
+        outcome = run_cluster(seed, STEPS, 3, make_interceptor=make_interceptor)
         if not outcome.good:
             break
     assert outcome.complaints

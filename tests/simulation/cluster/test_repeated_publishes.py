@@ -174,7 +174,7 @@ def test_a_master_that_was_deposed_forgets_the_ids_of_what_it_drops(restarts: bo
     publish(scenario, one, ALL_IDS[:3])
     elsewhere = publisher(scenario, three)
     scenario.elapse(200)
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     for place in (0, 1):
         wire.set_cut(place, True)
     send(elsewhere, ALL_IDS[3:])
@@ -209,7 +209,7 @@ def test_a_mirror_that_was_ahead_of_the_next_master_forgets_the_ids_of_what_it_d
     publish(scenario, one, ALL_IDS[:3])
     first = publisher(scenario, one)
     scenario.elapse(200)
-    wire = scenario.world.wires.between("one", "two")
+    wire = scenario.world.peer_links.between("one", "two")
     for place in (0, 1):
         wire.set_cut(place, True)
     send(first, ALL_IDS[3:])

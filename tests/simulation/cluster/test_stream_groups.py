@@ -10,7 +10,8 @@ import pytest
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from tests.simulation.cluster.streams import Streams
 from warren.broker.model.stream_partitions import index_for
-from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod

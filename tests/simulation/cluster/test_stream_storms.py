@@ -10,7 +10,7 @@ from tests.simulation.cluster.streams import StreamReader, Streams, StreamWriter
 from warren.broker.commands.requests import SetPolicy
 from warren.broker.model.events import CommandReceived
 from warren.broker.policies.policies import QUEUES, Policy
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 
 ROUNDS = 12

@@ -14,7 +14,7 @@ from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.commands.requests import SetPolicy
 from warren.broker.model.events import CommandReceived
 from warren.broker.policies.policies import QUEUES, Policy
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 
 WITHOUT_TWO: Table = {"ha-mode": "nodes", "ha-params": ["one", "three"], "ha-sync-mode": "automatic"}
@@ -44,7 +44,7 @@ def test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that() -> None:
     want(scenario, AUTOMATIC)
     scenario.until(lambda: members_at(one) == ["one", "three", "two"])
     # it asks its master anew, with what it has and is about to drop
-    for wire in scenario.world.wires.of(two.name):
+    for wire in scenario.world.peer_links.of(two.name):
         wire.drop(two, "its network is gone")
     scenario.elapse(400)
     assert scenario.world.whole()

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.cluster.mirrored import ALL, FOREVER_MS, in_sync, masters, numbers_in, part_of, published
 from tests.simulation.cluster.scenario import ClusterScenario
-from warren.sim.cluster.world import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 from warren.wire.methods import QueueDeclare, QueueDeclareOk
 

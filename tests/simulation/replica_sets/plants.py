@@ -100,8 +100,8 @@ PLANTS = (
     bug(
         0,
         "what was sent to a master before is sent again, and taken again",
-        (MASTERY, "if letter.number <= marks.of(node, incarnation):", "if letter.number == 0:"),
-        (SEAT, "                if count > letter.number:", "                if count > 0:"),
+        (MASTERY, "if message.number <= marks.of(node, incarnation):", "if message.number == 0:"),
+        (SEAT, "                if count > message.number:", "                if count > 0:"),
     ),
     bug(
         0,
@@ -135,7 +135,7 @@ PLANTS = (
     bug(
         1,
         "a mirror listens to whoever speaks",
-        (MEMBER, "        elif letter.attempt == self.attempt and letter.epoch == self.following:", "        else:"),
+        (MEMBER, "        elif message.attempt == self.attempt and message.epoch == self.following:", "        else:"),
     ),
     bug(
         2,
@@ -210,7 +210,7 @@ PLANTS = (
         "whoever asks is promoted",
         (
             MEMBER,
-            "        return promotion_candidates(self.replica_set, living, self.world.anybody)",
+            "        return promotion_candidates(self.replica_set, living, self.world.promotes_unsynced)",
             "        return [self.run]",
         ),
     ),
@@ -283,7 +283,7 @@ PLANTS = (
     bug(
         12,
         "something is handed out below a horizon that is not settled",
-        (MASTERY, "if each <= self.lent and", "if each <= self.asked and"),
+        (MASTERY, "if each <= self.watermark and", "if each <= self.asked and"),
     ),
     bug(
         12,
@@ -307,7 +307,7 @@ PLANTS = (
     bug(
         12,
         "a new master does not mark what may have been handed out",
-        (MASTERY, "        self.lent_before = self.copy.lent", "        self.lent_before = 0"),
+        (MASTERY, "        self.watermark_before = self.copy.watermark", "        self.watermark_before = 0"),
     ),
     bug(
         13,

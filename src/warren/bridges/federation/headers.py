@@ -1,16 +1,13 @@
-"""What a link makes of a message: headers that say where it came from, and no user-id that nobody here has checked.
+"""The headers that federation adds, and the hops they count. Pure.
 
-All other properties and headers stay as they are, byte for byte.
+A link adds headers that say where a message came from, and removes a user-id that this broker has not checked. All
+other properties and headers keep their bytes.
 
-Not here: how far messages may go (`federation.hops`).
+`x-received-from` is a message's list of tables, the last broker first; `x-bound-from` is that of a binding. A broker is
+identified by `cluster-name` and `vhost`. A client's value that is no such list is replaced.
 
-Through which brokers a message or a binding came, and how much further it may go. Pure.
-
-`x-received-from` is a message's list of tables, the last broker first, `x-bound-from` that of a binding. A broker is
-known by `cluster-name` and `vhost`. What clients put there instead of such a list is nobody's, and is replaced.
-
-A binding counts down: it may travel as far against the stream as a message could travel along it, so the most modest
-`max-hops` on its way decides.
+A binding counts down: it may travel upstream as far as a message could travel back, so the smallest `max-hops` on its
+way decides.
 """
 
 from typing import Final
@@ -28,13 +25,13 @@ Hops = list[object]
 
 
 def hops_of(table: Table, header: str) -> Hops | None:
-    """The list under that header, if there is one."""
+    """The list in that header, if there is one."""
     found = table.get(header)
     return found if isinstance(found, list) else None
 
 
 def may_be_forwarded(received_from: Hops | None, max_hops: int, cluster_name: str, vhost: str) -> bool:
-    """Whether a message that came through these brokers may come to that one."""
+    """Whether a message that came through these brokers may go to that one."""
     if received_from is None:
         return True
     return len(received_from) < max_hops and not has_visited(cluster_name, vhost, received_from)
@@ -49,7 +46,7 @@ def has_visited(cluster_name: str, vhost: str, hops: Hops) -> bool:
 def upstream_binding_arguments(
     arguments: Table, max_hops: int, upstream_name: str, upstream_vhost: str, here: Table
 ) -> Table | None:
-    """The arguments that a binding has upstream; None if it goes no further. `here` says who wants it."""
+    """The arguments of the binding upstream; None if it goes no further. `here` identifies this broker."""
     before = hops_of(arguments, BOUND_FROM)
     hops_left = max_hops
     if before is not None:
@@ -78,7 +75,7 @@ _ORIGIN_HEADERS: Final = (RECEIVED_FROM.encode(), CC.encode())
 def rewrite_for_exchange(
     exchange: str, cluster_name: str, vhost: str, hop: Table, max_hops: int, trust_user_id: bool
 ) -> Rewrite:
-    """For an exchange of this broker; `hop` says which upstream it came from."""
+    """The rewrite for an exchange of this broker; `hop` describes the upstream."""
 
     scan = PropertyScan()
 
@@ -95,7 +92,7 @@ def rewrite_for_exchange(
 
 
 def rewrite_for_queue(queue: str, hop: Table, trust_user_id: bool) -> Rewrite:
-    """For a queue of this broker. A message may come back to where it was; how often is counted."""
+    """The rewrite for a queue of this broker. A message may come back to a queue; the visits are counted."""
 
     scan = PropertyScan()
 
@@ -109,7 +106,7 @@ def rewrite_for_queue(queue: str, hop: Table, trust_user_id: bool) -> Rewrite:
             added[ORIGINAL_EXCHANGE] = delivery.exchange
             added[ORIGINAL_ROUTING_KEY] = delivery.routing_key
         if CC in headers:
-            # else it would be routed by it again
+            # the message must not be routed by it again
             added[ORIGINAL_CC] = headers[CC]
         properties = _edited(delivery, scan, [CC, *added], added, trust_user_id)
         return RewrittenMessage("", queue, properties, delivery.body)
@@ -118,7 +115,7 @@ def rewrite_for_queue(queue: str, hop: Table, trust_user_id: bool) -> Rewrite:
 
 
 def _visits(before: Hops, hop: Table) -> tuple[int, Hops]:
-    """How often it came from there, and its list without that."""
+    """How often the message came from there, and its list without that entry."""
     same = [
         one
         for one in before
@@ -130,7 +127,7 @@ def _visits(before: Hops, hop: Table) -> tuple[int, Hops]:
 
 
 def _origin_headers(delivery: Delivery, scan: PropertyScan) -> Table:
-    """The headers, if there is one among them that matters here; most messages have none, and are not decoded."""
+    """The headers, if one of those matters here. Most messages have none and are not decoded."""
     payload = delivery.header_payload
     scan.scan(payload, 0, len(payload))
     for name in _ORIGIN_HEADERS if scan.flags & HEADERS else ():

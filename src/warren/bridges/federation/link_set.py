@@ -1,10 +1,6 @@
-"""Which links there are, by what policies and parameters say.
+"""The federation links of this node, by policies and parameters, and their status rows as RabbitMQ shows them.
 
-Not here: starting and stopping them (`bridges.supervisor`), how they stand (`federation.standing`).
-
-How the links of this node stand, in rows as RabbitMQ shows them.
-
-Not here: who asks (`admin`).
+Not here: starting and stopping links (`bridges.supervisor`), running them (`bridges.federation.links`).
 """
 
 import time
@@ -26,14 +22,14 @@ QUEUE_TYPE = "x-queue-type"
 
 @dataclass(frozen=True)
 class MissingUpstream:
-    """An upstream, or a set of them, that a policy names and that is not there."""
+    """A policy names an upstream, or a set, that does not exist."""
 
     kind: Literal["exchange", "queue"]
     vhost: str
     name: str
     upstream: str
     sentence: str
-    # in seconds since 1970
+    # seconds since 1970
     since: float = field(compare=False)
 
     @property
@@ -42,7 +38,7 @@ class MissingUpstream:
 
 
 class FederationLinks:
-    """The links that are wanted, and what keeps others from being; the log has the latter once."""
+    """The wanted links, and the reasons why others cannot be; each reason is logged once."""
 
     def __init__(self) -> None:
         self.missing: list[MissingUpstream] = []
@@ -70,7 +66,8 @@ class FederationLinks:
 
 
 def is_suitable(federated: FederatedObject) -> bool:
-    """Nobody can bind to the default exchange or publish to an internal one, and what serves a link has none."""
+    """Clients cannot bind to the default exchange or publish to an internal one; internal objects of links are not
+    federated."""
     if PURPOSE in federated.arguments or not federated.name:
         return False
     return not federated.internal if federated.kind == "exchange" else federated.arguments.get(QUEUE_TYPE) != "stream"
@@ -104,20 +101,20 @@ def link_of(federated: FederatedObject, upstream: FederationUpstream, cluster_na
 Row = dict[str, object]
 
 STATUS: Final = {TERMINATED: "error"}
-"""Of each state that RabbitMQ calls otherwise."""
+"""The states with another name in RabbitMQ."""
 
 
 def federation_status_rows(
     node: str, keepers: Mapping[str, BridgeWorker], missing: Iterable[MissingUpstream]
 ) -> list[Row]:
-    """One for each link, and one for each upstream that keeps a link from being."""
+    """One row for each link, and one for each missing upstream."""
     links = [(keeper.bridge, keeper) for keeper in keepers.values()]
     found = [_link_row(node, link, keeper) for link, keeper in links if isinstance(link, ExchangeLink | QueueLink)]
     return found + [_missing_row(node, one) for one in missing]
 
 
 def key_of_link_id(vhost: str, wanted_id: str, keepers: Mapping[str, BridgeWorker]) -> str | None:
-    """Which link of that virtual host has that id, if one of this node has."""
+    """The key of this node's link with that id in that virtual host, if there is one."""
     for key, keeper in keepers.items():
         link = keeper.bridge
         if isinstance(link, ExchangeLink | QueueLink) and link.vhost == vhost and link_id(key) == wanted_id:
@@ -167,6 +164,6 @@ def _missing_row(node: str, missing: MissingUpstream) -> Row:
 
 
 def _moment(seconds: float) -> str:
-    """In the node's own time, with the hour as RabbitMQ writes it."""
+    """Local time, with the hour as RabbitMQ writes it."""
     at = time.localtime(seconds)
     return f"{at.tm_year}-{at.tm_mon:02}-{at.tm_mday:02} {at.tm_hour}:{at.tm_min:02}:{at.tm_sec:02}"

@@ -1,20 +1,15 @@
-"""A link of a federated exchange: what is published upstream and wanted here is published here.
+"""The links of federated exchanges and queues.
 
-Not here: the shape of it (`bridges.federation`), its names there (`federation.exchange_plan`).
+An exchange link binds its own queue upstream like the exchange here, and publishes here what arrives. A queue link
+consumes upstream with priority -1, so consumers of the upstream come first, and only while the queue here is empty and
+has consumers with room. Messages in flight when that changes are still transferred.
 
-A link of a federated queue: what waits upstream comes here while somebody here would take it at once.
-
-It consumes with priority -1, so that consumers of the upstream itself come first, and only while the queue here is
-empty and has consumers that could take more. What is on its way when that changes is carried still.
-
-Not here: the shape of it (`bridges.federation`).
-
-What both kinds of links ask of their two ends.
-
-Not here: connecting (`bridges.connections`).
+Not here: connecting (`bridges.connections`), objects upstream (`bridges.federation.upstream_topology`), which links
+there are (`bridges.federation.link_set`).
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -51,7 +46,7 @@ from warren.wire.field_tables import Table
 
 
 def upstream_vhost(uri: str, own: str) -> str:
-    """The virtual host that a URI leads to; one that names none means the same as here."""
+    """The virtual host that a URI leads to; a URI without one means the same virtual host as here."""
     authority, slash, path = uri.partition("://")[2].partition("/")
     if path:
         return unquote(path)
@@ -60,7 +55,7 @@ def upstream_vhost(uri: str, own: str) -> str:
 
 @dataclass(frozen=True)
 class FederatedPair:
-    """What is federated, and what it is called upstream."""
+    """A federated exchange or queue, and its name upstream."""
 
     kind: Literal["exchange", "queue"]
     vhost: str
@@ -68,14 +63,14 @@ class FederatedPair:
     upstream_name: str
 
     def check_uris(self, uris: Sequence[str]) -> None:
-        """A `ValueError` if one of them names no host, and leads from a thing to itself."""
+        """Raises a `ValueError` if a URI without a host leads from the object to itself."""
         for uri in uris:
             here = parse_local_uri(uri)
             if here is not None and (here.vhost or self.vhost) == self.vhost and self.name == self.upstream_name:
                 raise ValueError(self._sentence())
 
     async def check_upstream(self, host: BridgeHost, reached: ReachedBroker, connection_name: str) -> None:
-        """The same of a URI that names a host: a cluster of the same name is asked whether it is this one."""
+        """The same for a URI with a host: a cluster of the same name is tested whether it is this one."""
         source = reached.connection
         if self.name != self.upstream_name or upstream_vhost(reached.uri, self.vhost) != self.vhost:
             return
@@ -91,13 +86,13 @@ class FederatedPair:
 
 
 def cluster_of(connection: Connection) -> str:
-    """The name of the upstream's cluster, by which loops are known; empty for brokers that have none."""
+    """The name of the upstream's cluster, which identifies loops; empty for brokers without one."""
     name = connection.server_properties.get("cluster_name")
     return name if isinstance(name, str) else ""
 
 
 async def run_until_first_ends(*parts: Coroutine[object, object, None]) -> None:
-    """Run them together until one returns or raises; the others are cancelled, and have ended when this does."""
+    """Run coroutines until one returns or raises. The others are cancelled, and have ended when this returns."""
     tasks = [asyncio.create_task(part) for part in parts]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -114,9 +109,50 @@ UNUSED_WITHIN_S: Final = 5.0
 ASK_AGAIN_S: Final = 0.5
 
 
+class FederationLink(Bridge):
+    """What the links of exchanges and of queues have in common."""
+
+    name: str
+    upstream: FederationUpstream
+    policy_name: str
+
+    @property
+    @abstractmethod
+    def pair(self) -> FederatedPair: ...
+
+    @property
+    def key(self) -> str:
+        pair = self.pair
+        return link_key(pair.kind, pair.vhost, pair.name, self.upstream.name, pair.upstream_name)
+
+    @property
+    def reconnect_delay_s(self) -> float:
+        return self.upstream.reconnect_delay_s
+
+    @property
+    def connection_name(self) -> str:
+        return f"Federation link (upstream: {self.upstream.name}, policy: {self.policy_name})"
+
+    def describe(self) -> Mapping[str, object]:
+        pair = self.pair
+        return {"kind": "federation", "vhost": pair.vhost, pair.kind: pair.name, "upstream": self.upstream.name}
+
+    async def live(self, run: BridgeRun) -> None:
+        pair = self.pair
+        pair.check_uris(self.upstream.uris)
+        reached = await connect_first(run.host, self.upstream.uris, pair.vhost, self.connection_name)
+        async with reached.connection as source:
+            await pair.check_upstream(run.host, reached, self.connection_name)
+            await self.carry(run, source, reached)
+
+    @abstractmethod
+    async def carry(self, run: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
+        """Declare what the link needs upstream, and transfer messages until the link breaks."""
+
+
 @dataclass(frozen=True)
-class ExchangeLink(Bridge):
-    """Of one exchange, with one upstream."""
+class ExchangeLink(FederationLink):
+    """The link of one exchange with one upstream."""
 
     vhost: str
     name: str
@@ -129,37 +165,21 @@ class ExchangeLink(Bridge):
     arguments: Table = field(default_factory=dict)
 
     @property
-    def key(self) -> str:
-        return link_key("exchange", self.vhost, self.name, self.upstream.name, self.upstream.exchange)
+    def pair(self) -> FederatedPair:
+        return FederatedPair("exchange", self.vhost, self.name, self.upstream.exchange)
 
-    @property
-    def reconnect_delay_s(self) -> float:
-        return self.upstream.reconnect_delay_s
+    async def carry(self, run: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
+        plan = self._plan(reached.uri)
+        end = UpstreamTopology(plan, source, reached.whole_uri)
+        await end.prepare(run.host)
+        async with await run.host.connect_here(self.vhost, self.connection_name, "") as here:
+            bindings = _BindingSync(run.host, plan, end, cluster_of(source))
+            await bindings.begin(source)
+            run.is_up(uri=reached.uri, local_connection=self.connection_name)
+            await run_until_first_ends(bindings.keep(), self._transfer(run, plan, source, here, reached))
 
-    @property
-    def connection_name(self) -> str:
-        return f"Federation link (upstream: {self.upstream.name}, policy: {self.policy_name})"
-
-    def describe(self) -> Mapping[str, object]:
-        return {"kind": "federation", "vhost": self.vhost, "exchange": self.name, "upstream": self.upstream.name}
-
-    async def live(self, life: BridgeRun) -> None:
-        federating = FederatedPair("exchange", self.vhost, self.name, self.upstream.exchange)
-        federating.check_uris(self.upstream.uris)
-        reached = await connect_first(life.host, self.upstream.uris, self.vhost, self.connection_name)
-        async with reached.connection as source:
-            await federating.check_upstream(life.host, reached, self.connection_name)
-            plan = self._plan(reached.uri)
-            end = UpstreamTopology(plan, source, reached.whole_uri)
-            await end.prepare(life.host)
-            async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
-                bindings = _BindingSync(life.host, plan, end, cluster_of(source))
-                await bindings.begin(source)
-                life.is_up(uri=reached.uri, local_connection=self.connection_name)
-                await run_until_first_ends(bindings.keep(), self._carry(life, plan, source, here, reached))
-
-    async def _carry(
-        self, life: BridgeRun, plan: ExchangeLinkSpec, source: Connection, here: Connection, reached: ReachedBroker
+    async def _transfer(
+        self, run: BridgeRun, plan: ExchangeLinkSpec, source: Connection, here: Connection, reached: ReachedBroker
     ) -> None:
         hop: Table = {"uri": reached.uri, "exchange": self.name, "vhost": plan.upstream_vhost}
         if cluster := cluster_of(source):
@@ -168,14 +188,14 @@ class ExchangeLink(Bridge):
         rewrite = rewrite_for_exchange(
             self.name, self.cluster_name, self.vhost, hop, upstream.max_hops, upstream.trust_user_id
         )
-        terms = TransferOptions(ack_mode=upstream.ack_mode, prefetch=upstream.prefetch)
-        await transfer(source, plan.queue, here, rewrite, terms, life)
+        options = TransferOptions(ack_mode=upstream.ack_mode, prefetch=upstream.prefetch)
+        await transfer(source, plan.queue, here, rewrite, options, run)
 
     async def retire(self, host: BridgeHost, wanted: Collection[Bridge]) -> None:
-        """The exchange is federated with this upstream no more: nothing is left of it there.
+        """The exchange is no longer federated with this upstream: delete the objects there.
 
-        Another upstream, by another name or user, may lead to the same broker. The queue belongs to its link then, and
-        what leads to the queue goes when it is led there by that link.
+        Another upstream, with another name or user, may lead to the same broker and use the same queue. Then the queue
+        stays, and the bindings go once that link has its own.
         """
         try:
             heir = self.successor_among(wanted)
@@ -195,7 +215,7 @@ class ExchangeLink(Bridge):
             host.log.warning("federation.leftovers_kept", **self.describe(), reason=str(trouble))
 
     def successor_among(self, wanted: Collection[Bridge]) -> "ExchangeLink | None":
-        """One that has the same queue upstream, by what their URIs say."""
+        """A link with the same queue upstream, judged by URIs."""
         links = [link for link in wanted if isinstance(link, ExchangeLink)]
         return next((link for link in links if self._queues() & link._queues()), None)
 
@@ -206,7 +226,7 @@ class ExchangeLink(Bridge):
         await end.stand_in(host, lambda suffix: list(upstream_bindings(here, plan, upstream_name, suffix).values()))
 
     def _queues(self) -> set[tuple[Place, str]]:
-        """Each place that it may be connected to, with what its queue is called there."""
+        """Each place the link may be connected to, with the queue's name there."""
         uris = self.upstream.uris
         return {(place, self._plan(uri).queue) for uri in uris for place in uri_places(uri, self.vhost)}
 
@@ -226,7 +246,8 @@ class ExchangeLink(Bridge):
 
 
 async def _delete_unused(source: Connection, queue: str) -> None:
-    """Somebody else's queue has a consumer. That of the link itself may count for a moment after it has gone."""
+    """Delete the queue unless it has a consumer: then it belongs to another link. The link's own consumer may count
+    for a moment more."""
     give_up_at = asyncio.get_running_loop().time() + UNUSED_WITHIN_S
     while True:
         channel = await source.channel()
@@ -241,7 +262,7 @@ async def _delete_unused(source: Connection, queue: str) -> None:
 
 
 class _BindingSync:
-    """The bindings upstream of one life, which follow those here."""
+    """Keeps the bindings upstream like those here, during one run."""
 
     def __init__(self, host: BridgeHost, plan: ExchangeLinkSpec, end: UpstreamTopology, upstream_name: str) -> None:
         self._host = host
@@ -252,7 +273,7 @@ class _BindingSync:
         self._made: Wanted = {}
 
     async def begin(self, source: Connection) -> None:
-        """Make all that there are; what a life before made, and nobody wants any more, is gone then."""
+        """Create all bindings. Bindings of an earlier run that are no longer wanted are gone afterwards."""
         self._channel = await source.channel()
         await self._follow()
         await self._end.replace_before()
@@ -287,8 +308,8 @@ PRIORITY: Table = {"x-priority": -1}
 
 
 @dataclass(frozen=True)
-class QueueLink(Bridge):
-    """Of one queue, with one upstream."""
+class QueueLink(FederationLink):
+    """The link of one queue with one upstream."""
 
     vhost: str
     name: str
@@ -300,51 +321,34 @@ class QueueLink(Bridge):
     arguments: Table = field(default_factory=dict)
 
     @property
-    def key(self) -> str:
-        return link_key("queue", self.vhost, self.name, self.upstream.name, self.upstream.queue)
+    def pair(self) -> FederatedPair:
+        return FederatedPair("queue", self.vhost, self.name, self.upstream.queue)
 
-    @property
-    def reconnect_delay_s(self) -> float:
-        return self.upstream.reconnect_delay_s
+    async def carry(self, run: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
+        _check_priorities(source)
+        async with await source.channel() as channel:
+            await channel.declare_queue(
+                self.upstream.queue, durable=self.durable, auto_delete=self.auto_delete, arguments=self.arguments
+            )
+        async with await run.host.connect_here(self.vhost, self.connection_name, "") as here:
+            run.is_up(uri=reached.uri, local_connection=self.connection_name)
+            await self._transfer(run, source, here, reached.uri)
 
-    @property
-    def connection_name(self) -> str:
-        return f"Federation link (upstream: {self.upstream.name}, policy: {self.policy_name})"
-
-    def describe(self) -> Mapping[str, object]:
-        return {"kind": "federation", "vhost": self.vhost, "queue": self.name, "upstream": self.upstream.name}
-
-    async def live(self, life: BridgeRun) -> None:
-        upstream = self.upstream
-        federating = FederatedPair("queue", self.vhost, self.name, upstream.queue)
-        federating.check_uris(upstream.uris)
-        reached = await connect_first(life.host, upstream.uris, self.vhost, self.connection_name)
-        async with reached.connection as source:
-            await federating.check_upstream(life.host, reached, self.connection_name)
-            _check_priorities(source)
-            async with await source.channel() as channel:
-                await channel.declare_queue(
-                    upstream.queue, durable=self.durable, auto_delete=self.auto_delete, arguments=self.arguments
-                )
-            async with await life.host.connect_here(self.vhost, self.connection_name, "") as here:
-                life.is_up(uri=reached.uri, local_connection=self.connection_name)
-                await self._carry(life, source, here, reached.uri)
-
-    async def _carry(self, life: BridgeRun, source: Connection, here: Connection, uri: str) -> None:
-        host, upstream = life.host, self.upstream
+    async def _transfer(self, run: BridgeRun, source: Connection, here: Connection, uri: str) -> None:
+        host, upstream = run.host, self.upstream
         rewrite = rewrite_for_queue(self.name, {"uri": uri, "queue": self.name}, upstream.trust_user_id)
-        terms = TransferOptions(
+        options = TransferOptions(
             ack_mode=upstream.ack_mode,
             prefetch=upstream.prefetch,
             consumer_arguments=PRIORITY,
             consumer_tag=upstream.consumer_tag,
-            # a queue that was deleted meanwhile must not swallow what is on its way
+            # a queue deleted meanwhile must not swallow messages in flight
             mandatory=True,
         )
-        tap = ConsumptionGate(host.wants_more(self.vhost, self.name))
-        stop = host.on_change(lambda: tap.turn(host.wants_more(self.vhost, self.name)))
+        gate = ConsumptionGate(host.wants_more(self.vhost, self.name))
+        stop = host.on_change(lambda: gate.turn(host.wants_more(self.vhost, self.name)))
         try:
-            await transfer(source, upstream.queue, here, rewrite, terms, life, tap)
+            await transfer(source, upstream.queue, here, rewrite, options, run, gate)
         finally:
             stop()
 

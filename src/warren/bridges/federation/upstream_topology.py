@@ -1,27 +1,17 @@
-"""What the link of an exchange has declared upstream: its queue, its internal exchange, and the bindings to that.
+"""The objects of an exchange link upstream: its queue, its internal exchange, and the bindings.
 
-An internal exchange of RabbitMQ's own type lets through only what may come here by `max-hops`; one that fans out, for
-brokers that have no such type, lets everything through, and the link drops what may not. Asking for a type that a
-broker does not know costs a connection, so there is one for the question.
+An internal exchange of RabbitMQ's type `x-federation-upstream` filters by `max-hops`. Brokers without that type get a
+fanout exchange, and the link drops the messages. Declaring an unknown type costs a connection, so a separate connection
+asks.
 
-Not here: which bindings there are (`federation.bindings`).
+**Names.** They contain the name of this cluster: two brokers that federate from one upstream need a queue each. Two
+upstreams of this cluster that lead to one broker share a queue with RabbitMQ's name, because with two queues each
+message would come twice. Each link has internal exchanges of its own, so that deleting one link leaves the other
+working.
 
-The link of an exchange as it is defined: what is federated, with which upstream, and what it is called there.
+**Bindings.** Bindings with equal key and arguments are one binding upstream, however many queues have them here.
 
-Not here: what it does (`federation.exchange_link`).
-
-The names that a link of an exchange gives to its queue and its internal exchanges upstream.
-
-They have the name of this cluster in them: two brokers that federate from one upstream want a queue each. Two upstreams
-of this cluster that lead to one broker share a queue, whose name is RabbitMQ's: with a queue each every message would
-come twice. Each has internal exchanges of its own, or the one would delete those by which the other lives; what both
-lead to the queue is in it once.
-
-The bindings of a federated exchange, as its upstream has to have them. Pure.
-
-Bindings with the same key and arguments are one there, however many queues have them here.
-
-Not here: making them (`federation.upstream_end`).
+Not here: following changes (`bridges.federation.links`).
 """
 
 import asyncio
@@ -48,7 +38,7 @@ NAME_OCTETS_MAX: Final = 255
 def upstream_queue_name(
     exchange: str, upstream_vhost: str, cluster_name: str, own_vhost: str, own_exchange: str
 ) -> str:
-    """Says as much of the downstream end as is not the same as upstream."""
+    """Contains as much of the downstream end as differs from the upstream end."""
     if own_vhost != upstream_vhost:
         there = f":{own_vhost}:{own_exchange}"
     elif own_exchange != exchange:
@@ -59,19 +49,19 @@ def upstream_queue_name(
 
 
 def internal_exchange_name(queue: str, of_link: str, suffix: str) -> str:
-    """With the link's id; a queue's name may be so long that there is no room for it."""
+    """Contains the link's id, because a queue's name may be too long."""
     name = f"{queue} {of_link} {suffix}"
     octets = name.encode("utf-8", "surrogateescape")
     return name if len(octets) <= NAME_OCTETS_MAX else f"federation: {hashlib.sha256(octets).hexdigest()}"
 
 
 def shared_exchange_names(queue: str) -> list[str]:
-    """As RabbitMQ calls them, for all links: who takes the place of one, under its name, goes on with its queue."""
+    """RabbitMQ's names, the same for all links: a successor under the same name continues with the queue."""
     return [f"{queue} {suffix}" for suffix in SUFFIXES]
 
 
 def link_key(kind: str, vhost: str, name: str, upstream: str, upstream_name: str) -> str:
-    """Which link it is, on every node; whatever else is said of it may change."""
+    """Identifies a link on every node; its other settings may change."""
     return "/".join(("federation", kind, *(quote(part, safe="") for part in (vhost, name, upstream, upstream_name))))
 
 
@@ -82,7 +72,7 @@ def link_id(key: str) -> str:
 
 @dataclass(frozen=True)
 class ExchangeLinkSpec:
-    """With one upstream, of one virtual host of it."""
+    """An exchange link with one virtual host of one upstream."""
 
     vhost: str
     name: str
@@ -123,7 +113,7 @@ Binding = tuple[str, Table]
 
 
 class UpstreamTopology:
-    """One link's, over one connection."""
+    """The objects of one link, over one connection."""
 
     def __init__(self, plan: ExchangeLinkSpec, source: Connection, uri: str) -> None:
         self._plan = plan
@@ -138,7 +128,7 @@ class UpstreamTopology:
         return self._plan.internal_exchange(self.suffix)
 
     async def prepare(self, host: BridgeHost) -> None:
-        """The queue, the exchange that is federated, and an internal exchange that leads to the queue."""
+        """Declare the queue, the federated exchange, and an internal exchange bound to the queue."""
         plan = self._plan
         async with await self._source.channel() as channel:
             await self._declare_queue(channel)
@@ -167,25 +157,25 @@ class UpstreamTopology:
             ) from closed
 
     async def _choose(self) -> bool:
-        """Which internal exchange it is to be, and whether it has to be made.
+        """Which internal exchange to use, and whether it has to be declared.
 
-        Where there are both, a life ended between making the one and deleting the other, and nobody knows which of them
-        has all bindings. Then one of them gets those it lacks, so that none is without for a moment.
+        If both exist, a run ended between declaring one and deleting the other, and it is unknown which of them has all
+        bindings. Then one of them gets the missing bindings, so that no binding is absent for a moment.
         """
         there = [await self._has_exchange(self._plan.internal_exchange(suffix)) for suffix in SUFFIXES]
         self.suffix, self.before = reversed(SUFFIXES) if there == [True, False] else SUFFIXES
         return there != [True, True]
 
     async def replace_before(self) -> None:
-        """All bindings are there: the internal exchange of the life before may go, and what RabbitMQ called so."""
+        """All bindings exist: delete the previous run's internal exchange, and RabbitMQ's."""
         async with await self._source.channel() as channel:
             for name in (self._plan.internal_exchange(self.before), *shared_exchange_names(self._plan.queue)):
                 await channel.delete_exchange(name)
 
     async def stand_in(self, host: BridgeHost, bindings: Callable[[str], Sequence[Binding]]) -> None:
-        """For the link itself, which may not have begun, or is about to: all bindings are there when this returns.
+        """Act for the link, which may not have started: all bindings exist when this returns.
 
-        Whichever internal exchange there is gets them; a link deletes none before another one has them.
+        Every internal exchange that exists gets them; a link deletes none before another one has them.
         """
         there = [suffix for suffix in SUFFIXES if await self._has_exchange(self._plan.internal_exchange(suffix))]
         async with await self._source.channel() as channel:
@@ -215,7 +205,7 @@ class UpstreamTopology:
             )
 
     async def check(self) -> None:
-        """That nobody has deleted what messages come through."""
+        """Check that the objects that messages pass through still exist."""
         for name in (self._plan.upstream.exchange, self.internal_exchange):
             if not await self._has_exchange(name):
                 raise ValueError(f"exchange {name!r} of the upstream was deleted there, and is declared anew")
@@ -242,7 +232,7 @@ class UpstreamTopology:
         """Whether the broker knows that type."""
         plan = self._plan
         arguments: Table = {
-            # RabbitMQ wants 64 bits
+            # RabbitMQ requires 64 bits
             "x-max-hops": Long(plan.upstream.max_hops),
             "x-downstream-name": plan.cluster_name,
             "x-downstream-vhost": plan.vhost,
@@ -274,7 +264,7 @@ Wanted = dict[tuple[str, bytes], Binding]
 def upstream_bindings(
     bindings: Iterable[LocalBinding], plan: ExchangeLinkSpec, upstream_name: str, suffix: str
 ) -> Wanted:
-    """Of those here, the ones that go so far, with the arguments they have there."""
+    """The bindings that go this far, with their arguments upstream."""
     here: Table = {
         "cluster-name": plan.cluster_name,
         "vhost": plan.vhost,
@@ -291,7 +281,7 @@ def upstream_bindings(
 
 
 def binding_differences(made: Wanted, wanted: Wanted) -> tuple[list[Binding], list[Binding]]:
-    """What is missing, and what is too much."""
+    """The missing bindings, and the surplus ones."""
     missing = [binding for key, binding in wanted.items() if key not in made]
     surplus = [binding for key, binding in made.items() if key not in wanted]
     return missing, surplus

@@ -1,13 +1,9 @@
-"""Upstreams: what a federated exchange or queue takes from, by what parameters and policies say.
+"""Upstreams: their parameters, and which of them a federated exchange or queue uses.
 
-A policy names one upstream, a set of them, or those whose names a pattern fits; the set `all` has every upstream of
-the virtual host. An element of a set may say otherwise what its upstream says.
+A policy names one upstream, a set of them, or a pattern of names; the set `all` has every upstream of the virtual host.
+An element of a set may override settings of its upstream. Invalid parameters are left out or get their defaults.
 
-Not here: whether parameters make sense (`federation.parameters`): what does not is left out, or has its default.
-
-What makes a good upstream, and a good set of upstreams.
-
-Not here: what they mean (`federation.upstream`).
+Not here: links (`bridges.federation.link_set`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +35,7 @@ ALL: Final = "all"
 
 PREFETCH: Final = 1000
 RECONNECT_DELAY_S: Final = 5.0
-# RabbitMQ takes 0 for at once, again and again
+# RabbitMQ takes 0 for an endless loop without a pause
 RECONNECT_DELAY_MIN_S: Final = 0.1
 MAX_HOPS: Final = 1
 
@@ -48,7 +44,7 @@ Fields = Mapping[str, object]
 
 @dataclass(frozen=True)
 class FederationUpstream:
-    """One upstream as one federated thing sees it."""
+    """One upstream as one federated object sees it."""
 
     name: str
     uris: tuple[str, ...]
@@ -67,19 +63,19 @@ class FederationUpstream:
 
     @property
     def shown_uri(self) -> str:
-        """Where it is tried, for as long as none of its URIs has answered."""
+        """The URI to show while none has answered."""
         return redacted_uri(self.uris[0])
 
 
 class FederationUpstreams:
-    """All upstreams and sets of upstreams that there are, by virtual host and name."""
+    """All upstreams and upstream sets, by virtual host and name."""
 
     def __init__(self, upstreams: Iterable[Parameter], sets: Iterable[Parameter]) -> None:
         self._upstreams = {(each.vhost, each.name): each.value for each in upstreams}
         self._sets = {(each.vhost, each.name): each.value for each in sets}
 
     def of(self, federated: FederatedObject) -> list[FederationUpstream]:
-        """Those that its policy means and that exist."""
+        """The existing upstreams that the object's policy names."""
         found = []
         for element in self._elements(federated):
             definition = self._upstreams.get((federated.vhost, _text(element, "upstream")))
@@ -90,7 +86,7 @@ class FederationUpstreams:
         return found
 
     def missing(self, federated: FederatedObject) -> list[tuple[str, str]]:
-        """Names that lead to nothing, each with a sentence that says so."""
+        """Names in the policy that do not exist, each with a sentence."""
         vhost, policy = federated.vhost, federated.policy
         set_name = policy.get(UPSTREAM_SET)
         if isinstance(set_name, str) and set_name != ALL and (vhost, set_name) not in self._sets:
@@ -190,7 +186,7 @@ class UpstreamComponent(ParameterComponent):
 
 @final
 class UpstreamSetComponent(ParameterComponent):
-    """Parameters `federation-upstream-set`: lists of upstreams that may not be there yet."""
+    """Parameters `federation-upstream-set`: lists of upstreams, which may not exist yet."""
 
     def refusals(self, parameter: Parameter) -> list[str]:
         elements = [] if parameter.value == {} else parameter.value
@@ -201,7 +197,7 @@ class UpstreamSetComponent(ParameterComponent):
 
 @final
 class LocalComponent(ParameterComponent):
-    """Parameters `federation`, of which RabbitMQ once had some, and has none."""
+    """Parameters `federation`; RabbitMQ had some once and has none."""
 
     def refusals(self, parameter: Parameter) -> list[str]:
         return [f"name not recognised: {quoted(parameter.name)}"]

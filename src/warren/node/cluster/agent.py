@@ -1,44 +1,35 @@
-"""A process's life in a cluster, or alone with a door open for the first who wants to join.
+"""The cluster agent of a process: founding, joining, resuming, and removing members.
 
 ::
 
-    cluster.json? ──no──► told to join? ──no──► alone ──somebody asks to join──► founds a cluster, as it runs
+    cluster.json? ──no──► told to join? ──no──► alone ──a node asks to join──► founds a cluster, while it runs
          │ yes                 │ yes
-         │                     └──► asks members in turn until one takes it in ──► cluster.json
-         └──► resumes its part of the store ──► waits for a majority ──► a member, from its first turn on
+         │                     └──► asks members in turn until one accepts it ──► cluster.json
+         └──► resumes its etcd member ──► waits for a majority ──► a member, from its first turn on
 
-When nodes that are configured as a cluster start for the first time, and all at once, they ask one another, and one of
-them has to be there first: the first that is configured. It is alone if nobody has answered for a while; the others ask
-on until somebody answers.
+When configured nodes start for the first time, all at once, they ask one another, and one of them has to come first:
+the first in the configuration. It starts alone if no node has answered for a while; the others keep asking.
 
-A member starts with what the store holds. What it says of itself (its addresses, that it lives) is in the store before
-its core is made, so that the core finds itself among the others.
+A member starts with the state of the store. Its own entry (addresses, liveness) is in the store before its broker is
+made, so that the broker finds itself among the members.
 
-Founding happens under the eyes of clients: the core keeps its plans back, its definitions move, `cluster.json` is
-written, and the core goes on with the store it shares. Until the file is there, all of it can be undone, and is, if
-anything fails or the process dies: at once, at the next start, or, in a store that somebody else runs, by the next
-founding.
+Founding happens while clients work: the broker holds its metadata transactions back, its definitions move to the store,
+`cluster.json` is written, and the broker goes on with the shared store. Until the file is written, all of it can be
+undone. It is undone if anything fails or the process dies: at once, at the next start, or, in an external store, by the
+next founding.
 
-Not here: the file (`node.cluster.cluster_file`), the store (`node.cluster.metadata_store`), links (`node.peers`).
+**Incarnations.** Each run of a member gets a number that no run of a node of its name ever had. The disk records the
+number before the store counts it. So a disk that knows of the latest run is told apart from an old copy of it: starting
+a node, however often, requests no number until a majority can answer. A disk that was found to be an old copy records
+nothing until its run is counted; otherwise its own unanswered request would make it look like the latest.
 
-A run of a member gets the number that it has in the cluster: one that no run of any node of its name ever had.
+**Discovery.** A node looks for its cluster by `--join`, then by the configured peer discovery. `classic_config` is a
+list of nodes. `dns` is a host name, each address of which is a node, on the port this node listens on. Both usually
+include this node, which is skipped: in a list by its name, among addresses because it listens there itself. Names may
+be known only some time after a machine has started, so DNS is asked ten times within five seconds.
 
-The disk keeps which run it last asked for, before the store counts it. So a disk that knows of the latest run is told
-from an old state of it: starting a node, however often, asks for nothing until a majority can answer. A disk that was
-found to be an old state keeps nothing until its run is counted: else its own question, unanswered, would make it pass
-for the latest.
-
-Not here: what follows from a number (`broker.metadata.cluster_definitions`, `broker.replication.promotion`).
-
-Where a node looks for the cluster it is to be part of: `--join`, then what peer discovery is configured to say.
-
-`classic_config` is a list of nodes in the configuration. `dns` is a host's name, each address of which is a node, on
-the port this node listens on itself. Both usually name this node, too, which is left out: in a list by its name, among
-addresses because it is the machine's own and this node listens there.
-
-Names may be known only some time after a machine has started, so DNS is asked ten times within five seconds.
-
-Not here: what is asked of whom is found (`node.peers.connections`).
+Not here: the file (`node.cluster.cluster_file`), the store (`node.cluster.metadata_store`), peer connections
+(`node.peers`), the use of incarnations (`broker.replication.promotion`).
 """
 
 import asyncio
@@ -96,7 +87,7 @@ _GIVEN_AGAIN = "whatever mirrored queues trusted the node with, others have to g
 
 
 async def register_incarnation(shared: "ClusterMetadataStore", disk: Disk, found: StartupState, log: Log) -> None:
-    """Have it counted, in the store and on the disk. A `ConnectionError` if nobody can tell whether it was."""
+    """Register this run, in the store and on the disk. Raises `ConnectionError` if the outcome is unknown."""
     try:
         counted, seen_at = await shared.next_run(found.incarnation, disk.identity(), disk.asked_run())
         if not counted.without_past():
@@ -104,10 +95,10 @@ async def register_incarnation(shared: "ClusterMetadataStore", disk: Disk, found
             disk.keep_asked_run(counted.run)
         await shared.count_run(counted, seen_at)
     except ConnectionError:
-        # it may have been: what is asked for next is another run
+        # it may have been counted: the next request is for another run
         found.incarnation = disk.begin_incarnation()
         raise
-    # a disk without a past is like any other from here on, and not before: a question alone makes nothing of it
+    # from here on the disk is like any other; a request alone does not change that
     disk.keep_asked_run(counted.run)
     if counted.run > found.incarnation:
         disk.raise_incarnation(counted.run)
@@ -121,7 +112,7 @@ DNS_PAUSE_S = 0.5
 
 
 async def discover(settings: ClusterSettings, own_name: str) -> list[PeerAddress]:
-    """Addresses to try, each once, in order; `ConfigError` if DNS was to be asked and did not say."""
+    """Addresses to try, each once, in order; `ConfigError` if DNS gave no answer."""
     found = [*settings.join]
     if settings.discovery == DNS:
         listener = settings.peer_listener
@@ -133,14 +124,14 @@ async def discover(settings: ClusterSettings, own_name: str) -> list[PeerAddress
 
 
 async def is_first_configured(settings: ClusterSettings, own_name: str) -> bool:
-    """Whether this node is the first of those that are configured: the one that others can wait for."""
+    """Whether this node is the first in the configuration: the one that others can wait for."""
     if settings.discovery == DNS:
         return _is_own((await resolve(settings.discovery_hostname))[0], settings.peer_listener)
     return bool(settings.discovery_nodes) and settings.discovery_nodes[0].name == own_name
 
 
 async def resolve(hostname: str) -> list[str]:
-    """All addresses that a name has, those of IPv4 first, in an order that is the same for everybody."""
+    """All addresses of a name, IPv4 first, in an order that is the same on every node."""
     loop = asyncio.get_running_loop()
     for tries_left in reversed(range(DNS_TRIES)):
         try:
@@ -186,7 +177,7 @@ _HALF_RENAMED = (
 
 
 class ClusterAgent:
-    """From before there is a core until after its end."""
+    """Lives from before there is a broker until after its end."""
 
     def __init__(self, settings: NodeSettings, disk: Disk, log: Log) -> None:
         self._settings = settings
@@ -207,7 +198,7 @@ class ClusterAgent:
 
     @property
     def cookie(self) -> bytes:
-        """What operators of this node have to know while it has no users; nobody does if it has none."""
+        """The secret that operators prove while the node has no users; empty if it has none."""
         try:
             return read_cookie(self._settings.cluster)
         except ConfigError:
@@ -220,13 +211,13 @@ class ClusterAgent:
 
     @property
     def links(self) -> PeerConnections | None:
-        """The links to other nodes; none if this one cannot be reached."""
+        """The connections to other nodes; None if this node cannot be reached."""
         return self._links
 
-    # -- before there is a core
+    # -- before there is a broker
 
     async def begin(self, now_ms: int, http: str, amqp: str) -> StartupState:
-        """What the core is to start with."""
+        """The state the broker starts with."""
         incarnation = self._disk.begin_incarnation()
         self._facts = self._file.read()
         self._refuse_half_a_name()
@@ -248,7 +239,7 @@ class ClusterAgent:
             raise StoreError(_HALF_RENAMED.format(name=self.name, new=facts.renaming))
 
     async def _clear_up(self) -> None:
-        """Founding or joining may have been interrupted."""
+        """Undo an interrupted founding or join."""
         if self._links is not None and os.path.isdir(os.path.join(self._disk.path, ETCD)):
             await self._new_store().clear_up("")
 
@@ -280,14 +271,14 @@ class ClusterAgent:
             self._log.warning("peers.refused", reason=str(error), effect="no other node can join this one")
 
     async def _join(self, addresses: list[PeerAddress], patience_s: float | None) -> None:
-        """Become a member of the cluster of whoever answers first; stay alone if nobody does for so long."""
+        """Join the cluster of the first node that answers; stay alone if none does within that time."""
         if any(key.startswith((f"{QUEUES}/", f"{EXCHANGES}/")) for key in self._disk.recorded()):
             raise ConfigError(
                 f"--data {self._settings.data_dir} has exchanges and queues of a node that was alone, which it would "
                 "lose by joining; start with an empty directory, or without --join"
             )
         assert self._links is not None
-        # a node that is alone does without the libraries
+        # a node alone does not load these libraries
         from warren.node.cluster.join import JoinAttempt, NoMemberAnswered
 
         joining = JoinAttempt(self._settings, self._disk.path, self._links, self._log)
@@ -307,30 +298,30 @@ class ClusterAgent:
         shared = self._shared
         peer, witness = self._links.own.address, self._settings.cluster.witness
         self._definition = NodeDefinition(self.name, facts.kind, peer, http, amqp, shared.address, witness)
-        await self._with_patience(shared.begun)
+        await self._retry_until_majority(shared.begun)
         if witness:
-            refuse_witness_with_queues(self.name, facts, (await self._with_patience(shared.snapshot))[1])
-        if not await self._with_patience(lambda: shared.enlist(self._definition, facts.enlisted)):
+            refuse_witness_with_queues(self.name, facts, (await self._retry_until_majority(shared.snapshot))[1])
+        if not await self._retry_until_majority(lambda: shared.enlist(self._definition, facts.enlisted)):
             raise StoreError(_REMOVED.format(name=self.name, data=self._settings.data_dir))
         if not facts.enlisted:
             self._facts = replace(facts, enlisted=True)
             self._file.write(self._facts)
-        await self._with_patience(lambda: register_incarnation(shared, self._disk, found, self._log))
+        await self._retry_until_majority(lambda: register_incarnation(shared, self._disk, found, self._log))
         self._links.own.incarnation = found.incarnation
-        await self._with_patience(lambda: shared.live(found.incarnation))
-        revision, snapshot = await self._with_patience(shared.snapshot)
+        await self._retry_until_majority(lambda: shared.live(found.incarnation))
+        revision, snapshot = await self._retry_until_majority(shared.snapshot)
         found.share(revision, snapshot)
 
     async def _resumed(self, facts: ClusterFacts) -> "ClusterMetadataStore":
         shared = self._new_store()
         if shared.has_lost_its_part(facts):
             self._log.warning("store.lost", effect="asking the other nodes for what was in it")
-            await self._with_patience(lambda: shared.regain(facts))
+            await self._retry_until_majority(lambda: shared.regain(facts))
         else:
             await shared.resume(facts)
         return shared
 
-    async def _with_patience(self, ask: Any) -> Any:
+    async def _retry_until_majority(self, ask: Any) -> Any:
         """Ask until there is a majority to answer."""
         loop = asyncio.get_running_loop()
         said_at = 0.0
@@ -347,16 +338,16 @@ class ClusterAgent:
                 await asyncio.sleep(PAUSE_S)
 
     def _new_store(self) -> "ClusterMetadataStore":
-        # a node that is alone does without the libraries
+        # a node alone does not load these libraries
         from warren.node.cluster.join import new_metadata_store
 
         assert self._links is not None
         return new_metadata_store(self._settings, self._links.own.address, self._disk.path, self._log)
 
-    # -- with a core
+    # -- with a broker
 
     def attach(self, core: Broker, turns: TurnLoop, desk: CommandQueue, http: str, amqp: str) -> None:
-        """Let the core meet the others."""
+        """Connect the broker with the peer connections and the store."""
         self._core, self._turns, self._desk = core, turns, desk
         self._addresses = (http, amqp)
         turns.attach({SaveMembers: self._keep_members})
@@ -370,7 +361,8 @@ class ClusterAgent:
             self._links.start(turns)
 
     async def cleared(self) -> None:
-        """Wait until what earlier runs left is gone, or for a while: a client that found any of it would lose it."""
+        """Wait until the objects that earlier runs left behind are deleted, at most for a while: a client that used one
+        would lose it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ORPHANED_QUEUES_PATIENCE_S):
                 while self._core.cluster is not None and not self._core.cluster.orphaned_queues.clear:
@@ -390,7 +382,7 @@ class ClusterAgent:
         self._turns.halt()
 
     def _keep_members(self, effect: SaveMembers) -> None:
-        """The cluster has these nodes from now on."""
+        """The cluster has these members from now on."""
         self._peers = {name: peer for name, peer, _store in effect.members}
         if self._links is not None:
             self._links.members_changed()
@@ -415,7 +407,7 @@ class ClusterAgent:
         if self._shared is not None and self._links is not None:
             self._changing_life = asyncio.ensure_future(self._shared.live(self._links.own.incarnation))
 
-    # -- others who want to join
+    # -- nodes that ask to join
 
     async def _answer_join(self, facts: PeerIdentity, data: bytes) -> bytes:
         try:
@@ -433,13 +425,13 @@ class ClusterAgent:
             return ClusterJoinAnswer(refused=str(refusal)).encode()
 
     def _refuse_taken_name(self, request: ClusterJoinRequest) -> None:
-        """Of a node that lost its data the name is known, too; but then it does not live, or lived at that address."""
+        """A node that lost its data has a known name too, but it is not alive, or was alive at that address."""
         lives = self._core.cluster is not None and self._core.cluster.membership.members.incarnation(request.name)
         if lives and self._peers.get(request.name) != request.peer:
             raise JoinRefused(f"a node called {request.name} lives at {self._peers.get(request.name)}")
 
     async def forget(self, name: str) -> None:
-        """Remove a member that does not run, with all its queues."""
+        """Remove a stopped member with all its queues."""
         if self._shared is None or name not in self._peers:
             raise not_in_the_cluster()
         if name == self.name:
@@ -454,7 +446,7 @@ class ClusterAgent:
             raise no_quorum_online(str(error) or "not all of it was agreed upon in time") from error
 
     def _patience_with(self, name: str) -> float:
-        """How long a member may be said to live before it is believed: one that was killed is for a while."""
+        """How long to wait for a liveness key to expire: a killed member keeps it for a while."""
         from warren.node.cluster.metadata_store import DEATH_NOTICE_S
 
         reached = self._links is not None and self._links.connected(name) is not None
@@ -497,7 +489,7 @@ class ClusterAgent:
         self._start_pump(revision)
 
     async def close(self) -> None:
-        """After the core's last turn."""
+        """After the broker's last turn."""
         if self._pump is not None:
             await self._pump.close()
         if self._shared is not None:

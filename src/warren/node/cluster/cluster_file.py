@@ -1,18 +1,17 @@
-"""What a node remembers of its cluster, beside its other data: `cluster.json`, and `FOUNDING` before that is there.
+"""The node's record of its cluster: `cluster.json`, and `FOUNDING` while a cluster is being founded; and the join
+messages.
 
-A data directory without this file is that of a node alone, whose definitions are in its own database. With it, they
-are in the cluster's store, and the database has nothing to say. The file appears, and changes, complete or not at all;
-it is written once everything it promises is there. So whatever interrupts a node that founds a cluster or joins one, it
-is afterwards a node alone or a member, and nothing in between.
+Without `cluster.json`, the directory belongs to a node alone, with its definitions in its own database. With it, the
+definitions are in the cluster's store and the database is ignored. The file is replaced atomically, and written after
+everything it promises is true. So an interrupted founding or join leaves a node alone or a member, never anything in
+between.
 
-A store that somebody else runs keeps what a founding has brought there, if the node dies before the file is written.
-`FOUNDING` has the proof by which the node recognises that as its own, and may take it back.
+An external store keeps the definitions of a founding that died before the file was written. `FOUNDING` holds the proof
+by which the node recognises them as its own and may delete them.
 
-Not here: founding (`node.cluster.agent`) and joining (`node.cluster.join`).
+A join is one question and one answer, in JSON, after a handshake in which both sides proved the cookie.
 
-What a node asks that wants to join, and what a member answers; JSON, behind a hello in which both proved themselves.
-
-Not here: how the question gets there (`node.peers.requests`), what is done about it (`node.cluster.admission`).
+Not here: founding (`node.cluster.agent`), joining (`node.cluster.join`), the exchange itself (`node.peers.requests`).
 """
 
 import json
@@ -30,7 +29,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MemberAddresses:
-    """Where another node is found, each as HOST:PORT; `store` is empty for one without a part of the store."""
+    """Addresses of another node, each as HOST:PORT; `store` is empty for one without an etcd member."""
 
     peer: str
     store: str = ""
@@ -38,11 +37,10 @@ class MemberAddresses:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What a member knows when it starts, before it has asked anybody.
+    """What a member knows when it starts, before it has asked any other.
 
-    `enlisted`: the cluster has this node among its members. If it has it not any more, it was removed.
-    `renaming`: the name that this node is about to get; with another one it must not run, because some of its queues
-    may be that one's already.
+    `enlisted`: the cluster lists this node as a member. If it does so no longer, the node was removed. `renaming`: the
+    node's new name. Under another name it must not run, because some of its queues may have the new name already.
     """
 
     cluster_id: str
@@ -52,7 +50,7 @@ class ClusterFacts:
     renaming: str = ""
 
     def store_addresses(self) -> list[str]:
-        """Where the store may be reached."""
+        """The addresses of the store."""
         return [member.store for member in self.members.values() if member.store]
 
 
@@ -63,7 +61,7 @@ class ClusterFile:
         self.path = os.path.join(data_dir, CLUSTER)
 
     def read(self) -> ClusterFacts | None:
-        """Nothing if the node is alone; a `StoreError` if the file cannot be understood."""
+        """None if the node is alone; `StoreError` if the file cannot be parsed."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 return _facts_of(json.load(file))
@@ -82,13 +80,13 @@ class ClusterFile:
 
 
 class FoundingFile:
-    """That of one data directory: there from before anything moves into the store until `cluster.json` is there."""
+    """The file exists from before the first definition moves into the store until `cluster.json` is written."""
 
     def __init__(self, data_dir: str) -> None:
         self._path = os.path.join(data_dir, FOUNDING)
 
     def read(self) -> bytes:
-        """The proof of a founding that was not finished; empty if there was none."""
+        """The proof of an unfinished founding; empty if there is none."""
         try:
             with open(self._path, "rb") as file:
                 return file.read()
@@ -119,12 +117,12 @@ def _facts_of(document: dict[str, Any]) -> ClusterFacts:
 
 
 class JoinRefused(Exception):
-    """The other node will not have it, or what it said makes no sense; the sentence says why."""
+    """The other node refuses, or its answer is invalid; the text says why."""
 
 
 @dataclass(frozen=True)
 class ClusterJoinRequest:
-    """Who wants to join, and what it will be."""
+    """The node that wants to join, and its kind."""
 
     name: str
     kind: str
@@ -147,7 +145,7 @@ class ClusterJoinRequest:
 
 @dataclass(frozen=True)
 class ClusterJoinAnswer:
-    """What a new member needs to begin: which cluster that is, and whom there is; or why it may not."""
+    """What a new member needs: the cluster and its members; or the reason of a refusal."""
 
     cluster_id: str = ""
     members: dict[str, MemberAddresses] = field(default_factory=dict)

@@ -1,14 +1,14 @@
-"""What a node answers over HTTP while it has no core: which node it is, what it does, and orders about its membership.
+"""The HTTP replies of a node without a running broker: its name and state, and orders about its membership.
 
-    GET  /api/warren/membership           to everybody: its name, and whether it is starting or stopped;
-                                          to whoever proves that it has the cookie: also why it did not start
+    GET  /api/warren/membership           to all: its name, and whether it is starting or stopped;
+                                          with a proof of the cookie: also why it did not start
     POST /api/warren/membership/VERB      a JSON object of arguments; only with proof
-    GET  /api/warren/fitness              to everybody, as load balancers ask: 503, and why
+    GET  /api/warren/fitness              to all, as load balancers ask: 503, and why
 
-Everything else is 503: there is nobody who could tell. Orders are carried out one after another.
+Every other path gets 503. Orders are carried out one after another.
 
-Not here: proofs (`node.peers.cookie`), what an order does (whoever gives the verbs), the same paths of a node that
-runs (`admin.resources.maintenance`).
+Not here: proofs (`node.peers.cookie`), the orders (`node.cluster.stopped_member`), the same paths of a running node
+(`admin.resources.maintenance`).
 """
 
 import asyncio
@@ -38,7 +38,7 @@ ControlVerb = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 @dataclass
 class ControlStatus:
-    """What there is to say of the node."""
+    """The state of the node."""
 
     name: str
     app: str
@@ -48,10 +48,10 @@ class ControlStatus:
 
 
 class ControlEndpoint:
-    """What uvicorn calls for every request."""
+    """The ASGI application."""
 
-    def __init__(self, standing: ControlStatus, cookie: bytes) -> None:
-        self._standing = standing
+    def __init__(self, status: ControlStatus, cookie: bytes) -> None:
+        self._status = status
         self._verifier = CookieProofVerifier(cookie, time.time)
         self._busy = asyncio.Lock()
 
@@ -67,12 +67,12 @@ class ControlEndpoint:
         body = await _body_of(request)
         if body is None:
             return _fault(400, "bad_request", "the body is too large, or did not come")
-        standing = self._standing
+        status = self._status
         given = request.headers.get(COOKIE_PROOF_HEADER, "")
-        objection = self._verifier.objection(given, standing.name, request.method, path, body)
+        objection = self._verifier.objection(given, status.name, request.method, path, body)
         if path == PATH and request.method == "GET":
-            told = {"trouble": standing.trouble} if not objection else {}
-            return JSONResponse({"node": standing.name, "app": standing.app, **told})
+            told = {"trouble": status.trouble} if not objection else {}
+            return JSONResponse({"node": status.name, "app": status.app, **told})
         if objection:
             return _fault(401, "not_proved", objection)
         if request.method != "POST":
@@ -80,9 +80,9 @@ class ControlEndpoint:
         return await self._obey(path.removeprefix(f"{PATH}/"), body)
 
     async def _obey(self, name: str, body: bytes) -> Response:
-        verb = self._standing.verbs.get(name)
+        verb = self._status.verbs.get(name)
         if verb is None:
-            return _fault(400, self._standing.app, f"the node is {self._standing.app}, and cannot do that now")
+            return _fault(400, self._status.app, f"the node is {self._status.app}, and cannot do that now")
         try:
             document = json.loads(body or b"{}")
             async with self._busy:
@@ -96,13 +96,13 @@ class ControlEndpoint:
         return Response(status_code=204)
 
     def _unfit(self) -> Response:
-        standing = self._standing
-        reasons = [FitnessReason(standing.app, f"The node is {standing.app}, and serves nobody.")]
-        return JSONResponse(fitness_row(standing.name, reasons), UNFIT_STATUS)
+        status = self._status
+        reasons = [FitnessReason(status.app, f"The node is {status.app}, and serves nobody.")]
+        return JSONResponse(fitness_row(status.name, reasons), UNFIT_STATUS)
 
     def _absent(self) -> Response:
-        reason = f"the node {self._standing.name} is {self._standing.app}"
-        return _fault(503, f"app_{self._standing.app}", reason)
+        reason = f"the node {self._status.name} is {self._status.app}"
+        return _fault(503, f"app_{self._status.app}", reason)
 
 
 async def _body_of(request: Request) -> bytes | None:

@@ -1,10 +1,10 @@
-"""How a node becomes a member of a cluster that is there: it asks, gets its part of the store, and writes that down.
+"""Joining an existing cluster: ask a member, get an etcd member, write `cluster.json`.
 
-The order makes it safe to interrupt: `cluster.json` comes when the node's part of the store has its vote, and the
-cluster's list of members after that. A node that is interrupted before is alone, and clears up what it had begun the
-next time it starts or joins; one that is interrupted after is a member, and enters itself into the list when it starts.
+The order makes it safe to interrupt: `cluster.json` is written when the node's etcd member has its vote, and the node
+is added to the list of members after that. A node interrupted before is alone, and cleans up when it next starts or
+joins. A node interrupted after is a member, and adds itself to the list when it starts.
 
-Not here: the messages (`node.cluster.cluster_file`), how they travel (`node.peers`), whom a member lets in
+Not here: the messages (`node.cluster.cluster_file`), the connections (`node.peers`), the member's side
 (`node.cluster.agent`).
 """
 
@@ -35,7 +35,7 @@ JOIN_LOG_EVERY_S = 10.0
 
 
 class NoMemberAnswered(Exception):
-    """Nobody who could take this node in has answered in time."""
+    """No node that could accept this one has answered in time."""
 
 
 def new_metadata_store(settings: NodeSettings, peer_address: str, path: str, log: Log) -> ClusterMetadataStore:
@@ -56,7 +56,7 @@ class JoinAttempt:
     async def ask(
         self, addresses: Sequence[PeerAddress], meant: str = "", patience_s: float | None = None
     ) -> tuple[str, ClusterJoinAnswer]:
-        """Who takes this node in, and what it says: the first who answers. `NoMemberAnswered` when the time is over."""
+        """The first node that accepts this one, and its answer. Raises `NoMemberAnswered` when the time is over."""
         loop = asyncio.get_running_loop()
         own = self._links.own
         request = ClusterJoinRequest(own.name, own.kind, own.address)
@@ -83,7 +83,7 @@ class JoinAttempt:
             await asyncio.sleep(JOIN_PAUSE_S)
 
     async def enter(self, answer: ClusterJoinAnswer) -> tuple[ClusterFacts, ClusterMetadataStore]:
-        """Become a member; the node must have nothing that it would lose."""
+        """Become a member; the node must have no data to lose."""
         shared = new_metadata_store(self._settings, self._links.own.address, self._path, self._log)
         facts = ClusterFacts(answer.cluster_id, self._links.own.kind, answer.members)
         try:

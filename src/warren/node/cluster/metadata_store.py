@@ -1,30 +1,28 @@
-"""This node's access to the store of its cluster: its own part of it, if it has one, and the way to the others.
+"""This node's access to the metadata store of its cluster, and the pump between the store and the broker.
 
 ::
 
-    disc node                                   ram node, or a store that somebody else runs
+    disc node                                   ram node, or an external store
     found / join / resume its etcd member       ─┐
-    ask its own member first, then the others   ─┴─► ask whichever answers
+    ask its own member first, then the others   ─┴─► ask any that answers
 
-Not here: etcd (`node.etcd`), what passes between core and store (`node.cluster.metadata_store`).
-
-Between the core and the store that nodes share: proposals go out; how they ended, and what changed, comes in.
+`MetadataPump` carries transactions to the store, and outcomes and changes to the broker:
 
 ::
 
-    Propose ──► commit ──► Decided
-    watch ──► DefinitionsChanged, DefinitionsReplaced            in the order of their revisions
-    every second: which is the newest revision? ── told already ──► DefinitionsCurrent
+    ProposeTransaction ──► commit ──► TransactionDecided
+    watch ──► changes and replacements                           in the order of their revisions
+    every second: which is the newest revision? ── all told ──► the broker is up to date
 
-What the store answers is as old as the question: `DefinitionsCurrent` says when that was asked, and is told only behind
-everything that had changed by then.
+An answer of the store is as old as its question. So the broker learns when the question was asked, and only after every
+change before that.
 
-A store may decline to speak to this node, because its password was changed, say. That is for an operator to mend, and
-nothing to stop for: it is logged, and tried again every second. Proposals fail with the store's own words meanwhile,
-and the core, which hears nothing, knows that it may be behind. A store that went back in time, though, is no store to
-go on with: `failed` is told, and the node stops.
+A store may decline this node, for example because its password was changed. The operator has to repair that, and the
+node need not stop: it is logged and tried again every second. Meanwhile transactions fail with the store's own words,
+and the broker, which hears nothing, knows that it may be behind. A store whose revisions went back is unusable:
+`failed` is called, and the node stops.
 
-Not here: the store (`node.etcd.store`), what the core makes of it (`broker.metadata.shared_backend`).
+Not here: etcd (`node.etcd`), the broker's side (`broker.metadata.shared_backend`).
 """
 
 import asyncio
@@ -71,23 +69,23 @@ from warren.node.turn_loop import TurnLoop
 IDENTITY_SUFFIX = "-identity"
 STORE_PAUSE_S = 0.2
 ASK_PATIENCE_S = 3.0
-"""Whoever waits for a majority says so, and asks again."""
+"""Interval of log lines while waiting for a majority."""
 MEMBER_LEASE_S = 5
-"""How long others take a silent node to be alive."""
+"""How long a silent node counts as alive."""
 DEATH_NOTICE_S = 3.0 * MEMBER_LEASE_S
-"""Longer than a node that was killed is said to live: its lease is whole again when etcd gets another leader, and the
-store takes a moment to see that it has ended."""
+"""Longer than a killed node counts as alive: its lease starts anew when etcd gets another leader, and the store takes a
+moment to expire it."""
 
 
 class ClusterMetadataStore:
-    """One node's. `found`, `join` or `resume` comes first, then `open`."""
+    """The access of one node. `found`, `join` or `resume` comes first, then `open`."""
 
     def __init__(
         self, settings: EtcdSettings, peer_address: str, directory: str, name: str, cookie: bytes, log: Log
     ) -> None:
-        """`peer_address` is where other nodes reach this one: so is its part of the store, unless it is set.
+        """`peer_address` is where other nodes reach this one, and its etcd member unless configured otherwise.
 
-        Whoever has the cookie may speak to the store, and nobody else, unless other certificates are set.
+        Clients of the store must have the cookie, unless other certificates are configured.
         """
         self._settings = settings
         self._cookie = cookie
@@ -103,11 +101,11 @@ class ClusterMetadataStore:
 
     @property
     def address(self) -> str:
-        """Where other nodes reach this one's part; empty if it has none."""
+        """Where other nodes reach this node's etcd member; empty if it has none."""
         return "" if self._member is None else self._member.endpoint
 
     async def found(self, cluster_id: str) -> None:
-        """Be the first part of a store that is empty."""
+        """Be the first member of an empty store."""
         if not self._settings.endpoints:
             self._member = self._new_member(cluster_id)
             await self._member.abandon()
@@ -115,7 +113,7 @@ class ClusterMetadataStore:
         self._connect(cluster_id, [])
 
     async def join(self, cluster_id: str, others: list[str]) -> None:
-        """Become a part of the store whose parts are there."""
+        """Become a member of an existing store."""
         if not self._settings.endpoints:
             self._member = self._new_member(cluster_id)
             await self._member.abandon()
@@ -123,7 +121,7 @@ class ClusterMetadataStore:
         self._connect(cluster_id, others)
 
     async def resume(self, facts: ClusterFacts) -> None:
-        """Go on as what this node is in its cluster."""
+        """Continue in the node's role in the cluster."""
         if facts.kind == DISC and not self._settings.endpoints:
             self._member = self._new_member(facts.cluster_id)
             await self._member.resume()
@@ -132,9 +130,9 @@ class ClusterMetadataStore:
         self.use(facts)
 
     async def regain(self, facts: ClusterFacts) -> None:
-        """Be a new part of the store in place of one whose data is lost, unless the others have removed this node.
+        """Replace an etcd member whose data is lost, unless the other nodes have removed this node.
 
-        A `ConnectionError` while they do not answer.
+        Raises `ConnectionError` while they do not answer.
         """
         others = [member.store for name, member in facts.members.items() if name != self._name and member.store]
         if not others:
@@ -149,35 +147,35 @@ class ClusterMetadataStore:
             await self.join(facts.cluster_id, others)
 
     def has_lost_its_part(self, facts: ClusterFacts) -> bool:
-        """Whether the data of a part that this node has is not there."""
+        """Whether the data of this node's etcd member is missing."""
         has_part = facts.kind == DISC and not self._settings.endpoints
         return has_part and not self._new_member(facts.cluster_id).has_data
 
     async def resume_if_there(self, facts: ClusterFacts) -> None:
-        """The same, also for a node that has given up its part already, and only has to be told so."""
+        """The same, also for a node that has given up its etcd member and only has to record that."""
         if self.has_lost_its_part(facts):
             self.use(facts)
         else:
             await self.resume(facts)
 
     async def end_member(self) -> None:
-        """End this node's part until it is resumed."""
+        """End this node's etcd member until it is resumed."""
         if self._member is not None:
             await self._member.stop()
 
     async def resume_alone(self, facts: ClusterFacts) -> None:
-        """Go on as the only part of the store: the others are gone for good."""
+        """Continue as the only member of the store: the others are gone for good."""
         self._member = self._new_member(facts.cluster_id)
         await self._member.resume_alone()
         self._connect(facts.cluster_id, [])
 
     async def clear_up(self, cluster_id: str) -> None:
-        """A node that has no part of a store may have begun to have one, or not ended; undo that."""
+        """Undo an unfinished attempt to get an etcd member, or to give it up."""
         if os.path.isdir(self._directory):
             await self._new_member(cluster_id).abandon()
 
     async def part(self, others: ClusterFacts) -> None:
-        """Have no part of the store any more: the others remove it, and this node goes on with theirs."""
+        """Give up the etcd member: the others remove it, and this node uses theirs."""
         member, self._member = self._member, None
         self.use(others)
         if not self._settings.endpoints:
@@ -187,22 +185,22 @@ class ClusterMetadataStore:
             await member.discard()
 
     async def discard(self) -> None:
-        """End this node's part and delete its data, without asking anybody."""
+        """End this node's etcd member and delete its data, without asking the others."""
         if os.path.isdir(self._directory):
             await self._new_member("").discard()
 
     def use(self, facts: ClusterFacts) -> None:
-        """Ask the parts of the store that these members have."""
+        """Use the etcd members of these nodes."""
         self._connect(facts.cluster_id, facts.store_addresses())
 
     async def begun(self) -> None:
-        """A `ConnectionError` while nobody can tell that this is the store of a cluster."""
+        """Raises `ConnectionError` while it is unknown whether the store holds a cluster."""
         assert self.store is not None
         if not await self.store.begun(ASK_PATIENCE_S):
             raise ConnectionError("nobody has begun this cluster in the store")
 
     async def move_in(self, revision: int, snapshot: Snapshot, founding: FoundingFile) -> None:
-        """Begin the cluster; what an earlier attempt of this node's left in the store is taken back first."""
+        """Begin the cluster; the remains of this node's earlier attempt are deleted first."""
         assert self.store is not None
         unfinished = founding.read()
         if unfinished:
@@ -212,15 +210,15 @@ class ClusterMetadataStore:
         await self.store.move_in(revision, snapshot, proof)
 
     async def snapshot(self) -> tuple[int, MetadataSnapshot]:
-        """Everything there is; a `ConnectionError` while there is no majority."""
+        """The whole state; raises `ConnectionError` while there is no majority."""
         assert self.store is not None
         return await self.store.snapshot()
 
     async def enlist(self, definition: NodeDefinition, again: bool = False) -> bool:
-        """Have this node among the members, with the addresses it has in this run.
+        """Add this node to the members, with the addresses of this run.
 
-        False if it is there `again`, and the others have removed it meanwhile. One that is new waits until whatever an
-        earlier node of its name had is cleared away.
+        False if it is listed `again` but the others have removed it meanwhile. A new node waits until the objects of an
+        earlier node of its name are deleted.
         """
         value = definition.value()
         while True:
@@ -236,7 +234,7 @@ class ClusterMetadataStore:
                 return True
 
     async def delist(self, name: str) -> None:
-        """Have a node among the members no more. A `MembershipRefused` if it lives."""
+        """Remove a node from the members. Raises `MembershipRefused` if it is alive."""
         while True:
             _revision, known = await self.snapshot()
             found = known.get(node_key(name))
@@ -248,7 +246,7 @@ class ClusterMetadataStore:
                 return
 
     async def expel(self, name: str, patience_s: float) -> None:
-        """A node that does not live, or is not said to any more within that time, is no member and has no part."""
+        """Remove a node, and its etcd member, that is not alive or expires within that time."""
         loop = asyncio.get_running_loop()
         end = loop.time() + patience_s
         while liveness_key(name) in (await self.snapshot())[1]:
@@ -260,7 +258,8 @@ class ClusterMetadataStore:
         await self.delist(name)
 
     async def change(self, compares: list[tuple[str, int]], changes: list[tuple[str, bytes | None]]) -> bool:
-        """Whether it came about; False if a key had moved. A `ConnectionError` if nobody can tell."""
+        """Whether the change was committed; False if a key had changed. Raises `ConnectionError` if the outcome is
+        unknown."""
         assert self.store is not None
         decision = await self.store.commit(compares, changes)
         if decision.outcome not in (COMMITTED, OUTDATED):
@@ -268,20 +267,20 @@ class ClusterMetadataStore:
         return decision.outcome == COMMITTED
 
     async def next_run(self, run: int, data: int, asked: int) -> tuple[IncarnationDefinition, int]:
-        """What is to be counted as this run of its name, and the revision at which what is counted was seen."""
+        """The incarnation to register for this run, and the revision at which the previous one was read."""
         _revision, known = await self.snapshot()
         return next_incarnation(self._name, run, data, asked, known)
 
     async def count_run(self, wanted: IncarnationDefinition, seen_at: int) -> None:
-        """A `ConnectionError` if nobody can tell whether it was counted."""
+        """Raises `ConnectionError` if it is unknown whether the run was registered."""
         if not await self.change([(wanted.key(), seen_at)], [(wanted.key(), wanted.value())]):
             raise ConnectionError(f"another run of {self._name} was counted at the same time")
 
     async def live(self, incarnation: int) -> None:
-        """Be known to be alive from here on.
+        """Count as alive from here on.
 
-        A `ConnectionError` if the store does not say so in time. It is tried on until this node rests, so whoever asks
-        again waits for the same.
+        Raises `ConnectionError` if the store does not confirm in time. The attempt goes on until `rest`, so a second
+        call waits for the same.
         """
         assert self.store is not None
         if self._life is None or self._living_run != incarnation:
@@ -292,13 +291,13 @@ class ClusterMetadataStore:
         await self._life.held()
 
     async def rest(self) -> None:
-        """Be known to be alive no longer."""
+        """Count as alive no longer."""
         if self._life is not None:
             life, self._life = self._life, None
             await life.release()
 
     async def close(self) -> None:
-        """Say that this run is over; the member goes on."""
+        """End this run's liveness; the etcd member keeps running."""
         await self.rest()
         if self._member is not None:
             await self._member.close()
@@ -306,7 +305,7 @@ class ClusterMetadataStore:
             await self._connection.close()
 
     async def abandon(self) -> None:
-        """What was begun is not wanted: end the member and delete its data."""
+        """Undo an attempt: end the etcd member and delete its data."""
         await self.rest()
         if self._connection is not None:
             await self._connection.close()
@@ -315,7 +314,7 @@ class ClusterMetadataStore:
 
     @property
     def trouble(self) -> str:
-        """Why this node's part will not go on; empty if it will."""
+        """Why this node's etcd member cannot continue; empty if it can."""
         return "" if self._member is None else self._member.trouble
 
     def _connect(self, cluster_id: str, others: list[str]) -> None:
@@ -376,14 +375,14 @@ class MetadataPump:
         self._told = 0
         self._told_more = asyncio.Event()
         self._watching = False
-        # why the store declined, if it did last
+        # why the store declined the last call, if it did
         self._declined = ""
 
     def orders(self) -> Mapping[type[Effect], Callable[[Any], None]]:
         return {ProposeTransaction: self._propose}
 
     def start(self, after: int) -> None:
-        """Tell of everything that is newer than this revision."""
+        """Report everything newer than this revision."""
         self._told = after
         self._begin(self._watch())
         self._begin(self._ask())
@@ -438,7 +437,7 @@ class MetadataPump:
             try:
                 await self._ask_once()
             except (TimeoutError, ConnectionError):
-                # the core notices that it hears nothing
+                # the broker notices the silence
                 pass
             except EtcdDeclined as declined:
                 self._was_declined(declined)

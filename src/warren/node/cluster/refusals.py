@@ -1,14 +1,11 @@
-"""Why an operator's order about membership is not carried out, with the word that RabbitMQ has for it.
+"""Refusals of orders about membership, and the check for witnesses.
 
-Not here: who finds that (`node.cluster.agent`, `node.cluster.stopped_member`).
+A witness is a member that stores definitions, votes on them, and holds no queues. A node is a witness while it is
+started as one, and the list of members says so. No queue is placed on it; its own queues must be gone before. Mirrors
+on it do not matter unless they were in sync when it stopped: the masters remove them.
 
-Whether a node may be a witness: a member that keeps definitions, votes on them, and holds no queues.
-
-A node is a witness for as long as it is started as one, and says so in the cluster's list of members. Nobody gives it a
-queue from then on; what it has must be gone before. Mirrors that it has are no hindrance unless they were in sync when
-it ended: the masters of their queues drop them as soon as they hear of it.
-
-Not here: who is given queues (`broker.cluster.placement`, `broker.replication.mirroring_policy`).
+Not here: who refuses (`node.cluster.agent`, `node.cluster.stopped_member`), placement (`broker.cluster.placement`,
+`broker.replication.mirroring_policy`).
 """
 
 from warren.broker.metadata.definition_kinds import decode_definition
@@ -20,7 +17,7 @@ from warren.node.cluster.cluster_file import ClusterFacts
 
 
 class MembershipRefused(Exception):
-    """Nothing was changed. `code` is for scripts; it is empty where RabbitMQ has no word."""
+    """Nothing was changed. `code` is RabbitMQ's word, for scripts; it is empty where RabbitMQ has none."""
 
     def __init__(self, code: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -61,7 +58,7 @@ def refuse_lone_witness(name: str) -> None:
 
 
 def refuse_witness_with_queues(name: str, facts: ClusterFacts, known: MetadataSnapshot) -> None:
-    """A `ConfigError` if a member cannot become a witness as it is."""
+    """Raises `ConfigError` if a member cannot become a witness as it is."""
     if facts.kind != DISC:
         raise ConfigError(f"{name} is a RAM node, and a witness must be a disc node: start it without --witness")
     held = queues_held(name, known)
@@ -79,7 +76,7 @@ def refuse_ram_witness() -> MembershipRefused:
 
 
 def queues_held(name: str, known: MetadataSnapshot) -> list[QueueDefinition]:
-    """The durable queues that live on a node, or of which it may have the only copy that is whole."""
+    """The durable queues that live on a node, or of which it may have the only complete replica."""
     found = [decode_definition(key, kept[2]) for key, kept in known.items() if key.startswith(f"{QUEUES}/")]
     queues = [queue for queue in found if isinstance(queue, QueueDefinition) and queue.durable and not queue.exclusive]
     return [queue for queue in queues if queue.node == name or _is_in_sync(name, queue)]

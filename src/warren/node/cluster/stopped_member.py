@@ -1,30 +1,26 @@
-"""What an operator does to the membership of a node whose core is stopped.
+"""Orders about the membership of a node whose broker is stopped.
 
 ::
 
-    alone ──join──► member ──reset──► alone, with nothing        force_reset: the same, and nobody is asked
+    alone ──join──► member ──reset──► alone, with nothing        force_reset: the same, without asking the others
                       │
-                      ├── change_kind    gets a part of the store, or gives it up; keeps its queues
-                      ├── forget         with `offline`: goes on with the store alone, and removes those that are lost
+                      ├── change_kind    gets an etcd member, or gives it up; keeps its queues
+                      ├── forget         with `offline`: continues with the store alone, and removes the lost nodes
                       └── rename         its entry and its queues get another name
 
-Each of them may be interrupted anywhere: what was begun is either finished by the next start, or by giving the same
-order again. In the cluster's list it is `cluster.json` that decides what this node is.
+Each of them may be interrupted anywhere: the next start finishes it, or the same order given again. `cluster.json`
+decides what this node is in the cluster's list.
 
-Not here: members that run (`node.cluster.agent`), how orders come in (`node.cluster.control_endpoint`).
+**Renaming** changes the node's entry in the list, its incarnations, its queues and its places in replica sets. The new
+entry comes first and the old one goes last, so a queue never belongs to a node that is no member. An interrupted rename
+is repeated; objects with the new name are skipped.
 
-A node that does not run gets another name in the cluster's store: its entry among the members, its runs, its queues
-and its places in rings.
+Replica sets with a live master are left to the master: while both names are members, it would add the old one again. It
+notices which node is gone and removes it from the in-sync set. A killed node counts as alive until its lease has
+expired. So the rename waits for that while a replica set still has the old name in sync, which a live master changes
+soon; afterwards no node could change that replica set.
 
-The new entry comes first and the old one goes last, so that no queue ever belongs to a node that is no member. Whoever
-is interrupted does it again: what has the new name already is passed over.
-
-Rings whose master lives are left to it: as long as both names are those of members it would take the old one in again.
-It sees by itself who is gone, and does not count on it any more. One that was killed is said to live until its lease
-has ended. So as long as a ring counts on the old name, which a master that lives changes soon, its end is waited for:
-afterwards nobody could tell that ring.
-
-Not here: the node's own files (`node.cluster.stopped_member`).
+Not here: running members (`node.cluster.agent`), the endpoint (`node.cluster.control_endpoint`).
 """
 
 import asyncio
@@ -72,7 +68,7 @@ RENAME_PAUSE_S = 0.2
 
 
 def refuse_taken_name(known: MetadataSnapshot, old: str, new: str, peer: str) -> None:
-    """A `MembershipRefused` if another node has that name; one at this address that does not live is this node."""
+    """Raises `MembershipRefused` if another node has that name; a dead one at this address is this node."""
     entry, taken = _entry(old, known), _entry(new, known)
     if entry is None and taken is None:
         raise not_in_the_cluster()
@@ -81,14 +77,14 @@ def refuse_taken_name(known: MetadataSnapshot, old: str, new: str, peer: str) ->
         raise MembershipRefused("", f"another node of the cluster is called {new}")
     runs, others = _runs(old, known), _runs(new, known)
     if runs is not None and others is not None and runs.data != others.data:
-        # its runs would be taken for the other's
+        # its incarnations would count as the other's
         raise MembershipRefused(
             "", f"another node of the cluster was called {new} once; choose a name that is new to it"
         )
 
 
 async def rename_in_store(shared: ClusterMetadataStore, old: str, new: str, patience_s: float = DEATH_NOTICE_S) -> None:
-    """Nothing is left to do if it was done before."""
+    """Does nothing if it was done before."""
     _revision, known = await shared.snapshot()
     entry = _entry(old, known)
     if entry is not None:
@@ -100,7 +96,7 @@ async def rename_in_store(shared: ClusterMetadataStore, old: str, new: str, pati
 
 
 async def _rename_incarnations(shared: ClusterMetadataStore, old: str, new: str) -> None:
-    """Those of the old name stay: whoever else gets it must not count them again."""
+    """The incarnations of the old name stay: another node that gets the name must not use them again."""
     _revision, known = await shared.snapshot()
     runs = _runs(old, known)
     if runs is not None:
@@ -128,7 +124,7 @@ async def _rename_queues(shared: ClusterMetadataStore, old: str, new: str, patie
 async def _rename_some(
     shared: ClusterMetadataStore, queues: list[QueueDefinition], known: MetadataSnapshot, old: str, new: str
 ) -> None:
-    """Unless one of them has changed meanwhile."""
+    """Skipped if one of them has changed meanwhile."""
     for queue in queues:
         queue.node = new if queue.node == old else queue.node
         queue.replica_set = None if queue.replica_set is None else queue.replica_set.renaming(old, new)
@@ -143,14 +139,14 @@ def _is_counted_on(name: str, known: MetadataSnapshot) -> bool:
 
 
 def _queues_with(name: str, known: MetadataSnapshot) -> list[QueueDefinition]:
-    """The queues that live on a node or are held by it, but for those whose master lives."""
+    """The queues that live on a node or have a replica there, except those with a live master."""
     return [
         queue for queue in all_queues(known) if queue.node == name or _has_to_be_told(name, queue.replica_set, known)
     ]
 
 
 def _has_to_be_told(name: str, replica_set: ReplicaSet | None, known: MetadataSnapshot) -> bool:
-    """Of one whose master is gone, though its name may live as another run."""
+    """Whether the queue's master is gone, even if its name is alive in another incarnation."""
     if replica_set is None or name not in replica_set.members:
         return False
     key = liveness_key(replica_set.master)
@@ -177,7 +173,7 @@ PAUSE_S = 0.2
 
 
 class StoppedMember:
-    """One node's, between two runs; `directory` is locked, and nothing in it is open."""
+    """One node between two runs; `directory` is locked, and nothing in it is open."""
 
     def __init__(self, settings: NodeSettings, directory: DataDirectory, log: Log) -> None:
         self._settings = settings
@@ -192,7 +188,7 @@ class StoppedMember:
     # -- joining
 
     async def join(self, node: str, kind: str) -> None:
-        """Become a member of that node's cluster, with nothing of what this node had."""
+        """Become a member of that node's cluster, without this node's own data."""
         meant, address = _node_at(node)
         if meant == self._name:
             raise MembershipRefused("", f"Error: cannot cluster node with itself: {meant}")
@@ -218,7 +214,7 @@ class StoppedMember:
                 await shared.close()
 
     async def _enlist(self, shared: ClusterMetadataStore, facts: ClusterFacts, peer: str) -> None:
-        """Let everybody know what this node is; where it listens they hear when it starts."""
+        """List this node's kind; its addresses follow when it starts."""
         witness = self._settings.cluster.witness
         definition = NodeDefinition(self._name, facts.kind, peer, store=shared.address, witness=witness)
         async with asyncio.timeout(STORE_PATIENCE_S):
@@ -229,7 +225,7 @@ class StoppedMember:
     # -- leaving
 
     async def reset(self) -> None:
-        """Leave the cluster, and have nothing."""
+        """Leave the cluster, and delete everything."""
         facts = self._file.read()
         if facts is not None:
             await self._leave(facts)
@@ -238,7 +234,7 @@ class StoppedMember:
         self._log.info("node.reset", forced=False)
 
     async def force_reset(self) -> None:
-        """Have nothing, whatever the others think."""
+        """Delete everything, without asking the other nodes."""
         async with self._links(DISC) as links:
             await self._discard(links)
         self._log.info("node.reset", forced=True)
@@ -256,7 +252,7 @@ class StoppedMember:
                 await shared.part(_without(facts, self._name))
 
     async def _discard(self, links: PeerConnections) -> None:
-        """Its part of the store ends before its data is deleted."""
+        """Its etcd member ends before the data is deleted."""
         await new_metadata_store(self._settings, links.own.address, self._directory.path, self._log).discard()
         self._directory.delete_everything()
 
@@ -300,10 +296,10 @@ class StoppedMember:
             self._file.write(changed)
             await self._enlist(shared, changed, links.own.address)
 
-    # -- others that are lost
+    # -- lost nodes
 
     async def forget(self, name: str, offline: bool) -> None:
-        """Go on without a majority that is gone for good; every other disc node is removed with it."""
+        """Continue without a majority that is gone for good; every other disc node is removed."""
         facts = self._file.read()
         if facts is None or name not in facts.members or name == self._name:
             raise not_in_the_cluster()
@@ -335,7 +331,7 @@ class StoppedMember:
         async with asyncio.timeout(STORE_PATIENCE_S):
             for other in lost:
                 while not await _delisted(shared, other):
-                    # until the lease of its last run has ended
+                    # until the lease of its last run has expired
                     await asyncio.sleep(PAUSE_S)
         self._file.write(_without(facts, *lost))
         self._log.warning("members.forgotten", nodes=",".join(lost))
@@ -343,7 +339,7 @@ class StoppedMember:
     # -- another name
 
     async def rename(self, old: str, new: str) -> str:
-        """The name that this node has from now on."""
+        """Returns the name that this node has from now on."""
         if old != self._name:
             raise MembershipRefused("", f"{old} is not this node, which is {self._name}: each node renames itself")
         try:
@@ -369,14 +365,14 @@ class StoppedMember:
             # from here on it does not start under the old name
             self._file.write(replace(facts, renaming=new))
             await rename_in_store(shared, old, new)
-            # it has its name among its arguments, and gets the new one when it is started again
+            # its name is among its arguments; it gets the new one when it starts again
             await shared.end_member()
 
     # -- the store
 
     @asynccontextmanager
     async def _links(self, kind: str) -> AsyncIterator[PeerConnections]:
-        """The port for other nodes, taken: where it is decides where this node's part of the store is."""
+        """Bind the peer port: its address decides where this node's etcd member listens."""
         cluster = self._settings.cluster
         own = PeerIdentity(self._name, 1, "", "", kind, int(cluster.silence_s * 1000))
         links = PeerConnections(cluster, own, read_cookie(cluster), self._log, dict, _refuse_join)
@@ -396,7 +392,7 @@ class StoppedMember:
             await shared.close()
 
     async def _known(self, shared: ClusterMetadataStore) -> MetadataSnapshot:
-        """What a majority says; a `MembershipRefused` if there is none."""
+        """The majority's state; raises `MembershipRefused` if there is none."""
         try:
             async with asyncio.timeout(STORE_PATIENCE_S):
                 await _until_begun(shared)
@@ -423,7 +419,7 @@ async def _delisted(shared: ClusterMetadataStore, name: str) -> bool:
 
 
 async def _answers(address: str) -> bool:
-    """Whether anybody listens there."""
+    """Whether a process listens there."""
     if not address:
         return False
     where = parse_address(address)
@@ -441,7 +437,7 @@ async def _refuse_join(facts: PeerIdentity, data: bytes) -> bytes:
 
 
 def _node_at(text: str) -> tuple[str, PeerAddress]:
-    """The name that is meant, if one is, and where it is."""
+    """The wanted name, if one is given, and the address."""
     try:
         if "@" not in text:
             return "", parse_address(text)

@@ -1,16 +1,13 @@
 """The settings of a cluster: `cluster.*`, `cluster_formation.*`, `cluster_partition_handling`, `net_ticktime`, and the
 flags `--peer`, `--join`, `--ram`, `--witness`.
 
-`net_ticktime` is the silence after which a link between nodes is given up. RabbitMQ's default is 60 seconds, ours 3.
+`net_ticktime` is the silence after which a connection between nodes is closed. RabbitMQ's default is 60 seconds, ours
+3.
 
-Not here: the keys and their parsers (`config.keys`), those of the store (`config.etcd_settings`).
+A disc node runs a member of etcd, on ports above the node's own, unless `cluster.etcd.endpoints.*` names an external
+etcd.
 
-The settings of the store that nodes of a cluster share: `cluster.etcd.*`.
-
-A disc node runs a member of etcd, on ports above that of the node, unless `cluster.etcd.endpoints.*` says that somebody
-else runs one.
-
-Not here: the keys and their parsers (`config.keys`), etcd (`node.etcd`).
+Not here: the keys and their parsers (`node.config.keys`), etcd (`node.etcd`).
 """
 
 import os
@@ -33,23 +30,23 @@ _PORT_MAX = 65535
 
 @dataclass
 class EtcdSettings:
-    """Where this node's member listens, or where another etcd is to be found."""
+    """Where this node's etcd member listens, or where an external etcd is."""
 
-    # empty: where other nodes reach this one
+    # empty: the host on which other nodes reach this one
     host: str = ""
-    # 0: so far above the port on which other nodes reach this one
+    # 0: an offset above the port on which other nodes reach this one
     client_port: int = 0
     peer_port: int = 0
-    # empty: the one of this machine
+    # empty: the one on the path
     binary: str = ""
-    # of an etcd that somebody else runs; then this node runs none
+    # of an external etcd; then this node runs none
     endpoints: list[str] = field(default_factory=list)
     user: str = ""
     password: str = field(default="", repr=False)
     tls: TlsFiles | None = None
 
     def listens(self, node: PeerAddress) -> tuple[str, int, int]:
-        """Host, port for clients and port for other members of a node that others reach there; 0: any free port."""
+        """Host, client port and peer port of the member of a node that others reach there; 0: any free port."""
         return (
             self.host or node.host,
             self.client_port or _above(node.port, CLIENT_PORT_OFFSET),
@@ -58,7 +55,7 @@ class EtcdSettings:
 
 
 def etcd_settings(values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> EtcdSettings:
-    """What was gathered from the file and the environment."""
+    """From the file and the environment."""
     settings = EtcdSettings(
         host=values.get("etcd.host", ""),
         client_port=values.get("etcd.client_port", 0),
@@ -116,10 +113,10 @@ DEFAULT_SILENCE_S = 3
 
 @dataclass
 class ClusterSettings:
-    """How a node meets others, and what it does without them."""
+    """How a node finds others, and what it does without them."""
 
     peer_listener: ListenAddress = field(default_factory=lambda: ListenAddress("", PEER_PORT))
-    # whether the operator chose the port; without that a node may do without it
+    # whether the operator chose the port; otherwise the node may run without it
     peer_asked_for: bool = field(default=False, compare=False)
     join: list[PeerAddress] = field(default_factory=list)
     ram: bool = False
@@ -140,7 +137,7 @@ class ClusterSettings:
 
 
 class ClusterFlags(Protocol):
-    """What the command line says of a cluster."""
+    """The cluster flags of the command line."""
 
     @property
     def peer(self) -> str: ...
@@ -162,7 +159,7 @@ def cluster_settings(
     listener: ListenAddress,
     flags: ClusterFlags,
 ) -> ClusterSettings:
-    """What was gathered from the file and the environment, and the flags; where to listen is known already."""
+    """From the file, the environment and the flags; the listen address is already known."""
     settings = ClusterSettings(
         peer_listener=listener,
         peer_asked_for=bool(flags.peer),
@@ -198,7 +195,7 @@ def _peer_tls(values: Mapping[str, Any]) -> TlsSettings:
 
 
 def _check(settings: ClusterSettings) -> None:
-    """What no parser of a single value can see; or must not show, since it shows what it refuses."""
+    """Checks across several values, and of secrets, which a parser would show in its error."""
     if settings.ram and settings.witness:
         raise ConfigError("a witness keeps definitions on its disk, and a RAM node does not: choose one of the two")
     if settings.cookie and len(settings.cookie.encode()) < LENGTH_MIN:

@@ -1,14 +1,10 @@
-"""The settings of the HTTP listeners: `management.*`, `prometheus.*`, `trace_files.*`, the flag `--http`.
+"""The settings of the HTTP listeners: `management.*`, `prometheus.*`, `trace_files.*`, the flag `--http`; and of load
+balancers: `proxy_protocol`, `proxy_protocol.from.*`, `management.proxy_protocol`.
 
-As in RabbitMQ, a TLS listener alone is what an operator gets who configures `management.ssl.port` and says nothing of
-a plain one. `management.listener.*` is RabbitMQ's older way of saying the same.
+As in RabbitMQ, an operator who configures `management.ssl.port` and no plain port gets a TLS listener alone.
+`management.listener.*` is RabbitMQ's older form of the same.
 
-Not here: the keys and their parsers (`config.keys`).
-
-The settings of load balancers before the node: `proxy_protocol`, `proxy_protocol.from.*` and
-`management.proxy_protocol`.
-
-Not here: the keys and their parsers (`config.keys`), what a balancer sends (`node.proxy`).
+Not here: the keys and their parsers (`node.config.keys`), the PROXY header (`node.proxy_protocol`).
 """
 
 from collections.abc import Mapping
@@ -27,7 +23,7 @@ from warren.node.tls import TlsSettings
 def load_balancers_of(
     name: str, values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]
 ) -> LoadBalancers | None:
-    """Who sends a header to the listeners that this setting is about; None: nobody."""
+    """The balancers that send a header to these listeners; None: there are none."""
     if not values.get(name, False):
         return None
     return LoadBalancers(tuple(families.get("proxy_protocol.from", {}).values()))
@@ -40,39 +36,39 @@ HTTP_TLS_FAMILY = "management.ssl"
 
 @dataclass
 class PrometheusSettings:
-    """Where and how to serve metrics alone."""
+    """The settings of the metrics listener."""
 
     address: ListenAddress = field(default_factory=lambda: ListenAddress("", DEFAULT_METRICS_PORT))
-    # without it the node goes on if the port is not to be had
+    # otherwise the node goes on if the port cannot be bound
     asked_for: bool = field(default=False, compare=False)
     path: str = PATH
-    # whether a scrape that names no document has a sample for each object
+    # whether a scrape without a document name has a sample for each object
     per_object: bool = False
 
 
 @dataclass
 class HttpSettings:
-    """Where and how to serve HTTP."""
+    """The settings of the HTTP listeners."""
 
     tcp_listeners: list[ListenAddress] = field(default_factory=lambda: [ListenAddress("", DEFAULT_HTTP_PORT)])
     ssl_listeners: list[ListenAddress] = field(default_factory=list)
     tls: TlsSettings = field(default_factory=lambda: TlsSettings(family=HTTP_TLS_FAMILY))
     limits: HttpLimits = field(default_factory=HttpLimits)
     application: ApplicationSettings = field(default_factory=ApplicationSettings)
-    # how often figures are sampled, for their rates and their history
+    # how often stats are sampled, for rates and history
     sample_interval_ms: int = SAMPLE_EVERY_MS
     prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)
     # of trace files; empty: within the data directory
     trace_directory: str = ""
     trace_rotation: TraceRotation = field(default_factory=TraceRotation)
-    # who sends a PROXY header; None: nobody
+    # the balancers that send a PROXY header; None: there are none
     balancers: LoadBalancers | None = None
 
 
 def http_settings(
     values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]], flag: ListenAddress | None
 ) -> HttpSettings:
-    """What was gathered from the file and the environment, and the address of the flag, if it was given."""
+    """From the file, the environment, and the flag's address if it was given."""
     plain = flag or ListenAddress(values.get("http.ip", ""), values.get("http.port", DEFAULT_HTTP_PORT))
     secured = [ListenAddress(values.get("https.ip", ""), values["https.port"])] if "https.port" in values else []
     wants_plain = flag is not None or "http.port" in values or not secured
@@ -127,7 +123,7 @@ def _trace_rotation(values: Mapping[str, Any]) -> TraceRotation:
 
 
 def _prometheus(values: Mapping[str, Any], flag: ListenAddress | None) -> PrometheusSettings:
-    """Whoever lets `--http` pick a free port gets a free one for metrics, too."""
+    """An `--http` with a free port gets a free metrics port, too."""
     host, port = (flag.host, 0) if flag is not None and flag.port == 0 else ("", DEFAULT_METRICS_PORT)
     return PrometheusSettings(
         address=ListenAddress(values.get("prometheus.ip", host), values.get("prometheus.port", port)),

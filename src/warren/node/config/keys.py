@@ -1,9 +1,9 @@
-"""Every key a configuration file may hold: those that act, and those of RabbitMQ that have no effect yet.
+"""Every key of a configuration file: the supported ones, and those of RabbitMQ that have no effect yet.
 
-`ACTING` says which setting a key fills and how its text is read. A key that ends in `.*` stands for a family
+`ACTING` says which setting a key fills and how its text is parsed. A key that ends in `.*` is a family
 (`listeners.tcp.default`, `listeners.tcp.1`): the rest of the key and the value go to a list, in order.
 
-Not here: the settings themselves (`node.config`).
+Not here: the settings themselves (`node.config.settings`).
 """
 
 import difflib
@@ -221,7 +221,7 @@ IGNORED_KEYS: frozenset[str] = frozenset(
 
 
 def find_supported(key: str) -> tuple[str, str] | None:
-    """The entry of `ACTING` that answers for a key, and what a family's star stands for in it."""
+    """The entry of `ACTING` for a key, and the text in place of a family's star."""
     for family in KEY_FAMILIES:
         if key.startswith(family) and key != family:
             return f"{family}*", key.removeprefix(family)

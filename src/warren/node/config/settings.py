@@ -1,28 +1,20 @@
 """A node's settings: the configuration file, overridden by the environment, overridden by flags.
 
+The file has one `key = value` a line, as in `rabbitmq.conf`. `#` starts a comment anywhere; a value in single or double
+quotes may contain one. The last value of a repeated key counts.
+
 An environment variable is `WARREN_` and the key in capitals, with two underscores for a dot:
-`WARREN_LISTENERS__TCP__DEFAULT=5673`, `WARREN_DEFAULT_USER=alice`. The flags of `warren serve` have variables of
-their own (`WARREN_AMQP`, `WARREN_DATA`, …), which the command line reads. A variable that is no key is reported, not
-refused: container platforms make up variables from the names of services.
+`WARREN_LISTENERS__TCP__DEFAULT=5673`, `WARREN_DEFAULT_USER=alice`. The flags of `warren serve` have their own variables
+(`WARREN_AMQP`, `WARREN_DATA`, …), which the command line reads. An unknown variable is reported, not refused: container
+platforms invent variables from service names.
 
-Everything is checked before the node opens anything. A `ConfigError` is one sentence that names the line, the
-variable or the flag.
+Everything is checked before the node opens anything. A `ConfigError` is one sentence that names the line, the variable
+or the flag.
 
-Not here: the shape of the file (`config.file`), the keys (`config.keys`), the values (`config.values`).
+As in RabbitMQ, a log category is logged from its own level, or from the common one, and never below the level of the
+console.
 
-The text of a `rabbitmq.conf`-style file as a list of settings, each knowing where it was written.
-
-One `key = value` a line. `#` starts a comment wherever it stands; a value in single or double quotes may hold one. A
-key that is written twice means its last value.
-
-Not here: which keys there are (`config.keys`), what their values mean (`config.values`).
-
-The settings of the log: `log.*`.
-
-As in RabbitMQ, a category is logged from its own level on, or from the common one, and nothing passes that is below the
-level of the console.
-
-Not here: the keys and their parsers (`config.keys`).
+Not here: the keys (`node.config.keys`), the values (`node.config.values`).
 """
 
 import re
@@ -61,7 +53,7 @@ _SETTING = re.compile(
 
 @dataclass(frozen=True)
 class RawSetting:
-    """A key, its value as text, and the words that lead to it in an error."""
+    """A key, its value as text, and its place for error messages."""
 
     key: str
     value: str
@@ -108,14 +100,14 @@ def _setting(line: str, where: str) -> RawSetting:
 
 @dataclass
 class LogSettings:
-    """From which level on each category is logged, and the form of a line."""
+    """The level of each log category, and the format of a line."""
 
     levels: dict[str, str] = field(default_factory=dict)
     form: str = PLAINTEXT
 
 
 def log_settings(values: Mapping[str, Any]) -> LogSettings:
-    """What was gathered from the file and the environment."""
+    """From the file and the environment."""
     console = values.get("log.console.level", "debug")
     common = values.get("log.level", "info" if "log.console.level" not in values else console)
     chosen = {DEFAULT: common} | {
@@ -157,7 +149,7 @@ _BROKER_FIELDS = (
 
 @dataclass(frozen=True)
 class NodeFlags:
-    """What the command line said; empty where it said nothing."""
+    """The flags of the command line; empty where not given."""
 
     name: str = ""
     data: str = ""
@@ -173,7 +165,7 @@ class NodeFlags:
 
 @dataclass
 class NodeSettings:
-    """All a node needs to know before it starts."""
+    """All settings of a node."""
 
     broker: BrokerSettings
     tcp_listeners: list[ListenAddress] = field(default_factory=list)
@@ -182,19 +174,19 @@ class NodeSettings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     data_dir: str = DEFAULT_DATA_DIRECTORY
     config_file: str = ""
-    # it waits to be started
+    # start in the stopped state
     stopped: bool = False
     tls: TlsSettings = field(default_factory=TlsSettings)
     tls_handshake_timeout_ms: int = TLS_HANDSHAKE_TIMEOUT_MS
     certificate_naming: CertificateUserName = field(default_factory=CertificateUserName)
-    # who sends a PROXY header to the AMQP listeners; None: nobody
+    # the balancers that send a PROXY header to the AMQP listeners; None: there are none
     balancers: LoadBalancers | None = None
     memory_total_bytes: int = 0
     memory_limit_bytes: int = 0
     memory_interval_s: float = MEASURE_MEMORY_EVERY_S
     disk_limit_bytes: int = DEFAULT_DISK_LIMIT_BYTES
     log: LogSettings = field(default_factory=LogSettings)
-    # imported, in this order, before anybody is let in
+    # imported, in this order, before clients are accepted
     definition_paths: list[str] = field(default_factory=list)
     without_effect: list[str] = field(default_factory=list)
     unknown_variables: list[str] = field(default_factory=list)
@@ -275,7 +267,7 @@ def read_settings(flags: NodeFlags, environment: Mapping[str, str]) -> NodeSetti
 
 
 def _take_environment(gathered: _RawValues, environment: Mapping[str, str]) -> list[str]:
-    """Take the variables that are keys; those that are not."""
+    """Take the variables that are keys; returns the others."""
     unknown: list[str] = []
     for variable in sorted(environment):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(_NOT_FOR_THE_NODE):
@@ -315,7 +307,7 @@ def _node_name(given: str) -> str:
 
 def _default_user_tags(gathered: _RawValues) -> list[str]:
     named = gathered.families.get("default_user_tags")
-    # as in RabbitMQ, naming any replaces the default
+    # as in RabbitMQ, naming any tag replaces the default
     return [ADMINISTRATOR] if named is None else [tag for tag, given in named.items() if given]
 
 
@@ -323,7 +315,7 @@ def _loopback_users(gathered: _RawValues) -> list[str]:
     if "loopback_users_none" in gathered.values:
         return []
     named = gathered.families.get("loopback_users")
-    # as in RabbitMQ, naming anybody replaces the default
+    # as in RabbitMQ, naming any user replaces the default
     return ["guest"] if named is None else [user for user, only_loopback in named.items() if only_loopback]
 
 
@@ -345,7 +337,7 @@ def _http_settings(gathered: _RawValues, flags: NodeFlags) -> HttpSettings:
 
 
 def _cluster_settings(gathered: _RawValues, flags: NodeFlags) -> ClusterSettings:
-    """Whoever lets `--amqp` pick a free port gets a free one for other nodes, too."""
+    """An `--amqp` with a free port gets a free peer port, too."""
     peer = _flag_address("--peer", flags.peer) if flags.peer else None
     amqp = _flag_address("--amqp", flags.amqp) if flags.amqp else None
     default = ListenAddress(amqp.host, 0) if amqp is not None and amqp.port == 0 else ListenAddress("", PEER_PORT)
@@ -385,7 +377,7 @@ def _memory_limit_bytes(gathered: _RawValues) -> int:
     if "watermark_absolute_bytes" in given and "watermark_relative" not in given:
         return max(1, cast(int, given["watermark_absolute_bytes"]))
     total_bytes = _total_memory_bytes(gathered)
-    # as in RabbitMQ, a watermark of 0 lets nobody publish: no limit is another thing
+    # as in RabbitMQ, a watermark of 0 blocks all publishers; it does not mean no limit
     return max(1, int(total_bytes * given.get("watermark_relative", DEFAULT_MEMORY_WATERMARK)))
 
 

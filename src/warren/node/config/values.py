@@ -1,4 +1,4 @@
-"""Texts to values: numbers within bounds, sizes with units, addresses, words of a list.
+"""Parsers of values: numbers within bounds, sizes with units, addresses, words of a list.
 
 Each parser returns the value or raises `ValueError` with the words that complete "KEY … must be".
 
@@ -6,7 +6,7 @@ Two families of units, as in RabbitMQ: a *byte size* (`frame_max = 128KB`) count
 *information size* (`vm_memory_high_watermark.absolute = 2GB`) counts in 1,000, unless it says KiB, MiB, GiB, or K, M,
 G.
 
-Not here: which key takes which (`config.keys`).
+Not here: which key takes which (`node.config.keys`).
 """
 
 import ipaddress
@@ -36,12 +36,12 @@ def name(value: str) -> str:
 
 
 def node(value: str) -> NodeAddress:
-    """Where the node of this name is to be found."""
+    """The address of the node of this name."""
     return parse_node(value)
 
 
 def endpoint(value: str) -> str:
-    """`HOST:PORT`, of something that is not a node."""
+    """`HOST:PORT` of a service that is not a node."""
     found = parse_address(value)
     if not value.endswith(f":{found.port}"):
         raise ValueError("HOST:PORT")
@@ -49,7 +49,7 @@ def endpoint(value: str) -> str:
 
 
 def network(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """One address, or all of a network."""
+    """One address, or a network."""
     try:
         return ipaddress.ip_network(value, strict=False)
     except ValueError:
@@ -57,7 +57,7 @@ def network(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def url_path(value: str) -> str:
-    """A path whose segments stand for themselves."""
+    """A path without encoded characters."""
     if not _URL_PATH.fullmatch(value):
         raise ValueError("a path like /metrics")
     return value
@@ -79,7 +79,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 def timeout_ms(value: str) -> int:
-    """A number of milliseconds; 0 and RabbitMQ's words for it mean no timeout, which is 0."""
+    """Milliseconds; 0 and RabbitMQ's words for it mean no timeout, which is 0."""
     if value in ("undefined", "infinity"):
         return 0
     if not value.isascii() or not value.isdigit() or len(value) > 12:
@@ -88,7 +88,7 @@ def timeout_ms(value: str) -> int:
 
 
 def patience_ms(value: str) -> int:
-    """How long to wait for a stranger. Nobody is waited for longer than a day, whatever RabbitMQ's `infinity` says."""
+    """A time to wait for a client: a day at most, whatever RabbitMQ's `infinity` says."""
     if value == "infinity":
         return _DAY_MS
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= _DAY_MS:

@@ -1,19 +1,15 @@
-"""The thread that writes the files of streams: one piece after another, each flushed before it is reported.
-
-It is not the journal's thread, because nobody waits for a chunk: what it is made of is in the journal until it is
-reported. So a lack of room is no emergency either: the piece is tried again every second, and the journal keeps what
-it has meanwhile. What is to be deleted does not wait for that: it makes room. Every other error is told, and ends the
-node.
-
-Not here: what is written, and when (`broker.streams.stream`), reading it (`node.disk.readers`).
-
-The files of streams as they are found at a start.
+"""The archive files of streams: the thread that writes them, and the files found at a start.
 
 ::
 
     streams/ID/NNNNNNNNNNNN.chunks    a segment of the stream that was created by revision ID
 
-Not here: what the bytes mean (`broker.streams.archive_index`), writing them (`node.disk.archives`).
+Each piece is flushed before it is reported. This is not the journal's thread, because nothing waits for a chunk: its
+messages stay in the journal until it is reported. So a lack of space is no emergency: the piece is tried again every
+second. Deletions do not wait for that, because they free space. Every other error is reported, and ends the node.
+
+Not here: what is written, and when (`broker.streams.stream`), the bytes (`broker.streams.archive_index`), reading
+(`node.disk.readers`).
 """
 
 import contextlib
@@ -51,7 +47,7 @@ def segment_path(streams: str, stream_id: int, segment: int) -> str:
 
 
 class FoundArchives(ArchiveFiles):
-    """The real files behind the port that recovery reads."""
+    """The files behind the port that recovery reads."""
 
     def __init__(self, streams: str) -> None:
         self._streams = streams
@@ -59,7 +55,7 @@ class FoundArchives(ArchiveFiles):
     def streams(self) -> list[int]:
         if not os.path.isdir(self._streams):
             return []
-        # as `secure` does to what is in one of them
+        # as `secure` does for the files in them
         sync_directory(self._streams)
         sync_directory(os.path.dirname(self._streams))
         return sorted(int(name) for name in os.listdir(self._streams) if _STREAM.fullmatch(name))
@@ -106,7 +102,7 @@ class ArchiveWriterThread:
         self._reserve = reserve
         self._closing = threading.Event()
         self._orders: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
-        # what came while there was no room, and has to wait for that
+        # orders that came while there was no space
         self._later: deque[Effect | None] = deque()
         self.thread = threading.Thread(target=self._run, name="archive-writer", daemon=True)
         self.thread.start()
@@ -115,7 +111,7 @@ class ArchiveWriterThread:
         self._orders.put(effect)
 
     def close(self, patience_s: float) -> None:
-        """What is ordered is carried out, unless there is no room for it."""
+        """Carry out all orders, unless there is no space for them."""
         self._closing.set()
         self._orders.put(None)
         self.thread.join(patience_s)
@@ -150,7 +146,7 @@ class ArchiveWriterThread:
             return
 
     def _is_deleted_meanwhile(self, waiting: WriteArchive) -> bool:
-        """Delete what has come to be deleted; whether that is the stream of what waits."""
+        """Carry out the deletions that have come; whether the stream that waits for space was deleted."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._later.append(self._orders.get_nowait())
@@ -158,7 +154,7 @@ class ArchiveWriterThread:
         for order in self._later:
             if isinstance(order, DropArchive) and not order.segments:
                 self._drop(order)
-                # nobody waits for what was to be written before
+                # earlier writes to a deleted stream are skipped
                 before = [one for one in before if not _is_of(one, order.stream_id)]
             elif isinstance(order, DropArchive) and not any(
                 _is_of(one, order.stream_id, order.segments) for one in before
@@ -176,7 +172,7 @@ class ArchiveWriterThread:
             self._make_directory(order.stream_id)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
-            # what is behind it was being written when the node ended
+            # the bytes behind it were being written when the node ended
             if os.fstat(descriptor).st_size > order.offset:
                 os.ftruncate(descriptor, order.offset)
             write_all(descriptor, order.data, order.offset)
@@ -197,7 +193,7 @@ class ArchiveWriterThread:
             path = segment_path(self._streams, order.stream_id, segment)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-                # the oldest are gone for good first: a gap between those that are left would be damage
+                # the oldest must be gone first: a gap between the remaining files would count as damage
                 sync_directory(os.path.dirname(path))
             self._forget(path)
         if not order.segments:
@@ -206,7 +202,7 @@ class ArchiveWriterThread:
 
 
 def _is_of(order: Effect | None, stream_id: int, segments: list[int] | None = None) -> bool:
-    """Whether something is to be written to a stream, to one of these segments if some are named."""
+    """Whether the order writes to this stream, to one of these segments if any are named."""
     if not isinstance(order, WriteArchive) or order.stream_id != stream_id:
         return False
     return segments is None or order.segment in segments

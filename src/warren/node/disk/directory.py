@@ -1,25 +1,18 @@
-"""A node's data directory: ours, of a format we know, of our name, and locked while we run.
+"""A node's data directory: its owner, format, name and lock; the journal files in it; and deleting everything.
 
-What cannot be used is refused with one sentence before anything in it is changed. A directory that is empty or absent
-becomes ours: the lock comes first, so that of two nodes that start at once one makes it and the other is refused; then
-`NODE`, complete or not at all. A start that was cut off between the two leaves an empty directory, as it were.
+An unusable directory is refused with one sentence before anything in it is changed. An empty or absent directory is
+taken: the lock comes first, so that of two nodes that start at once one is refused; then `NODE`, written atomically. A
+start that was cut off between the two leaves a directory that counts as empty.
 
-Not here: the files of the journal (`node.disk.directory`), the metadata (`node.disk.sqlite_store`).
+Journal files that were being written when the node ended (`*.new`) are removed; so is the index of a missing segment.
+Other files are left alone and reported.
 
-The journal's files as they are found at a start, before anything is written.
+`delete_everything` deletes messages, definitions and membership. A file records that it has begun, and the next opening
+of the directory finishes it. So after an interruption the node has everything or nothing. Its name, lock and cookie
+stay, and so do foreign files.
 
-Files that were being written when the node ended (`*.new`) never counted, and go; so does the index of a segment that
-is gone. What is not the journal's is left alone and named.
-
-Not here: what the bytes mean (`broker.journal.recovery`).
-
-All that a node keeps is deleted, in one step as far as anybody can tell: messages, definitions, its membership.
-
-A file says that it has begun. Whoever opens a directory with that file in it finishes the deletion first, so whatever
-interrupts it, afterwards the node has everything or nothing. What makes the directory the node's own stays: its name,
-its lock, its cookie; and so do files that others put there.
-
-Not here: leaving a cluster first (`node.cluster.stopped_member`).
+Not here: the journal's bytes (`broker.journal.recovery`), metadata (`node.disk.sqlite_store`), leaving a cluster
+(`node.cluster.stopped_member`).
 """
 
 import contextlib
@@ -43,10 +36,10 @@ _OTHERS = (file_names.CHECKPOINT, file_names.SPARE, file_names.IDENTITY)
 
 
 class FoundJournalFiles(JournalFiles):
-    """The real files behind the port that recovery reads."""
+    """The files behind the port that recovery reads."""
 
     def __init__(self, journal: str, tidy: bool = True) -> None:
-        """`tidy`: remove what never counted."""
+        """`tidy`: remove unfinished files."""
         self._journal = journal
         self._segments: list[int] = []
         self.strangers: list[str] = []
@@ -102,7 +95,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _os_error_reported(path: str, act: Callable[[str], T]) -> T:
-    """What an act on a file gives, or the one sentence why it cannot be had."""
+    """The result of a file operation, or a `StoreError` in one sentence."""
     try:
         return act(path)
     except OSError as error:
@@ -123,13 +116,13 @@ _KEPT_BY_THE_NODE = (
 
 
 def delete_everything(data_dir: str) -> None:
-    """To be called with the directory locked, and nothing in it open."""
+    """The directory must be locked, and nothing in it open."""
     replace_file(os.path.join(data_dir, file_names.RESET), b"everything the node keeps is being deleted\n")
     finish_deletion(data_dir)
 
 
 def finish_deletion(data_dir: str) -> None:
-    """Do what was begun; nothing if nothing was."""
+    """Finish a deletion that was begun."""
     mark = os.path.join(data_dir, file_names.RESET)
     if not os.path.exists(mark):
         return
@@ -148,7 +141,7 @@ FORMAT = 1
 DIRECTORY_MODE = 0o750
 _MARK = re.compile(r"warren (\d{1,9})\n(?s:(.*))")
 _NAME = re.compile(r"name=(\S+)\n")
-# what a start that was cut off may leave, what an operator puts there first, and a file system into its root
+# what an interrupted start, an operator or a file system may have put there
 _AS_GOOD_AS_EMPTY = frozenset(
     {file_names.LOCK, file_names.NODE + file_names.UNFINISHED_SUFFIX, file_names.COOKIE, "lost+found"}
 )
@@ -156,7 +149,7 @@ _CHOOSE_ANOTHER = "choose another directory with --data"
 
 
 class DataDirectory:
-    """The directory, locked; `close` lets it go."""
+    """The directory, locked until `close`."""
 
     def __init__(self, path: str, node_name: str) -> None:
         self.path = os.path.abspath(path)
@@ -198,11 +191,11 @@ class DataDirectory:
         self._make_journal()
 
     def rename(self, node_name: str) -> None:
-        """It is the data of a node of that name from here on."""
+        """The data belongs to a node of that name from here on."""
         self._mark(node_name)
 
     def delete_everything(self) -> None:
-        """The node has nothing any more; see `node.disk.directory`."""
+        """Delete all data of the node."""
         delete_everything(self.path)
         self._make_journal()
 
@@ -216,7 +209,7 @@ class DataDirectory:
             sync_directory(self.path)
 
     def _make(self) -> None:
-        """Create what is missing of the path, so that it is still there after a loss of power."""
+        """Create the missing parts of the path, so that they survive a power loss."""
         missing = []
         above = self.path
         while not os.path.lexists(above):
@@ -245,7 +238,7 @@ class DataDirectory:
             raise ConfigError(f"{self._shown} cannot be written to: {reason}")
 
     def _kept_name(self) -> str:
-        """The name of the node whose data this is; empty if there is none yet."""
+        """The name of the node the data belongs to; empty if there is none yet."""
         mark_path = os.path.join(self.path, file_names.NODE)
         if not os.path.lexists(mark_path):
             if set(os.listdir(self.path)) - _AS_GOOD_AS_EMPTY:
@@ -283,7 +276,7 @@ class DataDirectory:
         return descriptor
 
     def _sign(self) -> None:
-        """Whoever is refused can say who holds the lock."""
+        """Write the process id, so that a refused node can report the holder of the lock."""
         signature = f"{os.getpid()}\n".encode()
         write_all(self._lock, signature, 0)
         os.ftruncate(self._lock, len(signature))

@@ -1,17 +1,15 @@
-"""All a node keeps on disk, opened: the locked directory, the metadata, and the threads of the journal and of streams.
+"""A node's disk: the locked directory, the metadata, and the threads of the journal and of streams.
 
 ::
 
-    Disk(path, name) ── opens and locks ── found() ── for the core's recovery ── start() ── threads ── close()
+    Disk(path, name) ── opens and locks ── found() ── for the broker's recovery ── start() ── threads ── close()
 
-The threads report to the loop, one call for each event. An error they cannot get past is told once; the node stops.
+The threads report to the loop, one call for each event. A fatal error is reported once; the node stops.
 
-Closing: everything ordered is carried out first. If that takes too long (a disk that stays full), what is left is given
-up, and metadata and lock are left to the end of the process, because the writer may still hold them.
+Closing carries out all orders first. If that takes too long (a full disk), the rest is given up, and metadata and lock
+are left to the end of the process, because the writer may still use them.
 
-Not here: who decides what is written (`store`), the sequence of a start (`node.node`).
-
-The short way to the disk: a small batch is flushed by the loop itself, when the loop has nothing else to do.
+**Inline flush.** The loop itself flushes a small batch when it has nothing else to do:
 
 ::
 
@@ -19,21 +17,21 @@ The short way to the disk: a small batch is flushed by the loop itself, when the
                      │ no                                                                 │ no
                      └──────────────────────────► the writer's thread ◄───────────────────┘
 
-To wake a thread, and to be woken by it, takes about as long as the flush. Who waits for the confirm of one message
-before sending the next pays for all three. But then the loop is idle, and may as well wait for the disk itself.
+Waking a thread, and being woken by it, takes about as long as the flush. A publisher that waits for each confirm before
+its next message pays for all three. But then the loop is idle, and may as well wait for the disk itself.
 
-- The loop goes round once before it waits. What the turn had to send is sent by then, and what had arrived is read: if
-  that makes another turn due, there is work to be done while the disk works, and the thread is the right one.
-- The batch is written before that, and the disk told to begin: half of a flush is done by the time it is asked for.
-- The thread must be at rest, or the batch would overtake others. Metadata, new segments and room ahead are the thread's
-  alone: here only bytes are written for which the file has room, so there is no lack of room to wait for either.
-- The disk must be quick (`node.disk.journal_writer`): a loop that waits for a slow disk serves nobody. On a slow one
-only the
-  thread flushes, and notices when it is quick again.
+- The loop goes round once before it waits. By then the turn's output is sent and arrived input is read. If that makes
+  another turn due, the thread flushes, and the loop works meanwhile.
+- The batch is written before that, and the disk is told to begin, so half of the flush is done by the time it is asked
+  for.
+- The thread must be idle, or the batch would overtake others. Metadata, new segments and preallocation are the thread's
+  alone: here only bytes are written for which the file has space.
+- The disk must be fast (`FlushLatency`): a loop that waits for a slow disk serves no client. On a slow disk only the
+  thread flushes, and notices when it is fast again.
 
 Invariant: orders reach the disk in the order they were given. At most one is held here, and it goes before any other.
 
-Not here: how it is written, and what becomes of a failure (`node.disk.journal_writer`).
+Not here: writing and its failures (`node.disk.journal_writer`), the sequence of a start (`node.node`).
 """
 
 import asyncio
@@ -72,7 +70,7 @@ INLINE_FLUSH_BYTES_MAX = 16 * 1024
 
 
 class TurnLoopPort(Protocol):
-    """What the disk wants of the node's turns."""
+    """The part of the turn loop that the disk uses."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -84,14 +82,14 @@ class TurnLoopPort(Protocol):
 
 
 class InlineFlush:
-    """Stands before the writer. `order` is called on the loop; `close` anywhere, when there are no more orders."""
+    """Stands before the writer. `order` is called on the loop; `close` on any thread, after the last order."""
 
     __slots__ = ("_held", "_turns", "_writer")
 
     def __init__(self, writer: JournalWriterThread, turns: TurnLoopPort) -> None:
         self._writer = writer
         self._turns = turns
-        # one at most; a list, because when the node stops two threads may reach for it, and only one gets it
+        # one at most; a list, because when the node stops two threads may pop it, and only one gets it
         self._held: list[AppendRecords] = []
 
     def order(self, effect: Effect) -> None:
@@ -162,9 +160,9 @@ class Disk:
     def __init__(self, path: str, node_name: str) -> None:
         self._directory = DataDirectory(path, node_name)
         self.path = self._directory.path
-        # what its threads did
+        # the I/O counters of its threads
         self.io = IoStats()
-        # files in the journal's directory that are none of the journal's
+        # foreign files in the journal's directory
         self.strangers: list[str] = []
         self._reader: JournalReaderThread | None = None
         self._writer: JournalWriterThread | None = None
@@ -180,32 +178,32 @@ class Disk:
             raise
 
     def begin_incarnation(self) -> int:
-        """This run is counted from here on; its number."""
+        """Record a new run; returns its number."""
         try:
             return self._metadata.begin_incarnation()
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {os_error_text(error)}") from error
 
     def raise_incarnation(self, to: int) -> None:
-        """This run has that number instead."""
+        """Give this run that number instead."""
         try:
             self._metadata.raise_incarnation(to)
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {os_error_text(error)}") from error
 
     def asked_run(self) -> int:
-        """The last run that the cluster was asked to count."""
+        """The last run that the cluster was asked to register."""
         return self._metadata.asked_run()
 
     def keep_asked_run(self, run: int) -> None:
-        """The cluster is asked to count this one."""
+        """Record that the cluster is asked to register this run."""
         try:
             self._metadata.keep_asked_run(run)
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {os_error_text(error)}") from error
 
     def identity(self) -> int:
-        """What tells this journal from any other that a node of its name may have had."""
+        """Identifies this journal among all that a node of its name may have had."""
         path = os.path.join(self._directory.journal_path, IDENTITY)
         try:
             if not os.path.exists(path):
@@ -221,7 +219,7 @@ class Disk:
             ) from error
 
     def found(self, incarnation: int, now_ms: int) -> StartupState:
-        """What an earlier run left."""
+        """The state that an earlier run left."""
         revision, values = self._metadata.snapshot()
         files = FoundJournalFiles(self._directory.journal_path)
         self.strangers = files.strangers
@@ -234,7 +232,7 @@ class Disk:
         return self._metadata.snapshot()[1]
 
     def forget_messages(self) -> None:
-        """Delete the journal of a node that has no queues, and its streams. Before anything of it is read."""
+        """Delete the journal and the streams of a node without queues. Call it before anything of them is read."""
         for name in os.listdir(self._directory.journal_path):
             os.unlink(os.path.join(self._directory.journal_path, name))
         sync_directory(self._directory.journal_path)
@@ -260,7 +258,7 @@ class Disk:
         self._archives = ArchiveWriterThread(streams, report, tell_failure, archive_reader.forget, reserve)
 
     def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
-        """Who carries out which effect, once started."""
+        """The handlers of disk effects, once started."""
         assert self._shortcut is not None
         assert self._reader is not None
         assert self._archives is not None
@@ -273,7 +271,7 @@ class Disk:
         }
 
     def close(self, patience_s: float = CLOSE_PATIENCE_S) -> int:
-        """Let go of everything, once; the number of orders that were given up."""
+        """Release everything, once; returns the number of orders that were given up."""
         if not self._open:
             return 0
         self._open = False

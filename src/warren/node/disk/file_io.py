@@ -1,18 +1,13 @@
-"""Writing so that it survives: whole writes, flushes that never fail quietly, files that appear complete or not at all.
+"""Durable writes: complete writes, flushes that never fail silently, atomic replacement; and reserved descriptors.
 
-A flush that fails is final. The kernel may have dropped the pages it could not write, so a second flush that succeeds
-proves nothing; `StoreError` says so, and the node stops. A write that finds no room is another matter: it is an
-`OSError` as it came, and may be tried again.
+A failed flush is final. The kernel may have dropped the pages it could not write, so a later successful flush proves
+nothing; `StoreError` says so, and the node stops. A write without space is an `OSError` and may be tried again.
 
-Not here: who tries again (`node.disk.journal_writer`).
+Clients may use up all descriptors, and the disk must still be served. So a few are held open. A thread that cannot open
+a file closes one of them and tries again; when none is left it waits for one to become free. They are reopened when
+there are enough.
 
-Descriptors kept aside for the journal: clients may take all others, and the disk must still be served.
-
-A few are held open on nothing. Whoever cannot open a file gives one up and tries again; when none is left, because
-somebody else was quicker, it waits for one to become free. They are taken back when there are enough.
-
-Not here: how many a process may have (`node.process`), what is opened (`node.disk.journal_writer`,
-`node.disk.readers`).
+Not here: retries (`node.disk.journal_writer`), the number of descriptors (`node.process`).
 """
 
 import errno
@@ -31,7 +26,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def lacks_space(error: OSError) -> bool:
-    """Whether this is only a lack of room, which an operator or a consumer can end."""
+    """Whether this is only a lack of space, which an operator or a consumer can end."""
     return error.errno in _NO_ROOM
 
 
@@ -43,7 +38,7 @@ def os_error_text(error: Exception) -> str:
 
 
 def write_all(descriptor: int, data: bytes, offset: int) -> None:
-    """Write all of it: the kernel may take less at a time."""
+    """Write all bytes: the kernel may take fewer at a time."""
     written = os.pwrite(descriptor, data, offset)
     if written < len(data):
         rest = memoryview(data)
@@ -59,7 +54,7 @@ def flush_file(descriptor: int, path: str, flush: Flush) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """The names in this directory are as they are now, also after a loss of power."""
+    """Make the names in this directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flush_file(descriptor, path, os.fsync)
@@ -68,7 +63,7 @@ def sync_directory(path: str) -> None:
 
 
 def replace_file(path: str, data: bytes, flush: Flush = os.fdatasync) -> None:
-    """The file has this content, or the one it had, whatever happens meanwhile."""
+    """Afterwards the file has this content or its old one, whatever happens meanwhile."""
     unfinished = path + UNFINISHED_SUFFIX
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:
@@ -93,7 +88,7 @@ class DescriptorReserve:
         self.refill()
 
     def refill(self) -> None:
-        """Take back what was given up, as far as there is any."""
+        """Reopen descriptors that were given up, as far as possible."""
         with self._lock:
             try:
                 while len(self._kept) < RESERVED_DESCRIPTORS_MAX:
@@ -103,7 +98,7 @@ class DescriptorReserve:
                     raise
 
     def give_one(self) -> None:
-        """Make room for one file, or wait a moment for others to do so."""
+        """Free one descriptor, or wait a moment for one."""
         with self._lock:
             if self._kept:
                 os.close(self._kept.pop())

@@ -1,4 +1,4 @@
-"""What the files of a data directory are called.
+"""The names of the files in a data directory.
 
 ::
 
@@ -7,22 +7,22 @@
     cookie                 the secret that the nodes of a cluster share, unless it is elsewhere
     metadata.db            exchanges, queues, bindings
     cluster.json           what a member of a cluster knows of it
-    FOUNDING               a cluster is being founded, and by what the node recognises that in the store
-    etcd/, etcd-identity/  its part of the cluster's store, and its certificate there
+    FOUNDING               a cluster is being founded, and the proof that the node recognises it by in the store
+    etcd/, etcd-identity/  its etcd member, and its certificate there
     RESET                  everything is being deleted
     journal/
         NNNNNNNNNNNN.seg   a segment
         NNNNNNNNNNNN.idx   the index of a sealed segment
-        checkpoint         what older segments need not be read for
-        spare              a segment nobody needs, kept to become the next one
-        identity           what tells this journal from any other, for the node's cluster
+        checkpoint         recovery reads no older segments than it says
+        spare              an unused segment, kept to become the next one
+        identity           tells this journal from any other, for the node's cluster
     streams/
         ID/NNNNNNNNNNNN.chunks   a segment of a stream, each stream in a directory of its own
     traces/                files of traces, unless trace_files.directory names another place
 
 A name with `.new` behind it is a file that is being written: it gets its real name when all of it is on disk.
 
-Not here: what is in the files (`store`).
+Not here: the contents of the files (`broker.journal`).
 """
 
 import os
@@ -66,7 +66,7 @@ def index_path(journal: str, number: int) -> str:
 
 
 def segment_number(name: str) -> int | None:
-    """The number of the segment whose file has this name; None if it is no segment's."""
+    """The number of the segment with this file name; None for other files."""
     found = _SEGMENT.fullmatch(name)
     return int(found[1]) if found else None
 

@@ -1,47 +1,38 @@
-"""The thread that writes the journal: orders in, in order; one report of what is safe for all that were waiting.
+"""The thread that writes the journal: orders in, in order; one report of what is durable for all that waited.
 
 ::
 
-    orders ──► take all that wait ──► metadata, one transaction ──► each batch at its offset ──► one flush ──► Stored
+    orders ──► take all that wait ──► metadata, one transaction ──► each batch at its offset ──► one flush ──► report
 
-Group commit: while a flush runs, orders pile up, and the next flush serves them all. Nobody sleeps to gather more. The
-one deadline is for batches that ask for no flush: they get one after `FLUSH_WITHIN_S`, if no other came first.
+Group commit: while a flush runs, orders collect, and the next flush serves them all. Nothing sleeps to collect more.
+The one deadline is for batches that ask for no flush: they get one within `FLUSH_WITHIN_S`.
 
-While the thread has nothing to do, a batch may be carried out by the one who would order it (`carry_out_now`), or only
-begun, to be ordered or carried out a moment later (`begin_now`): then the disk is at work meanwhile. Both take the lock
-under which the thread works, and stay away from everything that may have to be tried again.
+While the thread is idle, the loop may carry out a batch itself (`carry_out_now`), or only begin it, to order or carry
+it out a moment later (`begin_now`): then the disk works meanwhile. Both take the lock under which the thread works, and
+avoid everything that may have to be tried again.
 
 Invariants:
 
-- Metadata is durable before the data of the batches it came with is written; a deletion only after all data before it
-  is flushed, because what left the deleted thing may be in there.
-- A segment has its name once its first batch is on disk: a file with a segment's name has that segment's header.
-- A checkpoint, or the loss of a segment, comes after everything ordered before it is flushed.
-- After a failure nothing is written any more. A failed flush is a failure, and so is every error but a lack of room.
+- Metadata is durable before the data of its batches is written. A deletion is written only after all data before it is
+  flushed, because messages that left the deleted object may be in there.
+- A segment gets its name once its first batch is on disk: a file with a segment's name has that segment's header.
+- A checkpoint, or the deletion of a segment, comes after everything ordered before it is flushed.
+- After a failure nothing is written. A failed flush is a failure, and so is every error but a lack of space.
 
-Lack of room: the step that met it is tried again every second, and nothing behind it goes ahead. The spare segment is
-given up first. Lack of descriptors: one of those kept aside is given up, and the step is taken again.
+Lack of space: the failed step is tried again every second, and nothing overtakes it. The spare segment is given up
+first. Lack of descriptors: a reserved one is given up, and the step is tried again.
 
-A segment nobody needs any more may stay as the spare and become the next one: its blocks are there already. Its old
-records do not pass for new ones, because a record's checksum starts with its segment's number.
+An unused segment may stay as the spare and become the next one, because its blocks are allocated. Its old records do
+not pass for new ones, because a record's checksum starts with its segment's number.
 
-Not here: what is written (`broker.journal.journal`), reading it back (`node.disk.readers`).
+**Preallocation.** A flush that makes the file longer also writes the new length; a flush of overwritten bytes does not,
+and takes about half as long. So while batches are small and the flush is most of their latency, zeros are written ahead
+of the tail. With large batches the zeros would double the writing, so there are none. A recycled file needs none
+either. A sealed segment, and one left by a killed node, is truncated to its last batch. Invariant: the bytes behind the
+last batch are zeros or the remains of another segment, and are never taken for records.
 
-One segment file that is being written, with room made ahead of its end.
-
-A flush of bytes that make the file longer also has to write the file's new length; a flush of bytes that overwrite
-others does not, and takes about half as long. So while batches are small, where the flush is most of their latency,
-zeros are written ahead of the tail. While they are large the zeros would be a second copy of everything, and there are
-none. A recycled file is as long as it was, and needs none either. A segment that is complete, or that a node which was
-killed left behind, gives back what is left of either, so that no file stays as long as its longest life made it.
-
-Invariant: what lies behind the last batch is zeros or the leavings of another segment; nobody takes it for records.
-
-Not here: which batch goes where (`broker.journal.journal`), when to flush (`node.disk.journal_writer`).
-
-Whether the disk is quick enough to be waited for.
-
-Not here: who waits (`node.disk.disk`), what is flushed (`node.disk.journal_writer`).
+Not here: what is written (`broker.journal.journal`), reading (`node.disk.readers`), the inline flush
+(`node.disk.disk`).
 """
 
 import contextlib
@@ -89,11 +80,11 @@ class SegmentFile:
         self._filled_to = os.fstat(self._descriptor).st_size
 
     def has_room(self, end: int) -> bool:
-        """Whether the file reaches so far already."""
+        """Whether the file already reaches that far."""
         return end <= self._filled_to
 
     def write(self, data: bytes, offset: int) -> int:
-        """How many bytes were written, those ahead of the batch included."""
+        """Returns how many bytes were written, preallocation included."""
         write_all(self._descriptor, data, offset)
         end = offset + len(data)
         if end <= self._filled_to:
@@ -104,16 +95,16 @@ class SegmentFile:
         return self._filled_to - offset
 
     def start_flush(self, offset: int, size_bytes: int) -> None:
-        """Let the disk begin with what was written there, and wait for nothing: a flush will find less to do."""
+        """Let the disk begin to write these bytes, without waiting: the flush will have less to do."""
         if size_bytes < PAGE_BYTES:
-            # what the advice is for, to forget whole pages, does not come about: there is none in so few bytes
+            # the advice itself, to drop whole pages, has no effect: there is no whole page in so few bytes
             os.posix_fadvise(self._descriptor, offset, size_bytes, os.POSIX_FADV_DONTNEED)
 
     def flush(self, flush: Flush) -> None:
         flush_file(self._descriptor, self.path, flush)
 
     def trim(self, size_bytes: int) -> None:
-        """End the file where its last batch does, if it has any."""
+        """Truncate the file to its last batch, if it has any."""
         if 0 < size_bytes < self._filled_to:
             os.ftruncate(self._descriptor, size_bytes)
             self._filled_to = size_bytes
@@ -129,7 +120,7 @@ class SegmentFile:
         try:
             self._filled_to += os.pwrite(self._descriptor, _ZEROS, self._filled_to)
         except OSError as error:
-            # the batch itself found room; the next one is told if it does not
+            # the batch itself had space; the next one fails if it has none
             if not lacks_space(error):
                 raise
 
@@ -139,9 +130,9 @@ LATENCY_WEIGHT = 1 / 16
 
 
 class FlushLatency:
-    """A running average of what small flushes take. Of a disk that nothing is known of, it is twice what is quick.
+    """A running average of small flushes. Before the first one it is twice what counts as fast.
 
-    A single long one among short ones changes nothing; several do, until as many short ones have followed.
+    A single slow flush changes nothing; several do, until as many fast ones have followed.
     """
 
     __slots__ = ("_average_s",)
@@ -160,7 +151,7 @@ FLUSH_WITHIN_S = 0.2
 RETRY_EVERY_S = 1.0
 CLOSE_PATIENCE_S = 10.0
 SPARE_BYTES_MAX = 128 * 1024 * 1024
-# a report is not kept waiting for more than this much data
+# a report does not wait for more data than this
 GROUP_BYTES_MAX = 8 * 1024 * 1024
 
 
@@ -218,10 +209,10 @@ class JournalWriterThread:
         self._reserve = reserve
         self._flush = _counted(flush, self._io)
         self._orders: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
-        # how many there were, and how many of them the thread has done with
+        # the number of orders, and how many of them the thread has done
         self._ordered = 0
         self._done = 0
-        # held by whoever works on the files
+        # held while working on the files
         self._lock = threading.Lock()
         # the last batch that was written before it was ordered
         self._begun_no = 0
@@ -229,7 +220,7 @@ class JournalWriterThread:
         self._broken: StoreError | None = None
         self.pace = FlushLatency()
         self._files: dict[int, SegmentFile] = {}
-        # what is written but not flushed, and when it has to be
+        # written but not flushed, and when it has to be
         self._dirty: dict[int, SegmentFile] = {}
         self._dirty_bytes = 0
         self._flush_at = 0.0
@@ -254,14 +245,14 @@ class JournalWriterThread:
         self._orders.put(effect)
 
     def at_rest(self) -> bool:
-        """Whether everything that was ordered is done."""
+        """Whether all orders are done."""
         return self._ordered == self._done
 
     def begin_now(self, order: AppendRecords) -> None:
-        """Write a batch that is to be ordered or carried out next, if that is a matter of nothing but writing."""
+        """Write a batch that is ordered or carried out next, if that takes nothing but writing."""
         if not self.at_rest() or not self._lock.acquire(blocking=False):
             return
-        # if there is no room, whoever carries it out will meet the same, and knows what to do
+        # without space, carrying out the batch fails the same way and is handled there
         with contextlib.suppress(OSError):
             if self._broken is None and self._may_overwrite(order):
                 self._write(order)
@@ -270,13 +261,13 @@ class JournalWriterThread:
         self._lock.release()
 
     def carry_out_now(self, order: AppendRecords) -> bool:
-        """Write and flush a batch here and now. False: it takes more than that, and has to be ordered."""
+        """Write and flush a batch at once. False: it takes more than that, and has to be ordered."""
         if not self.at_rest() or not self._lock.acquire(blocking=False):
             return False
         try:
             return self._broken is None and self._may_overwrite(order) and self._overwrite(order)
         except StoreError as error:
-            # with its next order the thread finds this, tells of it and ends, as after a failure of its own
+            # with its next order the thread finds this, reports it and ends, as after its own failure
             self._broken = error
             return False
         finally:
@@ -290,7 +281,7 @@ class JournalWriterThread:
         try:
             self._write(order)
         except OSError:
-            # the thread will meet the same, and knows what to do
+            # the thread fails the same way and handles it
             return False
         self._flush_dirty()
         self._written_no = self._flushed_no = order.batch_no
@@ -298,7 +289,7 @@ class JournalWriterThread:
         return True
 
     def close(self, patience_s: float = CLOSE_PATIENCE_S) -> int:
-        """Carry out what was ordered; the number of orders that were not, for lack of time."""
+        """Carry out all orders; returns the number of orders left when time was up."""
         self._orders.put(None)
         self._wake.set()
         self.thread.join(patience_s)
@@ -326,7 +317,7 @@ class JournalWriterThread:
                     self._close_file(number)
 
     def _take(self) -> tuple[list[Effect], bool]:
-        """Everything that waits, or the first thing to come; and whether there may be more afterwards."""
+        """Everything that waits, or the first order to come; and whether there may be more afterwards."""
         orders: list[Effect] = []
         size_bytes = 0
         try:
@@ -362,7 +353,7 @@ class JournalWriterThread:
         self._tell()
 
     def _insist(self, step: Callable[[Any], None], order: Any) -> None:
-        """Take a step, and again for as long as there is no room for it. Every step may be taken again."""
+        """Run a step, and again while there is no space. Every step can be repeated."""
         while True:
             try:
                 step(order)
@@ -443,7 +434,7 @@ class JournalWriterThread:
 
     def _seal(self, order: SealSegment) -> None:
         if order.segment not in self._files:
-            # of an earlier run: that it could be read does not mean it was flushed
+            # from an earlier run: readable does not mean flushed
             path = file_names.segment_path(self._journal, order.segment)
             self._files[order.segment] = self._dirty[order.segment] = SegmentFile(path, create=False)
         self._flush_dirty()
@@ -460,7 +451,7 @@ class JournalWriterThread:
         self._flush_dirty()
         for number in order.segments:
             self._close_file(number)
-            # gone already, if this step is taken again
+            # gone already, if this step is repeated
             with contextlib.suppress(FileNotFoundError):
                 self._drop(file_names.segment_path(self._journal, number))
             with contextlib.suppress(FileNotFoundError):
@@ -494,7 +485,7 @@ def _counted(flush: Flush, io: IoStats) -> Flush:
 
 
 def _groups(orders: list[Effect]) -> list[list[Effect]]:
-    """Orders that may be carried out together: a deletion does not go with data that comes before it."""
+    """Orders that may be carried out together: a deletion is not grouped with data before it."""
     groups: list[list[Effect]] = [[]]
     data = False
     for order in orders:

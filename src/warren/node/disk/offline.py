@@ -1,18 +1,17 @@
-"""A data directory that no node uses: looked at, and salvaged.
+"""Inspection and salvage of a data directory that no node uses.
 
-Looking changes nothing, not a byte: the metadata is read from a copy, because SQLite writes to what it opens. A lock
-that others may share keeps nodes away meanwhile; one that nobody shares, while something is salvaged.
+Inspection changes no byte: the metadata is read from a copy, because SQLite writes to what it opens. A shared lock
+keeps nodes away meanwhile, an exclusive one during salvage.
 
-Salvage runs the recovery of a start, leniently, and carries out what it orders with the writer of a node. Segments are
-not written to. What is replaced or would be dropped is kept in a directory beside the journal first, with a copy of
-every segment that has something in it which is left out: a segment that stays may be overwritten one day, once the node
-needs nothing in it any more.
+Salvage runs the recovery of a start, leniently, and carries out its orders with a node's writer. Segments are not
+written to. Replaced and dropped files are first kept in a directory beside the journal, with a copy of every segment
+from which something is left out: a segment that stays may be overwritten once the node needs nothing in it.
 
-A member of a cluster has its definitions in the cluster's store, which cannot be asked here. What its own metadata does
-not know may be a queue of today, so nothing of that is left out: such a salvage is refused. And a salvaged journal is
-another one: its identity goes first, so that no mirrored queue counts on what may be left out.
+A member of a cluster has its definitions in the cluster's store, which cannot be asked here. A queue unknown to its own
+metadata may exist, so a salvage that would leave it out is refused. And a salvaged journal is a different one: its
+identity is deleted first, so that no mirrored queue relies on messages that may be missing.
 
-Not here: what is lost and what is not (`broker.journal.recovery`), how it is shown (`cli.journal`).
+Not here: what is lost (`broker.journal.recovery`), the output (`cli.journal`).
 """
 
 import fcntl
@@ -57,7 +56,7 @@ ReportProgress = Callable[[str], None]
 
 
 class _ReportedJournalFiles(JournalFiles):
-    """The journal's files; whoever wants to know is told which segment is being read."""
+    """The journal's files; reports which segment is being read."""
 
     def __init__(self, files: FoundJournalFiles, tell: ReportProgress) -> None:
         self._files = files
@@ -91,7 +90,7 @@ class OfflineRecovery:
 
 
 class OfflineDirectory:
-    """A data directory, locked; `close` lets it go."""
+    """A data directory, locked until `close`."""
 
     def __init__(self, path: str, tell: ReportProgress, shared: bool) -> None:
         self.path = os.path.abspath(path)
@@ -115,10 +114,10 @@ class OfflineDirectory:
             os.close(self._lock)
             self._lock = -1
 
-    # -- looking
+    # -- inspection
 
     def recover(self, lenient: bool) -> OfflineRecovery:
-        """What recovery makes of the files; nothing of it is carried out."""
+        """The result of recovery; nothing of it is carried out."""
         turn = Turn()
         journal = Journal(turn, MetadataChangeLog(self.revision), BrokerSettings().segment_bytes, self.incarnation + 1)
         for queue_id, owner in self.owners.items():
@@ -153,7 +152,7 @@ class OfflineDirectory:
     # -- salvage
 
     def refuse_unknown(self, count: int) -> None:
-        """A `StoreError` if so many queues that only the cluster knows would be dropped."""
+        """Raises `StoreError` if queues that only the cluster knows would be dropped."""
         if self.is_member and count:
             raise StoreError(
                 _UNKNOWN_HERE.format(
@@ -165,7 +164,7 @@ class OfflineDirectory:
             )
 
     def salvage(self, recovered: OfflineRecovery) -> str:
-        """Carry out a lenient recovery; where the files that it replaced are."""
+        """Carry out a lenient recovery; returns where the replaced files are."""
         self.refuse_unknown(len(recovered.recovery.unknown))
         try:
             kept = self._keep_files(recovered)
@@ -175,7 +174,7 @@ class OfflineDirectory:
                 metadata.begin_incarnation()
                 unknown = recovered.recovery.unknown
                 if unknown:
-                    # a queue that is declared one day must not get the number of one that was there
+                    # a later queue must not get the number of an earlier one
                     metadata.raise_revision(max(self.revision, *unknown))
                 self._write(recovered, metadata)
             finally:
@@ -216,7 +215,7 @@ class OfflineDirectory:
             self.journal_path, metadata, lambda _event: None, failures.append, lambda _number: None, reserve
         )
         for order in recovered.orders:
-            # what nobody needs any more goes when the node starts, and segments are left as they were found
+            # the node drops unused segments when it starts; segments are left as they were found
             if isinstance(order, SealSegment):
                 writer.order(SealSegment(order.segment, order.index, 0))
             elif not isinstance(order, DropSegments):
@@ -237,7 +236,7 @@ class MessageOwner:
 
 
 def owners_of(values: Snapshot) -> dict[int, MessageOwner]:
-    """By their numbers, those whose messages are in the journal."""
+    """By number, the owners of messages in the journal."""
     owners: dict[int, MessageOwner] = {}
     for key, (created, value) in sorted(values.items()):
         definition = decode_definition(key, value)
@@ -271,12 +270,12 @@ def _mark_of(path: str, shown: str) -> tuple[int, str]:
 
 
 def _locked(path: str, shown: str, shared: bool) -> int:
-    """The lock of the directory, which a node must not have."""
+    """The lock of the directory, which a node must not hold."""
     lock_path = os.path.join(path, file_names.LOCK)
     try:
         descriptor = os.open(lock_path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        # nobody ever used it, or it is a copy
+        # never used, or a copy
         return -1
     except OSError as error:
         raise ConfigError(f"{lock_path} cannot be opened: {error.strerror}") from error

@@ -1,16 +1,13 @@
-"""The streams of a data directory that no node uses: their files, what the journal has of them, and what is missing.
+"""The streams of a data directory that no node uses: their files, the journal's part, the gaps, and salvage.
 
-Not here: the files chunk by chunk (`broker.streams.survey`), the journal (`node.disk.offline`).
+Salvage keeps every intact chunk, and puts placeholders in place of missing ones. A file with damage, or behind a gap,
+is rewritten beside itself; then the old one is kept elsewhere and the new one takes its place. Placeholders stand
+before the chunk that follows a gap, or at the end. For a missing beginning one placeholder is enough: a stream may
+begin anywhere.
 
-Puts the files of a stream in order again: whatever is whole stays, and stopgaps take the place of what is missing.
+A gap between two messages of the journal cannot be repaired: the stream stays stopped.
 
-A file that has damage in it, or stands behind a gap, is written anew beside itself; then it is kept elsewhere, and the
-new one takes its place. Stopgaps stand before the chunk that follows a gap, or at the end. Where nothing is left of
-what came first, one stopgap is enough: a stream may begin anywhere.
-
-What the journal lacks between two of its own messages is beyond this: the stream stays stopped.
-
-Not here: what is missing (`node.disk.offline_streams`), stopgaps (`broker.streams.survey`).
+Not here: the files chunk by chunk and placeholders (`broker.streams.survey`), the journal (`node.disk.offline`).
 """
 
 import os
@@ -30,21 +27,21 @@ from warren.node.disk.offline import MessageOwner, OfflineDirectory
 
 
 class OfflineStream:
-    """One stream; `owner` is None if the metadata does not know whose the files are."""
+    """One stream; `owner` is None if the metadata does not know the files."""
 
     def __init__(self, stream_id: int, owner: MessageOwner | None, survey: StreamSurvey) -> None:
         self.stream_id = stream_id
         self.owner = owner
         self.survey = survey
-        # what the journal has, in order: the first offset, and the one behind the last
+        # the journal's ranges, in order: the first offset, and the one after the last
         self.rest: list[tuple[int, int]] = []
-        # the same for what is neither there nor in files
+        # the same for ranges that are neither in the journal nor in files
         self.missing: list[tuple[int, int]] = []
-        # the one that its positions are of
+        # the epoch of its positions
         self.epoch: int = 0
 
     def fillable(self) -> list[tuple[int, int]]:
-        """What is missing before anything that the journal has: stopgaps in files can take its place."""
+        """The gaps before the journal's first message: placeholders in files can fill them."""
         begins = self.rest[0][0] if self.rest else None
         return [(first, behind) for first, behind in self.missing if begins is None or behind <= begins]
 
@@ -57,7 +54,7 @@ class OfflineStream:
         return f"stream '{self.owner.name}' in vhost '{self.owner.vhost}'"
 
     def faults(self) -> list[str]:
-        """What is wrong with it, in sentences."""
+        """Its faults, in sentences."""
         who = self.describe()
         damaged = [segment for segment in self.survey.segments if segment.damaged_at]
         faults = [f"segment {segment.number} of {who} is {segment.tail()}" for segment in damaged]
@@ -72,7 +69,7 @@ def offsets_in_words(first: int, behind: int) -> str:
 
 
 def live_offset_ranges(queue_index: QueueIndex) -> list[tuple[int, int]]:
-    """What the journal has of a stream: the first offset, and the one behind the last, in order."""
+    """The journal's ranges of a stream: the first offset, and the one after the last, in order."""
     ranges: list[tuple[int, int]] = []
     removed = queue_index.removed_at(0)
     for run in queue_index.runs():
@@ -88,7 +85,7 @@ def live_offset_ranges(queue_index: QueueIndex) -> list[tuple[int, int]]:
 
 
 def offline_streams(offline: OfflineDirectory, journal: Journal) -> list[OfflineStream]:
-    """All that have files, or that the metadata knows."""
+    """All streams that have files, or that the metadata knows."""
     files = FoundArchives(os.path.join(offline.path, file_names.STREAMS))
     known = [queue_id for queue_id, owner in offline.owners.items() if owner.kind == "stream"]
     found: list[OfflineStream] = []
@@ -111,7 +108,7 @@ FILE_MODE = 0o640
 
 
 class StreamSalvage:
-    """One stream's files, and where what they were is kept."""
+    """One stream's files, and where the old ones are kept."""
 
     def __init__(self, directory: str, kept: str, stream: OfflineStream) -> None:
         assert stream.owner is not None, "somebody knows what should be there"
@@ -119,10 +116,10 @@ class StreamSalvage:
         self._kept = os.path.join(kept, STREAMS, str(stream.stream_id))
         self._stream = stream
         self._name = stream.owner.name
-        # by the offset behind it
+        # by the offset after the gap
         self._gaps = {behind: first for first, behind in stream.fillable()}
         firsts = {chunk.first for chunk in stream.survey.chunks()}
-        # those that no chunk follows
+        # gaps that no chunk follows
         self._last_gaps = sorted(set(self._gaps) - firsts)
         self._before: ChunkPlace | None = None
 
@@ -157,7 +154,7 @@ class StreamSalvage:
             return []
         before = self._before
         if before is None:
-            # what there was before that is not known either
+            # how many offsets were before it is unknown
             return placeholder_chunks(position_of(self._stream.epoch, behind - 1), 1, 0, self._name)
         position = position_of(before.last_position >> POSITION_BITS, first)
         return placeholder_chunks(position, behind - first, before.last_ms, self._name)
@@ -190,7 +187,7 @@ class StreamSalvage:
 
 
 def salvage_streams(directory: str, kept: str, streams: list[OfflineStream]) -> None:
-    """All that are not sound and that somebody knows."""
+    """All faulty streams that the metadata knows."""
     try:
         for stream in streams:
             if stream.owner is not None and not stream.sound():

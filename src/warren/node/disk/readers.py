@@ -1,42 +1,21 @@
-"""The thread that reads the journal back: rows of an index, pieces of a segment.
+"""The threads that read the journal's segments and the files of streams.
 
-What cannot be read is answered with the reason, never with silence: whoever asked waits for the ticket. Pieces that lie
-close together are read at one go and cut apart. Checksums are the asker's: a piece is handed on as it is.
+A piece is read whole or not at all. The bytes are handed on as they are: checksums are checked by the core.
 
-A few indexes' directories stay in memory, the ones used last.
+Invariants: files are touched by the reading thread alone, and the writer's report that a file is gone is one more order
+in the thread's queue. Each thread has at most `OPEN_FILES_MAX` files open, the ones used last.
 
-Invariant: files and directories are touched by the thread alone; the writer's word that a segment is gone is one more
-order in the queue.
-
-Not here: which files stay open (`node.disk.readers`), what rows and records mean (`broker.journal.segment_index`,
-`broker.journal.records`).
-
-The thread that reads the files of streams: one piece after another.
-
-It is not the journal's thread, because whoever reads a stream from its beginning asks for megabytes at a time, and must
-not hold up those who wait for a message. What cannot be read is answered with the reason.
-
-Invariant: files are touched by the thread alone; the writer's word that one is gone is one more order in the queue.
-
-Not here: which files stay open (`node.disk.readers`), what the bytes mean (`broker.streams.chunk`), writing them
-(`node.disk.archives`).
-
-The files that a reading thread has open: a few, the ones used last.
-
-A piece is read whole or not at all. Whoever lacks a descriptor gets one of the reserve.
-
-Invariant: used by one thread alone. At most `OPEN_FILES_MAX` are open.
-
-Not here: who reads what (`node.disk.readers`, `node.disk.readers`).
+Not here: what rows and records mean (`broker.journal.segment_index`, `broker.journal.records`), the bytes of a stream
+(`broker.streams.chunk`), writing (`node.disk.journal_writer`, `node.disk.archives`).
 """
 
 import os
 import queue
 import threading
 import time
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple
 
 from warren.admin.ports import IoStats
 from warren.broker.journal.segment_index import INDEX_HEADER_BYTES, directory_bytes, find_rows
@@ -51,7 +30,7 @@ OPEN_FILES_MAX = 16
 
 
 class OpenFiles:
-    """One thread's."""
+    """The files of one reading thread."""
 
     __slots__ = ("_descriptors", "_io", "_reserve")
 
@@ -62,7 +41,7 @@ class OpenFiles:
         self._descriptors: OrderedDict[str, int] = OrderedDict()
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """A piece of a file; an `OSError` or a `StoreError` if it cannot be had as a whole."""
+        """Read a piece of a file; raises `OSError` or `StoreError` if it cannot be read completely."""
         started = time.perf_counter()
         descriptor = self._descriptor(path)
         data = os.pread(descriptor, length, offset)
@@ -77,7 +56,7 @@ class OpenFiles:
         return data
 
     def forget(self, path: str) -> None:
-        """A file is gone, or a directory with all that is in it."""
+        """A file was deleted, or a directory with all its files."""
         for gone in [held for held in self._descriptors if held == path or os.path.dirname(held) == path]:
             os.close(self._descriptors.pop(gone))
 
@@ -107,8 +86,51 @@ class OpenFiles:
 
 
 def read_error_text(error: OSError | StoreError) -> str:
-    """Why a piece cannot be had, in words."""
+    """Why a piece cannot be read."""
     return (error.strerror if isinstance(error, OSError) else "") or str(error)
+
+
+class ReaderThread:
+    """Reads one piece after another, and reports each.
+
+    A piece that cannot be read is reported with the reason: the core waits for the ticket.
+    """
+
+    __slots__ = ("_failed", "_files", "_orders", "_report", "thread")
+
+    def __init__(
+        self,
+        name: str,
+        report: Callable[[Event], None],
+        failed: Callable[[Exception], None],
+        reserve: DescriptorReserve,
+        io: IoStats,
+    ) -> None:
+        self._report = report
+        self._failed = failed
+        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._files = OpenFiles(reserve, io)
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def order(self, effect: Effect) -> None:
+        self._orders.put(lambda: self._report(self._read(effect)))
+
+    def close(self, patience_s: float) -> None:
+        self._orders.put(None)
+        self.thread.join(patience_s)
+
+    @abstractmethod
+    def _read(self, effect: Effect) -> Event: ...
+
+    def _run(self) -> None:
+        try:
+            while (order := self._orders.get()) is not None:
+                order()
+        except Exception as error:
+            self._failed(error)
+        finally:
+            self._files.close()
 
 
 DIRECTORIES_MAX = 16
@@ -116,16 +138,14 @@ GAP_BYTES_MAX = 4096
 STRETCH_BYTES_MAX = 1024 * 1024
 
 
-class _SegmentDropped(NamedTuple):
-    """The writer dropped this segment."""
+class JournalReaderThread(ReaderThread):
+    """Carries out `ReadIndex` and `ReadJournal`: rows of an index, pieces of a segment.
 
-    segment: int
+    Pieces that lie close together are read at one go and cut apart. The directories of the indexes used last stay in
+    memory.
+    """
 
-
-class JournalReaderThread:
-    """Carries out `ReadIndex` and `ReadJournal`."""
-
-    __slots__ = ("_directories", "_failed", "_files", "_journal", "_orders", "_report", "thread")
+    __slots__ = ("_directories", "_journal")
 
     def __init__(
         self,
@@ -136,46 +156,26 @@ class JournalReaderThread:
         io: IoStats | None = None,
     ) -> None:
         self._journal = journal
-        self._report = report
-        self._failed = failed
-        self._orders: queue.SimpleQueue[Effect | _SegmentDropped | None] = queue.SimpleQueue()
-        self._files = OpenFiles(reserve, io or IoStats())
         # the head of an index by segment; the one used last is last
         self._directories: OrderedDict[int, bytes] = OrderedDict()
-        self.thread = threading.Thread(target=self._run, name="journal-reader", daemon=True)
-        self.thread.start()
-
-    def order(self, effect: Effect) -> None:
-        self._orders.put(effect)
+        super().__init__("journal-reader", report, failed, reserve, io or IoStats())
 
     def forget(self, segment: int) -> None:
         """The segment's files are gone; callable from any thread."""
-        self._orders.put(_SegmentDropped(segment))
+        self._orders.put(lambda: self._forget(segment))
 
-    def close(self, patience_s: float) -> None:
-        self._orders.put(None)
-        self.thread.join(patience_s)
-
-    def _run(self) -> None:
-        try:
-            while (order := self._orders.get()) is not None:
-                if isinstance(order, ReadJournal):
-                    self._report(self._read_journal(order))
-                elif isinstance(order, ReadIndex):
-                    self._report(self._read_index(order))
-                elif isinstance(order, _SegmentDropped):
-                    self._forget(order.segment)
-        except Exception as error:
-            self._failed(error)
-        finally:
-            self._files.close()
+    def _read(self, effect: Effect) -> Event:
+        if isinstance(effect, ReadJournal):
+            return self._read_journal(effect)
+        assert isinstance(effect, ReadIndex), effect
+        return self._read_index(effect)
 
     def _read_index(self, order: ReadIndex) -> IndexRead:
         name = file_names.index_name(order.segment)
         try:
             head = self._index_head(order.segment)
             offset, length = find_rows(head, order.queue_id)
-            return IndexRead(order.ticket, self._read(name, offset, length))
+            return IndexRead(order.ticket, self._read_file(name, offset, length))
         except (OSError, StoreError) as error:
             return IndexRead(order.ticket, b"", _index_error_text(name, error))
 
@@ -199,7 +199,7 @@ class JournalReaderThread:
                     break
                 end = offset + length
                 after += 1
-            stretch = self._read(name, start, end - start)
+            stretch = self._read_file(name, start, end - start)
             if after == first + 1:
                 pieces.append(stretch)
             else:
@@ -212,8 +212,8 @@ class JournalReaderThread:
         head = self._directories.get(segment)
         if head is None:
             name = file_names.index_name(segment)
-            header = self._read(name, 0, INDEX_HEADER_BYTES)
-            head = header + self._read(name, INDEX_HEADER_BYTES, directory_bytes(header))
+            header = self._read_file(name, 0, INDEX_HEADER_BYTES)
+            head = header + self._read_file(name, INDEX_HEADER_BYTES, directory_bytes(header))
             self._directories[segment] = head
             if len(self._directories) > DIRECTORIES_MAX:
                 self._directories.popitem(last=False)
@@ -221,7 +221,7 @@ class JournalReaderThread:
             self._directories.move_to_end(segment)
         return head
 
-    def _read(self, name: str, offset: int, length: int) -> bytes:
+    def _read_file(self, name: str, offset: int, length: int) -> bytes:
         return self._files.read(os.path.join(self._journal, name), offset, length)
 
     def _forget(self, segment: int) -> None:
@@ -234,16 +234,14 @@ def _index_error_text(name: str, error: OSError | StoreError) -> str:
     return f"{name}: {read_error_text(error)}"
 
 
-class _ArchiveDeleted(NamedTuple):
-    """The writer deleted this file, or the directory with this name."""
+class ArchiveReaderThread(ReaderThread):
+    """Carries out `ReadArchive`.
 
-    path: str
+    It is not the journal's thread: a reader that starts at the beginning of a stream asks for megabytes at a time, and
+    must not hold up consumers that wait for one message.
+    """
 
-
-class ArchiveReaderThread:
-    """Carries out `ReadArchive`."""
-
-    __slots__ = ("_failed", "_files", "_orders", "_report", "_streams", "thread")
+    __slots__ = ("_streams",)
 
     def __init__(
         self,
@@ -254,39 +252,16 @@ class ArchiveReaderThread:
         io: IoStats,
     ) -> None:
         self._streams = streams
-        self._report = report
-        self._failed = failed
-        self._orders: queue.SimpleQueue[Effect | _ArchiveDeleted | None] = queue.SimpleQueue()
-        self._files = OpenFiles(reserve, io)
-        self.thread = threading.Thread(target=self._run, name="archive-reader", daemon=True)
-        self.thread.start()
-
-    def order(self, effect: Effect) -> None:
-        self._orders.put(effect)
+        super().__init__("archive-reader", report, failed, reserve, io)
 
     def forget(self, path: str) -> None:
         """A file is gone, or a stream's whole directory; callable from any thread."""
-        self._orders.put(_ArchiveDeleted(path))
+        self._orders.put(lambda: self._files.forget(path))
 
-    def close(self, patience_s: float) -> None:
-        self._orders.put(None)
-        self.thread.join(patience_s)
-
-    def _run(self) -> None:
+    def _read(self, effect: Effect) -> Event:
+        assert isinstance(effect, ReadArchive), effect
+        path = segment_path(self._streams, effect.stream_id, effect.segment)
         try:
-            while (order := self._orders.get()) is not None:
-                if isinstance(order, ReadArchive):
-                    self._report(self._answer(order))
-                elif isinstance(order, _ArchiveDeleted):
-                    self._files.forget(order.path)
-        except Exception as error:
-            self._failed(error)
-        finally:
-            self._files.close()
-
-    def _answer(self, order: ReadArchive) -> ArchiveRead:
-        path = segment_path(self._streams, order.stream_id, order.segment)
-        try:
-            return ArchiveRead(order.ticket, self._files.read(path, order.offset, order.length))
+            return ArchiveRead(effect.ticket, self._files.read(path, effect.offset, effect.length))
         except (OSError, StoreError) as error:
-            return ArchiveRead(order.ticket, b"", f"segment {order.segment} of the stream: {read_error_text(error)}")
+            return ArchiveRead(effect.ticket, b"", f"segment {effect.segment} of the stream: {read_error_text(error)}")

@@ -1,17 +1,16 @@
 """The metadata of one node in an SQLite file.
 
-The file is made under another name and moved into place whole, so a file that is there is either ours from its first
-byte on or somebody else's. Whose it is stands in its first hundred bytes; they are looked at before SQLite is let near
-it, because SQLite writes to what it opens.
+The file is created under another name and moved into place, so an existing file is either completely ours or foreign.
+Its first hundred bytes tell which; they are checked before SQLite opens it, because SQLite writes to what it opens.
 
-Write-ahead log, flushed with every transaction: `apply` returns when its changes would survive a loss of power. One
-process has the file to itself (`EXCLUSIVE`, no shared-memory file beside it); within the process calls come from any
-thread, one at a time.
+Write-ahead log, flushed with every transaction: `apply` returns when its changes would survive a power loss. One
+process has the file to itself (`EXCLUSIVE`, no shared-memory file); within the process calls come from any thread, one
+at a time.
 
 Invariant: the stored revision is that of the last change applied, and changes follow one another without a gap.
 
-Not here: what keys and values mean (`broker.metadata.store`), the lock of the data directory and the order of metadata
-and journal in a batch (`node.disk`).
+Not here: keys and values (`broker.metadata.store`), the lock of the data directory and the order of metadata and
+journal in a batch (`node.disk.journal_writer`).
 """
 
 import errno
@@ -39,7 +38,7 @@ USER_VERSION_AT = 60
 APPLICATION_ID_AT = 68
 
 APPLICATION_ID = 0x5761724D
-"""`WarM` in ASCII: the number by which SQLite files tell whose they are."""
+"""`WarM` in ASCII: the application id of the SQLite file."""
 
 SCHEMA_VERSION = 1
 
@@ -69,16 +68,16 @@ class SqliteStore(MetadataStore):
     """An open metadata file."""
 
     def __init__(self, path: str) -> None:
-        """Open the file, or make it if there is none.
+        """Open the file, or create it.
 
-        A `ConfigError` if it is not a metadata file, or one of a newer Warren; a `StoreError` if it is damaged.
+        Raises `ConfigError` if it is not a metadata file, or one of a newer Warren; `StoreError` if it is damaged.
         """
         self._path = path
         if os.path.lexists(path):
             _refuse_foreign(path)
         else:
             _create(path)
-        # transactions begin and end where this module says so
+        # this module begins and ends transactions
         self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             _configure(self._connection)
@@ -92,10 +91,10 @@ class SqliteStore(MetadataStore):
             raise
 
     def begin_incarnation(self) -> int:
-        """Count this run of the process, for good; its number."""
+        """Record this run of the process; returns its number."""
         try:
             begun = self._fact("incarnation")
-            # a file of before this was kept: each of its runs was asked for
+            # a file from before this was recorded: each of its runs was requested
             self._connection.execute(ADD_FACT, ("asked", begun))
             self._connection.execute(WRITE_FACT, (begun + 1, "incarnation"))
         except sqlite3.Error as error:
@@ -103,21 +102,21 @@ class SqliteStore(MetadataStore):
         return begun + 1
 
     def asked_run(self) -> int:
-        """The last run that a cluster was asked to count; a process that only began was not asked for."""
+        """The last run that a cluster was asked to register; a process that only began was not."""
         try:
             return self._fact("asked")
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
     def keep_asked_run(self, run: int) -> None:
-        """For good: whatever becomes of the question, the file tells that it was asked."""
+        """Recorded before the request: whatever its outcome, the file tells that it was made."""
         try:
             self._connection.execute(WRITE_FACT, (run, "asked"))
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
     def raise_incarnation(self, to: int) -> None:
-        """This run has a higher number, because the numbers up to it were another's."""
+        """Give this run a higher number, because the numbers up to it are another's."""
         try:
             self._connection.execute(WRITE_FACT, (to, "incarnation"))
         except sqlite3.Error as error:
@@ -131,7 +130,7 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
 
     def raise_revision(self, to: int) -> None:
-        """Let no change get a number up to this one, because something else has it already."""
+        """Let no change get a number up to this one, because it is taken."""
         try:
             self._connection.execute(WRITE_FACT, (to, "revision"))
         except sqlite3.Error as error:
@@ -152,7 +151,7 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
 
     def apply(self, changes: list[MetadataChange]) -> None:
-        """Raises an `OSError` (ENOSPC) when the disk is full: nothing was changed, the same call may be tried again."""
+        """Raises an `OSError` (ENOSPC) when the disk is full: nothing was changed, and the call may be repeated."""
         if not changes:
             return
         for at, change in enumerate(changes):
@@ -173,7 +172,7 @@ class SqliteStore(MetadataStore):
         touched: Sequence[str] = (),
         unchanged_under: Sequence[tuple[str, int]] = (),
     ) -> CommitResult:
-        """Each change has a revision of its own; the decision has the last one. Raises what `apply` raises."""
+        """Each change has its own revision; the decision has the last one. Raises what `apply` raises."""
         modified = self.modifications()
         moved = [key for key, revision in compares if modified.get(key, 0) != revision]
         for prefix, revision in unchanged_under:
@@ -219,20 +218,20 @@ class SqliteStore(MetadataStore):
             raise StoreError(f"{self._path} is damaged: {found}")
 
     def _failure(self, error: sqlite3.Error) -> Exception:
-        # the lowest byte says what failed, the others say more than is needed here
+        # the lowest byte is the primary error code
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL:
             return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         if code == sqlite3.SQLITE_BUSY:
             return ConfigError(f"{self._path} is in use by another process")
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
-            # SQLITE_ERROR: a table is not what it should be
+            # SQLITE_ERROR: a table is not as expected
             return StoreError(f"{self._path} is damaged: {error}")
         return StoreError(f"{self._path} cannot be used: {error}")
 
 
 def _refuse_foreign(path: str) -> None:
-    """A `ConfigError` if the file there is not one that this version of Warren made."""
+    """Raises `ConfigError` if this version of Warren did not make the file."""
     try:
         with open(path, "rb") as file:
             header = file.read(HEADER_BYTES)
@@ -252,7 +251,7 @@ def _number(header: bytes, at: int) -> int:
 
 
 def _create(path: str) -> None:
-    """Make an empty metadata file, which is there whole or not at all."""
+    """Create an empty metadata file atomically."""
     if os.path.lexists(path + "-wal"):
         raise StoreError(f"{path} is missing, though its write-ahead log is there")
     unfinished = path + ".new"

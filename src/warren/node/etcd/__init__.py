@@ -1,9 +1,9 @@
-"""The metadata of a cluster in etcd: the store that its nodes share, and the member that a disc node runs.
+"""The metadata of a cluster in etcd: the shared store, and the etcd member of a disc node.
 
-Nothing here is imported by a node that is alone, because gRPC costs memory.
+A node alone imports nothing from here, because gRPC costs memory.
 """
 
 import os
 
-# gRPC would take part in every start of a process, and say so on standard error
+# gRPC would hook into every fork and log about it on standard error
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

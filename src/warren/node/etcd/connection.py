@@ -1,18 +1,18 @@
-"""Calls to etcd: any of its members will do, and one that does not answer gives way to the next.
+"""Calls to etcd: any member will do, and one that does not answer gives way to the next.
 
-Each endpoint has a channel of its own. Calls go to one of them until it fails; whoever sees it fail moves all later
-calls to the next. Every call has a deadline, because a member that was cut off waits for a majority for ever.
+Each endpoint has its own channel. Calls go to one of them until it fails; then all later calls go to the next. Every
+call has a deadline, because a member without a majority waits for ever.
 
-There are two kinds of failure. `Declined`: etcd looked at the call and will not do it. `EtcdUnavailable`: the call may
-or may not have been carried out, or may be carried out later; whoever changes something must find out before going on.
-`EtcdFull` is of both kinds: etcd will do nothing more that needs room, but may have done this.
+There are two kinds of failure. `EtcdDeclined`: etcd refused the call. `EtcdUnavailable`: the call may or may not have
+been carried out, or may be carried out later, so a caller that changes something must find out first. `EtcdFull` is of
+both kinds: etcd accepts no more changes that need space, but may have carried out this one.
 
-A user's token is asked for when etcd wants one, and again when it does not take the one there is.
+A user's token is requested when etcd asks for one, and again when etcd rejects it.
 
-Invariant: all answers come from one etcd. A member of another, behind an address that was given away, is a
-`StoreError`, because its keys and revisions mean something else.
+Invariant: all answers come from one etcd cluster. A member of another one, behind a reused address, is a `StoreError`,
+because its keys and revisions mean something else.
 
-Not here: what is asked (`node.etcd.messages`), streams that go on over failures (`node.etcd.watch`).
+Not here: the messages (`node.etcd.messages`), watches (`node.etcd.watch`).
 """
 
 import asyncio
@@ -64,20 +64,20 @@ _SENTENCES = {
 
 
 class EtcdUnavailable(ConnectionError):
-    """No member told what became of the call."""
+    """The outcome of the call is unknown."""
 
 
 class EtcdDeclined(StoreError):
-    """A member looked at the call and did not do it."""
+    """A member refused the call."""
 
 
 class EtcdFull(EtcdDeclined):
-    """There is no room, or this was the last: etcd may have done it, and answered as it does from then on."""
+    """There is no space, or this change took the last of it: etcd may have carried it out and still answer this way."""
 
 
 @dataclass(frozen=True)
 class EtcdAddress:
-    """Where etcd is (`HOST:PORT`, the nearest first) and how it is spoken to."""
+    """The endpoints of etcd (`HOST:PORT`, the nearest first), and the credentials."""
 
     endpoints: tuple[str, ...]
     tls: TlsFiles | None = None
@@ -100,11 +100,11 @@ class EtcdConnection:
 
     @property
     def endpoint(self) -> str:
-        """The one that is asked next."""
+        """The endpoint of the next call."""
         return self._endpoints[self._at]
 
     def use(self, endpoints: Sequence[str]) -> None:
-        """These are the members from now on, the nearest first; calls that are under way go on."""
+        """Use these endpoints from now on, the nearest first; calls under way go on."""
         if not endpoints:
             raise ConfigError("the metadata store has no address")
         self._endpoints = list(endpoints)
@@ -113,7 +113,7 @@ class EtcdConnection:
     async def call(
         self, method: str, request: bytes, deadline_s: float = CALL_DEADLINE_S, endpoint: str = ""
     ) -> ProtobufMessage:
-        """Ask one member, once."""
+        """Call one member, once."""
         asked = endpoint or self.endpoint
         try:
             answer = await self._authorized(asked, method, request, deadline_s)
@@ -124,7 +124,7 @@ class EtcdConnection:
         return answer
 
     async def ask(self, method: str, request: bytes, patience_s: float = PATIENCE_S) -> ProtobufMessage:
-        """Ask one member after the other until one answers: only for what may be carried out twice."""
+        """Call one member after the other until one answers: only for idempotent calls."""
         loop = asyncio.get_running_loop()
         end = loop.time() + patience_s
         while True:
@@ -136,14 +136,14 @@ class EtcdConnection:
                 await asyncio.sleep(_PAUSE_S)
 
     async def open_stream(self, method: str, endpoint: str = "") -> "grpc.aio.StreamStreamCall[bytes, bytes]":
-        """A conversation with one member, which ends by itself when that has no leader."""
+        """A stream with one member, which ends when that member has no leader."""
         if self._address.user and not self._token:
             await self._authenticate(self.endpoint, CALL_DEADLINE_S)
         channel = self._channel(endpoint or self.endpoint)
         return channel.stream_stream(method)(metadata=[*self._metadata(), ("hasleader", "true")])
 
     def give_up(self, endpoint: str) -> None:
-        """It does not answer: later calls go to the next one."""
+        """The endpoint does not answer: later calls go to the next one."""
         if endpoint == self.endpoint:
             self._at = (self._at + 1) % len(self._endpoints)
 
@@ -202,7 +202,7 @@ class EtcdConnection:
 
 
 def error_of_call(code: grpc.StatusCode, details: str, endpoint: str) -> EtcdUnavailable | EtcdDeclined:
-    """What an error of a call means."""
+    """The error that a gRPC error means."""
     if code in _DEFINITE and _BUSY not in details:
         reason = details.removeprefix("etcdserver: ").removeprefix("mvcc: ")
         kind = EtcdFull if reason == _FULL else EtcdDeclined

@@ -1,28 +1,24 @@
-"""Where a cluster's metadata lies within etcd, and how its revisions are numbered.
+"""The keys of a cluster's metadata in etcd, its revisions, and leased keys.
 
 ::
 
     /warren/CLUSTER/keys/KEY                     a key of the metadata, its value as it is
-    /warren/CLUSTER/cluster/base                 the marker: a cluster lives here; the lone node's last revision
+    /warren/CLUSTER/cluster/base                 the marker: there is a cluster; the lone node's last revision
     /warren/CLUSTER/cluster/last                 put by every commit: its modification is the last one's
     /warren/CLUSTER/cluster/created/N            which revisions created the keys that a lone node brought along
     /warren/CLUSTER/cluster/moving               a lone node is about to bring its keys along
     /warren/CLUSTER/cluster/proposals/NODE/N     what NODE proposed last, by which it learns how that ended
 
-Etcd gives all changes of a transaction one revision. The store's are so far apart that each thing that a transaction
-makes has a name of its own below them (`broker.metadata.store.name_of`), and begin above every one that the lone node,
-whose definitions were moved here, ever gave. So a name is never given twice.
+Etcd gives all changes of a transaction one revision. The store's revisions are so far apart that each object of a
+transaction has its own number below them (`broker.metadata.store`), and begin above every revision of the lone
+node whose definitions moved here. So a number is never given twice.
 
-Not here: who writes what when (`node.etcd.store`, `node.etcd.store`).
+A leased key exists while its holder renews the lease, three times in its time to live. If etcd does not hear of the
+holder for that long, the key is deleted, and put again as soon as etcd can be reached. It is also put again if another
+node deleted it because it took the holder for dead: each renewal checks. A later holder of the same key takes it over:
+an expiring lease deletes only keys that still hang on it, and a key with another value is not put again.
 
-A key that is there as long as its holder is heard of.
-
-The key hangs on a lease, which is renewed three times in its time to live. When etcd did not hear of it for that long,
-the key is gone, and put again as soon as etcd can be reached. So it is when somebody deleted it who took its holder for
-dead: each renewal looks for it. A later holder of the same key takes it over: the end of a lease takes only what still
-hangs on it, and a key that says something else is not put again.
-
-Not here: who watches the key (`node.etcd.watch`).
+Not here: who writes the keys (`node.etcd.store`), who watches them (`node.etcd.watch`).
 """
 
 import asyncio
@@ -74,7 +70,7 @@ class KeySpace:
 
 
 class RevisionMap:
-    """Between etcd's revisions and the store's; the lone node's ended with `last`."""
+    """Maps between etcd's revisions and the store's; the lone node's ended with `last`."""
 
     def __init__(self, last: int = 0) -> None:
         self._before = last // IDS_PER_REVISION + 1
@@ -83,11 +79,11 @@ class RevisionMap:
         return (etcd_revision + self._before) * IDS_PER_REVISION
 
     def of_etcd(self, revision: int) -> int:
-        """The last one of etcd's up to there; 0 if there is none."""
+        """The last revision of etcd up to there; 0 if there is none."""
         return max(revision // IDS_PER_REVISION - self._before, 0)
 
     def compared(self, revision: int) -> int:
-        """What etcd is to compare with: 0 is a key that is missing, `NEVER` what no key was ever changed with."""
+        """The revision for etcd's compare: 0 for a missing key, `NEVER` for one that matches no key."""
         if revision == 0:
             return 0
         etcd_revision = self.of_etcd(revision)
@@ -98,7 +94,7 @@ _PAUSE_S = 0.2
 
 
 class LeasedKey:
-    """Holds one key from its making until it is released. To be made within a running event loop."""
+    """Holds one key from its creation until `release`. To be made within a running event loop."""
 
     def __init__(self, connection: EtcdConnection, keys: KeySpace, key: str, value: bytes, ttl_s: int) -> None:
         self._connection = connection
@@ -112,7 +108,7 @@ class LeasedKey:
         self._keeper = asyncio.create_task(self._keep())
 
     async def held(self, patience_s: float = PATIENCE_S) -> None:
-        """Wait until the key is there for the first time; a `ConnectionError` that says why if it is not by then."""
+        """Wait until the key exists for the first time; raises a `ConnectionError` with the reason on a timeout."""
         try:
             async with asyncio.timeout(patience_s):
                 await self._held.wait()
@@ -120,7 +116,7 @@ class LeasedKey:
             raise EtcdUnavailable(self._trouble or "the metadata store does not answer") from None
 
     async def release(self) -> None:
-        """The key goes at once, if etcd can be told, else when its time is over."""
+        """Delete the key at once, if etcd can be reached, otherwise when its lease expires."""
         self._keeper.cancel()
         await asyncio.wait([self._keeper])
         if self._lease:
@@ -145,12 +141,12 @@ class LeasedKey:
         if self._held.is_set():
             await self._put_again()
         else:
-            # whoever had it before
+            # also if another holder had it
             await self._put_key([])
             self._held.set()
 
     async def _put_again(self) -> None:
-        """Unless it says something else, or does by the time it is put: whoever says that came later."""
+        """Skipped if the key has another value, also at the moment of the put: then there is a later holder."""
         said = await self._said()
         if said is None or said.value == self._value:
             await self._put_key([messages.if_unmodified(self._key, 0 if said is None else said.modified)])
@@ -160,13 +156,13 @@ class LeasedKey:
         await self._connection.ask(messages.TXN, messages.txn(compares, [putting, *self._put], []), self._ttl_s)
 
     async def _said(self) -> messages.KeyValue | None:
-        """What the key says, whoever has it."""
+        """The key's value, whoever holds it."""
         answer = await self._connection.ask(messages.RANGE, messages.range_request(self._key), self._ttl_s)
         found = messages.key_values(answer)
         return found[0] if found else None
 
     async def _renew(self) -> bool:
-        """Whether the lease lives; asks until somebody tells."""
+        """Whether the lease is alive; asks until there is an answer."""
         while True:
             try:
                 return await self._remaining_s() > 0

@@ -1,4 +1,4 @@
-"""The etcd member of a disc node: a process of its own, looked after but not tied to the node's.
+"""The etcd member of a disc node: its process, which outlives the node's, and its membership in etcd.
 
 ::
 
@@ -7,27 +7,23 @@
     resume (its data is here)      ─┘        │                 (resume_alone: the others are lost for good)
                                              └── the node ends: the process stays, and `resume` finds it
 
-It outlives the node, so that a broker that is killed or restarted does not also cost the cluster an election. It is
-found again by the data directory among its arguments, which no other process can have, and by the member id it tells.
+The process outlives the node, so that a killed or restarted broker does not also cost the cluster an election. It is
+found again by the data directory among its arguments, which no other process can have, and by its member id.
 
-A member answers once it knows a leader. When all nodes start at once that takes until a majority of them is up, so
-`resume` does not wait for it; `ready` does.
+A member answers once it knows a leader. When all nodes start at once, that takes until a majority is up, so `resume`
+does not wait for it; `ready` does.
 
-What is in `member.json` beside the data: the host and the ports (kept unless others are set, because the other members
-know them), the member's id, and where other members were last seen, for a learner that was interrupted before its
-promotion. A member that is to listen elsewhere is started there, reaches the others, and tells them.
+`member.json` beside the data has the host and the ports (kept unless others are configured, because the other members
+know them), the member's id, and the last addresses of other members, for a learner that was interrupted before its
+promotion. A member that moves to another address is started there, reaches the others, and tells them.
 
-Invariant: a member that has no data never starts under an id that etcd knows already (`node.etcd.member`).
+A member joins as a learner without a vote, so that one that never starts costs the others nothing, and is promoted once
+it has caught up. A member that lost its data must not come back under its old id, because it would have forgotten its
+promises to the others: any member with its name or address is removed, and it joins under a new id.
 
-Not here: which etcd, and its arguments (`node.etcd.program`), what is stored in it (`node.etcd.store`).
+Invariant: a member without data never starts under an id that etcd knows already.
 
-Who belongs to etcd, and the room that it takes: what is asked of all its members together.
-
-A member joins as a learner: it has no vote, so that one that never comes up costs the others nothing, and is promoted
-once it has caught up. One that lost its data must not come back under its old id, because it would have forgotten what
-it promised to the others: whoever bears its name or its address is removed, and it joins as another.
-
-Not here: the process of a member (`node.etcd.member`).
+Not here: the program and its arguments (`node.etcd.program`), the data (`node.etcd.store`).
 """
 
 import asyncio
@@ -49,8 +45,8 @@ PATIENCE_S = 60.0
 _PAUSE_S = 0.2
 _STRAY_S = 20.0
 _RELIEF_PATIENCE_S = 30.0
-# an id that was removed a moment ago is given out again within the same second, and refused; a member that lags behind
-# takes one that has its vote for a learner
+# an id that was just removed may be given out again within the same second, and refused; a lagging member takes a
+# voting member for a learner
 _NOT_YET = (
     "member not found",
     "can only promote a learner",
@@ -66,10 +62,10 @@ async def list_members(connection: EtcdConnection) -> list[EtcdMemberRecord]:
 
 
 async def add_learner(connection: EtcdConnection, name: str, peer_url: str) -> list[EtcdMemberRecord]:
-    """Have a member there that has not started yet; all members, this one without a name.
+    """Add a member that has not started yet; returns all members, this one without a name.
 
-    Whoever has this name or this address is an earlier life of it and is removed. So is a learner that never started
-    and stands in the way, because there is only one at a time: whoever meant to be it has given up.
+    A member with this name or address is an earlier life of it and is removed. So is a learner that never started,
+    because only one learner is allowed at a time.
     """
     loop = asyncio.get_running_loop()
     strays: dict[int, float] = {}
@@ -84,13 +80,13 @@ async def add_learner(connection: EtcdConnection, name: str, peer_url: str) -> l
             await connection.call(messages.MEMBER_ADD, messages.member_addition(peer_url))
             return await list_members(connection)
         except (EtcdDeclined, EtcdUnavailable) as error:
-            # what was under way is seen by the next look at the members
+            # the next look at the members shows what became of it
             trouble = error
         await _wait(trouble, end)
 
 
 async def update_member_address(connection: EtcdConnection, member: int, peer_url: str) -> None:
-    """Have all members know that this one is reached there; for ever if nobody answers."""
+    """Tell all members this member's address; tries for ever."""
     while True:
         trouble: EtcdDeclined | EtcdUnavailable
         try:
@@ -105,7 +101,7 @@ async def update_member_address(connection: EtcdConnection, member: int, peer_ur
 
 
 async def promote_learner(connection: EtcdConnection, peer_url: str) -> None:
-    """Give the learner at this address its vote, as soon as it has caught up; for ever if nobody answers."""
+    """Give the learner at this address its vote, as soon as it has caught up; tries for ever."""
     while True:
         trouble: EtcdDeclined | EtcdUnavailable
         try:
@@ -122,7 +118,7 @@ async def promote_learner(connection: EtcdConnection, peer_url: str) -> None:
 
 
 async def remove_member(connection: EtcdConnection, name: str) -> bool:
-    """Whether there was a member of this name; now there is none."""
+    """Whether there was a member of this name; afterwards there is none."""
     end = asyncio.get_running_loop().time() + PATIENCE_S
     removed = False
     while True:
@@ -140,10 +136,10 @@ async def remove_member(connection: EtcdConnection, name: str) -> bool:
 
 
 async def reclaim_space(connection: EtcdConnection) -> None:
-    """Have the member that answers give back the room of what was overwritten or deleted, and take changes again."""
+    """Compact and defragment the member that answers, and clear its space alarm."""
     answer = await connection.ask(messages.RANGE, messages.range_request(b"/"))
     compaction = messages.compaction(messages.revision_of(answer))
-    # declined if nothing happened since it was done last
+    # declined if nothing changed since the last compaction
     with suppress(EtcdDeclined):
         await connection.call(messages.COMPACT, compaction, _RELIEF_PATIENCE_S)
     await connection.call(messages.DEFRAGMENT, b"", _RELIEF_PATIENCE_S)
@@ -152,7 +148,7 @@ async def reclaim_space(connection: EtcdConnection) -> None:
 
 
 async def _wait(trouble: EtcdDeclined | EtcdUnavailable, end: float | None) -> None:
-    """Before the next attempt, if another one may help."""
+    """Pause before the next attempt, if another one may help."""
     if isinstance(trouble, EtcdDeclined) and not any(reason in str(trouble) for reason in _NOT_YET):
         raise trouble
     if end is not None and asyncio.get_running_loop().time() > end:
@@ -183,38 +179,38 @@ class EtcdMember:
         self._tasks: list[asyncio.Task[None]] = []
         self._own: EtcdConnection | None = None
         self._answered = asyncio.Event()
-        # why it is not our member, or will not be started again
+        # why it is not our member, or will not be restarted
         self.trouble = ""
 
     @property
     def has_data(self) -> bool:
-        """Whether this node had a member before, whose data is still here."""
+        """Whether the data of an earlier member of this node is still here."""
         return (self._directory / "data" / "member" / "wal").is_dir()
 
     @property
     def pid(self) -> int:
-        """The process; 0: none."""
+        """The process id; 0: none."""
         return self._process.pid
 
     @property
     def endpoint(self) -> str:
-        """Where clients reach it."""
+        """The client address."""
         return self._address_of("client_port")
 
     @property
     def peer_url(self) -> str:
-        """Where other members reach it."""
+        """The peer address."""
         return program.member_url(self._settings, self._address_of("peer_port"))
 
     async def found(self) -> None:
-        """Be the first member of a new etcd."""
+        """Be the first member of a new etcd cluster."""
         await self._await_ports()
         self._prepare([])
         await self._start(f"{self._settings.name}={self.peer_url}", "new")
         await self.ready()
 
     async def join(self, endpoints: Sequence[str]) -> None:
-        """Become a member of the etcd whose members are there. A `ConnectionError` if none of them answers."""
+        """Join the etcd cluster of these members. Raises `ConnectionError` if none of them answers."""
         await self._await_ports()
         self._prepare(endpoints)
         others = self._connection_to(endpoints)
@@ -226,7 +222,7 @@ class EtcdMember:
             await others.close()
 
     async def resume(self) -> None:
-        """Go on with the data that is here: with the process that still runs, or another one."""
+        """Continue with the data that is here: with the process that still runs, or a new one."""
         if not self.has_data:
             raise StoreError(f"{self._directory} holds no data of an etcd member")
         if not self._notes:
@@ -241,9 +237,9 @@ class EtcdMember:
         self._look_after()
 
     async def resume_alone(self) -> None:
-        """Go on with the data that is here as the only member: for when the others are gone for good.
+        """Continue with the data that is here as the only member, after the others are gone for good.
 
-        What a majority agreed to without this member is lost, and the others must not come back with their data.
+        Decisions that a majority made without this member are lost, and the others must not come back with their data.
         """
         if self._process.find():
             await self.stop()
@@ -253,7 +249,7 @@ class EtcdMember:
         self._process.command = [*command, "--force-new-cluster"]
         self._notes["endpoints"] = []
         self._spawn()
-        # another start must not do it again
+        # a restart must not do it again
         self._process.command = command
         self._look_after()
         await self.ready()
@@ -279,7 +275,7 @@ class EtcdMember:
             self._log.info("etcd.stopped", pid=pid)
 
     async def close(self) -> None:
-        """Look after the process no longer, but let it run."""
+        """Stop supervising the process, and let it run."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -289,16 +285,16 @@ class EtcdMember:
             self._own = None
 
     async def leave(self) -> None:
-        """Be removed by the other members, end the process and delete its data."""
+        """Have the other members remove it, end the process and delete its data."""
         await self._be_removed()
         await self.stop()
         self._discard()
 
     async def abandon(self) -> None:
-        """Undo what an attempt to found or join left, wherever it ended; the others forget it, if they can be told.
+        """Undo an attempt to found or join, wherever it ended; the others remove it, if they can be reached.
 
-        It has to run for that: among two members neither can remove the other once that is gone. If it cannot, because
-        there is no etcd any more, it goes all the same.
+        It has to run for that: of two members, neither can remove the other once that one is gone. If it cannot run,
+        because there is no etcd any more, its data is deleted all the same.
         """
         if self.has_data:
             try:
@@ -316,7 +312,7 @@ class EtcdMember:
         self._discard()
 
     async def make_room(self) -> bool:
-        """Give back the room of what is not wanted any more, if it is full or that is half of it; whether it did."""
+        """Reclaim space if the store is full or half of it is unused; whether it did."""
         status = await self.status()
         is_full = any(_FULL in error for error in status.errors)
         if not is_full and not (status.size_bytes > _ROOM_BYTES and status.used_bytes < status.size_bytes // 2):
@@ -327,7 +323,7 @@ class EtcdMember:
         return True
 
     async def status(self) -> EtcdStatus:
-        """What the member says of itself."""
+        """The member's own status."""
         return messages.status(await self._connection().ask(messages.STATUS, b""))
 
     async def members(self) -> list[EtcdMemberRecord]:
@@ -337,7 +333,7 @@ class EtcdMember:
     async def _be_removed(self) -> None:
         anybody = self._connection_to([self.endpoint, *self._notes["endpoints"]])
         try:
-            # the last one has nobody who could, or who would miss it
+            # the last member has no other that could remove it
             if len(await list_members(anybody)) > 1:
                 await remove_member(anybody, self._settings.name)
         finally:
@@ -359,7 +355,7 @@ class EtcdMember:
     def _prepare(self, endpoints: Sequence[str]) -> None:
         if self.has_data:
             raise StoreError(f"{self._directory} holds the data of an etcd member already")
-        # what is left of an attempt that did not come as far as its data
+        # the remains of an attempt that did not get as far as its data
         shutil.rmtree(self._directory / "data", ignore_errors=True)
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._notes = {
@@ -372,13 +368,13 @@ class EtcdMember:
         self._write_notes()
 
     def _is_elsewhere(self) -> bool:
-        """Whether it is to listen where it did not listen before."""
+        """Whether its configured address has changed."""
         notes, settings = self._notes, self._settings
         ports = ((settings.client_port, notes["client_port"]), (settings.peer_port, notes["peer_port"]))
         return notes.get("host") != settings.host or any(wanted not in (0, known) for wanted, known in ports)
 
     async def _move(self) -> None:
-        """End it where it is; the next start is elsewhere."""
+        """End it here; the next start is at the new address."""
         before = self.endpoint
         self._process.find()
         await self.stop()
@@ -389,7 +385,7 @@ class EtcdMember:
         self._log.warning("etcd.moved", before=before, client=self.endpoint)
 
     def _port(self, kind: str, wanted: int) -> int:
-        """The wanted one, or the one of an attempt before this one, which the others may know already, or any."""
+        """The configured port, or that of an earlier attempt, which the others may know, or any."""
         return program.free_port(self._settings.host, wanted or self._notes.get(kind, 0))
 
     async def _start(self, initial_cluster: str, state: str) -> None:
@@ -410,7 +406,7 @@ class EtcdMember:
     def _look_after(self) -> None:
         self._answered.clear()
         self.trouble = ""
-        work = (self._keep_running(), self._get_acquainted(), self._keep_room())
+        work = (self._keep_running(), self._check_identity(), self._keep_room())
         self._tasks = [asyncio.create_task(task) for task in work]
 
     async def _keep_running(self) -> None:
@@ -421,7 +417,7 @@ class EtcdMember:
             self._process.bound_log()
             if self.pid:
                 continue
-            if _REMOVED in self._process.last_words():
+            if _REMOVED in self._process.log_tail():
                 self._give_up("the other members of etcd have removed this node's member")
                 return
             pause_s = _LOOK_EVERY_S if loop.time() > started + _STEADY_S else min(pause_s * 2, _PAUSE_S_MAX)
@@ -433,8 +429,8 @@ class EtcdMember:
             except OSError as error:
                 self._log.error("etcd.not_started", reason=str(error))
 
-    async def _get_acquainted(self) -> None:
-        """Once it answers: make sure that it is ours, and see to its vote."""
+    async def _check_identity(self) -> None:
+        """Once it answers: make sure that it is ours, and get its vote."""
         status = await self._first_status()
         if self._notes.get("member_id", 0) not in (0, status.member_id):
             self._give_up(f"the etcd at {self.endpoint} is not the member whose data is in {self._directory}")
@@ -502,6 +498,6 @@ class EtcdMember:
 
 
 def _initial_cluster(name: str, peer_url: str, listed: list[EtcdMemberRecord]) -> str:
-    """All members as etcd wants to be told of them; those that never started have no name yet."""
+    """All members in the form that etcd expects; members that never started have no name yet."""
     pairs = [(member.name or f"unstarted-{member.id:x}", url) for member in listed for url in member.peer_urls]
     return ",".join(f"{name if url == peer_url else other}={url}" for other, url in pairs)

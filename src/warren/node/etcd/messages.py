@@ -1,16 +1,10 @@
-"""What is said to etcd and what it answers, with the field numbers of its version 3 interface.
+"""Etcd's version 3 messages, and the part of Protocol Buffers that they need.
 
-Requests are functions that give the bytes; answers are read field by field into what callers want of them.
+Requests are functions that return bytes; answers are read field by field. A message is a row of numbered fields; a
+field with its default value is left out, and an unknown field is skipped. That is little enough to implement here,
+typed, instead of using a library and generated code for some thirty messages.
 
-Not here: who is asked, and for how long (`node.etcd.connection`); what keys mean (`node.etcd.keys`).
-
-Protocol Buffers on the wire, as far as etcd's messages need them: numbers, and bytes that may be messages.
-
-A message is a row of fields, each a number that names it and a value; a field that has its default is left out, and one
-that nobody knows is passed over. That is little enough to have it here, typed, rather than a library and generated code
-for some thirty messages.
-
-Not here: which fields a message has (`node.etcd.messages`).
+Not here: calls (`node.etcd.connection`), the meaning of keys (`node.etcd.keys`).
 """
 
 from dataclasses import dataclass
@@ -24,7 +18,7 @@ _SIGN = 1 << 63
 
 
 def encode_number(field: int, value: int | bool) -> bytes:
-    """An integer, a truth value or an enumeration's member."""
+    """An integer, a boolean or an enumeration's member."""
     return _varint(field << 3 | _VARINT) + _varint(int(value) % _WRAP) if value else b""
 
 
@@ -38,12 +32,12 @@ def encode_text(field: int, value: str) -> bytes:
 
 
 def encode_message(field: int, value: bytes) -> bytes:
-    """Another message, there even if it is empty."""
+    """A nested message, present even if it is empty."""
     return _varint(field << 3 | _OCTETS) + _varint(len(value)) + value
 
 
 class ProtobufMessage:
-    """A message that was received. Whatever is no message is a `ValueError`."""
+    """A received message. Invalid bytes raise `ValueError`."""
 
     __slots__ = ("_numbers", "_octets")
 
@@ -145,7 +139,7 @@ _NO_SPACE = 1
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """A key as etcd has it, with etcd's own revisions; `lease` is 0 for a key that stays."""
+    """A key with etcd's own revisions; `lease` is 0 for a permanent key."""
 
     key: bytes
     created: int
@@ -167,7 +161,7 @@ class EtcdMemberRecord:
 
 @dataclass(frozen=True, slots=True)
 class EtcdStatus:
-    """What one member says of itself."""
+    """One member's status."""
 
     member_id: int
     version: str
@@ -180,7 +174,7 @@ class EtcdStatus:
 
 @dataclass(frozen=True, slots=True)
 class TxnResponse:
-    """Whether the compares held, and for each operation that was a read what it found."""
+    """Whether the compares held, and the results of the reads."""
 
     succeeded: bool
     revision: int
@@ -189,7 +183,7 @@ class TxnResponse:
 
 @dataclass(frozen=True, slots=True)
 class WatchResponse:
-    """Events are keys with a value, or None as their value; those of one revision come together."""
+    """Events are keys with a value, or with None if deleted; those of one revision come together."""
 
     revision: int
     created: bool
@@ -200,7 +194,7 @@ class WatchResponse:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The first key behind all that begin so; the prefix must not end in 0xFF."""
+    """The first key after all keys with this prefix; the prefix must not end in 0xFF."""
     return prefix[:-1] + bytes((prefix[-1] + 1,))
 
 
@@ -209,7 +203,7 @@ def range_request(key: bytes, end: bytes = b"", *, limit: int = 0, revision: int
 
 
 def range_operation(key: bytes, end: bytes = b"") -> bytes:
-    """An operation within a transaction, as the three below."""
+    """An operation within a transaction, like the next three."""
     return encode_message(1, range_request(key, end))
 
 
@@ -218,7 +212,7 @@ def put_operation(key: bytes, value: bytes, lease: int = 0) -> bytes:
 
 
 def touch_operation(key: bytes) -> bytes:
-    """Put a key that is there with the value that it has."""
+    """Put an existing key with its own value."""
     return encode_message(2, encode_bytes(1, key) + encode_number(5, True) + encode_number(6, True))
 
 
@@ -232,7 +226,7 @@ def if_unmodified(key: bytes, revision: int) -> bytes:
 
 
 def if_prefix_unmodified(prefix: bytes, revision: int) -> bytes:
-    """A compare: no key that begins so was changed after this revision."""
+    """A compare: no key with this prefix was changed after this revision."""
     mark = (
         encode_number(1, _LESS)
         + encode_number(2, _COMPARE_MODIFICATION)
@@ -262,7 +256,7 @@ def lease_grant(ttl_s: int) -> bytes:
 
 
 def lease_id(lease: int) -> bytes:
-    """To revoke it, or to keep it alive."""
+    """Of a lease to revoke or to keep alive."""
     return encode_number(1, lease)
 
 
@@ -272,17 +266,17 @@ def member_addition(peer_url: str) -> bytes:
 
 
 def member_address(member: int, peer_url: str) -> bytes:
-    """Where the others reach it from now on."""
+    """The address at which the others reach it."""
     return encode_number(1, member) + encode_text(2, peer_url)
 
 
 def member_id(member: int) -> bytes:
-    """To promote it, or to remove it."""
+    """Of a member to promote or to remove."""
     return encode_number(1, member)
 
 
 def compaction(revision: int) -> bytes:
-    """And the pages are free on return."""
+    """The pages are free on return."""
     return encode_number(1, revision) + encode_number(2, True)
 
 

@@ -1,24 +1,19 @@
-"""The etcd program of a disc node: which one, with which arguments, and its process.
+"""The etcd program of a disc node: its binary, its arguments, its process, and its certificates.
 
-Both ports are on the node's host, which is loopback unless the nodes are on several machines. With certificates for the
-cluster, clients and other members have to show one that the same authority issued; without, whoever reaches the ports
-may read and change everything, so they belong on a network of their own.
+Both ports are on the node's host, which is loopback unless the nodes are on several machines. With certificates,
+clients and other members must show one of the same authority; without, any host that reaches the ports may read and
+change everything, so they belong on a private network.
 
-The process is in a session of its own, and nobody's but for its data directory: whoever finds that among the arguments
-of a process has found it, whether it started it or a node before it did.
+The process runs in its own session. It is identified by the data directory among its arguments, whichever run of the
+node started it.
 
-Not here: when it is started and ended (`node.etcd.member`).
+**Certificates from the cookie.** All nodes derive the same key from the cookie. It is the key of an authority, with
+which each node issues itself a certificate. So both ends of every connection prove that they have the cookie without
+sending it, and an eavesdropper learns nothing. The derivation is slow, which makes guessing slow. The authority's key
+is never written. The files are made once, and again when the cookie or the host changes.
 
-Certificates for etcd's ports, made from the cookie that the nodes of a cluster share.
-
-Whoever has the cookie can work out one and the same key; it is that of an authority, and each node issues a certificate
-for itself with it. So both ends of every connection to etcd, and between its members, prove that they have the cookie,
-without ever sending it, and whoever listens learns nothing. The work it takes to get from the cookie to the key makes
-guessing slow. The authority's key is never written.
-
-The files are made once, and again when the cookie or the host is another.
-
-Not here: certificates that the operator provides (`node.config`), links between nodes (`node.peers`).
+Not here: starting and ending the process (`node.etcd.member`), configured certificates (`node.config`), connections
+between nodes (`node.peers`).
 """
 
 import asyncio
@@ -53,10 +48,10 @@ _VERSION = re.compile(r"etcd Version: (\d+)\.(\d+)\.(\d+)")
 _FIXED = (
     "--max-txn-ops=10000",
     f"--max-request-bytes={16 * 1024 * 1024}",
-    # what was overwritten or deleted is forgotten after so many changes
+    # overwritten and deleted values are forgotten after that many changes
     "--auto-compaction-mode=revision",
     "--auto-compaction-retention=10000",
-    # each is a change that stays in memory for members that lag
+    # each is a change that stays in memory for lagging members
     "--snapshot-count=10000",
     "--logger=zap",
     "--log-level=warn",
@@ -65,7 +60,7 @@ _FIXED = (
 
 @dataclass(frozen=True)
 class EtcdMemberSettings:
-    """A member: its directory and name, the cluster it is of, and where it listens. Port 0: a free one, for good."""
+    """A member: its directory and name, its cluster, and its address. Port 0: a free one, kept for good."""
 
     directory: str
     name: str
@@ -81,7 +76,7 @@ class EtcdMemberSettings:
 
 
 class EtcdProcess:
-    """The process that has a member's data directory, once it was found or spawned."""
+    """The process of a member's data directory, once found or spawned."""
 
     def __init__(self, settings: EtcdMemberSettings) -> None:
         self._mark = data_argument(settings).encode()
@@ -94,7 +89,7 @@ class EtcdProcess:
         """0: none runs."""
         if not self._pid:
             return 0
-        # the child of a node that is gone is waited for by others
+        # the child of an earlier run of the node is reaped by init
         with suppress(ChildProcessError):
             os.waitpid(self._pid, os.WNOHANG)
         return self._pid if self._is_ours(self._pid) else 0
@@ -106,7 +101,7 @@ class EtcdProcess:
         return self._pid
 
     def spawn(self) -> int:
-        """Its number, which `pid` tells as soon as it has its arguments."""
+        """Returns the process id, which `pid` reports once the process has its arguments."""
         appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._pid = os.posix_spawn(
             self.command[0],
@@ -131,30 +126,30 @@ class EtcdProcess:
                 await asyncio.sleep(_LOOK_EVERY_S)
 
     def bound_log(self) -> None:
-        """It is appended to, so it may be cut while the process runs."""
+        """Etcd appends to the file, so it may be truncated while the process runs."""
         with suppress(OSError):
             if self._log_path.stat().st_size > _LOG_BYTES_MAX:
                 os.truncate(self._log_path, 0)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
         with suppress(OSError):
             return self._log_path.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace")
         return ""
 
     def last_sentence(self) -> str:
-        lines = self.last_words().strip().splitlines()
+        lines = self.log_tail().strip().splitlines()
         return lines[-1] if lines else "nothing"
 
     def _is_ours(self, pid: int) -> bool:
-        """One that ended has no arguments."""
+        """An ended process has no arguments."""
         with suppress(OSError):
             return self._mark in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         return False
 
 
 def find_binary(wanted: str) -> str:
-    """The wanted binary, or the one of this machine. A `ConfigError` if there is none."""
+    """The configured binary, or the one on the path. Raises `ConfigError` if there is none."""
     if wanted:
         found = shutil.which(wanted)
         if found is None:
@@ -171,7 +166,7 @@ def find_binary(wanted: str) -> str:
 
 
 async def check_version(binary: str) -> None:
-    """A `ConfigError` if this etcd must not be trusted with a cluster's metadata."""
+    """Raises `ConfigError` if this version of etcd must not be used."""
     try:
         process = await asyncio.create_subprocess_exec(
             binary,
@@ -188,7 +183,7 @@ async def check_version(binary: str) -> None:
 
 
 def refuse_version(binary: str, told: str) -> None:
-    """Judge what `etcd --version` told."""
+    """Judge the output of `etcd --version`."""
     found = _VERSION.search(told)
     if found is None:
         raise ConfigError(f"{binary} does not tell its version as etcd does")
@@ -201,7 +196,7 @@ def refuse_version(binary: str, told: str) -> None:
 
 
 def data_argument(settings: EtcdMemberSettings) -> str:
-    """The argument by which the process of this member is known."""
+    """The argument that identifies the process of this member."""
     return f"--data-dir={Path(settings.directory).resolve() / 'data'}"
 
 
@@ -212,7 +207,7 @@ def member_url(settings: EtcdMemberSettings, address: str) -> str:
 def member_arguments(
     settings: EtcdMemberSettings, client: str, peer: str, initial_cluster: str, state: str
 ) -> list[str]:
-    """`client` and `peer` are the addresses others are told. Etcd looks at the initial cluster only without data."""
+    """`client` and `peer` are the advertised addresses. Etcd uses the initial cluster only without data."""
     found = [
         f"--name={settings.name}",
         data_argument(settings),
@@ -232,7 +227,7 @@ def member_arguments(
 
 
 def free_port(host: str, wanted: int = 0) -> int:
-    """One that nobody listens on at this moment: the wanted one, if one is. A `StoreError` if somebody does."""
+    """A port that is free at this moment: the wanted one, if given. Raises `StoreError` if that is taken."""
     address = _resolved(host)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -247,7 +242,7 @@ def free_port(host: str, wanted: int = 0) -> int:
 
 
 async def wait_for_released_port(host: str, port: int) -> None:
-    """Wait a moment for a port that a process which has just been ended may still have."""
+    """Wait a moment for a port that a process which just ended may still hold."""
     for _ in range(_RELEASE_LOOKS):
         try:
             free_port(host, port)
@@ -271,7 +266,7 @@ def _tls_arguments(tls: TlsFiles) -> list[str]:
 
 
 def _listening(address: str) -> str:
-    """Etcd listens at addresses only, not at names."""
+    """Etcd listens on addresses only, not on names."""
     host, _, port = address.rpartition(":")
     found = _resolved(host.strip("[]"))
     return f"[{found}]:{port}" if ":" in found else f"{found}:{port}"
@@ -296,7 +291,7 @@ _UNTIL = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 def issue_certificates(directory: str, cookie: bytes, host: str) -> TlsFiles:
-    """The certificate of a node that listens at this host, its key and the authority, as files in a directory."""
+    """The certificate of a node at this host, its key and the authority, as files in a directory."""
     folder = Path(directory)
     secret = hashlib.scrypt(cookie, salt=_SALT, dklen=_KEY_BYTES, **_COST)
     stamp = hashlib.sha256(secret + host.encode()).hexdigest()
@@ -305,7 +300,7 @@ def issue_certificates(directory: str, cookie: bytes, host: str) -> TlsFiles:
         if not _is_current(folder, stamp):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _issue(secret, host, files)
-            # last, so that files that are there in part are made again
+            # written last, so that incomplete files are made again
             _write(str(folder / "stamp"), stamp.encode())
     except OSError as error:
         raise ConfigError(f"the certificates for etcd cannot be kept in {directory}: {error.strerror}") from error
@@ -320,7 +315,7 @@ def _is_current(folder: Path, stamp: str) -> bool:
 
 
 def _issue(secret: bytes, host: str, files: TlsFiles) -> None:
-    # costs memory, and is needed only now
+    # costs memory, and is needed only here
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -360,7 +355,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Whole or not at all, and for nobody else to read."""
+    """Atomically, and readable by the owner only."""
     unfinished = path + ".new"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "wb") as file:

@@ -1,64 +1,52 @@
 """The metadata that the nodes of a cluster share, in etcd.
 
-The contract is that of every store (`broker.metadata.store`), with what sharing adds: commits may end unknown, changes
-of others are watched, keys may be held. All calls go to whichever member answers; each is finished, or fails with a
-`ConnectionError`, within ten seconds.
+The contract is that of every store (`broker.metadata.store`); sharing adds unknown outcomes, watches and held keys.
+Each call goes to any member that answers, and returns or raises `ConnectionError` within ten seconds.
 
 ::
 
     begun ──yes──► snapshot ──► watch from its revision on, for ever; commit; current
       └──no───► move_in ──┘
 
-Invariant: revisions never go back. A store whose revision is below one that this node has seen has lost changes or was
-made anew, which is a `StoreError`: the node's own state would be of another history.
+Invariant: revisions never go back. A store with a revision below one that this node has seen has lost changes or was
+made anew. That is a `StoreError`: the node's own state would belong to another history.
 
-Not here: how a commit is made sure of (`node.etcd.store`), keys within etcd (`node.etcd.keys`), etcd's processes
-(`node.etcd.member`).
+**Commits with an unknown answer.** A transaction without an answer may have been carried out, or may yet be, when a
+stopped member goes on. Reading the keys it changes does not tell, because other nodes change them too. So each
+transaction also takes a *slot*, a key of this node alone:
 
-Commits to etcd, and how each one ended, also when etcd's answer was lost.
-
-A transaction that got no answer may have been carried out, or may yet be, when a member that was stopped goes on.
-Reading the keys it changes does not tell, because others change them too. So each transaction also takes a *slot*, a
-key of this node alone:
-
-1. it holds only if the slot is as this node left it, and puts a token of its own there;
-2. no answer, or that there is no room: another transaction deletes the slot, if it is still as this node left it. If
-   that holds, the first one can never come about. If it does not, the slot has the first one's token, and says with
-   which revision it came about.
+1. It holds only if the slot is as this node left it, and puts its own token there.
+2. Without an answer, or without space, another transaction deletes the slot if it is still as this node left it. If
+   that holds, the first one can never be carried out. If it does not, the slot has the first one's token and tells its
+   revision.
 
 ::
 
-    slot as left, answer "no"     a key had moved: outdated
-    slot deleted by step 2        did not come about; tried again while there is time
-    slot has the token            agreed
-    anything else                 somebody else writes as this node: unknown
+    slot as left, answer "no"     a key had changed: outdated
+    slot deleted by step 2        not carried out; tried again while there is time
+    slot has the token            committed
+    anything else                 another process writes as this node: unknown
 
-Deleting needs no room, so a store that is full can still be asked. A slot is opened by reading it and putting it, again
-only if it is as it was read; a slot serves one transaction at a time, and there are as many as were ever under way.
+Deleting needs no space, so a full store can still be asked. A slot is opened by reading it and putting it, if it is
+still as it was read. A slot serves one transaction at a time, so there are as many as were ever in flight. Invariant:
+once an outcome other than `UNKNOWN` was reported, nothing of that transaction can be carried out later.
 
-Invariant: nothing of ours that is still under way can come about once its outcome was told, unless that was `UNKNOWN`.
-
-Not here: what is compared and changed (`node.etcd.store`).
-
-The metadata of a lone node moves into etcd, once.
-
-Everything is put in pieces, each with a note of the revisions that created its keys. By those the journal knows queues
-and exchanges, so they must stay; etcd numbers its keys itself. So a key's creation is looked up in the note of the
-piece that first put it; for a key that came later etcd's revision tells (`EtcdStore.snapshot`).
+**Migration.** A lone node's metadata moves into etcd once. Everything is put in pieces, each with a note of the
+revisions that created its keys. The journal knows queues and exchanges by those revisions, so they must stay, but etcd
+numbers its keys itself. So a key's creation is looked up in the note of the piece that first put it; for a later key,
+etcd's revision counts (`EtcdStore.snapshot`).
 
 ::
 
     wipe what there is ──► claim ──► piece, piece, … ──► marker, and the claim goes
 
-The marker is written last: without it nobody takes what is here for a cluster's metadata, and the next attempt wipes it
-and begins anew. Every step holds only as long as the claim is the one this attempt made, so of two that are under way
-one ends with an error, and nothing that a lost attempt still had under way can spoil what came after it.
+The marker is written last: without it the keys are no cluster's metadata, and the next attempt wipes them and starts
+again. Every step holds only while the claim is this attempt's own. So of two concurrent attempts one fails, and no late
+step of a lost attempt can spoil what came after it. Each step proves itself by a unique value, so a step without an
+answer is tried again. A node that recorded that value beforehand can undo its own attempt, marker included, until
+another node has joined.
 
-Each step proves itself by a value that nobody else writes, so that one without an answer is simply tried again. Whoever
-knows that value, because it wrote it down first, can take its own attempt back, marker and all, until there is another
-node.
-
-Not here: where the snapshot comes from (`node.disk.sqlite_store`), what becomes of the file it was in.
+Not here: keys within etcd (`node.etcd.keys`), etcd's processes (`node.etcd.member`).
 """
 
 import asyncio
@@ -110,7 +98,7 @@ class _Slot:
 
 
 class MetadataProposals:
-    """What this node proposes. Revisions here are etcd's own."""
+    """The transactions of this node. Revisions here are etcd's own."""
 
     def __init__(self, connection: EtcdConnection, keys: KeySpace, node: str) -> None:
         self._connection = connection
@@ -135,7 +123,7 @@ class MetadataProposals:
                 except EtcdDeclined as declined:
                     return CommitResult(FAILED, 0, str(declined))
                 except EtcdUnavailable as trouble:
-                    # nothing of ours is under way
+                    # nothing of this transaction is in flight
                     decision = CommitResult(FAILED, 0, str(trouble))
                 if decision.outcome != FAILED or loop.time() + _PAUSE_S >= end:
                     return decision
@@ -152,7 +140,7 @@ class MetadataProposals:
         return self._run + self._proposed.to_bytes(8, "big")
 
     async def _open(self, slot: _Slot) -> None:
-        """Make it ours; whatever was under way with it cannot come about any more."""
+        """Take the slot over; an earlier transaction with it cannot be carried out any more."""
         found = messages.key_values(await self._connection.call(messages.RANGE, messages.range_request(slot.key)))
         left_at = found[0].modified if found else 0
         answer = await self._txn(
@@ -163,7 +151,7 @@ class MetadataProposals:
         slot.left_at = answer.revision
 
     async def _propose(self, slot: _Slot, compares: list[bytes], operations: list[bytes], end: float) -> CommitResult:
-        """`FAILED` if it is certain that it did not come about."""
+        """`FAILED` if it certainly was not carried out."""
         token = self._new_token()
         left_at, slot.left_at = slot.left_at, _UNOPENED
         try:
@@ -191,7 +179,7 @@ class MetadataProposals:
         return _outcome_in(answer.found[0], token)
 
     async def _settle(self, slot: _Slot, left_at: int, token: bytes, end: float, reason: str) -> CommitResult:
-        """Find out about a transaction that got no answer, and see to it that it will not come about any more."""
+        """Find out about a transaction without an answer, and make sure that it is not carried out later."""
         loop = asyncio.get_running_loop()
         while loop.time() < end:
             try:
@@ -206,7 +194,7 @@ class MetadataProposals:
                 reason = str(trouble)
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            # deleted just now, or by an attempt before this one that got no answer either
+            # deleted now, or by an earlier attempt without an answer
             if answer.succeeded or not answer.found[0]:
                 return CommitResult(FAILED, 0, reason)
             return _outcome_in(answer.found[0], token)
@@ -227,7 +215,7 @@ def _outcome_in(found: list[KeyValue], token: bytes) -> CommitResult:
     return CommitResult(UNKNOWN, 0, _STRANGER)
 
 
-# what any etcd takes at once, whatever its settings: half of the default's limits
+# what any etcd accepts at once: half of the default limits
 _PIECE_KEYS = 60
 _PIECE_BYTES = 512 * 1024
 
@@ -240,7 +228,7 @@ MigrationPiece = list[tuple[str, int, bytes]]
 async def migrate_metadata(
     connection: EtcdConnection, keys: KeySpace, revision: int, snapshot: Snapshot, proof: bytes
 ) -> None:
-    """Put everything there is at this revision into etcd, where no cluster of this name lives yet."""
+    """Put the whole snapshot of this revision into etcd, where no cluster of this name exists."""
     attempt = _Migration(connection, keys, proof)
     await attempt.claim()
     for part, piece in enumerate(_pieces(snapshot)):
@@ -249,7 +237,7 @@ async def migrate_metadata(
 
 
 async def undo_migration(connection: EtcdConnection, keys: KeySpace, proof: bytes) -> None:
-    """Wipe what the attempt with this proof has brought, unless a node was added or changed since; nothing else."""
+    """Delete the keys of the attempt with this proof, unless a node was added or changed since."""
     found = messages.key_values(await connection.ask(messages.RANGE, messages.range_request(keys.base)))
     if found and found[0].value[_REVISION_BYTES:] == proof:
         marked_at = found[0].modified
@@ -260,23 +248,23 @@ async def undo_migration(connection: EtcdConnection, keys: KeySpace, proof: byte
 
 
 def new_migration_id() -> bytes:
-    """One that no other attempt has."""
+    """Unique among all attempts."""
     return secrets.token_bytes(_PROOF_BYTES)
 
 
 def last_revision_in(marker: bytes) -> int:
-    """The lone node's last one, according to the marker's value."""
+    """The lone node's last revision, from the marker's value."""
     return int.from_bytes(marker[:_REVISION_BYTES], "big")
 
 
 def creations_in(part: bytes) -> dict[str, int]:
-    """The creations that one note tells of."""
+    """The creations in one note."""
     entries = ProtobufMessage(part).messages(1)
     return {entry.octets(1).decode("utf-8", "surrogateescape"): entry.number(2) for entry in entries}
 
 
 class _Migration:
-    """One attempt, told from all others by its proof."""
+    """One attempt, identified by its proof."""
 
     def __init__(self, connection: EtcdConnection, keys: KeySpace, proof: bytes) -> None:
         self._connection = connection
@@ -309,7 +297,7 @@ class _Migration:
         return messages.if_unmodified(self._keys.moving, self._claimed_at)
 
     async def _step(self, compares: list[bytes], operations: list[bytes], key: bytes, value: bytes) -> int:
-        """Carry it out with this key and value as its proof; the revision at which it was."""
+        """Carry out the operations with this key and value as proof; returns the revision."""
         request = messages.txn(
             compares, [*operations, messages.put_operation(key, value)], [messages.range_operation(key)]
         )
@@ -352,7 +340,7 @@ class EtcdStore:
         self._seen = 0
 
     async def begun(self, patience_s: float = PATIENCE_S) -> bool:
-        """Whether a cluster of this name lives here; if not, somebody has to move in."""
+        """Whether a cluster of this name exists; if not, a node has to move in."""
         answer = await self._connection.ask(messages.RANGE, messages.range_request(self._keys.base), patience_s)
         found = messages.key_values(answer)
         if found:
@@ -361,10 +349,10 @@ class EtcdStore:
         return bool(found)
 
     async def move_in(self, revision: int, snapshot: Snapshot, proof: bytes = b"") -> None:
-        """Begin the cluster with a lone node's metadata; no matter how often that was begun before, and where it ended.
+        """Begin the cluster with a lone node's metadata, after any number of interrupted attempts.
 
-        A `StoreError` if a cluster of this name has begun already, or another node is about to begin it. Whoever may
-        have to `take_back` gives a `moving.new_proof` that it keeps.
+        Raises `StoreError` if a cluster of this name exists, or another node is about to begin it. A caller that may
+        have to `take_back` passes a `new_migration_id` that it keeps.
         """
         if await self.begun():
             raise StoreError("the metadata store has a cluster of this name already")
@@ -372,11 +360,11 @@ class EtcdStore:
         await self.begun()
 
     async def take_back(self, proof: bytes) -> None:
-        """The cluster that was begun with this proof has not begun, unless other nodes are in it by now."""
+        """Undo the cluster that was begun with this proof, unless other nodes have joined."""
         await undo_migration(self._connection, self._keys, proof)
 
     async def snapshot(self) -> tuple[int, MetadataSnapshot]:
-        """The store's revision, and everything there is."""
+        """The store's revision, and the whole state."""
         self._require_begun()
         while True:
             try:
@@ -399,7 +387,7 @@ class EtcdStore:
         unchanged_under: Sequence[tuple[str, int]] = (),
         patience_s: float = PATIENCE_S,
     ) -> CommitResult:
-        """All changes and touches get one revision. `FAILED` or `UNKNOWN` if nobody can be reached for so long."""
+        """All changes and touches get one revision. `FAILED` or `UNKNOWN` if no member answers for that long."""
         self._require_begun()
         known = dict(compares)
         if not known.keys() >= {key for key, _ in changes} | set(touched):
@@ -418,15 +406,15 @@ class EtcdStore:
         return CommitResult(decision.outcome, numbering.of_store(decision.revision))
 
     async def current(self) -> int:
-        """The revision of the last commit, this very moment: whoever has seen it has seen all.
+        """The revision of the last commit at this moment: a node that has seen it has seen all commits.
 
-        Keys that went with their holders are not counted.
+        Expired keys are not counted.
         """
         self._require_begun()
         request = messages.txn(
             [], [messages.range_operation(self._keys.base), messages.range_operation(self._keys.last)], []
         )
-        # what is seen while the question is under way may be newer than its answer
+        # what is seen while the call is under way may be newer than its answer
         seen = self._seen
         answer = messages.txn_response(await self._connection.ask(messages.TXN, request))
         marker, last = answer.found
@@ -436,7 +424,7 @@ class EtcdStore:
         return self._numbering.of_store(last[0].modified)
 
     async def watch(self, after: int) -> AsyncGenerator[MetadataChanged | MetadataReplaced, None]:
-        """What changes after this revision, in order, for ever; close it when it is not wanted any more."""
+        """All changes after this revision, in order, for ever; close the iterator to end it."""
         self._require_begun()
         watching = MetadataWatch(self._connection, self._keys, self._numbering, self.snapshot)
         async with aclosing(watching.changes(after)) as items:
@@ -445,12 +433,12 @@ class EtcdStore:
                 yield told
 
     def hold(self, key: str, value: bytes, ttl_s: int) -> LeasedKey:
-        """Have this key there until it is released, or the store has not heard of this node for that long."""
+        """Hold this key until it is released, or the store has not heard of this node for that long."""
         self._require_begun()
         return LeasedKey(self._connection, self._keys, key, value, ttl_s)
 
     async def _all(self, prefix: bytes, at: int) -> tuple[int, list[KeyValue]]:
-        """Every key that begins so, as of that revision of etcd, or as of the one it is at."""
+        """Every key with this prefix, at that revision of etcd or the current one."""
         found: list[KeyValue] = []
         start = prefix
         while True:

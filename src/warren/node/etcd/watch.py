@@ -1,14 +1,14 @@
-"""Changes of the metadata as etcd tells of them, in order, over failures of members and of the connection.
+"""Changes of the metadata from etcd, in order, across failures of members and connections.
 
-A watch is a stream from one member. It ends when the member has no leader (`hasleader`); a member that is stopped would
-keep it open and silent, so it is asked for a sign of life every second. Whenever the stream ends, another one begins
-with the next member, after the last revision that was seen. If etcd has forgotten what came after that, the whole state
-is read anew, and said to be that.
+A watch is a stream from one member. It ends when the member has no leader (`hasleader`). A stopped member would keep it
+open and silent, so it is asked for progress every second. When the stream ends, another one begins with the next
+member, after the last revision that was seen. If etcd has compacted the changes after that, the whole state is read and
+reported as `MetadataReplaced`.
 
-Signs of life carry a revision, which is not looked at: some versions of etcd send it ahead of changes that belong
-before it. That nothing newer exists is known by asking (`EtcdStore.current`).
+Progress notifications carry a revision, which is ignored: some versions of etcd send it ahead of changes that belong
+before it. `EtcdStore.current` tells that nothing newer exists.
 
-Invariant: of each revision all changes are told, once, together, and after those of every lower revision; or else a
+Invariant: all changes of a revision are reported once, together, and after those of every lower revision; or a
 `MetadataReplaced` covers it.
 
 Not here: reading the whole state (`node.etcd.store`).
@@ -47,14 +47,14 @@ class MetadataChanged:
 
 @dataclass(frozen=True, slots=True)
 class MetadataReplaced:
-    """Changes were missed: this is everything there is, as of this revision."""
+    """Changes were missed: this is the whole state at this revision."""
 
     revision: int
     snapshot: MetadataSnapshot
 
 
 class _Compacted(Exception):
-    """Etcd does not remember the changes that are asked for."""
+    """Etcd has compacted the requested changes."""
 
 
 class MetadataWatch:
@@ -69,7 +69,7 @@ class MetadataWatch:
         self._snapshot = snapshot
 
     async def changes(self, after: int) -> AsyncGenerator[MetadataChanged | MetadataReplaced, None]:
-        """Everything after this revision, for ever. A `StoreError` if etcd will not tell."""
+        """Everything after this revision, for ever. Raises `StoreError` if etcd declines."""
         seen = after
         while True:
             try:
@@ -87,7 +87,7 @@ class MetadataWatch:
                 yield MetadataReplaced(seen, snapshot)
 
     async def _conversation(self, seen: int) -> AsyncGenerator[MetadataChanged, None]:
-        """What one stream tells, until it fails."""
+        """The changes from one stream, until it fails."""
         endpoint = self._connection.endpoint
         try:
             stream = await self._connection.open_stream(messages.WATCH)
@@ -100,7 +100,7 @@ class MetadataWatch:
                 answer = await _next_answer(stream, endpoint)
                 self._refuse_end(answer, endpoint)
                 for changed in self._grouped(answer):
-                    # a stream that began late repeats nothing, but a member may
+                    # a member may repeat changes
                     if changed.revision > seen:
                         seen = changed.revision
                         yield changed
@@ -112,7 +112,7 @@ class MetadataWatch:
             stream.cancel()
 
     async def _ask_for_signs(self, stream: "grpc.aio.StreamStreamCall[bytes, bytes]", seen: int) -> None:
-        """Begin the watch, and ask for signs of life. The reader notices when the stream ends."""
+        """Begin the watch, and ask for progress. The reader notices when the stream ends."""
         try:
             start = self._numbering.of_etcd(seen) + 1
             await stream.write(messages.watch_creation(self._keys.keys, messages.prefix_end(self._keys.keys), start))

@@ -1,25 +1,25 @@
-"""One connection between two nodes, after its hello.
+"""One connection between two nodes, after its handshake.
 
-    frame     one octet: what it is; four: how many octets follow
-    data      the core's bytes; it does its own framing inside, so they may be handed over in pieces of any size
+    frame     one octet: its type; four: how many octets follow
+    data      the broker's bytes; it does its own framing inside, so pieces of any size may be passed on
     heartbeat nothing; sent when nothing else was
-    goodbye   a sentence: why the sender ends the link
+    goodbye   a sentence: why the sender ends the connection
 
-A read becomes at most one event, and a read from the midst of a large frame is handed on as it is.
+A read becomes at most one event, and a read from the middle of a large frame is passed on as it is.
 
-**Silence.** Whatever comes is a sign of life. Time is counted in ticks, eight in the shorter of the two nodes'
-patience: in each second tick without a write a heartbeat is sent, and after as many ticks without a read as nearly fill
-this node's patience the link is over. Ticks are counted, not seconds: a node that was itself suspended, or busy for
-long, takes one tick for it, and reads what came meanwhile before it judges.
+**Silence.** Any input is a sign of life. Time is counted in ticks, eight in the shorter of the two nodes' timeouts. In
+each second tick without a write a heartbeat is sent. After as many ticks without a read as nearly fill this node's
+timeout, the connection is over. Ticks are counted, not seconds: a node that was itself suspended or busy counts one
+tick for it, and reads its input before it judges.
 
-**The end.** It is reported once, at once, whatever the socket does afterwards; nothing is reported behind it. Whoever
-ends a link says goodbye first, if there is somebody to hear it: the sending side is shut, and what comes is thrown away
-until the other side has closed or patience ends, since a reset would overtake the goodbye.
+**The end.** It is reported once, at once, whatever the socket does afterwards; nothing is reported after it. The side
+that ends a connection sends a goodbye first: the sending side is shut, and input is discarded until the other side has
+closed or a deadline has passed, because a reset would overtake the goodbye.
 
-Links are always read (the core bounds what it asks for): two nodes that both stopped reading until the other reads
-would stand still for ever.
+Connections are always read (the broker bounds what it asks for): two nodes that each stopped reading until the other
+reads would wait for ever.
 
-Not here: the hello (`node.peers.handshake`), which links there are (`node.peers.connections`).
+Not here: the handshake (`node.peers.handshake`), which connections there are (`node.peers.connections`).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _HEARTBEAT = _HEAD.pack(HEARTBEAT, 0)
 
 
 class PeerConnection(asyncio.Protocol):
-    """What the node of `facts` sends becomes events; what is ordered is sent. `ended` is called once."""
+    """Input from the node of `facts` becomes events; ordered bytes are sent. `ended` is called once."""
 
     __slots__ = (
         "_add",
@@ -81,27 +81,27 @@ class PeerConnection(asyncio.Protocol):
         self.silence_s = silence_s
         self.sent_bytes = 0
         self.received_bytes = 0
-        # when the socket is
+        # done when the socket is closed
         self.gone: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._add = add
         self._told_end = ended
         self._ended = False
         self._since = loop.time()
-        # of the data frame at hand
+        # missing bytes of the current data frame
         self._left = 0
-        # the beginning of a frame whose rest has not come
+        # the beginning of an incomplete frame
         self._begun = b""
         self._heard = True
         self._ticks_quiet = 0
         self._ticks_unwritten = 0
-        # a patience of 0 is no patience that anybody can live up to
+        # a timeout of 0 could not be kept
         self._tick_s = max(0.01, min(silence_s, facts.silence_ms / 1000) / _TICKS)
         self._quiet_max = max(2, int(silence_s / self._tick_s) - 1)
         self._timer: asyncio.TimerHandle | None = None
 
     def take_over(self, transport: asyncio.Transport, rest: bytes) -> None:
-        """From here on the connection is this link's; `rest` came behind the hello."""
+        """Take over the transport; `rest` came behind the handshake."""
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES)
         transport.set_protocol(self)
@@ -118,7 +118,7 @@ class PeerConnection(asyncio.Protocol):
         return self._loop.time() - self._since
 
     def send(self, pieces: Sequence[bytes]) -> None:
-        """A turn's bytes."""
+        """Send a turn's bytes."""
         size_bytes = sum(map(len, pieces))
         if not self._ended and size_bytes:
             self._ticks_unwritten = 0
@@ -126,7 +126,7 @@ class PeerConnection(asyncio.Protocol):
             self._transport.writelines((_HEAD.pack(DATA, size_bytes), *pieces))
 
     def end(self, reason: str, goodbye: bool = False) -> None:
-        """The link is over; with a goodbye the other node is told the reason."""
+        """End the connection; a goodbye tells the other node the reason."""
         if self._ended:
             return
         self._ended = True
@@ -168,7 +168,7 @@ class PeerConnection(asyncio.Protocol):
             self.gone.set_result(None)
 
     def _take_apart(self, data: bytes) -> None:
-        """Data that holds the head of a frame somewhere."""
+        """Handle data that contains a frame head."""
         self._begun = b""
         pieces: list[bytes] = []
         reason = ""
@@ -221,5 +221,5 @@ class PeerConnection(asyncio.Protocol):
         try:
             transport.write_eof()
         except OSError:
-            # the other node reset the connection and nobody has read of it yet
+            # the other node reset the connection, and the loop has not noticed yet
             transport.abort()

@@ -1,31 +1,24 @@
-"""The links of one node: one to every member, whoever is told to the core and whoever is sent to.
+"""The connections of one node: one to every member.
 
-Of two nodes the one with the lower name dials. The other one *knocks*: it says hello, and is then dialled at once. So a
-node that comes back has its links in a moment, whatever pause its peers were in, there are never two links to choose
-from, and a node under a name that is taken hears of it wherever it turns.
+Of two nodes, the one with the lower name dials. The other one *knocks*: it does the handshake, and is then dialled at
+once. So a node that comes back has its connections in a moment, whatever backoff its peers were in, there are never two
+connections to choose from, and a node with a duplicate name is told so wherever it dials.
 
-What the core sees of a node is in order: `PeerConnected`, then reads, then `PeerLost`, before the next `PeerConnected`.
-A link that is replaced (the same process dials again, having lost what this side still believes in) ends first. Effects
-of a turn go to the link that the core knew in that turn: a link begins in a callback of the loop, and every turn hands
-all events to the core before it carries out an effect.
+The broker sees a node's events in order: `PeerConnected`, then reads, then `PeerLost`, before the next `PeerConnected`.
+A replaced connection (the same process dials again, having lost the one this side still has) ends first. Effects of a
+turn go to the connection that the broker knew in that turn: a connection begins in a callback of the loop, and every
+turn handles all events before it carries out an effect.
 
-`close` comes last in a node's life, when the core does nothing any more: a port that refuses connections is the
-sign of a process that has ended (`node.peers.connections`).
+`close` comes last in a node's life, after the broker has stopped: a port that refuses connections is the sign of a
+process that has ended.
 
-Not here: who is a member (whoever gives `members`); what goes over a link (the core).
+**Dialling.** `PeerDialer` keeps a connection to one member. Without one it tries at once, then after 0.1 s, twice as
+long each time, up to 2 s, and never gives up. A connection that broke within 2 s does not reset the backoff. The end of
+a connection does not tell what became of the node. If a later attempt finds that the node's port refuses connections,
+that run of its process seems to be over, and `turned_away` is called, once for each connection. It is no proof: a
+firewall may refuse in the node's place. Attempts that fail for the same reason as the last one are not logged.
 
-Sees to it that there is a link to one member, for as long as it is one.
-
-Without a link it tries at once, then after 0.1 s, twice as long each time, up to 2 s, and never gives up. A link that
-broke before it was 2 s old does not count as success: the row of pauses goes on.
-
-The end of a link does not tell what became of the node. If one of the attempts that follow finds that nobody listens on
-the node's port, that run of its process seems to be over, and `turned_away` is told so, once for each link. It is no
-proof: a firewall may refuse in the node's place.
-
-Attempts that fail for the same reason as the last one are not logged.
-
-Not here: what an attempt is: a dial or a knock (`node.peers.connections`).
+Not here: the list of members (`node.cluster.agent`), what goes over a connection (`broker.links`).
 """
 
 import asyncio
@@ -73,7 +66,7 @@ PAUSE_MAX_S = 2.0
 
 
 class PeerDialer:
-    """Tries to `reach` a member while there is no link to it."""
+    """Tries to `reach` a member while there is no connection to it."""
 
     def __init__(
         self,
@@ -96,7 +89,7 @@ class PeerDialer:
         self._missing.set()
         self._hurried = asyncio.Event()
         self._pause_s = PAUSE_MIN_S
-        # whether it is open what became of the node at the end of a link
+        # whether it is unknown what became of the node after a connection ended
         self._fate_open = False
         self._task = loop.create_task(self._keep())
 
@@ -104,7 +97,7 @@ class PeerDialer:
         self._task.cancel()
 
     def linked(self) -> None:
-        """There is a link, whoever dialled."""
+        """There is a connection, whichever side dialled."""
         self.last_failure = ""
         self._fate_open = False
         self._linked_since = self._loop.time()
@@ -157,17 +150,17 @@ class PeerDialer:
 _CHOOSE = "choose another with --peer HOST:PORT (port 0 picks a free one)"
 
 KNOCK_LATE_S = 1.0
-"""A knock that comes sooner after a link may have been on its way before the link was there."""
+"""A knock within this time after a connection may have been sent before it."""
 
 Members = Callable[[], Mapping[str, str]]
 """The cluster's nodes: by name, the address `HOST:PORT` of each; with or without this one."""
 
 AnswerJoin = Callable[[PeerIdentity, bytes], Awaitable[bytes]]
-"""What a node that wants to become a member is told; `Facts` are its own, and proved."""
+"""Answers a node that wants to become a member; its `PeerIdentity` is proved."""
 
 
 class PeerConnections(KnownPeers):
-    """Keeps a link to every member, and answers at the peer port. The port is taken when it is made."""
+    """Keeps a connection to every member, and answers at the peer port, which the constructor binds."""
 
     def __init__(
         self,
@@ -178,7 +171,7 @@ class PeerConnections(KnownPeers):
         members: Members,
         answer_join: AnswerJoin,
     ) -> None:
-        """`own` without an address gets the one the node listens on. `ConfigError` if that is not to be had."""
+        """`own` without an address gets the one the node listens on. Raises `ConfigError` if that cannot be bound."""
         self.links: dict[str, PeerConnection] = {}
         self.own = own
         self._settings = settings
@@ -194,19 +187,19 @@ class PeerConnections(KnownPeers):
         self._ending: set[PeerConnection] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
-        # what operators ask of other nodes, and others of this one
+        # admin requests to other nodes, and theirs to this one
         self._asker = PeerQueryClient(self._converse)
         self._answerer = PeerQueryServer()
         self._door: PeerListener | None = None
         self._complaints: ThrottledLog | None = None
 
     def turn_away(self) -> None:
-        """Until `start`, whoever comes is sent away at once, and need not wait to learn that nobody answers yet."""
+        """Until `start`, refuse connections at once, so that other nodes do not wait for an answer."""
         for bound in self.sockets:
             asyncio.get_running_loop().add_reader(bound.fileno(), _close_refused, bound)
 
     def start(self, turns: TurnLoop) -> None:
-        """Open the door and dial; the turns must carry out `orders`."""
+        """Accept and dial; the turns must carry out `orders`."""
         for bound in self.sockets:
             turns.loop.remove_reader(bound.fileno())
         self._turns = turns
@@ -220,7 +213,7 @@ class PeerConnections(KnownPeers):
         return {SendToPeer: self._send, DropPeer: self._drop}
 
     def members_changed(self) -> None:
-        """Keep links to those who are members, and to nobody else; `start` does so by itself."""
+        """Keep connections to the members, and to no other node; `start` does so itself."""
         if self._closed or self._door is None:
             return
         wanted = self._addresses()
@@ -235,8 +228,8 @@ class PeerConnections(KnownPeers):
                 self._keepers[name] = PeerDialer(name, address, self._loop, self._log, self._reach, self._turned_away)
 
     async def ask_to_join(self, address: PeerAddress, request: bytes, meant: str = "") -> tuple[PeerIdentity, bytes]:
-        """Who answers there, and what; `DialFailed` says why nobody does, or not the one that is meant. Works before
-        `start`, too."""
+        """The node at that address, and its answer; `DialFailed` says why there is none, or another node answers. Works
+        before `start`, too."""
         exchanges: list[JoinExchange] = []
 
         def taken(hello: Hello, transport: asyncio.Transport) -> None:
@@ -254,7 +247,7 @@ class PeerConnections(KnownPeers):
             exchanges[0].close()
 
     async def close(self, reason: str = "the node stops") -> None:
-        """Say goodbye to everybody, and let the port go."""
+        """Say goodbye to all nodes, and close the port."""
         if self._closed:
             return
         self._closed = True
@@ -284,11 +277,11 @@ class PeerConnections(KnownPeers):
         return None if link is None else link.facts
 
     def failures(self) -> dict[str, str]:
-        """Why there is no link, of every member to whom there is none and for whom that is known."""
+        """Why there is no connection, for every unconnected member with a known reason."""
         return {name: keeper.last_failure for name, keeper in self._keepers.items() if name not in self.links}
 
     def _addresses(self) -> dict[str, PeerAddress]:
-        """Where the other members are; one that gives no address that can be dialled is left alone."""
+        """The addresses of the other members; members without a valid address are skipped."""
         found: dict[str, PeerAddress] = {}
         for name, where in self._members().items():
             if name == self.own.name:
@@ -300,26 +293,26 @@ class PeerConnections(KnownPeers):
         return found
 
     async def ask(self, node: str, question: bytes) -> bytes:
-        """What a member answers to a question of operators; `OSError` if it does not."""
+        """A member's answer to an admin request; raises `OSError` if there is none."""
         return await self._asker.ask(node, question)
 
     def answers(self, answer: AnswerQuestion) -> None:
-        """Others' questions are answered by this from here on."""
+        """Answer other nodes' requests with this function from here on."""
         self._answerer.answer = answer
 
     def standing(self) -> list[LinkFacts]:
-        """The links there are."""
+        """The current connections."""
         found = [(name, link, *link.endpoints()) for name, link in sorted(self.links.items())]
         return [LinkFacts(name, *own, *peer, link.sent_bytes, link.received_bytes) for name, link, own, peer in found]
 
     async def _reach(self, keeper: PeerDialer) -> None:
-        """Dial, or have the other side dial."""
+        """Dial, or make the other side dial."""
         dials = self.own.name < keeper.name
         greeting = self._greeting(LINK if dials else KNOCK, keeper.name, self._begin if dials else _hang_up)
         await dial(keeper.address, self._contexts.dialling, greeting)
 
     async def _converse(self, conversation: PeerConversation) -> None:
-        """Give it a socket to its node."""
+        """Open a socket to its node."""
         if self._closed or conversation.node not in self._keepers:
             raise DialFailed(f"{conversation.node} is not a member")
 
@@ -354,11 +347,11 @@ class PeerConnections(KnownPeers):
             self._answerer.let_in(hello.peer.name, transport, hello.rest)
         else:
             if hello.purpose == KNOCK:
-                self._be_knocked_at(hello.peer)
+                self._knocked(hello.peer)
             transport.close()
 
-    def _be_knocked_at(self, facts: PeerIdentity) -> None:
-        """Whoever knocks has no link, and if this side believes in one, it is lost; unless it is only just there."""
+    def _knocked(self, facts: PeerIdentity) -> None:
+        """A knocking node has no connection. If this side has one, it is lost, unless it has only just begun."""
         link = self.links.get(facts.name)
         if link is not None and (not facts.is_same_incarnation(link.facts) or link.age_s() > KNOCK_LATE_S):
             link.end("it knocked, without a link")
@@ -370,7 +363,7 @@ class PeerConnections(KnownPeers):
         assert facts is not None
         name = facts.name
         if name not in self._keepers:
-            # it was a member when it said hello; perhaps nobody has told yet
+            # it was a member during the handshake; the list may not have arrived yet
             self.members_changed()
         if self._closed or name not in self._keepers:
             transport.abort()
@@ -422,7 +415,7 @@ class PeerConnections(KnownPeers):
 
 
 def _hang_up(hello: Hello, transport: asyncio.Transport) -> None:
-    """A knock is over when it was heard."""
+    """A knock is over once it was heard."""
     transport.close()
 
 
@@ -432,7 +425,7 @@ def _close_refused(bound: socket.socket) -> None:
 
 
 def _reachable(bound: socket.socket, name: str) -> str:
-    """What other nodes dial: where this one listens, or, if that is everywhere, the host of its name."""
+    """The address that other nodes dial: where this node listens, or the host of its name if that is everywhere."""
     where = bound_address(bound)
     host = name.partition("@")[2] if where.host in ("0.0.0.0", "::") else where.host
     return str(PeerAddress(host, where.port))

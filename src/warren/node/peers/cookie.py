@@ -1,18 +1,15 @@
-"""The cookie: the secret that the nodes of a cluster share, from the settings or from a file.
+"""The cookie: the secret that the nodes of a cluster share, from the settings or from a file; and proofs of it by
+operators' commands.
 
 The file is made at the first start, of 32 random bytes, and is the same on all nodes of a cluster: an operator copies
-it. It comes to its name complete, so whoever finds it finds all of it. Others must not be able to read it; a file that
-they can read is refused, since they may have.
+it. It is created atomically. Other users must not be able to read it; a readable file is refused, because they may have
+read it.
 
-Not here: what is proved with it (`broker.cluster.hello`).
+A node whose broker does not run knows no users. An operator's command sends, beside the order, a keyed digest of the
+node's name, the method, the path, the body, the time and a nonce. So an order cannot be changed on its way, sent to
+another node, or replayed.
 
-How an operator's command proves to a node without users that it has the cluster's cookie.
-
-A node whose core does not run knows no users. Whoever orders it to do something sends, beside the order, a keyed digest
-of the node's name, the method, the path, the body, the time and a number that is used once. So an order cannot be
-changed on its way, sent to another node, or sent again.
-
-Not here: how nodes prove it to each other (`broker.cluster.hello`), what is ordered (`node.cluster.control_endpoint`).
+Not here: proofs between nodes (`broker.cluster.hello`), the orders (`node.cluster.control_endpoint`).
 """
 
 import hmac
@@ -33,7 +30,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class CookieSettings(Protocol):
-    """The cookie itself, or else the file it is in."""
+    """The cookie itself, or else its file."""
 
     @property
     def cookie(self) -> str: ...
@@ -43,12 +40,12 @@ class CookieSettings(Protocol):
 
 
 def read_cookie(settings: CookieSettings) -> bytes:
-    """The cookie; the file is made if it is needed and there is none. `ConfigError` says what is wrong with it."""
+    """The cookie; the file is created if it is needed and missing. `ConfigError` says what is wrong with it."""
     return settings.cookie.encode() or cookie_in(settings.cookie_file)
 
 
 def cookie_in(path: str) -> bytes:
-    """What the file holds; it is made if there is none."""
+    """The file's cookie; the file is created if it is missing."""
     try:
         return cookie_at(path)
     except FileNotFoundError:
@@ -57,7 +54,7 @@ def cookie_in(path: str) -> bytes:
 
 
 def cookie_at(path: str) -> bytes:
-    """What the file holds, without white space around it; `FileNotFoundError` if there is none."""
+    """The file's cookie, without white space around it; `FileNotFoundError` if there is none."""
     text, mode = _read(path)
     if mode & _OTHERS:
         raise ConfigError(
@@ -91,7 +88,7 @@ def _make(path: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         try:
-            # unlike a rename, this leaves a cookie alone that somebody else has made meanwhile
+            # unlike a rename, this does not replace a cookie that another process has made meanwhile
             with suppress(FileExistsError):
                 os.link(unfinished, path)
         finally:
@@ -112,16 +109,16 @@ def prove_cookie(cookie: bytes, node: str, method: str, path: str, body: bytes, 
 
 
 class CookieProofVerifier:
-    """Believes each proof once, while it is fresh. `now_s` is the clock on the wall."""
+    """Accepts each proof once, while it is fresh. `now_s` is wall time."""
 
     def __init__(self, cookie: bytes, now_s: Callable[[], float]) -> None:
         self._cookie = cookie
         self._now_s = now_s
-        # until when nobody else may use a number
+        # until when each nonce is remembered
         self._used: dict[str, float] = {}
 
     def objection(self, text: str, node: str, method: str, path: str, body: bytes) -> str:
-        """Why it is not believed; empty if it is."""
+        """Why the proof is not accepted; empty if it is."""
         found = _PROOF.fullmatch(text)
         if found is None:
             return "whoever asks has to prove that it has the cookie of this node"

@@ -1,33 +1,17 @@
-"""A hello over a socket: its deadline, its channel, and who takes the connection over when both sides agreed.
+"""The handshake between nodes: the listener, the dialer, TLS, and the exchange of hellos with a deadline.
 
-`taken` is called with the hello and the transport within the read that brought agreement, so no byte behind the hello
-is lost; it gives the transport another protocol, or closes it. `finished` is done in every case, and has the hello if
-it came to an end, agreed or refused; otherwise `HandshakeBroken` says what was in the way.
+When both sides agree, `taken` is called with the hello and the transport within the read that completed it, so no byte
+behind it is lost; it sets another protocol, or closes the transport. `finished` is done in every case: with the hello
+if it was completed, agreed or refused; otherwise with `HandshakeBroken`.
 
-Not here: what is said (`broker.cluster.hello`), how the socket came to be (`node.peers.handshake`,
-`node.peers.handshake`).
+**Listener.** Every connection has `HELLO_PATIENCE_S` for TLS and as long for the hello, and only a limited number may
+be in the handshake at once; further ones are refused. A lingering stranger costs a socket and two kilobytes. Its log
+lines are limited: ten a minute, and one line with the number of the dropped ones.
 
-One attempt to reach another node: the socket, TLS, the hello.
+**Dialer.** A host may have several addresses; the first that answers counts. If all of them refused the connection, the
+host is up and the process is not (or a firewall rejects packets that it could drop).
 
-A host may have several addresses; the first that answers counts. If every one of them refused the connection, nobody
-listens on that port: the host is up, and the process that had the port is not (or a firewall that rejects what it could
-drop pretends so).
-
-Not here: when to try again (`node.peers.connections`).
-
-The port on which a node waits for other nodes, and strangers wait for a mistake.
-
-Everybody who comes has `HELLO_PATIENCE_S` for TLS and as long for the hello, and only so many are at it at once: who
-comes then is turned away. A lingering stranger costs a socket and two kilobytes, and lines in the log only within
-limits.
-
-Not here: the hello (`broker.cluster.hello`), what becomes of a connection (`node.peers.connections`).
-
-Warnings that strangers can cause, written down only so many at a time.
-
-Ten lines a minute, whoever causes them; what is beyond is counted, and the number is one line at the end of the minute.
-
-Not here: what is worth a line (whoever complains).
+Not here: the hello (`broker.cluster.hello`), retries and established connections (`node.peers.connections`).
 """
 
 import asyncio
@@ -47,11 +31,11 @@ ConnectionTaker = Callable[[Hello, asyncio.Transport], None]
 
 
 class HandshakeBroken(Exception):
-    """The socket went, or the other side took too long."""
+    """The socket was closed, or the other side took too long."""
 
 
 class PeerHandshake(asyncio.Protocol):
-    """Lets a hello talk over a socket. `make_hello` is told the channel (`broker.cluster.hello`)."""
+    """Runs a hello over a socket. `make_hello` gets the TLS channel binding (`broker.cluster.hello`)."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, make_hello: Callable[[bytes], Hello], taken: ConnectionTaker
@@ -91,7 +75,7 @@ class PeerHandshake(asyncio.Protocol):
         self._fail("it hung up in the midst of the hello" if error is None else socket_error_text(error))
 
     def abort(self) -> None:
-        """Whoever waited for it does not any more."""
+        """End it; its callers do not wait any more."""
         if not self.finished.done() or self.finished.cancelled():
             self.finished.cancel()
             self._settle()
@@ -115,14 +99,14 @@ class PeerHandshake(asyncio.Protocol):
 
 
 def socket_error_text(error: Exception) -> str:
-    """What an error of a socket or of TLS says, for a sentence."""
+    """The text of a socket or TLS error."""
     if isinstance(error, ssl.SSLError):
         return f"TLS: {(error.reason or str(error)).replace('_', ' ').lower()}"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 def _channel_of(transport: asyncio.BaseTransport) -> bytes:
-    """What both ends of a TLS connection know of it and nobody else's connection has; nothing without TLS."""
+    """The TLS channel binding, which only the two ends of this connection know; empty without TLS."""
     secured = transport.get_extra_info("ssl_object")
     return b"" if secured is None else secured.get_channel_binding("tls-unique") or b""
 
@@ -132,7 +116,7 @@ THROTTLE_WINDOW_S = 60.0
 
 
 class ThrottledLog:
-    """A log for warnings, with a limit."""
+    """A log for warnings that strangers can cause, with a rate limit."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, log: Log, window_s: float = THROTTLE_WINDOW_S) -> None:
         self._loop = loop
@@ -166,7 +150,7 @@ WITHOUT_DESCRIPTORS_WAIT_S = 1.0
 
 
 class PeerListener:
-    """Accepts on bound sockets, and lets each who comes say hello."""
+    """Accepts on bound sockets, and runs a handshake with each connection."""
 
     def __init__(
         self,
@@ -188,13 +172,13 @@ class PeerListener:
             self._watch(bound)
 
     async def close(self) -> None:
-        """Nobody listens any more when this is done."""
+        """Returns when the port is closed."""
         for bound in self._sockets:
             self._loop.remove_reader(bound)
             bound.close()
         for handle in self._without_descriptors.values():
             handle.cancel()
-        # a task that is cancelled before it began would not close the socket it was given
+        # a task that is cancelled before it began would not close its socket
         await asyncio.sleep(0)
         tasks = list(self._greeting)
         for task in tasks:
@@ -249,7 +233,7 @@ class PeerListener:
 
 
 def tls_options(context: ssl.SSLContext | None) -> dict[str, Any]:
-    """What a loop is told to secure a socket, or not."""
+    """The loop's TLS arguments."""
     if context is None:
         return {}
     return {
@@ -263,7 +247,8 @@ CONNECT_PATIENCE_S = 2.0
 
 
 class DialFailed(Exception):
-    """There is no link, for this reason. `refused`: a node answered, and this one or (`by_peer`) it refused."""
+    """There is no connection, for this reason. `refused`: a node answered, and this one or (`by_peer`) the other
+    refused."""
 
     def __init__(self, reason: str, nobody_listens: bool = False, refused: bool = False, by_peer: bool = False) -> None:
         super().__init__(reason)
@@ -274,12 +259,12 @@ class DialFailed(Exception):
 
 
 async def dial(address: PeerAddress, context: ssl.SSLContext | None, greeting: PeerHandshake) -> Hello:
-    """Say hello to whoever listens there; `DialFailed` if it comes to nothing."""
+    """Do the handshake with the node at that address; raises `DialFailed`."""
     loop = asyncio.get_running_loop()
     connected = await _connect(loop, address)
     options = tls_options(context)
     if context is not None:
-        # which host a certificate is for is not looked at: the authority and the cookie are what counts
+        # the certificate's host is not checked: the authority and the cookie count
         options["server_hostname"] = address.host
     try:
         await attach_handshake(loop, connected, greeting, options)
@@ -287,7 +272,7 @@ async def dial(address: PeerAddress, context: ssl.SSLContext | None, greeting: P
     except OSError as error:
         raise DialFailed(socket_error_text(error)) from error
     except HandshakeBroken as broken:
-        # whose certificate is refused learns of it only after its own side of the handshake, and not always
+        # a client whose certificate is refused learns it only after its own side of the handshake, and not always
         hint = "" if context is None else "; perhaps it does not accept this node's certificate"
         raise DialFailed(f"{broken}{hint}") from broken
     finally:
@@ -300,12 +285,13 @@ async def dial(address: PeerAddress, context: ssl.SSLContext | None, greeting: P
 async def attach_handshake(
     loop: asyncio.AbstractEventLoop, connected: socket.socket, greeting: PeerHandshake, options: dict[str, Any]
 ) -> None:
-    """Give a socket to the loop for good, and a greeting to the socket."""
+    """Attach a socket to the loop, and a handshake to the socket."""
     try:
         await loop.create_connection(lambda: greeting, sock=connected, **options)
     finally:
-        # uvloop closes the descriptor by its number. If that is at the first write, to a peer that hung up already, the
-        # socket is not told, and would close the number again when it is collected, whoever has it by then: a journal
+        # uvloop closes the descriptor by its number. If that happens at the first write, to a peer that is already
+        # gone, the socket object does not know, and would close the number again when it is collected, whatever file
+        # has it by then: perhaps a journal
         if not isinstance(loop, asyncio.BaseEventLoop):
             connected.detach()
 

@@ -1,24 +1,21 @@
-"""Questions of operators that another node has to answer: a connection of their own, beside the link.
+"""Requests between nodes on connections of their own: admin requests, and the join exchange.
 
 ::
 
-    ask(node, question) ──► an idle conversation, or a hello for another one ──► question ──► answer
-                                                                             ◄── kept for the next one
+    ask(node, question) ──► an idle conversation, or a handshake for another one ──► question ──► answer
+                                                                                 ◄── kept for the next one
 
-A question and its answer are pieces: four octets of length, and as many of anything. In one conversation there is one
-question at a time; several at once have several conversations. So a long list delays neither messages nor other
-questions, and the link knows nothing of it. Who may ask is settled by the hello: members with the cookie.
+A question and its answer are pieces: four octets of length, and as many of content. A conversation carries one question
+at a time; several at once have several conversations. So a long list delays neither messages nor other questions. Only
+members with the cookie pass the handshake.
 
-Bounds: the bytes of a piece, the conversations of one node with another, the time of an answer. A conversation that
-nobody uses is closed by the side that answers; whoever reuses it at that very moment asks again in another one.
+Bounds: the bytes of a piece, the conversations of one node with another, the time of an answer. The answering side
+closes an idle conversation; a question that meets the close is asked again in another one.
 
-Not here: what is asked and answered (`admin.cluster`), the hello (`broker.cluster.hello`).
+A node that wants to join sends one piece and gets one, both bounded in size and time.
 
-A question and an answer behind a hello, for a node that wants to become a member.
-
-Each is four octets of length and as many of anything. Both are bounded, in size and in time.
-
-Not here: what is asked and answered.
+Not here: the requests (`admin.peers`), the join messages (`node.cluster.cluster_file`), the hello
+(`broker.cluster.hello`).
 """
 
 import asyncio
@@ -31,7 +28,7 @@ PIECE_BYTES_MAX = 32 * 1024 * 1024
 ANSWER_PATIENCE_S = 2.0
 IDLE_S = 60.0
 CONVERSATIONS_MAX = 8
-"""Of one node with another, for each of the two who asks."""
+"""The conversations of one node with another, for each asking side."""
 
 _LENGTH_BYTES = 4
 
@@ -39,7 +36,7 @@ AnswerQuestion = Callable[[bytes], Awaitable[bytes]]
 
 
 class PeerConversation(asyncio.Protocol):
-    """Either side of it: pieces go out, and come in one by one."""
+    """One side of a conversation: sends and receives pieces."""
 
     def __init__(self, node: str, taken: Callable[["PeerConversation", bytes], None]) -> None:
         """`taken` is called with every piece."""
@@ -82,7 +79,7 @@ class PeerConversation(asyncio.Protocol):
 
 
 class PeerQueryClient:
-    """Asks other nodes. `converse` says hello to a node and gives the conversation its socket."""
+    """Asks other nodes. `converse` does the handshake with a node and gives the conversation its socket."""
 
     def __init__(self, converse: Callable[[PeerConversation], Awaitable[None]]) -> None:
         self._converse = converse
@@ -153,7 +150,7 @@ class PeerQueryClient:
 
 
 class PeerQueryServer:
-    """Answers other nodes, once it is told how; before that it hangs up."""
+    """Answers other nodes, once it has a handler; before that it closes the connection."""
 
     def __init__(self) -> None:
         self.answer: AnswerQuestion | None = None
@@ -219,7 +216,7 @@ JOIN_ANSWER_PATIENCE_S = 60.0
 
 
 class JoinExchange(asyncio.Protocol):
-    """One side of it: sends one piece, and waits for one."""
+    """One side of a join: sends one piece, and waits for one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, facts: PeerIdentity) -> None:
         self.facts = facts
@@ -238,7 +235,7 @@ class JoinExchange(asyncio.Protocol):
         self._transport.writelines((len(piece).to_bytes(_LENGTH_BYTES, "big"), piece))
 
     async def receive(self) -> bytes:
-        """What the other side sent; `OSError` if it sent nothing, or nothing that makes sense."""
+        """The other side's piece; raises `OSError` if there is none, or an invalid one."""
         try:
             async with asyncio.timeout(JOIN_ANSWER_PATIENCE_S):
                 return await self.received

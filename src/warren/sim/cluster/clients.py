@@ -1,23 +1,17 @@
-"""Clients of a cluster: what all do, on whichever node they reach; and those that publish, and remember the answers.
+"""Clients of a simulated cluster: publishers that remember the answers, and consumers that settle in every way.
 
 A node of a cluster may close a channel because another node is down, or because the nodes could not agree; a client
-then waits a little and begins anew. A node does not close channels for anything else.
+then waits a little and starts again. A node does not close channels for other reasons.
 
-Not here: consumers (`sim.cluster.clients`), those who make and unmake queues (`sim.cluster.workload`), what was
-promised (`sim.cluster.ledger`).
-
-Clients of a cluster that consume, on whichever node they reach, and settle in every way there is.
-
-Not here: what they have in common with publishers (`sim.cluster.clients`), what must hold of what they are given
-(`sim.cluster.ledger`).
+Not here: clients that declare and delete queues (`sim.cluster.workload`), promises (`sim.cluster.ledger`).
 """
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from warren.sim.clients import CONFIRM
 from warren.sim.cluster.ledger import CHANNEL, LOOSE, ClusterPublishAttempt
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.simulation import SimulatedClient
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -50,19 +44,15 @@ from warren.wire.methods import (
 )
 from warren.wire.properties import Properties, encode_header_payload
 
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld
-
-
 WINDOW = 20
 PAUSE_MS = 400
 EXCUSES = ("is down or inaccessible", "could not agree", "partial tx completion", "no queue 'passing")
-"""Why a node of a cluster may close the channel of a client that did nothing wrong."""
+"""Why a node of a cluster may close the channel of a correct client."""
 
 
 @dataclass(frozen=True)
 class ClusterPublishTarget:
-    """Where messages go: what to name, and the queues that it leads to."""
+    """An exchange and a key, and the queues they lead to."""
 
     exchange: str
     routing_key: str
@@ -74,20 +64,20 @@ class ClusterClient(SimulatedClient):
 
     excuses: tuple[str, ...] = EXCUSES
 
-    def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology)
         self.world: ClusterWorld = world
         self.channel_open = False
         self.runs = 0
         self._open_at_ms = 0
 
-    # -- what a role adds
+    # -- for subclasses
 
     def channel_opened(self) -> None:
-        """There is a channel; nothing was said on it yet."""
+        """The channel is open; nothing was sent on it yet."""
 
     def forget_channel(self) -> None:
-        """The channel is over, and what was said on it with it."""
+        """The channel is over."""
 
     def work(self) -> None:
         """Some time has passed, and there is a channel."""
@@ -96,7 +86,7 @@ class ClusterClient(SimulatedClient):
 
     @property
     def who(self) -> str:
-        """This run of the channel."""
+        """The name of this channel, unique among its reopenings."""
         return f"{self.name}/{self.runs}"
 
     def opened(self) -> None:
@@ -128,7 +118,7 @@ class ClusterClient(SimulatedClient):
             self.hear(heard)
 
     def hear(self, heard: ReceivedMethod) -> None:
-        """The node said something on the channel."""
+        """The node sent a method on the channel."""
 
     def _hear(self, heard: ReceivedMethod) -> None:
         method = heard.method
@@ -161,7 +151,7 @@ class ClusterPublisher(ClusterClient):
     """Publishes to a few targets, and expects an answer for each message, or for each transaction."""
 
     def __init__(
-        self, world: "ClusterWorld", name: str, topology: list[Method], mode: str, targets: list[ClusterPublishTarget]
+        self, world: ClusterWorld, name: str, topology: list[Method], mode: str, targets: list[ClusterPublishTarget]
     ) -> None:
         super().__init__(world, name, topology)
         self.mode = mode
@@ -190,7 +180,7 @@ class ClusterPublisher(ClusterClient):
         self._unanswered.clear()
         self._committing.clear()
         for attempt in self._uncommitted:
-            self.world.promises.withdrawn(attempt)
+            self.world.ledger.withdrawn(attempt)
         self._uncommitted.clear()
 
     def work(self) -> None:
@@ -210,14 +200,14 @@ class ClusterPublisher(ClusterClient):
             self._end_transaction()
 
     def publish(self, target: ClusterPublishTarget, mandatory: bool | None = None) -> ClusterPublishAttempt:
-        """Publish one message, whatever the window says."""
+        """Publish one message, regardless of the window."""
         filler_bytes = self.chance.randint(0, 60)
         if self.chance.random() < self.large_bodies:
             filler_bytes = self.chance.choice((3_000, 9_000))
         persistent = self.chance.random() < self.persistent_share
         if mandatory is None:
             mandatory = self.chance.random() < self.mandatory_share
-        attempt = self.world.promises.attempt(self, target.queues, persistent, mandatory, filler_bytes)
+        attempt = self.world.ledger.attempt(self.who, self.link, target.queues, persistent, mandatory, filler_bytes)
         header = encode_header_payload(Properties(delivery_mode=2 if persistent else None), len(attempt.body))
         content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
         if self.mode == CONFIRM:
@@ -235,9 +225,9 @@ class ClusterPublisher(ClusterClient):
             self._answered(method)
         elif isinstance(method, TxCommitOk):
             for attempt in self._committing.popleft():
-                self.world.promises.confirmed(attempt)
+                self.world.ledger.confirmed(attempt)
         elif isinstance(method, BasicReturn):
-            self.world.promises.returned(heard.body)
+            self.world.ledger.returned(heard.body)
 
     def _answered(self, method: BasicAck | BasicNack) -> None:
         last = method.delivery_tag
@@ -247,13 +237,13 @@ class ClusterPublisher(ClusterClient):
             if attempt is None:
                 self.world.checkers.complain("confirms answer publishes", f"{self.who}: {number} answers nothing")
             elif isinstance(method, BasicAck):
-                self.world.promises.confirmed(attempt)
+                self.world.ledger.confirmed(attempt)
 
     def _end_transaction(self) -> None:
         attempts, self._uncommitted = self._uncommitted, []
         if not self.calmed and self.chance.random() < 0.25:
             for attempt in attempts:
-                self.world.promises.withdrawn(attempt)
+                self.world.ledger.withdrawn(attempt)
             self.send(CHANNEL, TxRollback())
         else:
             self._committing.append(attempts)
@@ -262,7 +252,7 @@ class ClusterPublisher(ClusterClient):
 
 @dataclass(eq=False)
 class HeldDelivery:
-    """A delivery that a client has."""
+    """A delivery that a client holds."""
 
     attempt: ClusterPublishAttempt | None
     queue: str
@@ -270,10 +260,10 @@ class HeldDelivery:
 
 
 class ClusterConsumer(ClusterClient):
-    """Reads a few queues, settles in every way there is, and comes back when it was cancelled."""
+    """Consumes a few queues, settles in every way, and subscribes again when it was cancelled."""
 
     def __init__(
-        self, world: "ClusterWorld", name: str, topology: list[Method], queues: list[str], prefetch: int
+        self, world: ClusterWorld, name: str, topology: list[Method], queues: list[str], prefetch: int
     ) -> None:
         super().__init__(world, name, topology)
         self.queues = queues
@@ -300,9 +290,9 @@ class ClusterConsumer(ClusterClient):
     def forget_channel(self) -> None:
         for held in self.held.values():
             if held.attempt is not None:
-                self.world.promises.given_back(held.attempt, held.queue)
+                self.world.ledger.given_back(held.attempt, held.queue)
         for queue in self._consumers.values():
-            self.world.promises.shaken(queue)
+            self.world.ledger.shaken(queue)
         self.held.clear()
         self._consumers.clear()
         self._gets.clear()
@@ -355,7 +345,7 @@ class ClusterConsumer(ClusterClient):
         elif isinstance(method, BasicGetEmpty):
             self._gets.popleft()
         elif isinstance(method, BasicCancel | BasicCancelOk):
-            self.world.promises.shaken(self._consumers.pop(method.consumer_tag, ""))
+            self.world.ledger.shaken(self._consumers.pop(method.consumer_tag, ""))
             self._subscribe_at_ms = self.world.now_ms + self.chance.randint(1, PAUSE_MS)
         elif isinstance(method, BasicRecoverOk):
             self._recovering -= 1
@@ -376,19 +366,19 @@ class ClusterConsumer(ClusterClient):
 
     def _take(self, heard: ReceivedMethod, tag: int, redelivered: bool, queue: str, consumer: str) -> None:
         assert self.link is not None, "it was heard over one"
-        attempt = self.world.promises.delivered(
+        attempt = self.world.ledger.delivered(
             consumer or self.who, self.link, queue, heard.body, redelivered, not self._recovering
         )
         if attempt is not None and queue == LOOSE and consumer:
-            self.world.promises.settled(attempt, queue, True, False)
+            self.world.ledger.settled(attempt, queue, True, False)
         elif not self._recovering:
             self.held[tag] = HeldDelivery(attempt, queue, consumer)
 
     def _recover(self) -> None:
-        """Give everything back, what is on its way included."""
+        """Requeue everything, deliveries in transit included."""
         for held in self.held.values():
             if held.attempt is not None:
-                self.world.promises.given_back(held.attempt, held.queue)
+                self.world.ledger.given_back(held.attempt, held.queue)
         self.held.clear()
         self._recovering += 1
         self.send(CHANNEL, BasicRecover(requeue=True))
@@ -399,7 +389,7 @@ class ClusterConsumer(ClusterClient):
         for tag in [tag for tag in self.held if tag == last or (multiple and tag < last)]:
             held = self.held.pop(tag)
             if held.attempt is not None:
-                self.world.promises.settled(held.attempt, held.queue, acked, requeued)
+                self.world.ledger.settled(held.attempt, held.queue, acked, requeued)
         self.send(CHANNEL, method)
 
     def _subscribe(self, queue: str) -> None:

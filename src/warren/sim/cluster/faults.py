@@ -1,18 +1,14 @@
-"""What goes wrong in a cluster, and when: one fault after another, drawn from the seed.
+"""Faults of a simulated cluster, drawn from the seed.
 
-Not here: what a fault does to those it strikes (`sim.cluster.world`, `sim.cluster.world`,
-`sim.cluster.metadata_store`).
+Not here: their effects (`sim.cluster.nodes`, `sim.cluster.metadata_store`).
 """
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.broker.model.events import MemoryMeasured
+from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
-
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
-
 
 SHORT_MS, LONG_MS = (300, 2_000), (4_000, 9_000, 14_000)
 
@@ -20,7 +16,7 @@ SHORT_MS, LONG_MS = (300, 2_000), (4_000, 9_000, 14_000)
 class ClusterFaults:
     """Strikes now and then until the world is healed."""
 
-    def __init__(self, world: "ClusterWorld", every_ms: int) -> None:
+    def __init__(self, world: ClusterWorld, every_ms: int) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/faults")
         self._every_ms = every_ms
@@ -28,12 +24,12 @@ class ClusterFaults:
         self._wait()
 
     def heal(self) -> None:
-        """No more faults; what they left behind is put right."""
+        """No more faults; their effects are repaired."""
         world = self._world
         self._healed = True
         world.network.heal()
-        for wire in world.wires.all:
-            wire.mend()
+        for link in world.peer_links.all:
+            link.mend()
         if not world.store.majority:
             world.store.set_majority(True)
         for member in world.members:
@@ -72,7 +68,7 @@ class ClusterFaults:
         self._world.seen[f"fault {what.split()[0]}"] += 1
         self._world.trace.say("fault", what)
 
-    def _member(self) -> "SimulatedClusterNode":
+    def _member(self) -> SimulatedClusterNode:
         return self._chance.choice(self._world.members)
 
     def _duration_ms(self) -> int:
@@ -118,7 +114,7 @@ class ClusterFaults:
             member.lose_power(down_ms)
 
     def _ambush(self) -> None:
-        """A node will lose its power at some step of its disk's work, perhaps a certain one."""
+        """A node will lose power at some step of its disk's work, perhaps a certain one."""
         member, down_ms = self._member(), self._chance.choice((0, 1_000, 5_000))
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         self._say(f"ambush {member.name} at '{step}'")
@@ -129,13 +125,13 @@ class ClusterFaults:
         strike_at_step(member.disk, step, self._chance.randint(1, 5), strike)
 
     def _slow_death(self) -> None:
-        """A node loses its power while its disk has not kept up with it."""
+        """A node loses power while its disk is behind."""
         member = self._member()
         self._say(f"waning of {member.name}")
         member.disk.slow = True
         self._world.schedule(self._chance.randint(50, 1_000), lambda: self._fall(member))
 
-    def _fall(self, member: "SimulatedClusterNode") -> None:
+    def _fall(self, member: SimulatedClusterNode) -> None:
         member.disk.slow = False
         if not self._healed:
             member.lose_power(self._chance.choice((0, 1_000, 5_000)))
@@ -146,32 +142,32 @@ class ClusterFaults:
         self._say(f"stop {member.name} for {down_ms} ms")
         member.stop(down_ms)
 
-    # -- what is between them
+    # -- links
 
     def _cut_wire(self) -> None:
-        wire, duration_ms = self._chance.choice(self._world.wires.all), self._duration_ms()
-        self._say(f"cut {wire.members[0].name} from {wire.members[1].name} for {duration_ms} ms")
+        link, duration_ms = self._chance.choice(self._world.peer_links.all), self._duration_ms()
+        self._say(f"cut {link.members[0].name} from {link.members[1].name} for {duration_ms} ms")
         for place in (0, 1):
-            wire.set_cut(place, True)
-        self._world.schedule(duration_ms, wire.mend)
+            link.set_cut(place, True)
+        self._world.schedule(duration_ms, link.mend)
 
     def _cut_one_way(self) -> None:
-        wire, place, duration_ms = self._chance.choice(self._world.wires.all), self._chance.choice((0, 1)), 0
+        link, place, duration_ms = self._chance.choice(self._world.peer_links.all), self._chance.choice((0, 1)), 0
         duration_ms = self._duration_ms()
-        one, other = wire.members[place].name, wire.members[1 - place].name
+        one, other = link.members[place].name, link.members[1 - place].name
         self._say(f"mute {one} to {other} for {duration_ms} ms")
-        wire.set_cut(place, True)
-        self._world.schedule(duration_ms, wire.mend)
+        link.set_cut(place, True)
+        self._world.schedule(duration_ms, link.mend)
 
     def _isolate(self) -> None:
-        """A node reaches nobody, and not the store."""
+        """A node reaches no other node, and not the store."""
         member, duration_ms = self._member(), self._duration_ms()
         self._say(f"isolate {member.name} for {duration_ms} ms")
-        wires = self._world.wires.of(member.name)
-        for wire in wires:
+        wires = self._world.peer_links.of(member.name)
+        for link in wires:
             for place in (0, 1):
-                wire.set_cut(place, True)
-            self._world.schedule(duration_ms, wire.mend)
+                link.set_cut(place, True)
+            self._world.schedule(duration_ms, link.mend)
         self._cut_from_store(member, duration_ms)
 
     # -- the store
@@ -181,7 +177,7 @@ class ClusterFaults:
         self._say(f"unstore {member.name} for {duration_ms} ms")
         self._cut_from_store(member, duration_ms)
 
-    def _cut_from_store(self, member: "SimulatedClusterNode", duration_ms: int) -> None:
+    def _cut_from_store(self, member: SimulatedClusterNode, duration_ms: int) -> None:
         member.cut_off_from_store(True)
         self._world.schedule(duration_ms, lambda: member.cut_off_from_store(False))
 

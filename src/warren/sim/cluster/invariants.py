@@ -1,27 +1,22 @@
-"""What must hold of a cluster: while it runs, and once all faults are over and everyone had time to finish.
+"""The rules for a cluster, during the run and at its end, when the faults are over and all clients had time to finish.
 
-*What is answered for is agreed upon.* When a client is told that something was made, it was in the store at some moment
-since it asked, and every node knows it that was connected with the answering one all that time. One that has not heard
-of the store for a while is excepted: it knows itself that it is behind.
+*Answers are agreed upon.* When a client is told that an object was declared, it was in the store at some moment since
+the request, and every node knows it that was connected with the answering one all that time. A node that has not heard
+of the store for a while is excepted: it knows that it is behind.
 
-*All nodes end up the same.* Each has applied exactly what the store holds, and its queues, exchanges and bindings are
-those of the keys: what lives on this node as a queue, what lives elsewhere as one that stands in.
+*All nodes end up the same.* Each has applied exactly what the store holds. Its queues, exchanges and bindings are those
+of the keys: local ones as queues, remote ones as proxies.
 
-Not here: messages (`sim.cluster.ledger`), what holds of mirrored queues (`sim.cluster.invariants`).
+*An epoch has one master.* Only one node serves clients of a mirrored queue in an epoch.
 
-What must hold of mirrored queues: while a cluster runs, and once everything has come to rest.
+*Replicas are equal.* At the end every member of a replica set is in sync, and has what the master's queue has.
 
-*An epoch has one master.* Whoever lets clients use the queue in an epoch is the only one that ever does.
+*Nothing is left over.* At the end a node has replicas of the replica sets that name it, and of no others.
 
-*All that hold a queue hold the same.* At rest every member of a ring is in sync, and has what the master's queue has.
-
-*Nothing is left of what is gone.* At rest a node has a part in the rings that name it, and in no others.
-
-Not here: messages (`sim.cluster.ledger`), what holds of all queues (`sim.cluster.invariants`).
+Not here: messages (`sim.cluster.ledger`).
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from warren.broker.metadata.definition_kinds import decode_definition
 from warren.broker.metadata.topology_definitions import (
@@ -34,22 +29,20 @@ from warren.broker.model.replica_set import NodeIncarnation
 from warren.broker.queues.queue import Queue
 from warren.broker.replication.local_replica import LocalReplica
 from warren.broker.routing.topology import PREDECLARED_NAMES
-from warren.sim.cluster.ledger import ClusterPublishAttempt
-
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld, SimulatedClusterNode
+from warren.sim.cluster.ledger import ClientLedger, ClusterPublishAttempt
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 
 
 class ReplicaSetRules:
-    """Of one world."""
+    """The rules for mirrored queues."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
-        # who served clients: by queue and epoch
+        # the node that served clients, by queue and epoch
         self._masters: dict[tuple[int, int], NodeIncarnation] = {}
 
-    def turned(self, member: "SimulatedClusterNode") -> None:
-        """A node is as it was not before."""
+    def turned(self, member: SimulatedClusterNode) -> None:
+        """A node has finished a turn."""
         run = (member.name, member.disk.incarnation)
         for replica in local_replicas_of(member):
             replica.mirror.check()
@@ -64,7 +57,7 @@ class ReplicaSetRules:
                 self._complain("an epoch has one master", text)
 
     def unsettled(self) -> str:
-        """Which ring is not at rest; nothing if all are."""
+        """Which replica set is not at rest; "" if all are."""
         for definition in self._mirrored():
             replica_set = definition.replica_set
             assert replica_set is not None, "it is mirrored"
@@ -116,8 +109,8 @@ class ReplicaSetRules:
         self._world.checkers.complain(rule, text)
 
 
-def local_replicas_of(member: "SimulatedClusterNode") -> list[LocalReplica]:
-    """A node's parts in rings."""
+def local_replicas_of(member: SimulatedClusterNode) -> list[LocalReplica]:
+    """A node's replicas."""
     cluster = member.broker.cluster if member.up else None
     return [] if cluster is None or cluster.replica_sets is None else cluster.replica_sets.replicas()
 
@@ -127,10 +120,11 @@ def _members(definition: QueueDefinition) -> list[str]:
 
 
 class ClusterInvariants:
-    """Of one world."""
+    """The rules for one world."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: SimulatedCluster, ledger: ClientLedger) -> None:
         self._world = world
+        self._ledger = ledger
         # by key: when it was last put, when it was last deleted
         self._put_ms: dict[str, int] = {}
         self._deleted_ms: Counter[str] = Counter()
@@ -142,10 +136,10 @@ class ClusterInvariants:
         else:
             self._put_ms[key] = self._world.now_ms
 
-    # -- while it runs
+    # -- during the run
 
-    def turned(self, member: "SimulatedClusterNode") -> None:
-        """A node does not contradict itself."""
+    def turned(self, member: SimulatedClusterNode) -> None:
+        """The node's own checks pass."""
         try:
             member.broker.check()
         except Exception as error:
@@ -153,7 +147,7 @@ class ClusterInvariants:
         self.replica_sets.turned(member)
 
     def answered_for(self, node: str, key: str, sent_ms: int) -> None:
-        """A client was told by a node that there is something."""
+        """A node told a client that an object exists."""
         world = self._world
         answering = world.member(node)
         if not answering.is_member:
@@ -164,7 +158,7 @@ class ClusterInvariants:
         for other in world.members:
             if other is answering or not other.up or other.broker.cluster is None:
                 continue
-            since_ms = world.wires.between(node, other.name).whole_since_ms()
+            since_ms = world.peer_links.between(node, other.name).whole_since_ms()
             shared = other.broker.cluster.shared
             if since_ms is None or since_ms > sent_ms or shared.is_stale(world.now_ms):
                 continue
@@ -173,7 +167,7 @@ class ClusterInvariants:
                 self._complain("what is answered for is known everywhere", text)
 
     def missing(self, text: str, queue: str, attempts: list[ClusterPublishAttempt]) -> None:
-        """A queue has less than was confirmed."""
+        """A queue has fewer messages than were confirmed."""
         sent_ms = min(attempt.sent_ms for attempt in attempts)
         if self._world.disrupted_ms < sent_ms and self._deleted_ms[queue_key("/", queue)] < sent_ms:
             self._complain("what is confirmed is there", text)
@@ -181,8 +175,8 @@ class ClusterInvariants:
     # -- at the end
 
     def ended(self) -> None:
-        """Everything is settled."""
-        lost = self._world.promises.lost()
+        """Everything is at rest."""
+        lost = self._ledger.lost()
         if lost:
             self._complain("nothing confirmed is lost", lost)
         self._look_for_remains()
@@ -195,7 +189,7 @@ class ClusterInvariants:
                 self._complain("nothing is held for nothing", text)
 
     def unsettled(self) -> str:
-        """Who keeps the world from coming to rest; nothing if nobody does."""
+        """What keeps the world from coming to rest; "" if nothing does."""
         for client in self._world.clients:
             if not client.done():
                 return f"{client.name} waits: {client.waiting_for()}"
@@ -217,7 +211,7 @@ class ClusterInvariants:
             return replica_sets
         return "" if self._world.whole() else "some nodes are not connected"
 
-    def _left_in(self, member: "SimulatedClusterNode") -> str:
+    def _left_in(self, member: SimulatedClusterNode) -> str:
         for queue in member.broker.vhosts["/"].own_queues():
             if not queue.exclusive and queue.ready_count() + queue.unacked_count():
                 held = f"{queue.ready_count()} ready and {queue.unacked_count()} unacked"
@@ -234,7 +228,7 @@ class ClusterInvariants:
                 self._complain("queues go with their owners", f"'{definition.name}' is left without consumers")
 
     def deserted(self) -> list[str]:
-        """Queues that have yet to go with their last consumers: a new master waits a while before it lets one go."""
+        """Queues that have yet to go with their last consumers: a new master waits a while before it deletes one."""
         return [definition.name for definition in self._queues() if self._is_deserted(definition)]
 
     def _queues(self) -> list[QueueDefinition]:
@@ -242,15 +236,15 @@ class ClusterInvariants:
         return [definition for definition in definitions if isinstance(definition, QueueDefinition)]
 
     def _is_deserted(self, definition: QueueDefinition) -> bool:
-        """Whether it should go with its last consumer; who ends before that is agreed upon has forgotten it."""
+        """Whether it should go with its last consumer; a node that ends before the deletion is committed forgets it."""
         deserted_ms = self._world.deserted_ms.get(definition.name)
         if deserted_ms is None:
             return False
-        # of a mirrored one its master knows it, and the node where the consumer was
+        # a mirrored queue's deletion is known to its master and to the consumer's node
         known_by = [definition.node] if definition.replica_set is None else [one.name for one in self._world.members]
-        return all(self._world.promises.ended_ms(name) < deserted_ms for name in known_by)
+        return all(self._ledger.ended_ms(name) < deserted_ms for name in known_by)
 
-    def _look_at_definitions(self, member: "SimulatedClusterNode") -> None:
+    def _look_at_definitions(self, member: SimulatedClusterNode) -> None:
         rule = "all nodes end up the same"
         cluster = member.broker.cluster
         assert cluster is not None, "that was waited for"
@@ -277,7 +271,7 @@ class ClusterInvariants:
         self._world.checkers.complain(rule, text)
 
 
-def _what_is_made(member: "SimulatedClusterNode") -> set[tuple[str, ...]]:
+def _what_is_made(member: SimulatedClusterNode) -> set[tuple[str, ...]]:
     topology = member.broker.vhosts["/"].topology
     made: set[tuple[str, ...]] = set()
     for name, queue in topology.queues.items():

@@ -1,48 +1,42 @@
-"""What the clients of a cluster were promised, seen from their side alone.
+"""The ledger of what the clients of a cluster were promised, from their side alone.
 
-A publish is an *attempt* with a number of its own, which its body carries. It is CONFIRMED if a node said so, WITHDRAWN
-if its transaction was rolled back; whatever else becomes of it promises nothing: a message that was refused, or never
-answered for, may be delivered or not. Of a confirmed attempt there is a *copy* in each queue that its route led to,
-which must come to a consumer, unless something happened since it was sent that *excuses* the loss:
+A publish is an *attempt* with its own number, which its body carries. It is CONFIRMED if a node said so, WITHDRAWN if
+its transaction was rolled back. Otherwise it promises nothing: a message that was rejected, or never answered, may be
+delivered or not. A confirmed attempt has a *copy* in each queue of its route, which must be delivered, unless the loss
+is *excused* by an event since it was sent:
 
-- the queue was deleted or purged, or had been deleted by others and the publisher's node did not know that yet;
-- the queue's home ended, and either the message or the queue does not outlive it; if the queue is mirrored, all those
-  ended, or seemed to for want of the store, that were in sync at one moment.
+- The queue was deleted or purged, or had been deleted and the publisher's node did not know that yet.
+- The queue's node ended, and the message or the queue is transient. If the queue is mirrored: all nodes ended, or
+  seemed to without the store, that were in sync at one moment.
 
-Rules that are looked at here, with every delivery: only what was published arrives, where its route leads; a second
-delivery is marked; the deliveries of one consumer that are not marked follow the order of publishing; nobody gets what
-another holds. What two clients get arrives in any order. Messages go back to the middle of a queue without a mark if
-the client never saw them; so order and holding can be judged only while nobody gave anything back and nothing was
-disrupted.
+Rules checked with every delivery: only published messages arrive, where their route leads; a second delivery is marked;
+the unmarked deliveries of one consumer follow the order of publishing; a message is with one client at a time.
+Deliveries to two clients arrive in any order. A message that the client never saw is requeued in place without a mark.
+So order and holders can be judged only while nothing was requeued or disrupted.
 
-Not here: what clients do (`sim.cluster.clients`), what must hold at the end (`sim.cluster.invariants`).
+Not here: what clients do (`sim.cluster.clients`), the rules for the end (`sim.cluster.invariants`).
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from warren.broker.metadata.cluster_definitions import LivenessDefinition
 from warren.broker.metadata.definition_kinds import decode_definition
 from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.model.replica_set import NodeIncarnation
+from warren.sim.cluster.nodes import SimulatedCluster
 from warren.sim.history import CONFIRMED, NUMBER_DIGITS, SENT, WITHDRAWN
-
-if TYPE_CHECKING:
-    from warren.sim.cluster.clients import ClusterClient
-    from warren.sim.cluster.world import ClusterWorld
-    from warren.sim.simulation import SimulatedConnection
-
+from warren.sim.simulation import SimulatedConnection
 
 CHANNEL = 1
-"""The only one that clients open."""
+"""The only channel that clients open."""
 
 LOOSE = "loose"
-"""The queue whose consumers do not ack: what is on its way to one that is lost is lost with it."""
+"""The queue with consumers that do not ack: deliveries in transit to a lost one are lost with it."""
 
 KNOWS_ALL = 1 << 62
 UNDER_WAY_MS = 2_000
-"""How long something may be under way to a node that will send it back, or the news of that to a client."""
+"""How long a message may be in transit to a node that will return it, or that news to a client."""
 
 
 @dataclass(eq=False)
@@ -56,7 +50,7 @@ class ClusterPublishAttempt:
     mandatory: bool
     body: bytes
     sent_ms: int
-    # how far the node had come with the store that took it; a node that is alone knows everything
+    # the store revision that the accepting node had applied; a node alone knows everything
     known_revision: int = KNOWS_ALL
     state: str = SENT
     returned: bool = False
@@ -65,48 +59,48 @@ class ClusterPublishAttempt:
 
 @dataclass(eq=False)
 class ClusterQueuedCopy:
-    """An attempt in one queue, as far as clients know of it."""
+    """An attempt in one queue, as far as clients know."""
 
     deliveries: int = 0
     delivered_ms: int = 0
-    # one of them was not marked as a further one
+    # one of them was not marked as redelivered
     unmarked: bool = False
-    # somebody said ack; somebody said that it is to be dropped or dead-lettered
+    # a client acked it; a client rejected it without requeueing
     acked: bool = False
     rejected: bool = False
-    # who has it, over which link, and how often the world had been disrupted when it came
-    holder: "SimulatedConnection | None" = None
+    # the connection that holds it, and the number of disruptions when it came
+    holder: SimulatedConnection | None = None
     disruptions: int = 0
 
 
 @dataclass(eq=False)
 class QueueRecord:
-    """What happened to the queues of one name."""
+    """The events of the queues of one name."""
 
     node: str = ""
     durable: bool = False
-    # when it was last deleted, purged; when something in it may have gone back unmarked
+    # when it was last deleted and purged; when a message may have been requeued unmarked
     deleted_ms: int = 0
     deleted_revision: int = 0
     purged_ms: int = 0
     purges_open: int = 0
     shaken_ms: list[int] = field(default_factory=list)
-    # of a mirrored one: who is in sync; and when the last of those was lost that had it
+    # of a mirrored queue: the in-sync set; and when the last member that had it was lost
     in_sync: list[NodeIncarnation] = field(default_factory=list)
     forsaken_ms: int = 0
 
 
 class ClientLedger:
-    """The books of one world."""
+    """The promises of one world."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self.attempts: dict[int, ClusterPublishAttempt] = {}
         self.queues: dict[str, QueueRecord] = {}
-        # what is rejected in the one turns up in the other
-        self.graves: dict[str, str] = {}
+        # messages rejected in the key arrive in the value
+        self.dead_letter_queues: dict[str, str] = {}
         self._world = world
         self._node_ended_ms: Counter[str] = Counter()
-        # the run of each node that is alive, as the store has it
+        # the incarnation of each live node, as the store has it
         self._lives: dict[str, int] = {}
         # by consumer and publisher
         self._last: dict[tuple[str, str], int] = {}
@@ -114,14 +108,20 @@ class ClientLedger:
     # -- publishing
 
     def attempt(
-        self, client: "ClusterClient", queues: tuple[str, ...], persistent: bool, mandatory: bool, filler_bytes: int
+        self,
+        publisher: str,
+        link: SimulatedConnection | None,
+        queues: tuple[str, ...],
+        persistent: bool,
+        mandatory: bool,
+        filler_bytes: int,
     ) -> ClusterPublishAttempt:
         number = len(self.attempts) + 1
         body = str(number).zfill(NUMBER_DIGITS).encode() + b"." * filler_bytes
-        made = ClusterPublishAttempt(number, client.who, queues, persistent, mandatory, body, self._world.now_ms)
+        made = ClusterPublishAttempt(number, publisher, queues, persistent, mandatory, body, self._world.now_ms)
         self.attempts[number] = made
-        if client.link is not None:
-            cluster = self._world.member(client.link.node.name).broker.cluster
+        if link is not None:
+            cluster = self._world.member(link.node.name).broker.cluster
             made.known_revision = KNOWS_ALL if cluster is None else cluster.shared.applied
         return made
 
@@ -138,36 +138,36 @@ class ClientLedger:
         else:
             attempt.returned = True
 
-    # -- what happens to queues
+    # -- queues
 
-    def story(self, queue: str) -> QueueRecord:
+    def record(self, queue: str) -> QueueRecord:
         return self.queues.setdefault(queue, QueueRecord())
 
     def definition_changed(self, key: str, value: bytes | None) -> None:
-        """The store was changed."""
+        """The store is about to change."""
         if key.startswith("alive/"):
             self._note_life(key, value)
         if not key.startswith("queues/"):
             return
         name = key.split("/")[2]
-        story = self.story(name)
+        record = self.record(name)
         if value is None:
             self.deleted(name)
-            story.deleted_revision = self._world.store.revision + 1
+            record.deleted_revision = self._world.store.revision + 1
             return
         definition = decode_definition(key, value)
         assert isinstance(definition, QueueDefinition), "its key says so"
-        if not story.in_sync:
-            # until now it was one node's alone
-            story.forsaken_ms = max(story.forsaken_ms, self._node_ended_ms[definition.node])
-        story.node, story.durable = definition.node, definition.durable
-        story.in_sync = [] if definition.replica_set is None else definition.replica_set.in_sync
-        self._look_for_members(story)
+        if not record.in_sync:
+            # it was not mirrored before
+            record.forsaken_ms = max(record.forsaken_ms, self._node_ended_ms[definition.node])
+        record.node, record.durable = definition.node, definition.durable
+        record.in_sync = [] if definition.replica_set is None else definition.replica_set.in_sync
+        self._look_for_members(record)
 
     def process_ended(self, node: str) -> None:
         self._node_ended_ms[node] = self._world.now_ms
-        for story in self.queues.values():
-            self._look_for_members(story)
+        for record in self.queues.values():
+            self._look_for_members(record)
 
     def _note_life(self, key: str, value: bytes | None) -> None:
         name = key.split("/")[1]
@@ -175,53 +175,54 @@ class ClientLedger:
         definition = None if value is None else decode_definition(key, value)
         if isinstance(definition, LivenessDefinition):
             self._lives[name] = definition.incarnation
-        for story in self.queues.values():
-            self._look_for_members(story)
+        for record in self.queues.values():
+            self._look_for_members(record)
 
-    def _look_for_members(self, story: QueueRecord) -> None:
+    def _look_for_members(self, record: QueueRecord) -> None:
         up = [member.name for member in self._world.members if member.up]
-        if story.in_sync and not any(name in up and self._lives.get(name) == run for name, run in story.in_sync):
-            story.forsaken_ms = self._world.now_ms
+        if record.in_sync and not any(name in up and self._lives.get(name) == run for name, run in record.in_sync):
+            record.forsaken_ms = self._world.now_ms
 
     def ended_ms(self, node: str) -> int:
-        """When its process last ended; 0 if it never did."""
+        """When the node's process last ended; 0 if it never did."""
         return self._node_ended_ms[node]
 
     def deleted(self, queue: str) -> None:
-        """It is gone, or somebody has asked for that."""
-        self.story(queue).deleted_ms = self._world.now_ms
+        """It is deleted, or a client has asked for that."""
+        self.record(queue).deleted_ms = self._world.now_ms
 
     def purging(self, queue: str) -> None:
-        self.story(queue).purges_open += 1
+        self.record(queue).purges_open += 1
 
     def purged(self, queue: str) -> None:
-        story = self.story(queue)
-        story.purges_open -= 1
-        story.purged_ms = self._world.now_ms
+        record = self.record(queue)
+        record.purges_open -= 1
+        record.purged_ms = self._world.now_ms
 
     def shaken(self, queue: str) -> None:
-        """Something in it may go back to where it was."""
-        self.story(queue).shaken_ms.append(self._world.now_ms)
+        """Messages may be requeued in place."""
+        self.record(queue).shaken_ms.append(self._world.now_ms)
 
     # -- deliveries
 
     def delivered(
-        self, consumer: str, link: "SimulatedConnection", queue: str, body: bytes, redelivered: bool, kept: bool = True
+        self, consumer: str, link: SimulatedConnection, queue: str, body: bytes, redelivered: bool, kept: bool = True
     ) -> ClusterPublishAttempt | None:
-        """A client was given something, and keeps it unless it was given back before it came; the attempt, if any."""
+        """A client got a message, and holds it unless it was requeued before it came; returns the attempt, if it is
+        known."""
         what = f"{_shown(body)} from '{queue}' to {consumer}"
         attempt = self._attempt_of(body)
         if attempt is None or attempt.body != body:
             self._complain("only what was published", f"{what}: nobody published it")
             return None
-        if queue not in attempt.queues and queue not in [self.graves.get(one) for one in attempt.queues]:
+        if queue not in attempt.queues and queue not in [self.dead_letter_queues.get(one) for one in attempt.queues]:
             self._complain("only what was published", f"{what}: it was routed to {attempt.queues}")
         if attempt.state == WITHDRAWN:
             self._complain("only what was published", f"{what}: its transaction was rolled back")
         copy = attempt.copies.setdefault(queue, ClusterQueuedCopy())
         now_ms = self._world.now_ms
         if queue not in attempt.queues and self._world.disrupted_ms >= attempt.sent_ms:
-            # whoever does not know whether a dead letter has arrived sends another
+            # a node that does not know whether a dead letter has arrived sends it again
             copy.deliveries += 1
             return attempt
         if not redelivered and copy.deliveries and (copy.unmarked or now_ms - copy.delivered_ms > UNDER_WAY_MS):
@@ -234,16 +235,16 @@ class ClientLedger:
             self._hand_over(copy, link, what)
         return attempt
 
-    def _hand_over(self, copy: ClusterQueuedCopy, link: "SimulatedConnection", what: str) -> None:
+    def _hand_over(self, copy: ClusterQueuedCopy, link: SimulatedConnection, what: str) -> None:
         if not self._world.is_open(link, CHANNEL):
-            # it was given back before it arrived
+            # it was requeued before it arrived
             return
         if copy.holder is not None and copy.holder is not link and self._still_holds(copy):
             self._complain("one holder at a time", f"{what}: #{copy.holder.number} has not given it back")
         copy.holder, copy.disruptions = link, self._world.disruptions
 
     def settled(self, attempt: ClusterPublishAttempt, queue: str, acked: bool, requeued: bool) -> None:
-        """A client said what is to become of something."""
+        """A client settled a message."""
         copy = attempt.copies[queue]
         copy.holder = None
         copy.acked = copy.acked or acked
@@ -270,24 +271,24 @@ class ClientLedger:
         self._last[key] = max(last, attempt.number)
 
     def _judge_order(self, attempt: ClusterPublishAttempt, queue: str, told: str) -> None:
-        """It came out of order a while ago; that was wrong if nobody gave anything back since it was published."""
-        times_ms = [*self.story(queue).shaken_ms, *self._world.disruptions_ms]
+        """It came out of order a while ago; that was wrong if nothing was requeued since it was published."""
+        times_ms = [*self.record(queue).shaken_ms, *self._world.disruptions_ms]
         if not any(time_ms + UNDER_WAY_MS >= attempt.sent_ms for time_ms in times_ms):
             self._complain("order kept", told)
 
     # -- at the end
 
     def lost(self) -> str:
-        """Something that was promised and never came; nothing if everything did."""
+        """A promised message that never came; "" if all came."""
         for attempt in self.attempts.values():
             if attempt.state != CONFIRMED or attempt.returned:
                 continue
             for queue in attempt.queues:
                 copy = attempt.copies.get(queue)
-                what = f"message {attempt.number}, confirmed for '{queue}' on {self.story(queue).node},"
+                what = f"message {attempt.number}, confirmed for '{queue}' on {self.record(queue).node},"
                 if (copy is None or copy.deliveries == 0) and not self._excused(attempt, queue):
                     return f"{what} never came"
-                grave = self.graves.get(queue)
+                grave = self.dead_letter_queues.get(queue)
                 if copy is not None and copy.rejected and not copy.acked and grave is not None:
                     kept = self._excused(attempt, queue) or self._excused(attempt, grave)
                     if grave not in attempt.copies and not kept:
@@ -295,17 +296,17 @@ class ClientLedger:
         return ""
 
     def _excused(self, attempt: ClusterPublishAttempt, queue: str) -> bool:
-        story = self.story(queue)
-        if queue == LOOSE or story.purges_open or max(story.deleted_ms, story.purged_ms) >= attempt.sent_ms:
+        record = self.record(queue)
+        if queue == LOOSE or record.purges_open or max(record.deleted_ms, record.purged_ms) >= attempt.sent_ms:
             return True
-        if story.deleted_revision > attempt.known_revision:
+        if record.deleted_revision > attempt.known_revision:
             return True
-        lasts = attempt.persistent and story.durable
-        alone_ms = 0 if story.in_sync else self._node_ended_ms[story.node]
-        if not lasts and max(story.forsaken_ms, alone_ms) >= attempt.sent_ms:
+        lasts = attempt.persistent and record.durable
+        alone_ms = 0 if record.in_sync else self._node_ended_ms[record.node]
+        if not lasts and max(record.forsaken_ms, alone_ms) >= attempt.sent_ms:
             return True
-        # a queue that is not durable may have been gone when this was published: only who asked can tell
-        return not story.durable and not (attempt.mandatory and attempt.queues == (queue,))
+        # a transient queue may have been gone at the publish: only a mandatory message tells
+        return not record.durable and not (attempt.mandatory and attempt.queues == (queue,))
 
     def _attempt_of(self, body: bytes) -> ClusterPublishAttempt | None:
         number = body[:NUMBER_DIGITS]

@@ -1,17 +1,17 @@
-"""The store that the nodes of a pretend cluster share: one table, transactions one at a time, and news that take time.
+"""The simulated metadata store of a cluster: one table, one transaction at a time, and notifications that take time.
 
-It keeps to what the real one promises. A transaction happens at one moment, whole or not at all, and its changes have
-one revision; whoever asked hears of it later, or never. Every node has a *seat*: what it says takes its time to arrive,
-and what it is told comes in order. A node that is cut off loses what was under way, both ways; when it is back its news
-go on where they stopped, or start anew with everything there is, if the store has forgotten what it missed meanwhile.
+It keeps the promises of the real one. A transaction happens at one moment, whole or not at all, and its changes have
+one revision; the proposer hears of it later, or never. Every node has a client: its messages take time, and its
+notifications come in order. A node that is cut off loses everything in transit, both ways. When it is back, its
+notifications continue, or start again with the whole state if the store has forgotten what it missed.
 
-A key may be *held*: it is there while its holder is heard of, and goes by itself when that one is silent for too long.
-Without a majority the store answers nobody, and lets nobody's time run out.
+A key may be *held*: it exists while its holder renews it, and expires when the holder is silent for too long. Without a
+majority the store does not answer, and no key expires.
 
-Invariants: revisions grow by the same with each transaction (`broker.metadata.store`); a seat is told every change
-once, in order, and never of something that did not happen.
+Invariants: revisions grow by the same step with each transaction (`broker.metadata.store`); a client is told every
+change once, in order, and nothing that did not happen.
 
-Not here: who is cut off when, and how long things take: that is the world's (`sim.simulation`, `sim.faults`).
+Not here: cuts and delays (`sim.simulation`, `sim.cluster.faults`).
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ LEASE_MS = 6_000
 RENEW_EVERY_MS = 2_000
 
 EventSink = Callable[[Event], None]
-"""Where a node takes its news."""
+"""Takes a node's events."""
 
 
 class EventScheduler(Protocol):
@@ -56,7 +56,7 @@ class EventScheduler(Protocol):
 
 
 class SimulatedMetadataStore:
-    """What all nodes share."""
+    """The table that all nodes share."""
 
     def __init__(self, clock: EventScheduler, delay_ms: Callable[[], int]) -> None:
         self.clock = clock
@@ -68,11 +68,11 @@ class SimulatedMetadataStore:
         # changes up to there are forgotten
         self._forgotten = 0
         self._seats: list[SimulatedStoreClient] = []
-        # of what is held: its holder, and when it goes if that one is not heard of
+        # held keys: the holder, and when the key expires
         self._held: dict[str, tuple[SimulatedStoreClient, int]] = {}
 
-    def seat(self, tell: EventSink, begin_after: int = 0) -> "SimulatedStoreClient":
-        """A node's place; it is told what came after that revision, or, with 0, everything there is."""
+    def client(self, tell: EventSink, begin_after: int = 0) -> "SimulatedStoreClient":
+        """A node's client; it is told what came after that revision, or, with 0, the whole state."""
         seat = SimulatedStoreClient(self, tell, begin_after)
         self._seats.append(seat)
         return seat
@@ -80,13 +80,13 @@ class SimulatedMetadataStore:
     def leave(self, seat: "SimulatedStoreClient") -> None:
         self._seats.remove(seat)
 
-    # -- what it holds
+    # -- the table
 
     def snapshot(self) -> tuple[int, MetadataSnapshot]:
         return self.revision, dict(self._values)
 
     def move_in(self, revision: int, snapshot: Snapshot) -> None:
-        """Begin with what a node had that was alone; `revision` is the highest that names anything in it."""
+        """Begin with the metadata of a lone node; `revision` is the highest in it."""
         self.revision = (max(self.revision, revision) // IDS_PER_REVISION + 1) * IDS_PER_REVISION
         self._values = {key: (created, self.revision, value) for key, (created, value) in snapshot.items()}
         self.forget_history()
@@ -109,19 +109,19 @@ class SimulatedMetadataStore:
         return CommitResult(COMMITTED, self._change(changes))
 
     def forget_history(self) -> None:
-        """Whoever has not heard of something by now is told everything anew."""
+        """Clients that are behind get the whole state again."""
         self._forgotten = self.revision
         self._history = []
 
-    # -- what is held
+    # -- held keys
 
     def hold(self, key: str, value: bytes, holder: "SimulatedStoreClient") -> None:
-        """The key is there from now on, while its holder is heard of, whoever held it before."""
+        """The key exists from now on, while its holder renews it; an earlier holder loses it."""
         self._change([(key, value)])
         self._prolong(key, holder)
 
     def renew(self, key: str, holder: "SimulatedStoreClient") -> bool:
-        """Its holder was heard of; whether it still was."""
+        """Renew a key; whether its holder still held it."""
         if key not in self._held or self._held[key][0] is not holder:
             return False
         self._prolong(key, holder)
@@ -132,7 +132,7 @@ class SimulatedMetadataStore:
             self._change([(key, None)])
 
     def set_majority(self, there: bool) -> None:
-        """Whether enough of its members reach one another. Once they do again, all holders have their full time."""
+        """Whether a majority is there. When it comes back, all holders have their full time."""
         self.majority = there
         if there:
             for key, (holder, _until_ms) in list(self._held.items()):
@@ -180,18 +180,18 @@ class SimulatedMetadataStore:
 
 
 class SimulatedStoreClient:
-    """One node's road to the store and back."""
+    """One node's way to the store and back."""
 
     def __init__(self, store: SimulatedMetadataStore, tell: EventSink, begin_after: int) -> None:
         self.cut_off = False
         self._store = store
         self._clock = store.clock
         self._tell = tell
-        # what this node has been told, and what is under way to it
+        # what this node has been told, and what is in transit to it
         self._told = begin_after
         self._sent = begin_after
         self._arrival_ms = 0
-        # whatever was under way when the road changed is lost
+        # messages in transit when this number changes are lost
         self._road = 0
         self._gone = False
         self._waiting: dict[int, None] = {}
@@ -212,13 +212,13 @@ class SimulatedStoreClient:
         self.road_changed()
 
     def crash(self) -> None:
-        """The node is gone: what it held goes when its time has run out."""
+        """The node is gone: its keys expire."""
         self._gone = True
         self._road += 1
         self._store.leave(self)
 
     def stop(self) -> None:
-        """The node has stopped in good order: what it held goes at once."""
+        """The node has stopped in order: its keys are deleted at once."""
         self.let_go()
         self.crash()
 
@@ -227,10 +227,10 @@ class SimulatedStoreClient:
         self._sent = self._told
         self.news_came()
 
-    # -- proposing
+    # -- transactions
 
     def propose(self, order: ProposeTransaction) -> None:
-        """Carry it to the store and the decision back; what gets lost under way stays unknown."""
+        """Send it to the store, and the decision back; the outcome of a lost one stays unknown."""
         if not self._open():
             self._later(lambda: self._decide(order.ticket, CommitResult(FAILED, 0, "the store cannot be reached")))
             return
@@ -240,7 +240,7 @@ class SimulatedStoreClient:
         self._clock.schedule(ANSWER_PATIENCE_MS, lambda: self._give_up(order.ticket))
 
     def _arrive(self, order: ProposeTransaction, road: int) -> None:
-        # what a node said just before it was lost may still come about
+        # a transaction sent just before a cut may still be committed
         if self._store.majority and not self.cut_off:
             decision = self._store.commit(order)
             self._later(lambda: self._answer(order.ticket, decision, road))
@@ -259,20 +259,20 @@ class SimulatedStoreClient:
         if not self._gone:
             self._tell(TransactionDecided(ticket, decision.outcome, decision.revision, decision.reason))
 
-    # -- holding
+    # -- held keys
 
     def hold(self, key: str, value: bytes) -> None:
-        """Keep the key there for as long as this node is."""
+        """Hold the key while this node lives."""
         self._held[key] = value
         self._later(self._renew_now)
 
     def hold_at_once(self, key: str, value: bytes) -> None:
-        """The same, for a node that does not go on before it is known."""
+        """The same, for a node that waits for it."""
         self._held[key] = value
         self._renew_now()
 
     def let_go(self) -> None:
-        """Hold nothing any more."""
+        """Release all keys."""
         held, self._held = self._held, {}
         if self._open():
             for key in held:
@@ -289,10 +289,10 @@ class SimulatedStoreClient:
                 if not self._store.renew(key, self):
                     self._store.hold(key, value, self)
 
-    # -- news
+    # -- notifications
 
     def news_came(self) -> None:
-        """Send what this node was not sent yet."""
+        """Send the changes that this node was not sent yet."""
         if not self._open() or self._sent == self._store.revision:
             return
         revision = self._store.revision

@@ -1,6 +1,6 @@
-"""One run of a cluster: it is founded, chaos for so many steps, then healing, then the reckoning.
+"""One run of a cluster: founding, faults for a number of steps, then healing, then the final checks.
 
-Not here: what happens in a run (`sim.cluster.workload`, `sim.cluster.faults`), what must hold (`sim.cluster.ledger`,
+Not here: the clients (`sim.cluster.workload`), the faults (`sim.cluster.faults`), the rules (`sim.cluster.ledger`,
 `sim.cluster.invariants`).
 """
 
@@ -8,16 +8,16 @@ from collections.abc import Callable
 from random import Random
 
 from warren.sim.cluster.faults import ClusterFaults
+from warren.sim.cluster.nodes import MakeInterceptor
 from warren.sim.cluster.workload import ClusterWorkload
-from warren.sim.cluster.world import ClusterWorld, MakeInterceptor
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
-from warren.sim.invariants import InvariantSet
-from warren.sim.report import RunResult, RunTrace
+from warren.sim.report import RunResult, RunTrace, ViolationLog
 
 FOUNDING_STEPS_MAX = 20_000
 HEALING_STEPS_MAX = 200_000
 QUIET_MS = 60_000
-"""A cluster that is healed and not at rest after that much time is stuck."""
+"""A healed cluster that is not at rest after that much time is stuck."""
 
 
 def run_cluster(
@@ -25,11 +25,11 @@ def run_cluster(
     steps: int,
     nodes: int,
     sink: Callable[[str], None] | None = None,
-    make_meddler: MakeInterceptor | None = None,
+    make_interceptor: MakeInterceptor | None = None,
 ) -> RunResult:
     """Run one seed."""
-    checkers = InvariantSet([])
-    world = ClusterWorld(seed, nodes, RunTrace(sink), checkers, make_meddler)
+    checkers = ViolationLog()
+    world = ClusterWorld(seed, nodes, RunTrace(sink), checkers, make_interceptor)
     chance = Random(f"{seed}/run")
     workload = ClusterWorkload(world)
     _come_together(world, workload, chance)
@@ -40,7 +40,7 @@ def run_cluster(
         faults.heal()
         workload.calm()
         _rest(world, workload)
-    attempts = world.promises.attempts.values()
+    attempts = world.ledger.attempts.values()
     confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
     again = f"--nodes {nodes}"
     return RunResult(
@@ -49,7 +49,7 @@ def run_cluster(
 
 
 def _come_together(world: ClusterWorld, workload: ClusterWorkload, chance: Random) -> None:
-    """Clients begin while the first node is alone, or when everybody is there."""
+    """Clients begin while the first node is alone, or when all nodes are there."""
     early = chance.random() < 0.5
     if early:
         _await(world, "what lasts is declared", workload.founder.done)
@@ -66,9 +66,9 @@ def _come_together(world: ClusterWorld, workload: ClusterWorkload, chance: Rando
 
 
 def _rest(world: ClusterWorld, workload: ClusterWorkload) -> None:
-    """Everybody finishes, whatever is left is read, and all is as it should be."""
+    """All clients finish, the queues are drained, and the final checks run."""
     _await(world, "everybody is back, and errands are done", lambda: world.whole() and workload.errands_done())
-    # who reads what is left would keep them
+    # the draining consumers would keep them
     _await(world, "what was deserted is gone", lambda: not world.rules.deserted())
     workload.drain()
     _await(world, "everything is settled", lambda: not world.rules.unsettled())
@@ -87,7 +87,7 @@ def _await(world: ClusterWorld, what: str, met: Callable[[], bool]) -> None:
 
 
 def replay_cluster(seed: int, steps: int, nodes: int) -> int:
-    """Run one seed and print what happens."""
+    """Run one seed and print its trace."""
     outcome = run_cluster(seed, steps, nodes, sink=print)
     print(outcome.verdict())
     return 0 if outcome.good else 1

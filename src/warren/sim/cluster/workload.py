@@ -1,4 +1,4 @@
-"""Who uses a cluster, drawn from the seed.
+"""The clients of a simulated cluster, drawn from the seed.
 
 ::
 
@@ -8,22 +8,16 @@
     dead   (direct) --rejected--> graves            whatever is rejected in retried
     copied                                          what plain gets with the key one, and all that lazy gets
 
-All of it is durable and lives wherever it was put, but for `passing`, which is transient: it ends with its home, and
-whoever comes declares it again.
+All of it is durable, except `passing`, which is transient: it ends with its node, and every client declares it again.
 
-Not here: what clients do (`sim.cluster.clients`, `sim.cluster.workload`).
+A lifecycle client declares a queue, binds it, publishes to it, counts, gets some messages, purges, unbinds and deletes
+it. Each step waits for its answer, and the answers must be true. An intruder tries the exclusive queues of others.
 
-Clients of a cluster that change what it consists of, one method after another, and look at what they have made.
-
-An errand declares a queue, binds it, publishes to it, counts, takes some, purges it, unbinds it and deletes it; each
-step waits for its answer, and what was answered for must be true. An intruder tries the exclusive queues of others.
-
-Not here: those who only publish and consume (`sim.cluster.clients`).
+Not here: publishers and consumers (`sim.cluster.clients`).
 """
 
 from collections.abc import Generator
 from random import Random
-from typing import TYPE_CHECKING
 
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.metadata.definition_kinds import decode_definition
@@ -33,6 +27,7 @@ from warren.broker.policies.policies import QUEUES, Policy
 from warren.sim.clients import CONFIRM, TRANSACTION
 from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
 from warren.sim.cluster.ledger import CHANNEL, LOOSE, ClusterPublishAttempt
+from warren.sim.cluster.world import ClusterWorld
 from warren.sim.history import CONFIRMED
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
@@ -66,10 +61,6 @@ from warren.wire.methods import (
 )
 from warren.wire.properties import Properties, encode_header_payload
 
-if TYPE_CHECKING:
-    from warren.sim.cluster.world import ClusterWorld
-
-
 LIFECYCLE_CLIENTS = "errands"
 LOCATORS = ("client-local", "min-masters", "random")
 PUBLISHES_MAX = 4
@@ -83,16 +74,16 @@ def mirroring_arguments(chance: Random) -> Table:
 
 
 Script = Generator[None, ReceivedMethod, None]
-"""What a client does: it yields to wait for the next thing it hears."""
+"""A client's script: it yields to wait for the next method."""
 
 
 class QueueLifecycleClient(ClusterClient):
-    """Makes a queue, uses it, unmakes it, and again."""
+    """Declares a queue, uses it, deletes it, and again."""
 
-    # an exclusive or transient queue may have ended with its home
+    # an exclusive or transient queue may have ended with its node
     excuses = (*EXCUSES, "no queue 'errand")
 
-    def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology)
         self.rounds = 0
         self._script: Script | None = None
@@ -120,14 +111,14 @@ class QueueLifecycleClient(ClusterClient):
             self._await_purge(self._purging)
             self._purging = ""
         if self._exclusive:
-            self.world.promises.deleted(self._exclusive)
+            self.world.ledger.deleted(self._exclusive)
             self._exclusive = ""
         self._script = None
         self._publish_no = 0
 
     def _await_purge(self, name: str) -> None:
-        """Nobody knows whether it came about; after a while it will not any more."""
-        self.world.schedule(UNKNOWN_MS, lambda: self.world.promises.purged(name))
+        """The outcome is unknown; after a while it cannot happen any more."""
+        self.world.schedule(UNKNOWN_MS, lambda: self.world.ledger.purged(name))
 
     def _go_on(self, heard: ReceivedMethod | None) -> None:
         script = self._script
@@ -144,14 +135,14 @@ class QueueLifecycleClient(ClusterClient):
                 self._script = None
 
     def _ask(self, method: Method, *expected: type[Method]) -> Generator[None, ReceivedMethod, ReceivedMethod]:
-        """Say it, and wait for one of these."""
+        """Send a method, and wait for one of these."""
         self.send(CHANNEL, method)
         while True:
             heard = yield
             if isinstance(heard.method, expected):
                 return heard
 
-    # -- the errand
+    # -- the life of a queue
 
     def _errand(self) -> Script:
         self._serial += 1
@@ -175,17 +166,17 @@ class QueueLifecycleClient(ClusterClient):
         yield from self._take_some(name, attempts)
         if self.chance.random() < 0.5:
             self._purging = name
-            self.world.promises.purging(name)
+            self.world.ledger.purging(name)
             yield from self._ask(QueuePurge(name), QueuePurgeOk)
             self._purging = ""
-            self.world.promises.purged(name)
+            self.world.ledger.purged(name)
         yield from self._ask(QueueUnbind(name, LIFECYCLE_CLIENTS, name), QueueUnbindOk)
-        self.world.promises.deleted(name)
+        self.world.ledger.deleted(name)
         yield from self._ask(QueueDelete(name), QueueDeleteOk)
         self._exclusive = ""
 
     def _short_errand(self) -> Script:
-        """Make a queue that goes with its last consumer, and be that."""
+        """Declare a queue that goes with its last consumer, and be that consumer."""
         self._serial += 1
         name = f"errand-{self.name}-{self._serial}"
         arguments: Table = {"x-queue-master-locator": self.chance.choice(LOCATORS), **mirroring_arguments(self.chance)}
@@ -204,7 +195,7 @@ class QueueLifecycleClient(ClusterClient):
         attempts: dict[int, ClusterPublishAttempt] = {}
         for _ in range(self.chance.randint(1, PUBLISHES_MAX)):
             self._publish_no += 1
-            attempt = self.world.promises.attempt(self, (name,), True, True, 10)
+            attempt = self.world.ledger.attempt(self.who, self.link, (name,), True, True, 10)
             attempts[self._publish_no] = attempt
             header = encode_header_payload(Properties(delivery_mode=2), len(attempt.body))
             content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
@@ -214,13 +205,13 @@ class QueueLifecycleClient(ClusterClient):
             heard = yield
             method = heard.method
             if isinstance(method, BasicReturn):
-                self.world.promises.returned(heard.body)
+                self.world.ledger.returned(heard.body)
             elif isinstance(method, BasicAck | BasicNack):
                 last = method.delivery_tag
                 for number in [one for one in unanswered if one == last or (method.multiple and one < last)]:
                     attempt = unanswered.pop(number)
                     if isinstance(method, BasicAck):
-                        self.world.promises.confirmed(attempt)
+                        self.world.ledger.confirmed(attempt)
         return [one for one in attempts.values() if one.state == CONFIRMED and not one.returned]
 
     def _count(self, name: str, attempts: list[ClusterPublishAttempt]) -> Script:
@@ -236,14 +227,14 @@ class QueueLifecycleClient(ClusterClient):
             heard = yield from self._ask(BasicGet(name), BasicGetOk, BasicGetEmpty)
             if isinstance(heard.method, BasicGetOk) and self.link is not None:
                 redelivered = heard.method.redelivered
-                taken = self.world.promises.delivered(self.who, self.link, name, heard.body, redelivered)
+                taken = self.world.ledger.delivered(self.who, self.link, name, heard.body, redelivered)
                 self.send(CHANNEL, BasicAck(heard.method.delivery_tag))
                 if taken is not None:
-                    self.world.promises.settled(taken, name, True, False)
+                    self.world.ledger.settled(taken, name, True, False)
 
 
 class ExclusiveQueueIntruder(ClusterClient):
-    """Tries to use queues that belong to other connections."""
+    """Tries to use exclusive queues of other connections."""
 
     excuses = (*EXCUSES, "no queue 'errand", "cannot obtain exclusive access to locked queue")
 
@@ -297,7 +288,7 @@ COPIED: Table = {"x-copy-from": [{"src_name": "plain", "routing_key": "one"}, "l
 
 
 def lasting_topology(chance: Random) -> list[Method]:
-    """The methods that declare it; where each queue lives is drawn."""
+    """The methods that declare the durable topology; each queue's node is drawn."""
     methods: list[Method] = [ExchangeDeclare(name, kind, durable=True) for name, kind in EXCHANGES]
     for name in LASTING:
         arguments: Table = {"x-queue-master-locator": chance.choice(LOCATORS)}
@@ -316,15 +307,15 @@ def lasting_topology(chance: Random) -> list[Method]:
 
 
 def passing_topology() -> list[Method]:
-    """What has to be declared by whoever comes."""
+    """The methods that every client sends."""
     arguments: Table = {"x-queue-master-locator": "random"}
     return [QueueDeclare(PASSING, arguments=arguments), QueueBind(PASSING, "news", "")]
 
 
 class TopologyFounder(ClusterClient):
-    """Declares what lasts, once."""
+    """Declares the durable topology, once."""
 
-    def __init__(self, world: "ClusterWorld", name: str, topology: list[Method]) -> None:
+    def __init__(self, world: ClusterWorld, name: str, topology: list[Method]) -> None:
         super().__init__(world, name, topology)
         self._bound = 0
         self._finished = False
@@ -345,9 +336,9 @@ class TopologyFounder(ClusterClient):
 
 
 class QueueDrainer(ClusterConsumer):
-    """Reads every queue that there is and that it may read."""
+    """Consumes every queue that it may consume."""
 
-    # one may go at this moment, because somebody wanted that before
+    # a queue may be deleted at this moment, by an earlier request
     excuses = (*EXCUSES, "no queue 'errand")
 
     def work(self) -> None:
@@ -360,9 +351,9 @@ class QueueDrainer(ClusterConsumer):
 
 
 class MirroringOperator:
-    """Changes its mind now and then about how queues are to be mirrored."""
+    """Changes the mirroring policy now and then."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/operator")
         self._every_ms = self._chance.choice((1_000, 4_000, 1_000_000))
@@ -406,15 +397,15 @@ class MirroringOperator:
 class ClusterWorkload:
     """The clients of one world."""
 
-    def __init__(self, world: "ClusterWorld") -> None:
+    def __init__(self, world: ClusterWorld) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/workload")
         self.founder = TopologyFounder(world, "founder", lasting_topology(self._chance))
-        world.promises.graves["retried"] = "graves"
+        world.ledger.dead_letter_queues["retried"] = "graves"
         self._operator: MirroringOperator | None = None
 
     def begin(self) -> None:
-        """Everything that lasts is there: everybody comes."""
+        """The durable topology exists: start all clients."""
         chance, world = self._chance, self._world
         for number in range(chance.randint(2, 4)):
             mode = chance.choice((CONFIRM, CONFIRM, CONFIRM, TRANSACTION))
@@ -433,7 +424,7 @@ class ClusterWorkload:
         self._operator = MirroringOperator(world)
 
     def calm(self) -> None:
-        """Nothing new from here on."""
+        """Start nothing new."""
         for client in self._world.clients:
             client.calm()
         if self._operator is not None:
@@ -443,5 +434,5 @@ class ClusterWorkload:
         return all(client.done() for client in self._world.clients if isinstance(client, QueueLifecycleClient))
 
     def drain(self) -> None:
-        """Whatever is left in a queue is read."""
+        """Consume whatever is left in the queues."""
         QueueDrainer(self._world, "drainer", passing_topology(), [], 20).calm()

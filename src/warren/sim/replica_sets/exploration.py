@@ -1,15 +1,14 @@
-"""Tries every schedule of a small ring that differs from the plain one in no more than so many places.
+"""Tries every schedule of a small replica set that differs from the plain one in a limited number of places.
 
-The plain schedule of a world is: whatever goes on by itself happens in a fixed order; when all is quiet, clients do the
-next thing they have to do, then whoever died is restarted, then time passes. A *deviation* is another action in the
-place of the plain one: something else that goes on, a client that is early, or a fault. From each deviation the plain
-schedule goes on, and from every state on the way other deviations branch off, until they are used up. A state that was
-seen with as many deviations left is not looked at again. Each schedule ends when nothing is left to do, and the ring
-must be at rest.
+The plain schedule of a world: ordinary actions happen in a fixed order; when none is left, clients do their next
+action, then dead nodes restart, then time passes. A *deviation* is another action in the place of the plain one:
+another ordinary action, an early client, or a fault. After each deviation the plain schedule continues, and from every
+state on the way other deviations branch off, until they are used up. A state that was seen with as many deviations left
+is skipped. Each schedule ends when nothing is left to do, and the replica set must be at rest.
 
-A state is found again by repeating the actions that led to it, because machines cannot be copied.
+A state is reached again by repeating its actions, because the machines cannot be copied.
 
-Not here: schedules by chance (`sim.replica_sets.run`).
+Not here: random schedules (`sim.replica_sets.run`).
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ SERVING: tuple[Action, ...] = (
     ("publish", "b", "", 3),
     ("publish", "a", "", 2),
 )
-"""What clients do, in this order; consumers wherever the master is."""
+"""What clients do, in this order; consumers are at the master."""
 
 MOVING: tuple[Action, ...] = (
     ("publish", "a", "", 2),
@@ -40,11 +39,12 @@ MOVING: tuple[Action, ...] = (
     ("want", ALL, "", 1),
     ("publish", "a", "", 2),
 )
-"""What clients and operators do: another is to be master, and to hold the queue alone; then all are again."""
+"""What clients and operators do: another node becomes master and holds the queue alone; then all nodes hold it again.
+"""
 
 
 class ScheduleBranch(NamedTuple):
-    """A schedule to be looked at: how it begins, and how many deviations it may still take."""
+    """A schedule to explore: its beginning, and how many deviations it may still take."""
 
     actions: tuple[Action, ...]
     faults: int
@@ -53,19 +53,19 @@ class ScheduleBranch(NamedTuple):
 
 @dataclass
 class Exploration:
-    """What came of it."""
+    """The result."""
 
     schedules: int = 0
     states: int = 0
-    # nothing was left to look at
+    # nothing was left to explore
     complete: bool = False
     complaints: list[Violation] = field(default_factory=list)
-    # what led to them
+    # the actions that led to the violations
     actions: tuple[Action, ...] = ()
 
 
 class Explorer:
-    """Looks at one small world."""
+    """Explores one small world."""
 
     def __init__(self, size: int, faults: int, delays: int, plan: tuple[Action, ...] = SERVING) -> None:
         """`plan` is what clients do, in this order."""
@@ -77,7 +77,7 @@ class Explorer:
         self._beginning = self._come_together()
 
     def explore(self, schedules_max: int) -> Exploration:
-        """Go on until so many schedules were looked at, all were, or one is bad."""
+        """Explore until that many schedules are done, all are, or one is bad."""
         while self._branches and self.found.schedules < schedules_max and not self.found.complaints:
             self._follow(self._branches.pop())
         self.found.states = len(self._seen)
@@ -85,7 +85,7 @@ class Explorer:
         return self.found
 
     def _come_together(self) -> tuple[Action, ...]:
-        """What makes everybody be in sync."""
+        """The actions that bring all members in sync."""
         world = ReplicaSetWorld(self._size)
         actions: list[Action] = []
         while True:
@@ -105,7 +105,7 @@ class Explorer:
         world.seen_before = False
         world.act(known[-1])
         actions = list(branch.actions)
-        while not world.promises.complaints:
+        while not world.rules.complaints:
             state = hash(world.snapshot()), branch.faults, branch.delays
             if state in self._seen:
                 return
@@ -113,15 +113,15 @@ class Explorer:
             plain = self._plain(world, actions)
             self._branch_off(world, actions, branch, plain)
             if plain is None:
-                world.promises.ended()
+                world.rules.ended()
                 break
             if len(actions) > SCHEDULE_MAX:
-                world.promises.complain(REST, "something goes on for ever")
+                world.rules.complain(REST, "something goes on for ever")
                 break
             actions.append(plain)
             world.act(plain)
-        if world.promises.complaints:
-            self.found.complaints = world.promises.complaints
+        if world.rules.complaints:
+            self.found.complaints = world.rules.complaints
             self.found.actions = (*self._beginning, *actions)
 
     def _branch_off(
@@ -144,7 +144,7 @@ class Explorer:
         return _first(world.ordinary()) or self._client(world, actions) or _first(down) or _first(world.timers())
 
     def _client(self, world: ReplicaSetWorld, actions: list[Action]) -> Action | None:
-        """The next thing that clients do, if they can."""
+        """The clients' next action, if it is possible."""
         done = sum(1 for action in actions if action[0] in ("publish", "consume", "want"))
         if done >= len(self._plan):
             return None
@@ -157,7 +157,7 @@ class Explorer:
             master_replica = member.master_replica
             if member.up and master_replica is not None and master_replica.is_open:
                 able = {
-                    "lend": master_replica.lendable(),
+                    "lend": master_replica.can_raise_watermark(),
                     "deliver": bool(master_replica.deliverable()),
                     "ack": bool(master_replica.out),
                 }

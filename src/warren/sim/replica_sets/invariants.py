@@ -1,28 +1,22 @@
-"""What must hold in a pretend ring, looked at after every action, and once more when all is healed.
+"""The rules for a replica set model, checked after every action, and once more when all is healed.
 
-A *line* is a succession of masters each of whom was in sync with the one before. When none of those lives that were in
-sync, a restarted one is taken: whatever was only in memory is given up then, nobody knows any more what nodes sent
-before (their marks), and numbers of steps begin anew: another line begins.
+A *line* is a sequence of masters each of which was in sync with the one before. When no in-sync member is alive, a
+restarted one is promoted: messages that were only in memory are lost, the origin marks are lost, and batch numbers
+start again. Another line begins.
 
-Not here: what happens (`sim.replica_sets.world`).
+Not here: the actions (`sim.replica_sets.world`).
 """
-
-from typing import TYPE_CHECKING
 
 from warren.broker.model.replica_set import ReplicaSet
 from warren.broker.replication.batches import REMOVE, STORE, OriginMarks
 from warren.broker.replication.mirror import FOLLOWING
 from warren.errors import InvariantBroken
+from warren.sim.replica_sets.master import ModelMaster
 from warren.sim.replica_sets.metadata_store import unmet_desire
+from warren.sim.replica_sets.node import ModelCluster, ModelNode
 from warren.sim.replica_sets.operations import ReplicatedOperation, replicated_operations
 from warren.sim.replica_sets.replica import ModelReplica
-from warren.sim.report import Violation
-
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.master import ModelMaster
-    from warren.sim.replica_sets.node import ModelNode
-    from warren.sim.replica_sets.world import ReplicaSetWorld
-
+from warren.sim.report import ViolationLog
 
 ONE_MASTER = "one master settles in an epoch"
 EPOCHS_GROW = "epochs grow"
@@ -45,29 +39,30 @@ AS_WANTED = "who is wanted holds the queue, and nobody else"
 KEPT = "nothing confirmed is lost"
 
 
-class ReplicaSetInvariants:
-    """The rules, and what they have to know."""
+class ReplicaSetInvariants(ViolationLog):
+    """The rules, and their memory."""
 
-    def __init__(self, world: "ReplicaSetWorld") -> None:
+    def __init__(self, world: ModelCluster) -> None:
+        super().__init__()
         self.world = world
-        self.complaints: list[Violation] = []
         self.published = 0
-        # what every position was given to
+        # the message at every position
         self.messages: dict[int, bytes] = {}
         self.levels: dict[int, int] = {}
-        # settled, and not removed: who holds them is looked at all the time
+        # committed and not removed: their replicas are checked after every action
         self.kept: set[int] = set()
         self.kept_on_disk: set[int] = set()
         self.confirmed: set[bytes] = set()
         self.removed_ones: set[bytes] = set()
-        # and in which epoch; a master that does not know yet that it is none may hand out what its successor did, too
+        # and in which epoch; an outdated master may deliver what its successor delivered, too
         self.delivered_ones: dict[int, int] = {}
         self.masters: dict[int, str] = {}
         # the last epoch in which each node was master
         self.last_epoch: dict[str, int] = {}
-        # of this line: which epochs are of it, settled steps, what there was after each, what is gone, counts heard
+        # of this line: its epochs, the committed batches, the contents after each, the removed positions, the counts of
+        # each origin
         self.epochs: set[int] = {1}
-        # those whose master was in sync with the one before
+        # epochs with a master that was in sync with the one before
         self.inherited: set[int] = set()
         self.batches: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
         self.contents: dict[int, frozenset[int]] = {}
@@ -76,16 +71,13 @@ class ReplicaSetInvariants:
         self.gone: set[int] = set()
         self.counts: dict[str, int] = {}
 
-    def complain(self, rule: str, what: str) -> None:
-        self.complaints.append(Violation(rule, what))
-
-    # -- what members report
+    # -- what nodes report
 
     def stored(self, position: int, payload: bytes) -> None:
         if self.messages.setdefault(position, payload) != payload:
             self.complain(ONE_MESSAGE, f"{position} is {self.messages[position]!r} and {payload!r}")
 
-    def promoted(self, master_replica: "ModelMaster", continues: bool) -> None:
+    def promoted(self, master_replica: ModelMaster, continues: bool, marks: OriginMarks) -> None:
         name = master_replica.member.name
         if master_replica.epoch <= self.last_epoch.get(name, 0):
             self.complain(EPOCHS_GROW, f"{name} is promoted for {master_replica.epoch} after {self.last_epoch[name]}")
@@ -93,17 +85,20 @@ class ReplicaSetInvariants:
         if master_replica.epoch in self.inherited and not continues:
             self.complain(SOUND, f"{name} is in sync, and has not the whole queue")
         if master_replica.epoch in self.epochs and not self.contents:
-            # the first of its line: what it has is what there was
+            # the first master of its line: its contents are the beginning
             stored = {
-                saying.first for _epoch, said in master_replica.said.values() for saying in said if saying.kind == STORE
+                operation.first
+                for _epoch, operations in master_replica.uncommitted.values()
+                for operation in operations
+                if operation.kind == STORE
             }
             committed = int(master_replica.master.committed)
             self.began_with = frozenset(master_replica.copy.held.keys() - stored)
             self.contents = {committed: self.began_with}
-            self.marks = {committed: master_replica.member.mirror.marks.copy() if continues else OriginMarks()}
+            self.marks = {committed: marks.copy() if continues else OriginMarks()}
 
-    def proposed(self, master_replica: "ModelMaster", replica_set: ReplicaSet) -> None:
-        """A master would have the ring so."""
+    def proposed(self, master_replica: ModelMaster, replica_set: ReplicaSet) -> None:
+        """A master proposes this replica set."""
         master, reached = master_replica.master, master_replica.member.peers
         follow = [(name, one.incarnation) for name, one in master.followers.items() if one.complete]
         go = [run[0] for run in master.replica_set.in_sync if run in follow and run[0] not in replica_set.members]
@@ -112,20 +107,20 @@ class ReplicaSetInvariants:
             self.complain(ENOUGH, f"{go} are to go while {come} catch up")
 
     def agreed(self, before: ReplicaSet, replica_set: ReplicaSet) -> None:
-        """There is another version of the ring."""
+        """There is another version of the replica set."""
         replica_set.check()
         if not set(before.members) <= set(replica_set.members):
-            self.world.saw("taken out")
+            self.world.seen["taken out"] += 1
         if not set(replica_set.members) <= set(before.members):
-            self.world.saw("taken in")
+            self.world.seen["taken in"] += 1
         if replica_set.epoch == before.epoch:
             return
         if before.master_incarnation in replica_set.in_sync:
-            self.world.saw("handing over")
+            self.world.seen["handing over"] += 1
         if replica_set.epoch != before.epoch + 1:
             self.complain(EPOCHS_GROW, f"{replica_set!r} comes after {before!r}")
         continues = replica_set.master_incarnation in before.in_sync
-        self.world.saw("promotion" if continues else "another line")
+        self.world.seen["promotion" if continues else "another line"] += 1
         if continues:
             self.inherited.add(replica_set.epoch)
         else:
@@ -133,7 +128,7 @@ class ReplicaSetInvariants:
         self.epochs.add(replica_set.epoch)
 
     def _end_line(self, copy: ModelReplica) -> None:
-        if self.world.anybody:
+        if self.world.promotes_unsynced:
             self.kept &= copy.held.keys()
             self.kept_on_disk &= copy.lasting()
         else:
@@ -145,7 +140,7 @@ class ReplicaSetInvariants:
         self.counts = {}
 
     def committed(
-        self, master_replica: "ModelMaster", number: int, epoch: int, said: tuple[ReplicatedOperation, ...]
+        self, master_replica: ModelMaster, number: int, epoch: int, operations: tuple[ReplicatedOperation, ...]
     ) -> None:
         who = f"{master_replica.member.name}/{master_replica.member.incarnation}"
         if self.masters.setdefault(master_replica.epoch, who) != who:
@@ -153,74 +148,80 @@ class ReplicaSetInvariants:
                 ONE_MASTER, f"{self.masters[master_replica.epoch]} and {who} settle in {master_replica.epoch}"
             )
         if master_replica.epoch not in self.epochs:
-            stored = [saying for saying in said if saying.kind == STORE]
-            self.confirmed |= {saying.payload for saying in stored}
-            self._promise([] if self.world.anybody else [saying for saying in stored if saying.persistent])
+            stored = [operation for operation in operations if operation.kind == STORE]
+            self.confirmed |= {operation.payload for operation in stored}
+            self._promise(
+                [] if self.world.promotes_unsynced else [operation for operation in stored if operation.persistent]
+            )
             return
         if number in self.batches:
-            if self.batches[number] != (epoch, said):
+            if self.batches[number] != (epoch, operations):
                 self.complain(SAME_BATCHES, f"{number} is of epoch {self.batches[number][0]}, and of {epoch} for {who}")
             return
-        self.batches[number] = epoch, said
+        self.batches[number] = epoch, operations
         before = self.contents.get(number - 1)
         if before is None:
             self.complain(SAME_BATCHES, f"{who} settles {number}, and nobody settled what is before")
             return
         now, marks = set(before), self.marks[number - 1].copy()
-        for saying in said:
-            self._settle(saying, now)
-            if saying.kind == STORE:
-                name, incarnation, _count = saying.payload.decode().split("/")
-                marks.heard(name, int(incarnation), saying.last)
+        for operation in operations:
+            self._settle(operation, now)
+            if operation.kind == STORE:
+                name, incarnation, _count = operation.payload.decode().split("/")
+                marks.heard(name, int(incarnation), operation.last)
         self.contents[number], self.marks[number] = frozenset(now), marks
 
-    def _settle(self, saying: ReplicatedOperation, now: set[int]) -> None:
-        if saying.kind == STORE:
-            position = saying.first
+    def _settle(self, operation: ReplicatedOperation, now: set[int]) -> None:
+        if operation.kind == STORE:
+            position = operation.first
             now.add(position)
-            self.levels[position] = saying.level
-            self._count(saying)
-            self._promise([saying])
-        elif saying.kind == REMOVE:
-            for position in [each for each in now if saying.first <= each <= saying.last]:
-                if self.levels.get(position, saying.level) == saying.level:
+            self.levels[position] = operation.level
+            self._count(operation)
+            self._promise([operation])
+        elif operation.kind == REMOVE:
+            for position in [each for each in now if operation.first <= each <= operation.last]:
+                if self.levels.get(position, operation.level) == operation.level:
                     now.discard(position)
                     self.gone.add(position)
 
     def _promise(self, stored: list[ReplicatedOperation]) -> None:
-        for saying in stored:
-            self.confirmed.add(saying.payload)
-            if saying.payload not in self.removed_ones:
-                self.kept.add(saying.first)
-                if saying.persistent:
-                    self.kept_on_disk.add(saying.first)
+        for operation in stored:
+            self.confirmed.add(operation.payload)
+            if operation.payload not in self.removed_ones:
+                self.kept.add(operation.first)
+                if operation.persistent:
+                    self.kept_on_disk.add(operation.first)
 
-    def _count(self, saying: ReplicatedOperation) -> None:
-        origin = saying.payload.decode().rpartition("/")[0]
+    def _count(self, operation: ReplicatedOperation) -> None:
+        origin = operation.payload.decode().rpartition("/")[0]
         last = self.counts.get(origin)
-        # of what a master had that was given up, its successor may have the beginning
-        gap = saying.last - (last or 0) > 1 and not (self.world.anybody and min(self.epochs) > 1)
-        if last is not None and (saying.last <= last or gap):
-            self.complain(ONCE, f"{saying.payload.decode()} is settled behind {origin}/{last}")
-        self.counts[origin] = saying.last
+        # a successor may have the beginning of what a lost master had
+        gap = operation.last - (last or 0) > 1 and not (self.world.promotes_unsynced and min(self.epochs) > 1)
+        if last is not None and (operation.last <= last or gap):
+            self.complain(ONCE, f"{operation.payload.decode()} is settled behind {origin}/{last}")
+        self.counts[origin] = operation.last
 
-    def told(self, payload: bytes) -> None:
-        """A publisher was told that it is confirmed."""
+    def confirm_received(self, payload: bytes) -> None:
+        """A publisher got its confirm."""
         if payload not in self.confirmed:
             self.complain(CONFIRMED, f"{payload!r} is confirmed, and not settled")
 
     def removed(self, payload: bytes) -> None:
-        """It may be gone from now on."""
+        """It may be removed from now on."""
         self.removed_ones.add(payload)
         gone = {position for position in self.kept | self.kept_on_disk if self.messages[position] == payload}
         self.kept -= gone
         self.kept_on_disk -= gone
 
-    def delivered(self, master_replica: "ModelMaster", position: int, marked: bool) -> None:
+    def delivered(self, master_replica: ModelMaster, position: int, marked: bool) -> None:
         payload = self.messages[position]
         if position in self.delivered_ones:
-            self.world.saw("redelivery")
-            if not marked and master_replica.epoch >= self.delivered_ones[position] and not self.world.anybody:
+            self.world.seen["redelivery"] += 1
+            if (
+                not marked
+                and master_replica.epoch >= self.delivered_ones[position]
+                and not self.world.promotes_unsynced
+            ):
                 self.complain(MARKED, f"{master_replica.member.name} delivers {payload!r} again")
         self.delivered_ones[position] = max(master_replica.epoch, self.delivered_ones.get(position, 0))
         if master_replica.epoch not in self.epochs:
@@ -232,12 +233,12 @@ class ReplicaSetInvariants:
         if payload not in self.confirmed and position not in self.began_with:
             self.complain(IN_FLIGHT, f"{payload!r} is handed out, and not settled")
         for name, _incarnation in self.world.store.replica_set.in_sync:
-            if self.world.members[name].copy.disk_lent < position:
+            if self.world.members[name].copy.disk_watermark < position:
                 self.complain(IN_FLIGHT, f"{position} is handed out, which {name} does not know for good")
 
-    # -- what is looked at after every action
+    # -- checks after every action
 
-    def look(self, touched: "ModelNode | None") -> None:
+    def look(self, touched: ModelNode | None) -> None:
         world = self.world
         for name, incarnation in world.store.replica_set.in_sync:
             member = world.members[name]
@@ -248,7 +249,7 @@ class ReplicaSetInvariants:
         if touched is not None and touched.up:
             self._look_at(touched)
 
-    def _look_at(self, member: "ModelNode") -> None:
+    def _look_at(self, member: ModelNode) -> None:
         try:
             member.mirror.check()
             member.replica_set.check()
@@ -257,38 +258,38 @@ class ReplicaSetInvariants:
         if member.master_replica is not None:
             master_replica = member.master_replica
             unsettled = [
-                saying for _epoch, said in master_replica.said.values() for saying in said
-            ] + master_replica.saying
+                operation for _epoch, operations in master_replica.uncommitted.values() for operation in operations
+            ] + master_replica.current_operations
             self._compare(member, master_replica.epoch, int(master_replica.master.committed), unsettled)
         elif member.mirror.state == FOLLOWING and member.mirror.whole:
             mirror = member.mirror
             committed = int(mirror.committed)
             if committed in self.batches and self.batches[committed][0] != mirror.epochs.of(committed):
-                # a newcomer takes the step it began behind to be settled, and never was that
+                # a joining mirror takes its starting batch to be committed, which it may not be
                 return
-            unsettled = [saying for batch in mirror.batches for saying in replicated_operations(batch.data)]
+            unsettled = [operation for batch in mirror.batches for operation in replicated_operations(batch.data)]
             self._compare(member, member.following, committed, unsettled)
             marks = self.marks.get(committed) if member.following in self.epochs else None
             if marks is not None and not _agree(mirror.marks, marks, min(self.epochs) == 1):
                 self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.runs} after step {committed}")
 
-    def _compare(self, member: "ModelNode", epoch: int, committed: int, unsettled: list[ReplicatedOperation]) -> None:
+    def _compare(self, member: ModelNode, epoch: int, committed: int, unsettled: list[ReplicatedOperation]) -> None:
         contents = self.contents.get(committed)
         if contents is None or epoch not in self.epochs:
             return
-        should = contents | {saying.first for saying in unsettled if saying.kind == STORE}
+        should = contents | {operation.first for operation in unsettled if operation.kind == STORE}
         if member.copy.held.keys() != should:
             wrong = sorted(should ^ member.copy.held.keys())
             self.complain(COPIES_AGREE, f"{member.name} differs in {wrong} after step {committed}")
 
     def snapshot(self) -> object:
-        """What the rules remember that concerns what may come."""
+        """The memory of the rules that matters for later actions."""
         return (frozenset(self.kept), frozenset(self.kept_on_disk), len(self.batches), frozenset(self.gone))
 
     # -- at the end
 
     def ended(self) -> None:
-        """The world is healed, and nothing more comes."""
+        """The world is healed, and nothing more happens."""
         world = self.world
         replica_set = world.store.replica_set
         restless = [name for name, member in world.members.items() if not member.at_rest()]
@@ -296,7 +297,7 @@ class ReplicaSetInvariants:
         if restless or absent:
             self.complain(REST, f"{restless} do not come to rest, {absent} are not in sync in {replica_set!r}")
             return
-        lacking = unmet_desire(world.store.wanted, world.members[replica_set.master])
+        lacking = unmet_desire(world.store.wanted, world.members[replica_set.master].replica_set, list(world.members))
         if lacking:
             self.complain(AS_WANTED, f"there is {lacking}")
         copies = [world.members[name].copy for name in replica_set.members]
@@ -308,10 +309,10 @@ class ReplicaSetInvariants:
 
 
 def _agree(marks: OriginMarks, should: OriginMarks, complete: bool) -> bool:
-    """Whether both say the same of how much is held.
+    """Whether both marks agree on how much is held.
 
-    Of a run of which nothing is, one may know and the other not. In a line that is not `complete`, because others were
-    before it, the first thing a run sends may tell that it sent more before.
+    One of them may lack an incarnation of which nothing is held. In a line that is not `complete`, because there were
+    others before it, the first message of an incarnation may show that it sent more before.
     """
     for name in {**marks.runs, **should.runs}:
         has, wanted = marks.runs.get(name, (0, 0)), should.runs.get(name, (0, 0))

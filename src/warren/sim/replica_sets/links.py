@@ -1,13 +1,11 @@
-"""Links between pretend nodes: ordered both ways, until they are lost; each end notices that in its own time.
+"""Links between model nodes, and the messages on them: ordered both ways until the link is lost; each end notices the
+loss by itself.
 
-A cut direction delivers nothing, and a link is not made across one. What was sent before a link broke may arrive until
-the other end has noticed; what is sent afterwards does not.
+A cut direction delivers nothing, and a link is not made across one. Messages sent before a link broke may arrive until
+the other end has noticed; later ones do not.
 
-Not here: when links are made and lost (`sim.replica_sets.world`).
-
-What goes over links in the pretend world of rings.
-
-Not here: how it looks as bytes (`broker.replication.messages`).
+Not here: when links are made and lost (`sim.replica_sets.world`), the messages as bytes
+(`broker.replication.messages`).
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +31,7 @@ TO_PROXY = (HELD, CONFIRMED)
 
 
 class ModelMessage(NamedTuple):
-    """One message: its epoch, which attempt to follow or to attach it belongs to, and what it says."""
+    """One message: its epoch, its attempt to follow or to attach, and its content."""
 
     kind: str
     epoch: int
@@ -44,20 +42,20 @@ class ModelMessage(NamedTuple):
 
 
 class ModelLink:
-    """One link, from when it was made to when both ends have noticed that it is lost."""
+    """One link, from its making until both ends have noticed its loss."""
 
     def __init__(self, one: str, other: str) -> None:
         self.waiting: dict[str, list[ModelMessage]] = {one: [], other: []}
         self.broken = False
         self.noticed: set[str] = set()
 
-    def send(self, to: str, letter: ModelMessage) -> None:
+    def send(self, to: str, message: ModelMessage) -> None:
         if not self.broken:
-            self.waiting[to].append(letter)
+            self.waiting[to].append(message)
 
 
 class ModelLinks:
-    """All of them. Each node has one to itself, which ends with the node."""
+    """All links. Each node has one to itself, which ends with the node."""
 
     def __init__(self) -> None:
         self.cut: set[tuple[str, str]] = set()
@@ -78,7 +76,7 @@ class ModelLinks:
         return (one, other) in self.cut or (other, one) in self.cut
 
     def notice(self, one: str, other: str) -> None:
-        """The second one knows that the link is lost."""
+        """The second node knows that the link is lost."""
         pair = min(one, other), max(one, other)
         link = self._links[pair]
         link.noticed.add(other)
@@ -87,14 +85,14 @@ class ModelLinks:
             del self._links[pair]
 
     def end(self, name: str) -> None:
-        """A node is no more."""
+        """A node is gone."""
         for one, other, link in self.all():
             if name in (one, other):
                 link.broken = True
                 self.notice(other if name == one else one, name)
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         return (
             tuple(sorted(self.cut)),
             tuple(

@@ -1,26 +1,23 @@
-"""The master of a pretend ring: the real `Master`, and a toy queue that lives by what it says.
+"""The master of a replica set model: the production `Master`, and a model queue that follows it.
 
-A message is in the queue when its step is settled. It is handed out when a horizon at or above it is settled, too.
-What is removed leaves the copy when that is settled, as it does at mirrors.
+A message is in the queue when its batch is committed. It is delivered when a watermark at or above it is committed,
+too. A removed message leaves the replica when its removal is committed, as at mirrors.
 
-Not here: who is master (`sim.replica_sets.node`), what newcomers lack (`sim.replica_sets.master`), what must hold
+**Joining mirrors** have told what they hold, and get what they lack. Without automatic sync, an operator starts it and
+may stop it again: a mirror keeps what it was sent, and gets the rest later. If everything that it lacks is removed
+meanwhile, it has caught up, too. Backfill begins once this epoch is open, because inherited removals are carried out
+first, and once the batch before the mirror's first one is committed, because the mirror does not hear of removals up to
+there.
+
+Not here: who is master (`sim.replica_sets.node`), the mirror's side (`broker.replication.mirror`), the rules
 (`sim.replica_sets.invariants`).
-
-Those who are not in sync with a pretend master and have told what they have: each gets what it lacks, when it may.
-
-Where nobody lets newcomers catch up by themselves, an operator does, and may stop them again: what one was sent it
-keeps, and when it is let again it gets the rest. If by and by everything goes that it lacks, it has caught up, too.
-
-One begins once this epoch is open: before, inherited removals have yet to be carried out. And it begins when the step
-behind which its steps come is settled: of what was removed up to there it will not hear.
-
-Not here: what newcomers make of it (`broker.replication.mirror`), admitting them (`broker.replication.master`).
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from warren.broker.model.replica_contents import BackfillReceiver, PositionSpan
-from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
+from warren.broker.model.turn import Turn
 from warren.broker.replication.backfill import span_difference
 from warren.broker.replication.batches import (
     OPEN,
@@ -37,15 +34,13 @@ from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
 from warren.errors import InvariantBroken
 from warren.sim.replica_sets import links
 from warren.sim.replica_sets.links import ModelMessage
+from warren.sim.replica_sets.metadata_store import DesiredReplicas
 from warren.sim.replica_sets.operations import ReplicatedOperation, replicated_operations
-from warren.sim.replica_sets.replica import ModelReplicaReader, ModelStoredMessage, spans_of
-
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.node import ModelNode
+from warren.sim.replica_sets.replica import ModelReplica, ModelReplicaReader, ModelStoredMessage, spans_of
 
 
 class ModelJoiningMirror(BackfillReceiver):
-    """One of them, and the way of what it lacks."""
+    """The backfill of one joining mirror."""
 
     def __init__(self, master_replica: "ModelMaster", node: str, spans: list[PositionSpan]) -> None:
         self.allowed = master_replica.member.wanted.syncs
@@ -53,13 +48,13 @@ class ModelJoiningMirror(BackfillReceiver):
         self._master_replica = master_replica
         self._node = node
         self._theirs = spans
-        # the first position that it gets in a step, and the step behind which those come
+        # the first position that it gets in a batch, and the batch before that
         self._below = master_replica.firsts[node]
         self._began = int(master_replica.master.followers[node].began)
         self._sent: list[int] = []
 
     def look(self) -> None:
-        """Begin, if it may, or if it lacks nothing."""
+        """Begin, if it is allowed, or if nothing is lacking."""
         master_replica = self._master_replica
         if self.reader is not None or not master_replica.is_open or master_replica.master.committed < self._began:
             return
@@ -74,12 +69,12 @@ class ModelJoiningMirror(BackfillReceiver):
         self.reader = master_replica.copy.read(lacking, self)
 
     def feed(self, count: int) -> None:
-        """The next slice of what it lacks."""
+        """Send the next slice."""
         assert self.reader is not None
         self.reader.more(count)
 
     def stop(self) -> None:
-        """It gets no more until it is let again."""
+        """Send no more until it is allowed again."""
         self.allowed = False
         self.reader = None
         theirs = [each for span in self._theirs for each in range(int(span.first), int(span.last) + 1)]
@@ -112,47 +107,88 @@ class ModelJoiningMirror(BackfillReceiver):
         raise InvariantBroken(reason)
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         left = -1 if self.reader is None else len(self.reader.found)
         return (self.allowed, tuple(self._theirs), self._below, self._began, tuple(self._sent), left)
 
 
 EPOCH_SHIFT = 40
-"""Each epoch has its own positions: so many bits of them."""
+"""Each epoch has its own positions: that many bits."""
+
+
+class ReplicaSetListener(Protocol):
+    """The rules, as nodes and masters report to them."""
+
+    def stored(self, position: int, payload: bytes) -> None: ...
+
+    def promoted(self, master_replica: "ModelMaster", continues: bool, marks: OriginMarks) -> None: ...
+
+    def proposed(self, master_replica: "ModelMaster", replica_set: ReplicaSet) -> None: ...
+
+    def committed(
+        self, master_replica: "ModelMaster", number: int, epoch: int, operations: tuple[ReplicatedOperation, ...]
+    ) -> None: ...
+
+    def delivered(self, master_replica: "ModelMaster", position: int, marked: bool) -> None: ...
+
+    def removed(self, payload: bytes) -> None: ...
+
+    def confirm_received(self, payload: bytes) -> None: ...
+
+
+class ModelMasterHost(Protocol):
+    """The node that a master runs on."""
+
+    name: str
+    incarnation: int
+    copy: ModelReplica
+    turn: Turn
+    wanted: DesiredReplicas
+    peers: set[str]
+
+    @property
+    def run(self) -> NodeIncarnation: ...
+
+    @property
+    def rules(self) -> ReplicaSetListener: ...
+
+    def send(self, peer: str, message: ModelMessage) -> None: ...
+
+    def propose(self, replica_set: ReplicaSet) -> None: ...
 
 
 class ModelMaster(ReplicaSetOwner):
-    """One node's, in one epoch."""
+    """The master on one node, in one epoch."""
 
-    def __init__(self, member: "ModelNode", replica_set: ReplicaSet, mirror: Mirror | None) -> None:
+    def __init__(self, member: ModelMasterHost, replica_set: ReplicaSet, mirror: Mirror | None) -> None:
         self.member = member
         self.copy = member.copy
         self.epoch = replica_set.epoch
         self.over = False
         self.is_open = False
         self.next_position = replica_set.epoch << EPOCH_SHIFT
-        # what was handed out before may have been handed out up to here
-        self.lent_before = self.copy.lent
-        # as far as everybody in sync knows; of what its own copy knows others may have dropped the step that said so
-        self.lent = 0
-        self.asked = self.copy.lent
-        # the queue: what is settled; what consumers have; what they ever had
+        # earlier masters may have delivered up to here
+        self.watermark_before = self.copy.watermark
+        # the watermark that all in-sync members know; its own replica's may come from a batch that others dropped
+        self.watermark = 0
+        self.asked = self.copy.watermark
+        # the queue: committed messages; messages out with consumers; messages ever delivered
         self.arrived: set[int] = set()
         self.out: set[int] = set()
         self.handed: set[int] = set()
-        # removed, by the step that said so, which is not settled
+        # removed, by the uncommitted batch that says so
         self.gone: dict[int, int] = {}
         self.returns: dict[int, int] = {}
-        # what steps that are not settled say, and their epochs
-        self.said: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
-        self.saying: list[ReplicatedOperation] = []
-        # which attempt to follow, or to attach, is each node's last
+        # the operations of uncommitted batches, and their epochs
+        self.uncommitted: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
+        self.current_operations: list[ReplicatedOperation] = []
+        # the last attempt of each node to follow, and to attach
         self.joins: dict[str, int] = {}
-        self.seats: dict[str, tuple[int, int]] = {}
-        self.settled_marks = OriginMarks()
-        # how much each seat was told to be confirmed
+        self.proxies: dict[str, tuple[int, int]] = {}
+        self.committed_marks = OriginMarks()
+        # the count that each proxy was told to be confirmed
         self.confirmed: dict[str, int] = {}
-        # those who catch up, and the first position that each gets in a step
+        # joining mirrors, and the first position that each gets in a batch
         self.joining_mirrors: dict[str, ModelJoiningMirror] = {}
         self.firsts: dict[str, int] = {}
         end = 0 if mirror is None else int(mirror.end)
@@ -162,129 +198,131 @@ class ModelMaster(ReplicaSetOwner):
         else:
             self._inherit(mirror)
         self.master.open()
-        self.saying.append(ReplicatedOperation(int(OPEN), 0, replica_set.epoch))
+        self.current_operations.append(ReplicatedOperation(int(OPEN), 0, replica_set.epoch))
         if self.asked:
             self.master.writer.mark_delivered(self.asked)
-            self.saying.append(ReplicatedOperation(int(WATERMARK), 0, self.asked))
+            self.current_operations.append(ReplicatedOperation(int(WATERMARK), 0, self.asked))
 
     def _inherit(self, mirror: Mirror) -> None:
         for batch in mirror.batches:
-            self.said[int(batch.number)] = int(batch.epoch), replicated_operations(batch.data)
+            self.uncommitted[int(batch.number)] = int(batch.epoch), replicated_operations(batch.data)
         epochs = Epochs(list(mirror.epochs.beginnings))
         self.master.inherit(list(mirror.batches), mirror.committed, epochs, mirror.marks.copy())
 
     # -- the turn
 
     def end_turn(self) -> None:
-        if self.saying:
-            self.said[int(self.master.end) + 1] = self.epoch, tuple(self.saying)
-            self.saying = []
+        if self.current_operations:
+            self.uncommitted[int(self.master.end) + 1] = self.epoch, tuple(self.current_operations)
+            self.current_operations = []
         self.master.end_turn()
 
     def committed(self, number: int) -> None:
         if self.over:
             return
-        for each in sorted(self.said):
+        for each in sorted(self.uncommitted):
             if each <= number:
-                epoch, said = self.said.pop(each)
-                self.member.world.promises.committed(self, each, epoch, said)
-                for saying in said:
-                    self._carry_out(saying)
+                epoch, operations = self.uncommitted.pop(each)
+                self.member.rules.committed(self, each, epoch, operations)
+                for operation in operations:
+                    self._carry_out(operation)
         if self.is_open:
             self._confirm()
         elif self.master.opened:
             self._open()
-        self.look_at_newcomers()
+        self.look_at_joining_mirrors()
 
-    def _carry_out(self, saying: ReplicatedOperation) -> None:
-        if saying.kind == STORE:
-            self.arrived.add(saying.first)
-            name, incarnation, _count = saying.payload.decode().split("/")
-            self.settled_marks.heard(name, int(incarnation), saying.last)
-        elif saying.kind == REMOVE:
-            self.copy.remove(saying.level, saying.first, saying.last)
-            for position in range(saying.first, saying.last + 1):
+    def _carry_out(self, operation: ReplicatedOperation) -> None:
+        if operation.kind == STORE:
+            self.arrived.add(operation.first)
+            name, incarnation, _count = operation.payload.decode().split("/")
+            self.committed_marks.heard(name, int(incarnation), operation.last)
+        elif operation.kind == REMOVE:
+            self.copy.remove(operation.level, operation.first, operation.last)
+            for position in range(operation.first, operation.last + 1):
                 self.arrived.discard(position)
                 self.gone.pop(position, None)
-        elif saying.kind == RETURNED:
-            self.copy.returned(saying.first, saying.last)
-        elif saying.kind == WATERMARK:
-            self.lent = max(self.lent, saying.first)
+        elif operation.kind == RETURNED:
+            self.copy.returned(operation.first, operation.last)
+        elif operation.kind == WATERMARK:
+            self.watermark = max(self.watermark, operation.first)
 
     def _open(self) -> None:
-        """All that was inherited is settled, and carried out."""
+        """All inherited batches are committed and carried out."""
         self.is_open = True
         self.arrived = set(self.copy.held)
-        self.settled_marks = self.master.marks.copy()
-        for node in self.seats:
+        self.committed_marks = self.master.marks.copy()
+        for node in self.proxies:
             self._answer(node)
 
     # -- publishes
 
-    def attached(self, node: str, letter: ModelMessage) -> None:
-        self.seats[node] = letter.attempt, letter.number
+    def attached(self, node: str, message: ModelMessage) -> None:
+        self.proxies[node] = message.attempt, message.number
         self.confirmed.pop(node, None)
         if self.is_open:
             self._answer(node)
 
     def _answer(self, node: str) -> None:
-        attempt, incarnation = self.seats[node]
+        attempt, incarnation = self.proxies[node]
         self._send(node, ModelMessage(links.HELD, self.epoch, attempt, self.master.marks.of(node, incarnation)))
         self._confirm()
 
     def _confirm(self) -> None:
-        for node, (attempt, incarnation) in self.seats.items():
-            count = self.settled_marks.of(node, incarnation)
+        for node, (attempt, incarnation) in self.proxies.items():
+            count = self.committed_marks.of(node, incarnation)
             if count > self.confirmed.get(node, 0):
                 self.confirmed[node] = count
                 self._send(node, ModelMessage(links.CONFIRMED, self.epoch, attempt, count))
 
-    def published(self, node: str, letter: ModelMessage) -> None:
-        if self.seats.get(node, (0, 0))[0] != letter.attempt:
+    def published(self, node: str, message: ModelMessage) -> None:
+        if self.proxies.get(node, (0, 0))[0] != message.attempt:
             return
-        incarnation, level, persistent, payload = letter.what
+        incarnation, level, persistent, payload = message.what
         marks = self.master.marks
-        if letter.number <= marks.of(node, incarnation):
+        if message.number <= marks.of(node, incarnation):
             return
-        marks.heard(node, incarnation, letter.number)
+        marks.heard(node, incarnation, message.number)
         position = self.next_position
         self.next_position += 1
         self.master.writer.origin(node, incarnation)
-        self.master.writer.store(position, level, 0, persistent, letter.number, payload, 0)
+        self.master.writer.store(position, level, 0, persistent, message.number, payload, 0)
         if self.copy.store(position, level, 0, persistent, payload, 0):
             self.master.must_be_flushed()
-        self.saying.append(ReplicatedOperation(int(STORE), level, position, letter.number, persistent, payload))
+        self.current_operations.append(
+            ReplicatedOperation(int(STORE), level, position, message.number, persistent, payload)
+        )
 
     # -- consumers
 
     def mark_delivered(self, ahead: int) -> None:
-        """Ask for a horizon above the first message that is not below one."""
+        """Raise the watermark above the first message that is not below it."""
         position = min(each for each in self.arrived if each > self.asked) + ahead
         self.asked = position
         self.master.writer.mark_delivered(position)
         if self.copy.mark_delivered(position):
             self.master.must_be_flushed()
-        self.saying.append(ReplicatedOperation(int(WATERMARK), 0, position))
+        self.current_operations.append(ReplicatedOperation(int(WATERMARK), 0, position))
 
-    def lendable(self) -> bool:
+    def can_raise_watermark(self) -> bool:
         return any(position > self.asked for position in self.arrived)
 
     def deliverable(self) -> list[int]:
-        return sorted(each for each in self.arrived - self.out if each <= self.lent and each not in self.gone)
+        return sorted(each for each in self.arrived - self.out if each <= self.watermark and each not in self.gone)
 
     def deliver(self) -> None:
         position = self.deliverable()[0]
-        marked = position <= self.lent_before or position in self.handed
+        marked = position <= self.watermark_before or position in self.handed
         self.out.add(position)
         self.handed.add(position)
-        self.member.world.promises.delivered(self, position, marked)
+        self.member.rules.delivered(self, position, marked)
 
     def ack(self, position: int) -> None:
         self.out.discard(position)
         self._remove(position, position)
 
     def purge(self) -> None:
-        """What is ready goes, in ranges of positions that follow one another."""
+        """Remove the ready messages, in ranges of consecutive positions."""
         ready = sorted(self.arrived - self.out - set(self.gone))
         for level in (0, 1):
             for span in spans_of([position for position in ready if self.copy.held[position].level == level]):
@@ -294,39 +332,39 @@ class ModelMaster(ReplicaSetOwner):
         level = self.copy.held[first].level
         for position in range(first, last + 1):
             self.gone[position] = int(self.master.end) + 1
-            self.member.world.promises.removed(self.copy.held[position].payload)
+            self.member.rules.removed(self.copy.held[position].payload)
         self.master.writer.remove(level, first, last)
-        self.saying.append(ReplicatedOperation(int(REMOVE), level, first, last))
+        self.current_operations.append(ReplicatedOperation(int(REMOVE), level, first, last))
 
     def requeue(self, position: int) -> None:
         self.out.discard(position)
         count = self.returns.get(position, 0) + 1
         self.returns[position] = count
         self.master.writer.returned(position, count)
-        self.saying.append(ReplicatedOperation(int(RETURNED), 0, position, count))
+        self.current_operations.append(ReplicatedOperation(int(RETURNED), 0, position, count))
 
     # -- followers
 
-    def heard(self, node: str, letter: ModelMessage) -> None:
-        """Something that a follower says."""
-        if letter.kind == links.JOIN:
+    def heard(self, node: str, message: ModelMessage) -> None:
+        """A message from a follower."""
+        if message.kind == links.JOIN:
             self._forget(node)
-            self.joins[node] = letter.attempt
-            whole, end, committed, beginnings, known = letter.what
-            request = MirrorJoinRequest(letter.epoch, whole, end, committed, list(beginnings), known)
-            self.master.joined(node, letter.number, request)
-        elif self.joins.get(node) != letter.attempt:
+            self.joins[node] = message.attempt
+            whole, end, committed, beginnings, known = message.what
+            request = MirrorJoinRequest(message.epoch, whole, end, committed, list(beginnings), known)
+            self.master.joined(node, message.number, request)
+        elif self.joins.get(node) != message.attempt:
             return
-        elif letter.kind == links.FLUSHED:
-            self.master.flushed_to(node, letter.number)
-        elif letter.kind == links.HAS:
-            self.master.told(node, list(letter.what))
+        elif message.kind == links.FLUSHED:
+            self.master.flushed_to(node, message.number)
+        elif message.kind == links.HAS:
+            self.master.told(node, list(message.what))
         else:
             self.master.caught_up(node)
 
     def lost(self, node: str) -> None:
         self._forget(node)
-        self.seats.pop(node, None)
+        self.proxies.pop(node, None)
         self.master.lost(node)
 
     def changed(self, replica_set: ReplicaSet, version: int) -> None:
@@ -340,29 +378,29 @@ class ModelMaster(ReplicaSetOwner):
 
     def lacks(self, node: str, spans: list[PositionSpan]) -> None:
         self.joining_mirrors[node] = ModelJoiningMirror(self, node, spans)
-        self.look_at_newcomers()
+        self.look_at_joining_mirrors()
 
-    def look_at_newcomers(self) -> None:
+    def look_at_joining_mirrors(self) -> None:
         for joining_mirror in list(self.joining_mirrors.values()):
             joining_mirror.look()
 
     def fed(self, node: str) -> None:
-        """A newcomer has been sent all that it lacked."""
+        """A joining mirror has been sent everything that it lacked."""
         del self.joining_mirrors[node]
 
     def say(self, node: str, kind: str, number: int, what: object, other: int = 0) -> None:
-        """Something to a follower."""
+        """Send a message to a follower."""
         self._send(node, ModelMessage(kind, self.epoch, self.joins[node], number, other, what))
 
-    def _send(self, node: str, letter: ModelMessage) -> None:
+    def _send(self, node: str, message: ModelMessage) -> None:
         if not self.over:
-            self.member.send(node, letter)
+            self.member.send(node, message)
 
-    # -- what the machine wants
+    # -- the machine's port
 
     def propose(self, replica_set: ReplicaSet) -> None:
         if not self.over:
-            self.member.world.promises.proposed(self, replica_set)
+            self.member.rules.proposed(self, replica_set)
             self.member.propose(replica_set)
 
     def reached(self, node: str) -> bool:

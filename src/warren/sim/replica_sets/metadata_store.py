@@ -1,104 +1,69 @@
-"""The pretend store in which the ring is agreed upon, by compare-and-swap on its version.
+"""The metadata store of a replica set model: compare-and-swap on the replica set's version, and the desired replicas.
 
-A proposal travels, is applied, and is answered, each some time later; its answer may get lost, or it may itself, and
-whoever proposed may give up waiting long before it is applied. Every node hears of each version, and of who lives, in
-order and late. While there is no majority, nothing is applied; a node that is cut off hears and says nothing.
+A proposal travels, is applied, and is answered, each some time later. It or its answer may get lost, and the proposer
+may give up long before it is applied. Every node hears of each version, and of live nodes, in order and late. Without a
+majority nothing is applied; a node that is cut off neither hears nor proposes.
 
-Not here: what nodes make of it (`sim.replica_sets.node`).
+The desired replicas are in the store, like policies.
 
-What an operator wants of a pretend ring, and what its master makes of that: who holds the queue, and who leads.
-
-What is wanted is agreed upon in the store, as policies are, and heard of like everything there. A node that is about to
-stop wants another to be master instead, and does not come back to that.
-
-Not here: the rules (`broker.replication.mirroring_policy`), carrying them out (`broker.replication.master`).
+Not here: what nodes do with it (`sim.replica_sets.node`), the policy (`broker.replication.mirroring_policy`).
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
 from warren.broker.replication.mirroring_policy import ALL, MirrorSpec, wanted_master, wanted_members
 
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.node import ModelNode
-
-
 ALONE = "alone"
-"""What is wanted if nobody wants mirrors."""
+"""The mode without mirrors."""
 
 
 class DesiredReplicas(NamedTuple):
-    """Which members, as a policy says it, and whether newcomers catch up by themselves."""
+    """The members, as a policy names them, and whether mirrors sync automatically."""
 
     mode: str = ALL
     copies: int = 0
     names: tuple[str, ...] = ()
     syncs: bool = True
 
-    def wish(self) -> MirrorSpec:
+    def spec(self) -> MirrorSpec:
         return MirrorSpec(self.mode, self.copies, list(self.names))
 
 
-def apply_desired_replicas(member: "ModelNode") -> None:
-    """Let its master know what is wanted, if it is one."""
-    master_replica, replica_set, wanted = member.master_replica, member.replica_set, member.wanted
-    if master_replica is None:
-        return
-    master = master_replica.master
-    if member.retreats:
-        master.want_master(_promotion_target(member), member.world.anybody, leaves=True)
-    elif wanted.mode == ALONE:
-        master.want([replica_set.master])
-    else:
-        nodes = list(member.world.members)
-        running = [name for name in nodes if name in member.peers]
-        master.want(wanted_members(wanted.wish(), replica_set, nodes, running, member.version))
-        name = wanted_master(wanted.wish(), replica_set, running)
-        master.want_master("" if name == replica_set.master else name)
-
-
-def _promotion_target(member: "ModelNode") -> str:
-    """The eldest in sync that is reached; or any other member, if anybody may be promoted."""
-    replica_set = member.replica_set
-    others = [*replica_set.synced_names(), *(replica_set.members if member.world.anybody else [])]
-    return next((name for name in others if name != member.name and name in member.peers), "")
-
-
-def unmet_desire(wanted: DesiredReplicas, member: "ModelNode") -> str:
-    """What is wanted of the ring that this member knows, and is not so when everybody is there."""
-    replica_set = member.replica_set
+def unmet_desire(wanted: DesiredReplicas, replica_set: ReplicaSet, nodes: list[str]) -> str:
+    """How the replica set differs from the desired one while all nodes are there; "" if it does not."""
     if wanted.mode == ALONE:
         return "" if replica_set.members == [replica_set.master] else f"mirrors in {replica_set!r}, which nobody wants"
-    nodes = list(member.world.members)
-    members = wanted_members(wanted.wish(), replica_set, nodes, nodes, 0)
+    members = wanted_members(wanted.spec(), replica_set, nodes, nodes, 0)
     if sorted(members) != sorted(replica_set.members):
         return f"{replica_set!r}, where {members} are wanted"
-    master = wanted_master(wanted.wish(), replica_set, nodes)
+    master = wanted_master(wanted.spec(), replica_set, nodes)
     return "" if master == replica_set.master else f"{replica_set!r}, where {master} is wanted as master"
 
 
 @dataclass
 class ModelProposal:
-    """A proposal under way."""
+    """A proposal in transit."""
 
     run: NodeIncarnation
     version: int
     replica_set: ReplicaSet
     # None: not applied
     succeeded: bool | None = None
-    # whoever proposed does not wait any more
+    # the proposer does not wait any more
     given_up: bool = False
 
 
 class ModelNotification(NamedTuple):
-    """Something to tell a node: another version of the ring, what is wanted of it, or who lives (a run 0 does not)."""
+    """A notification to a node: a version of the replica set, the desired replicas, or a live incarnation (0: not
+    alive)."""
 
     version: int = 0
     replica_set: ReplicaSet | None = None
     run: NodeIncarnation = ("", 0)
     wanted: DesiredReplicas | None = None
-    # not what came next, but how things are by now
+    # the current state, instead of the next change
     anew: bool = False
 
 
@@ -128,7 +93,7 @@ class ModelMetadataStore:
             self.requests.remove(request)
 
     def register(self, run: NodeIncarnation) -> None:
-        """That run lives, and wants to hear everything from now on."""
+        """The node is alive, and is notified from now on."""
         name, incarnation = run
         if name not in self.news:
             self.watch_anew(name)
@@ -137,7 +102,7 @@ class ModelMetadataStore:
             self._tell(ModelNotification(run=run))
 
     def watch_anew(self, name: str) -> None:
-        """It is told how things are, and not what they were in between."""
+        """The node gets the current state, without the changes in between."""
         known = [one.run[0] for one in self.news.get(name, []) if one.run[0] and one.run[0] not in self.living]
         self.news[name] = [ModelNotification(self.version, self.replica_set, wanted=self.wanted, anew=True)]
         self.news[name] += [ModelNotification(run=alive) for alive in self.living.items()]
@@ -148,12 +113,12 @@ class ModelMetadataStore:
         self._tell(ModelNotification(wanted=wanted))
 
     def expire(self, name: str) -> None:
-        """Nothing was heard of it for too long."""
+        """The node's liveness expired."""
         del self.living[name]
         self._tell(ModelNotification(run=(name, 0)))
 
     def ended(self, name: str) -> None:
-        """A process is no more: nobody is told anything."""
+        """A process ended: it gets no notifications."""
         self.news.pop(name, None)
         for request in [each for each in self.requests if each.run[0] == name]:
             request.given_up = True
@@ -164,7 +129,7 @@ class ModelMetadataStore:
             waiting.append(news)
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         requests = tuple(
             (one.run, one.version, repr(one.replica_set), one.succeeded, one.given_up) for one in self.requests
         )

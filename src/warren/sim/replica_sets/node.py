@@ -1,19 +1,19 @@
-"""A pretend node of a ring: plays master or mirror by what it has heard of the store and of its links.
+"""A node of a replica set model: master or mirror, by what it has heard of the store and its links; and its queue
+proxy.
 
-A mirror that takes its master for lost, and is next in line, leaves it for good: it follows nobody until it has seen
-another version of the ring than the one it proposed upon. What it proposed may have come about, and may still do.
+A mirror that takes its master for lost, and is next in line, leaves it for good: it follows no master until it has seen
+another version of the replica set than the one it proposed on. Its proposal may have been applied, and may still be.
 
-A node that is no member of the ring holds nothing of the queue, and its clients use it all the same.
+A node that is no member of the replica set holds nothing of the queue; its clients still use the queue through the
+proxy, which numbers publishes, and sends them again to a new master that lacks them.
 
-Not here: the toy queue (`sim.replica_sets.master`), what happens when (`sim.replica_sets.world`).
+A node that is about to stop asks for another master, and does not take that back.
 
-Where a pretend node's clients publish: numbers what they send, and sends again what a new master has not got.
-
-Not here: the other end (`sim.replica_sets.master`).
+Not here: the model queue (`sim.replica_sets.master`), the order of events (`sim.replica_sets.world`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
@@ -21,23 +21,21 @@ from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.replication.batches import OriginMarks, ReplicationBatch
 from warren.broker.replication.master import step_down
 from warren.broker.replication.mirror import ALONE, Mirror, MirrorJoinRequest, UpstreamPort
+from warren.broker.replication.mirroring_policy import wanted_master, wanted_members
 from warren.broker.replication.promotion import promotion_candidates
-from warren.sim.replica_sets import links
-from warren.sim.replica_sets.links import ATTACH, HELD, PUBLISH, ModelMessage
-from warren.sim.replica_sets.master import ModelMaster
-from warren.sim.replica_sets.metadata_store import DesiredReplicas, ModelNotification, apply_desired_replicas
+from warren.sim.replica_sets import links, metadata_store
+from warren.sim.replica_sets.links import ATTACH, HELD, PUBLISH, ModelLinks, ModelMessage
+from warren.sim.replica_sets.master import ModelMaster, ReplicaSetListener
+from warren.sim.replica_sets.metadata_store import DesiredReplicas, ModelMetadataStore, ModelNotification
 from warren.sim.replica_sets.replica import ModelReplica
-
-if TYPE_CHECKING:
-    from warren.sim.replica_sets.world import ReplicaSetWorld
 
 
 class ModelQueueProxy:
-    """One node's, in one run of it."""
+    """The proxy of one node, in one incarnation."""
 
     def __init__(self, member: "ModelNode") -> None:
         self.count = 0
-        # by count: level, and whether it is persistent
+        # by count: level and persistence
         self.unconfirmed: dict[int, tuple[int, bool]] = {}
         self.attempt = 0
         self.epoch = 0
@@ -52,7 +50,7 @@ class ModelQueueProxy:
             self._send(self.count)
 
     def attach(self, epoch: int) -> None:
-        """There is a way to the master of this epoch."""
+        """The master of this epoch can be reached."""
         self.attempt += 1
         self.epoch = epoch
         self.open = False
@@ -65,18 +63,18 @@ class ModelQueueProxy:
         self.open = False
         self.detached = True
 
-    def heard(self, letter: ModelMessage) -> None:
-        if letter.attempt != self.attempt or letter.epoch != self.epoch:
+    def heard(self, message: ModelMessage) -> None:
+        if message.attempt != self.attempt or message.epoch != self.epoch:
             return
-        if letter.kind == HELD:
+        if message.kind == HELD:
             self.open = True
             for count in self.unconfirmed:
-                if count > letter.number:
+                if count > message.number:
                     self._send(count)
         else:
-            for count in [each for each in self.unconfirmed if each <= letter.number]:
+            for count in [each for each in self.unconfirmed if each <= message.number]:
                 del self.unconfirmed[count]
-                self._member.world.promises.told(self._payload(count))
+                self._member.rules.confirm_received(self._payload(count))
 
     def _send(self, count: int) -> None:
         member = self._member
@@ -88,17 +86,31 @@ class ModelQueueProxy:
         return f"{self._member.name}/{self._member.incarnation}/{count}".encode()
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         return (self.count, tuple(self.unconfirmed.items()), self.attempt, self.epoch, self.open)
 
 
-class ModelNode(UpstreamPort):
-    """One node; its copy outlives its runs."""
+class ModelCluster:
+    """What the nodes share: the links between them, the store, and the rules that they report to."""
 
-    def __init__(self, world: "ReplicaSetWorld", name: str, replica_set: ReplicaSet) -> None:
+    rules: ReplicaSetListener
+
+    def __init__(self, replica_set: ReplicaSet, promotes_unsynced: bool) -> None:
+        # a policy lets any member be promoted once no in-sync one is left
+        self.promotes_unsynced = promotes_unsynced
+        self.seen: Counter[str] = Counter()
+        self.links = ModelLinks()
+        self.store = ModelMetadataStore(replica_set)
+        self.members: dict[str, ModelNode] = {}
+
+
+class ModelNode(UpstreamPort):
+    """One node; its replica survives its incarnations."""
+
+    def __init__(self, world: "ModelCluster", name: str, replica_set: ReplicaSet) -> None:
         self.world = world
         self.name = name
-        self.copy = ModelReplica(world.promises.stored)
+        self.copy = ModelReplica(world.rules.stored)
         self.up = False
         self.incarnation = 0
         self.replica_set = replica_set
@@ -115,19 +127,19 @@ class ModelNode(UpstreamPort):
         self.living: dict[str, int] = {}
         self.peers: set[str] = set()
         self.turn = Turn()
-        self.seat = ModelQueueProxy(self)
+        self.proxy = ModelQueueProxy(self)
         self.mirror = Mirror(self.copy, self, self.turn)
         self.master_replica: ModelMaster | None = None
-        # the epoch it follows, whom, and which attempt to do so this is
+        # the epoch and the master it follows, and the number of this attempt
         self.following = 0
         self.followed = ""
         self.attempt = 0
-        # the version of the ring upon which it proposed itself
+        # the version of the replica set on which it proposed itself
         self.frozen = 0
         self.asks_store = False
-        # what came for a master that this node does not know itself to be
+        # messages for a master that this node does not yet know itself to be
         self.early: list[tuple[str, ModelMessage]] = []
-        # what waits for which writes to be on disk
+        # waiters for writes to be on disk
         self.batches: list[tuple[int, Sequence[FlushWaiter]]] = []
 
     def die(self, kept: int) -> None:
@@ -137,6 +149,10 @@ class ModelNode(UpstreamPort):
     @property
     def run(self) -> NodeIncarnation:
         return self.name, self.incarnation
+
+    @property
+    def rules(self) -> ReplicaSetListener:
+        return self.world.rules
 
     def end_turn(self) -> None:
         if self.master_replica is not None:
@@ -161,69 +177,69 @@ class ModelNode(UpstreamPort):
     def connected(self, peer: str) -> None:
         self.peers.add(peer)
         self._look_for_master()
-        apply_desired_replicas(self)
+        self._apply_desired_replicas()
 
     def lost(self, peer: str) -> None:
         self.peers.discard(peer)
-        self.early = [(sender, letter) for sender, letter in self.early if sender != peer]
+        self.early = [(sender, message) for sender, message in self.early if sender != peer]
         if self.master_replica is not None:
             self.master_replica.lost(peer)
         elif peer == self.replica_set.master:
             self._leave()
         if peer == self.replica_set.master:
-            self.seat.detach()
-        apply_desired_replicas(self)
+            self.proxy.detach()
+        self._apply_desired_replicas()
 
     def retreat(self) -> None:
-        """Let another be master, before it stops."""
+        """Ask for another master before it stops."""
         self.retreats = True
-        apply_desired_replicas(self)
+        self._apply_desired_replicas()
 
-    def send(self, peer: str, letter: ModelMessage) -> None:
+    def send(self, peer: str, message: ModelMessage) -> None:
         link = self.world.links.between(self.name, peer)
         if link is not None and peer in self.peers:
-            link.send(peer, letter)
+            link.send(peer, message)
 
-    def receive(self, peer: str, letter: ModelMessage) -> None:
-        if letter.kind in links.TO_PROXY:
-            self.seat.heard(letter)
-        elif letter.kind in links.TO_MASTER:
-            self._hear_as_master(peer, letter)
-        elif letter.attempt == self.attempt and letter.epoch == self.following:
-            self._hear_as_mirror(letter)
+    def receive(self, peer: str, message: ModelMessage) -> None:
+        if message.kind in links.TO_PROXY:
+            self.proxy.heard(message)
+        elif message.kind in links.TO_MASTER:
+            self._hear_as_master(peer, message)
+        elif message.attempt == self.attempt and message.epoch == self.following:
+            self._hear_as_mirror(message)
 
-    def _hear_as_master(self, peer: str, letter: ModelMessage) -> None:
+    def _hear_as_master(self, peer: str, message: ModelMessage) -> None:
         master_replica = self.master_replica
-        if master_replica is None or letter.epoch != master_replica.epoch:
-            if letter.epoch > self.replica_set.epoch or not self.version:
-                self.early.append((peer, letter))
-        elif letter.kind == links.ATTACH:
-            master_replica.attached(peer, letter)
-        elif letter.kind == links.PUBLISH:
-            master_replica.published(peer, letter)
+        if master_replica is None or message.epoch != master_replica.epoch:
+            if message.epoch > self.replica_set.epoch or not self.version:
+                self.early.append((peer, message))
+        elif message.kind == links.ATTACH:
+            master_replica.attached(peer, message)
+        elif message.kind == links.PUBLISH:
+            master_replica.published(peer, message)
         else:
-            master_replica.heard(peer, letter)
+            master_replica.heard(peer, message)
 
-    def _hear_as_mirror(self, letter: ModelMessage) -> None:
+    def _hear_as_mirror(self, message: ModelMessage) -> None:
         mirror = self.mirror
-        number, what = letter.number, letter.what
-        if letter.kind == links.RESUME:
-            mirror.resume(number, letter.other)
-        elif letter.kind == links.START:
-            mirror.start(number, letter.other, OriginMarks(dict(what)))
-        elif letter.kind == links.BATCH:
+        number, what = message.number, message.what
+        if message.kind == links.RESUME:
+            mirror.resume(number, message.other)
+        elif message.kind == links.START:
+            mirror.start(number, message.other, OriginMarks(dict(what)))
+        elif message.kind == links.BATCH:
             mirror.take(ReplicationBatch(number, what[0], what[1]))
-        elif letter.kind == links.COMMIT:
+        elif message.kind == links.COMMIT:
             mirror.commit(number)
-        elif letter.kind == links.BACKFILL:
+        elif message.kind == links.BACKFILL:
             held, returned = what
             mirror.take_backfill(number, held.level, 0, held.persistent, returned, held.payload, 0)
-        elif letter.kind == links.SURPLUS:
+        elif message.kind == links.SURPLUS:
             mirror.remove_surplus(what)
         else:
             mirror.backfill_done()
 
-    # -- what the mirror says
+    # -- the mirror's port
 
     def join(self, request: MirrorJoinRequest) -> None:
         self.attempt += 1
@@ -239,19 +255,19 @@ class ModelNode(UpstreamPort):
     def caught_up(self) -> None:
         self._tell(ModelMessage(links.CAUGHT_UP, self.following, self.attempt))
 
-    def _tell(self, letter: ModelMessage) -> None:
-        self.send(self.followed, letter)
+    def _tell(self, message: ModelMessage) -> None:
+        self.send(self.followed, message)
 
     # -- the store
 
     def hear(self, news: ModelNotification) -> None:
         if news.wanted is not None:
             self.wanted = news.wanted
-            apply_desired_replicas(self)
+            self._apply_desired_replicas()
         if news.replica_set is not None:
             self.see(news.version, news.replica_set)
             if news.anew and self.following and self.run not in self.replica_set.in_sync:
-                # it may have been taken out and taken in again: its master does not take it for a follower any more
+                # it may have been removed and added again: then its master does not count it as a follower
                 self._leave()
                 self._look_for_master()
         elif news.run[0]:
@@ -259,7 +275,7 @@ class ModelNode(UpstreamPort):
             self.living[name] = incarnation
 
     def see(self, version: int, replica_set: ReplicaSet) -> None:
-        """A version of the ring; perhaps one that is known."""
+        """A version of the replica set; perhaps a known one."""
         if version <= self.version:
             return
         self.version, self.replica_set = version, replica_set
@@ -269,25 +285,25 @@ class ModelNode(UpstreamPort):
                 self.master_replica.changed(replica_set, version)
             else:
                 self._become_master(replica_set)
-            apply_desired_replicas(self)
+            self._apply_desired_replicas()
         elif self.master_replica is not None:
-            self._abdicate()
+            self._step_down()
         if self.name not in replica_set.members:
             self._hold_nothing()
         self._look_for_master()
 
     def _become_master(self, replica_set: ReplicaSet) -> None:
-        """If it has the whole queue it goes on where the last master was; if not it begins anew, with what it has."""
+        """With the whole queue it continues where the last master was; otherwise it begins a line with what it has."""
         self._leave()
         continues = self.mirror.whole
         self.master_replica = ModelMaster(self, replica_set, self.mirror if continues else None)
-        self.world.promises.promoted(self.master_replica, continues)
+        self.rules.promoted(self.master_replica, continues, self.mirror.marks)
         early, self.early = self.early, []
-        for peer, letter in early:
-            self._hear_as_master(peer, letter)
+        for peer, message in early:
+            self._hear_as_master(peer, message)
 
-    def _abdicate(self) -> None:
-        """It goes on as a mirror with all it has, unless it never was certain of what that is."""
+    def _step_down(self) -> None:
+        """It continues as a mirror with all it has, unless its epoch was never opened."""
         master_replica = self.master_replica
         assert master_replica is not None
         master_replica.over = True
@@ -307,8 +323,8 @@ class ModelNode(UpstreamPort):
         replica_set = self.replica_set
         if replica_set.master not in self.peers or not self.version:
             return
-        if self.seat.epoch != replica_set.epoch or self.seat.detached:
-            self.seat.attach(replica_set.epoch)
+        if self.proxy.epoch != replica_set.epoch or self.proxy.detached:
+            self.proxy.attach(replica_set.epoch)
         if (
             self.master_replica is not None
             or self.frozen
@@ -325,21 +341,45 @@ class ModelNode(UpstreamPort):
         self.following = 0
         self.mirror.leave()
 
+    # -- the desired replica set
+
+    def _apply_desired_replicas(self) -> None:
+        """Pass the desired replicas on to the master, if it is on this node."""
+        if self.master_replica is None:
+            return
+        master, replica_set, wanted = self.master_replica.master, self.replica_set, self.wanted
+        if self.retreats:
+            master.want_master(self._promotion_target(), self.world.promotes_unsynced, leaves=True)
+        elif wanted.mode == metadata_store.ALONE:
+            master.want([replica_set.master])
+        else:
+            nodes = list(self.world.members)
+            running = [name for name in nodes if name in self.peers]
+            master.want(wanted_members(wanted.spec(), replica_set, nodes, running, self.version))
+            name = wanted_master(wanted.spec(), replica_set, running)
+            master.want_master("" if name == replica_set.master else name)
+
+    def _promotion_target(self) -> str:
+        """The eldest in-sync member in reach; any other member, if the policy lets any be promoted."""
+        replica_set = self.replica_set
+        others = [*replica_set.synced_names(), *(replica_set.members if self.world.promotes_unsynced else [])]
+        return next((name for name in others if name != self.name and name in self.peers), "")
+
     # -- when there is no master
 
     def takes_master_for_lost(self) -> bool:
-        """It may propose itself: no master is seen, or it has done so and nothing is known of that."""
+        """It may propose itself: there is no master, or it has proposed and the outcome is unknown."""
         if self.master_replica is not None or not self.version or self.asks_store:
             return False
         if self.frozen:
             return True
         name, incarnation = self.replica_set.master_incarnation
         lost = name not in self.peers or self.living.get(name) != incarnation
-        return lost and not self.retreats and self.run in self.heirs()
+        return lost and not self.retreats and self.run in self.candidates()
 
-    def heirs(self) -> list[NodeIncarnation]:
+    def candidates(self) -> list[NodeIncarnation]:
         living = {name: incarnation for name, incarnation in self.living.items() if incarnation}
-        return promotion_candidates(self.replica_set, living, self.world.anybody)
+        return promotion_candidates(self.replica_set, living, self.world.promotes_unsynced)
 
     def propose_itself(self) -> None:
         self._leave()
@@ -351,17 +391,17 @@ class ModelNode(UpstreamPort):
         self.world.store.propose(self.run, self.version, replica_set)
 
     def refused(self) -> None:
-        """Nothing is known of what it proposed."""
+        """The outcome of its proposal is unknown."""
         self.asks_store = False
         if self.master_replica is not None:
             self.master_replica.master.refused()
 
     def at_rest(self) -> bool:
-        """It holds all there is, as master or mirror, and waits for nothing."""
-        if not self.up or self.seat.unconfirmed:
+        """It holds everything, as master or mirror, and waits for nothing."""
+        if not self.up or self.proxy.unconfirmed:
             return False
         if self.name not in self.replica_set.members:
             return not self.copy.held
         if self.master_replica is not None:
-            return self.master_replica.is_open and not self.master_replica.said
+            return self.master_replica.is_open and not self.master_replica.uncommitted
         return self.mirror.state != ALONE and self.mirror.whole and not self.mirror.batches

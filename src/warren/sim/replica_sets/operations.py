@@ -1,6 +1,6 @@
-"""What steps say, taken apart, so that the rules can compare and apply them.
+"""The operations in a replication batch, decoded so that the rules can compare and apply them.
 
-Not here: steps as bytes (`broker.replication.batches`).
+Not here: the encoding (`broker.replication.batches`).
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from warren.broker.replication.batches import (
 
 
 class ReplicatedOperation(NamedTuple):
-    """One thing a step says; `last` is the second word of those that have two, and the origin's count of a STORE."""
+    """One operation; `last` is the second word of those that have two, and the origin's count of a STORE."""
 
     kind: int
     level: int
@@ -30,7 +30,7 @@ class ReplicatedOperation(NamedTuple):
 
 
 def replicated_operations(data: bytes) -> tuple[ReplicatedOperation, ...]:
-    """All that a step says."""
+    """All operations of a batch."""
     found: list[ReplicatedOperation] = []
     reader = ReplicationBatchReader(ReplicationBatch(0, 0, data))
     while reader.next():

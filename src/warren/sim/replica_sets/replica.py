@@ -1,7 +1,6 @@
-"""What a pretend node holds of the queue, in memory and on disk.
+"""A model node's replica of the queue, in memory and on disk.
 
-What is written goes to disk in order, when a flush is done; a crash takes what is in memory and whatever was not
-flushed.
+Writes reach the disk in order, when a flush is done; a crash loses the memory and unflushed writes.
 
 Not here: when flushes are done (`sim.replica_sets.world`).
 """
@@ -27,27 +26,27 @@ class ModelStoredMessage(NamedTuple):
 
 
 class ModelPendingWrite(NamedTuple):
-    """A change on its way to disk: a message stored (or removed), the horizon, a count of returns, the end of all."""
+    """A write on its way to disk: a message stored or removed, the watermark, a return count, or a clear."""
 
     position: int
     held: ModelStoredMessage | None = None
-    lent: int = 0
+    watermark: int = 0
     returned: int = 0
     cleared: bool = False
 
 
 class ModelReplica(MirrorContents):
-    """One node's."""
+    """The replica of one node."""
 
     def __init__(self, stored: Callable[[int, bytes], None]) -> None:
         self.held: dict[int, ModelStoredMessage] = {}
-        self.lent = 0
+        self.watermark = 0
         self.returns: dict[int, int] = {}
         self.disk: dict[int, ModelStoredMessage] = {}
-        self.disk_lent = 0
+        self.disk_watermark = 0
         self.disk_returns: dict[int, int] = {}
         self.written: list[ModelPendingWrite] = []
-        # how much was written since the world began
+        # the number of writes since the world began
         self.written_no = 0
         self.tombstones: list[tuple[int, int, int]] | None = None
         self._stored = stored
@@ -81,10 +80,10 @@ class ModelReplica(MirrorContents):
             self._take_out(position)
 
     def mark_delivered(self, position: int) -> bool:
-        if position <= self.lent:
+        if position <= self.watermark:
             return False
-        self.lent = position
-        self._write(ModelPendingWrite(0, lent=position))
+        self.watermark = position
+        self._write(ModelPendingWrite(0, watermark=position))
         return True
 
     def returned(self, position: int, count: int) -> None:
@@ -106,7 +105,7 @@ class ModelReplica(MirrorContents):
 
     def clear(self) -> None:
         """This node is not to hold the queue."""
-        self.held, self.lent, self.returns, self.tombstones = {}, 0, {}, None
+        self.held, self.watermark, self.returns, self.tombstones = {}, 0, {}, None
         self._write(ModelPendingWrite(0, cleared=True))
 
     # -- the disk
@@ -116,9 +115,9 @@ class ModelReplica(MirrorContents):
         count = len(self.written) - (self.written_no - written_no)
         for change in self.written[:count]:
             if change.cleared:
-                self.disk, self.disk_lent, self.disk_returns = {}, 0, {}
-            elif change.lent:
-                self.disk_lent = change.lent
+                self.disk, self.disk_watermark, self.disk_returns = {}, 0, {}
+            elif change.watermark:
+                self.disk_watermark = change.watermark
             elif change.returned:
                 self.disk_returns[change.position] = change.returned
             elif change.held is not None:
@@ -129,16 +128,16 @@ class ModelReplica(MirrorContents):
         del self.written[:count]
 
     def lasting(self) -> set[int]:
-        """What is on disk, and is not about to go from there."""
+        """What is on disk and not about to be removed."""
         return set() if any(change.cleared for change in self.written) else self.disk.keys() & self.held.keys()
 
     def crash(self, kept: int) -> None:
-        """Only what is on disk is left, and so much of what was written besides."""
+        """Only what is on disk is left, and that many of the unflushed writes."""
         self.flush(self.written_no - len(self.written) + kept)
         self.written = []
         self.tombstones = None
         self.held = dict(self.disk)
-        self.lent = self.disk_lent
+        self.watermark = self.disk_watermark
         self.returns = dict(self.disk_returns)
 
     def _take_out(self, position: int) -> None:
@@ -151,21 +150,21 @@ class ModelReplica(MirrorContents):
         self.written_no += 1
 
     def snapshot(self) -> object:
-        """All of it, to be compared."""
+        """The state, for comparison."""
         tombstones = None if self.tombstones is None else tuple(self.tombstones)
         return (
             tuple(sorted(self.held.items())),
-            self.lent,
+            self.watermark,
             tuple(sorted(self.returns.items())),
             tuple(sorted(self.disk.items())),
-            self.disk_lent,
+            self.disk_watermark,
             tuple(self.written),
             tombstones,
         )
 
 
 class ModelReplicaReader(BackfillReader):
-    """Reads some of a copy, as it was at the beginning, so many messages at a time: a slow reader, as disks are."""
+    """Reads a part of a replica as it was at the beginning, a few messages at a time, like a slow disk."""
 
     def __init__(self, copy: ModelReplica, spans: list[PositionSpan], taker: BackfillReceiver) -> None:
         positions = [each for span in spans for each in range(int(span.first), int(span.last) + 1)]

@@ -1,6 +1,6 @@
-"""One run of a pretend ring: chaos for so many actions, then healing, then the reckoning.
+"""One run of a replica set model: faults for a number of actions, then healing, then the final checks.
 
-Not here: what happens by chance (`sim.replica_sets.schedule`), what must hold (`sim.replica_sets.invariants`).
+Not here: the schedule (`sim.replica_sets.schedule`), the rules (`sim.replica_sets.invariants`).
 """
 
 from collections.abc import Callable
@@ -23,28 +23,28 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
         sink(f"{world.steps_taken:>8} {who:<12} {what}")
 
     size = draw.choice((2, 2, 3, 3, 3, 4, 5))
-    anybody = draw.random() < 0.1
+    promotes_unsynced = draw.random() < 0.1
     # sometimes not all nodes hold the queue
     members = NAMES[: draw.randint(1, size - 1)] if draw.random() < 0.2 else ()
-    world = ReplicaSetWorld(size, anybody, None if sink is None else say, members)
+    world = ReplicaSetWorld(size, promotes_unsynced, None if sink is None else say, members)
     chance = RandomSchedule(world, seed)
-    promises = world.promises
+    rules = world.rules
     if draw.random() < 0.6:
         _come_together(world, chance)
     for _ in range(steps):
         action = chance.next_action()
         if action is not None:
             world.act(action)
-        if promises.complaints:
+        if rules.complaints:
             break
-    if not promises.complaints:
+    if not rules.complaints:
         _heal(world, chance)
     return RunResult(
         seed,
         steps,
-        tuple(promises.complaints),
-        promises.published,
-        len(promises.confirmed),
+        tuple(rules.complaints),
+        rules.published,
+        len(rules.confirmed),
         world.steps_taken,
         world.seen,
         "--rings",
@@ -52,8 +52,8 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
 
 
 def _come_together(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
-    """Everybody is in sync before anything happens."""
-    while not world.promises.complaints:
+    """Bring all members in sync first."""
+    while not world.rules.complaints:
         action = chance.next_calm_action()
         if action is None:
             break
@@ -61,23 +61,23 @@ def _come_together(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
 
 
 def _heal(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
-    """Everything is mended, and the ring must come to rest by itself."""
+    """Repair everything; the replica set must come to rest by itself."""
     for action in chance.heal():
         world.act(action)
     for _ in range(HEALING_STEPS_MAX):
-        if world.promises.complaints:
+        if world.rules.complaints:
             return
         calm = chance.next_calm_action()
         if calm is None:
             break
         world.act(calm)
     else:
-        world.promises.complain(REST, "something goes on for ever")
-    world.promises.ended()
+        world.rules.complain(REST, "something goes on for ever")
+    world.rules.ended()
 
 
 def replay_replica_sets(seed: int, steps: int) -> int:
-    """Run one seed and print what happens."""
+    """Run one seed and print its trace."""
     outcome = run_replica_sets(seed, steps, sink=print)
     print(outcome.verdict())
     return 0 if outcome.good else 1

@@ -1,15 +1,10 @@
-"""What befalls a pretend ring by chance: which action is next, what clients do, which faults strike.
+"""A random schedule of a replica set model: the next action, the clients, the operators, the faults.
 
-Each run has a mood of its own: how often faults strike, which disks and links are slow, how much is published, whether
-operators change their minds.
+Each run has its own rates: how often faults strike, which disks and links are slow, how much is published, whether
+operators act. In most runs operators do nothing, so that faults are seen alone, too. Operators want other members or
+another master, stop nodes, and start or stop a sync.
 
-Not here: what actions do (`sim.replica_sets.world`), what operators do (`sim.replica_sets.schedule`).
-
-What operators of a pretend ring do by chance: want other members or another master, stop nodes, let others catch up.
-
-In most runs they do nothing, so that faults are seen alone, too.
-
-Not here: what becomes of it (`sim.replica_sets.metadata_store`, `sim.replica_sets.master`).
+Not here: what actions do (`sim.replica_sets.world`).
 """
 
 from random import Random
@@ -20,23 +15,23 @@ from warren.sim.replica_sets.metadata_store import ALONE
 from warren.sim.replica_sets.world import Action, ReplicaSetWorld
 
 WHOLE = 1_000
-"""As much as anybody has written and not flushed: a node that stops on purpose loses nothing."""
+"""More than any node has unflushed: a node that stops on purpose loses nothing."""
 
 OPERATOR_ACTIONS = ("want", "want", "want", "master", "master", "retreat", "stop", "sync")
 
 
 class ModelOperators:
-    """Draws what they do next."""
+    """Draws the operators' next action."""
 
     def __init__(self, world: ReplicaSetWorld, draw: Random) -> None:
         self._world = world
         self._draw = draw
         self.rate = draw.choice((0.0, 0.0, 0.0, 0.01, 0.03, 0.06))
-        # how often what they want leaves it to them when newcomers catch up
+        # how often their policy has no automatic sync
         self._manual_rate = draw.choice((0.0, 0.3, 0.8))
 
     def next(self) -> list[Action]:
-        """Things they might do, of one kind."""
+        """Possible actions of one kind."""
         world = self._world
         catching_up = self._catching_up()
         if catching_up and self._draw.random() < 0.5:
@@ -54,7 +49,7 @@ class ModelOperators:
         return world.waiting_for_sync()
 
     def _catching_up(self) -> list[Action]:
-        """Where somebody does, which can be stopped."""
+        """Masters with a sync that can be stopped."""
         return [
             ("cancel sync", name, "", 0)
             for name, member in self._world.members.items()
@@ -64,7 +59,7 @@ class ModelOperators:
         ]
 
     def stopping(self) -> list[Action]:
-        """The end of nodes that were about to stop."""
+        """Stop the nodes that were about to stop."""
         return [
             ("crash", name, "", WHOLE) for name, member in self._world.members.items() if member.up and member.retreats
         ]
@@ -81,7 +76,7 @@ class ModelOperators:
         return "want", mode, "", syncs
 
     def _want_another_master(self) -> Action:
-        """The members that there are, but for the master, which is to be one of them."""
+        """The current members without the master: one of them becomes master."""
         replica_set = self._world.store.replica_set
         others = [name for name in replica_set.members if name != replica_set.master] or list(self._world.members)
         others = self._draw.sample(others, self._draw.randint(1, len(others)))
@@ -125,13 +120,13 @@ class RandomSchedule:
         self.whole_death = draw.random() < 0.3
         # some faults never strike in a run, so that others are seen for longer, and some strike often
         self.faults = (*draw.choices(FAULTS, k=5), *REPAIRS)
-        # how often a proposal gets lost, or its answer does
+        # how often a proposal or its answer gets lost
         self.doubt_rate = draw.choice((0.0, 0.0, 0.1, 0.4))
         self.operators = ModelOperators(world, draw)
-        # how often something is heard of in the same turn as what comes from others
+        # how often a notification is heard in the same turn as a message
         self.amid_rate = draw.choice((0.0, 0.1, 0.5))
         names = list(world.members)
-        # actions that are seldom drawn: of a slow disk, a slow watch, a slow way
+        # rarely drawn actions: of a slow disk, a slow watch, a slow link
         self.slow: dict[tuple[str, str], float] = {}
         for what in ("flush", "hear", "deliver", "feed", "propose itself", "answer", "notice", "apply"):
             for name in names:
@@ -139,7 +134,7 @@ class RandomSchedule:
                     self.slow[what, name] = draw.choice((0.02, 0.1, 0.3))
 
     def next_action(self) -> Action | None:
-        """Anything, faults included."""
+        """Any action, faults included."""
         if self.world.store.requests and self.random.random() < self.doubt_rate * self.fault_rate * 10:
             return self._one_of(self._faults(self.random.choice(("doubt", "vanish", "proposed", "proposed"))))
         draw = self.random.random()
@@ -154,7 +149,7 @@ class RandomSchedule:
         return self._ordinary() or self._one_of(self.world.timers())
 
     def next_calm_action(self) -> Action | None:
-        """Whatever goes on when all is healed; operators wait, and time passes, when nothing else does."""
+        """The actions of a healed world; operators act, and time passes, when nothing else happens."""
         world = self.world
         for actions in (world.ordinary(), world.waiting_for_sync(), world.timers()):
             if actions:
@@ -190,7 +185,7 @@ class RandomSchedule:
             if action is not None:
                 return action
         up = [name for name, member in world.members.items() if member.up]
-        if not up or world.promises.published >= PUBLISHES_MAX:
+        if not up or world.rules.published >= PUBLISHES_MAX:
             return None
         return "publish", self.random.choice(up), "", self.random.choice((0, 1, 2, 2, 3))
 
@@ -203,7 +198,7 @@ class RandomSchedule:
             return "consume", name, "ack" if draw < 0.3 else "requeue", self.random.randrange(8)
         if master_replica.deliverable() and draw < 0.8:
             return "consume", name, "deliver", 0
-        if master_replica.lendable() and draw < 0.97:
+        if master_replica.can_raise_watermark() and draw < 0.97:
             return "consume", name, "lend", self.random.randrange(3)
         if draw > 0.97 and master_replica.arrived:
             return "consume", name, "purge", 0
@@ -254,7 +249,7 @@ class RandomSchedule:
         return [("vanish", "", "", number) for number, one in requests if one.given_up]
 
     def _trouble_with_the_proposed(self) -> list[Action]:
-        """Somebody whom a proposal concerns dies, or loses its master, before that is known."""
+        """A node that a proposal concerns dies, or loses its master, before it hears of it."""
         world = self.world
         master = world.store.replica_set.master
         concerned = {name for request in world.store.requests for name in request.replica_set.synced_names()} - {master}
@@ -271,7 +266,7 @@ class RandomSchedule:
         return not self.world.members[name].up or name in self.world.store.cut
 
     def heal(self) -> list[Action]:
-        """What it takes to make everything whole."""
+        """The actions that repair everything."""
         world = self.world
         healing: list[Action] = [("mend", one, other, 0) for one, other in sorted(world.links.cut)]
         healing += [("cut store", name, "", 0) for name in sorted(world.store.cut)]

@@ -1,21 +1,16 @@
-"""The pretend world of one ring: its nodes, links and store, and what may happen next.
+"""The world of a replica set model: its nodes, links and store, and the actions that are possible.
 
-    world = RingWorld(3)
-    action = world.possible(...)[0]
+    world = ReplicaSetWorld(3)
+    action = world.ordinary()[0]
     world.act(action)
 
-An action is a word and the names, or numbers, it concerns. Each is one thing that one node does or hears of, or one
-thing that befalls it, and ends with a look at every rule.
+An action is a word and the names or numbers it concerns. Each is one thing that one node does or hears of, or one
+fault, and ends with a check of every rule. Snapshots of the state can be compared.
 
 Not here: who picks actions (`sim.replica_sets.run`, `sim.replica_sets.exploration`), the rules
 (`sim.replica_sets.invariants`).
-
-What there is to know of a pretend node and its machines, as values that can be compared.
-
-Not here: who compares (`sim.replica_sets.exploration`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from warren.broker.model.replica_set import ReplicaSet
@@ -24,10 +19,9 @@ from warren.broker.replication.master import Master
 from warren.broker.replication.mirror import Mirror
 from warren.errors import InvariantBroken, PeerFault
 from warren.sim.replica_sets.invariants import UNDERSTOOD, ReplicaSetInvariants
-from warren.sim.replica_sets.links import ModelLinks
 from warren.sim.replica_sets.master import ModelMaster
-from warren.sim.replica_sets.metadata_store import DesiredReplicas, ModelMetadataStore
-from warren.sim.replica_sets.node import ModelNode
+from warren.sim.replica_sets.metadata_store import DesiredReplicas
+from warren.sim.replica_sets.node import ModelCluster, ModelNode
 
 
 def snapshot_of(member: ModelNode) -> object:
@@ -49,7 +43,7 @@ def snapshot_of(member: ModelNode) -> object:
         tuple(number - member.copy.written_no for number, _waiters in member.batches),
         int(member.turn.now_ms),
         member.turn.next_timer_ms(),
-        member.seat.snapshot(),
+        member.proxy.snapshot(),
         _mirror_snapshot(member.mirror),
         None
         if master_replica is None
@@ -100,12 +94,12 @@ def _model_master_snapshot(master_replica: ModelMaster) -> object:
         master_replica.epoch,
         master_replica.is_open,
         master_replica.next_position,
-        (master_replica.lent_before, master_replica.lent, master_replica.asked),
+        (master_replica.watermark_before, master_replica.watermark, master_replica.asked),
         (frozenset(master_replica.arrived), frozenset(master_replica.out), frozenset(master_replica.handed)),
-        (tuple(sorted(master_replica.gone.items())), tuple(sorted(master_replica.said.items()))),
+        (tuple(sorted(master_replica.gone.items())), tuple(sorted(master_replica.uncommitted.items()))),
         (
             tuple(master_replica.joins.items()),
-            tuple(master_replica.seats.items()),
+            tuple(master_replica.proxies.items()),
             tuple(master_replica.confirmed.items()),
         ),
         tuple((node, one.snapshot()) for node, one in master_replica.joining_mirrors.items()),
@@ -119,32 +113,27 @@ def _batches_snapshot(batches: list[ReplicationBatch]) -> object:
 NAMES = ("a", "b", "c", "d", "e")
 
 Action = tuple[str, str, str, int]
-"""What, who, whom or whose, and how much."""
+"""The action, its node, another node, and a number."""
 
 
-class ReplicaSetWorld:
-    """The first node is the master of a ring in which nobody else is in sync; without `members` all nodes hold it."""
+class ReplicaSetWorld(ModelCluster):
+    """The first node is the master, and alone in sync; without `members` all nodes are members."""
 
     def __init__(
         self,
         size: int,
-        anybody: bool = False,
+        promotes_unsynced: bool = False,
         say: Callable[[str, str], None] | None = None,
         members: Sequence[str] = (),
     ) -> None:
         names = list(NAMES[:size])
         replica_set = ReplicaSet(1, names[0], list(members) or names, [(names[0], 1)])
-        # a policy allows that any member is promoted if all who were in sync are gone
-        self.anybody = anybody
-        self.seen: Counter[str] = Counter()
-        self.links = ModelLinks()
-        self.store = ModelMetadataStore(replica_set)
+        super().__init__(replica_set, promotes_unsynced)
+        self.rules: ReplicaSetInvariants = ReplicaSetInvariants(self)
         if members:
             self.store.wanted = DesiredReplicas("exactly", len(members))
-        self.promises = ReplicaSetInvariants(self)
-        self.members: dict[str, ModelNode] = {}
         self.steps_taken = 0
-        # what happens was seen to break no rule
+        # the actions were seen to break no rule
         self.seen_before = False
         self._say = say
         for name in names:
@@ -157,13 +146,10 @@ class ReplicaSetWorld:
         self.links.connect(member.name, member.name)
         member.connected(member.name)
 
-    def saw(self, what: str) -> None:
-        self.seen[what] += 1
-
-    # -- what may happen
+    # -- possible actions
 
     def ordinary(self) -> list[Action]:
-        """Whatever goes on by itself, faults and clients aside."""
+        """Actions that happen by themselves, without faults and clients."""
         found: list[Action] = []
         for one, other, link in self.links.all():
             for to, waiting in link.waiting.items():
@@ -205,7 +191,7 @@ class ReplicaSetWorld:
         return found
 
     def may_hear(self, name: str) -> bool:
-        """Whether there is something to be heard of the store."""
+        """Whether there is a notification of the store to hear."""
         return name not in self.store.cut and name in self.store.news and len(self.store.news[name]) > 0
 
     def _of_store(self) -> list[Action]:
@@ -223,7 +209,7 @@ class ReplicaSetWorld:
         return [("timer", name, "", 0) for name, member in self.members.items() if member.up and _has_timer(member)]
 
     def waiting_for_sync(self) -> list[Action]:
-        """Of operators who let newcomers catch up that do not do so by themselves."""
+        """Masters with joining mirrors that wait for an operator's sync."""
         return [
             ("sync", name, "", 0)
             for name, member in self.members.items()
@@ -231,7 +217,7 @@ class ReplicaSetWorld:
             and any(not one.allowed for one in member.master_replica.joining_mirrors.values())
         ]
 
-    # -- what happens
+    # -- actions
 
     def act(self, action: Action) -> None:
         what, name, other, number = action
@@ -247,17 +233,17 @@ class ReplicaSetWorld:
                 if what == "connect":
                     self.members[other].end_turn()
         except (PeerFault, InvariantBroken) as fault:
-            self.promises.complain(UNDERSTOOD, f"{what} at {name}: {fault}")
+            self.rules.complain(UNDERSTOOD, f"{what} at {name}: {fault}")
             return
         if not self.seen_before:
-            self.promises.look(member)
+            self.rules.look(member)
 
     def _details(self, action: Action) -> str:
         what, name, other, number = action
         if what in ("deliver", "hear amid"):
             link = self.links.between(name, other)
             assert link is not None
-            return "".join(f"\n{'':22}{letter}" for letter in link.waiting[name][:number])
+            return "".join(f"\n{'':22}{message}" for message in link.waiting[name][:number])
         if what in ("apply", "answer", "give up"):
             return f": {self.store.requests[number]}"
         return ""
@@ -288,7 +274,7 @@ class ReplicaSetWorld:
         self.members[name].hear(self.store.news[name].pop(0))
 
     def hear_amid(self, name: str, sender: str, count: int) -> None:
-        """In the turn in which letters came."""
+        """In the turn in which messages came."""
         self.deliver(name, sender, count)
         self.hear(name, "", 0)
 
@@ -304,33 +290,33 @@ class ReplicaSetWorld:
     def apply(self, _name: str, _other: str, number: int) -> None:
         before = self.store.replica_set
         self.store.apply(self.store.requests[number])
-        self.promises.agreed(before, self.store.replica_set)
+        self.rules.agreed(before, self.store.replica_set)
 
     def answer(self, name: str, _other: str, number: int) -> None:
         request = self.store.requests.pop(number)
         member = self.members[name]
         member.asks_store = False
         if request.succeeded:
-            self.saw("agreed")
+            self.seen["agreed"] += 1
             member.see(request.version + 1, request.replica_set)
         else:
             member.refused()
 
     def snapshot(self) -> object:
-        """All that matters for what may come, to be compared."""
+        """Everything that matters for later actions, for comparison."""
         return (
             tuple(snapshot_of(member) for member in self.members.values()),
             self.links.snapshot(),
             self.store.snapshot(),
-            self.promises.snapshot(),
+            self.rules.snapshot(),
         )
 
     # -- clients
 
     def publish(self, name: str, _other: str, number: int) -> None:
         """`number` is 2 for persistent ones, and 1 more on the upper level."""
-        self.promises.published += 1
-        self.members[name].seat.publish(number & 1, number & 2 != 0)
+        self.rules.published += 1
+        self.members[name].proxy.publish(number & 1, number & 2 != 0)
 
     def consume(self, name: str, other: str, number: int) -> None:
         master_replica = self._master_replica(name)
@@ -353,7 +339,7 @@ class ReplicaSetWorld:
     # -- operators
 
     def want(self, mode: str, names: str, number: int) -> None:
-        """`number` is twice how many are wanted, and 1 more if newcomers catch up by themselves."""
+        """`number` is twice the number of replicas, and 1 more for automatic sync."""
         self.store.want(DesiredReplicas(mode, number >> 1, tuple(names.split()), number & 1 != 0))
 
     def retreat(self, name: str, _other: str, _number: int) -> None:
@@ -363,7 +349,7 @@ class ReplicaSetWorld:
         master_replica = self._master_replica(name)
         for joining_mirror in master_replica.joining_mirrors.values():
             joining_mirror.allowed = True
-        master_replica.look_at_newcomers()
+        master_replica.look_at_joining_mirrors()
 
     def cancel_sync(self, name: str, _other: str, _number: int) -> None:
         for joining_mirror in self._master_replica(name).joining_mirrors.values():
@@ -372,7 +358,7 @@ class ReplicaSetWorld:
     # -- faults
 
     def give_up(self, name: str, _other: str, number: int) -> None:
-        """The answer is lost, or comes too late; what was asked for may still come about."""
+        """The answer is lost or late; the proposal may still be applied."""
         request = self.store.requests[number]
         request.given_up = True
         if request.succeeded is not None:

@@ -97,7 +97,7 @@ class SharingNode:
         # whether its proposals are lost
         self.losing = False
         self._cluster = cluster
-        self.seat: SimulatedStoreClient = cluster.store.seat(self.take)
+        self.seat: SimulatedStoreClient = cluster.store.client(self.take)
 
     def take(self, event: Event) -> None:
         """One event is one turn."""
