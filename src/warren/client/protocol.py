@@ -167,7 +167,7 @@ class ClientProtocol(asyncio.Protocol):
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush_due)
-        elif len(self.machine.out) > WRITE_BYTES:
+        elif len(self.machine.output.out) > WRITE_BYTES:
             self.flush()
 
     def _flush_due(self) -> None:

@@ -12,12 +12,12 @@ Not here: what comes from the broker (`machine.input`), encoding publishes (`mac
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from warren.client.machine.deliveries import AckLedger
+from warren.client.machine.deliveries import AckLedger, PartialContent
 from warren.client.machine.publishes import (
     ConfirmLedger,
     ConfirmRange,
@@ -29,11 +29,6 @@ from warren.client.machine.publishes import (
 from warren.wire.frames import write_ack
 from warren.wire.methods import BasicConsume, ChannelClose, ConfirmSelect, Method, TxSelect, encode_method
 from warren.wire.properties import Properties
-
-if TYPE_CHECKING:
-    from warren.client.machine.connection import ConnectionMachine
-    from warren.client.machine.deliveries import PartialContent
-
 
 CHANNEL_OPENING: Final[i64] = 0
 CHANNEL_OPEN: Final[i64] = 1
@@ -65,10 +60,29 @@ class ConsumerEntry:
 
 
 @final
-class ChannelMachine:
-    """One of a connection's conversations."""
+class MachineOutput:
+    """The bytes that a connection and its channels have to send, the tickets of calls, and the acks to add."""
 
-    def __init__(self, connection: "ConnectionMachine", number: int, frame_max: int) -> None:
+    def __init__(self) -> None:
+        self.out: BytesWriter = BytesWriter()
+        # channels with acks that are written with the next output
+        self.acking: list[ChannelMachine] = []
+        self._ticket: int = 0
+
+    def next_ticket(self) -> int:
+        self._ticket += 1
+        return self._ticket
+
+    def acks_wait(self, channel: "ChannelMachine") -> None:
+        if not self.acking or self.acking[-1] is not channel:
+            self.acking.append(channel)
+
+
+@final
+class ChannelMachine:
+    """One channel of a connection."""
+
+    def __init__(self, output: MachineOutput, number: int, frame_max: int) -> None:
         self.number: int = number
         self.state: i64 = CHANNEL_OPENING
         self.confirming: bool = False
@@ -81,7 +95,7 @@ class ChannelMachine:
         self.consumers: dict[bytes, ConsumerEntry] = {}
         # a message whose frames have not all come
         self.content: PartialContent | None = None
-        self._connection: ConnectionMachine = connection
+        self._output: MachineOutput = output
         self._writer: PublishWriter = PublishWriter(number, frame_max)
         self._calls: deque[PendingCall] = deque()
 
@@ -99,7 +113,7 @@ class ChannelMachine:
             self.transactional = True
         elif isinstance(method, ChannelClose):
             self.state = CHANNEL_CLOSING
-        ticket = self._connection.next_ticket()
+        ticket = self._output.next_ticket()
         self._calls.append(PendingCall(ticket, method))
         return ticket
 
@@ -156,7 +170,7 @@ class ChannelMachine:
         tail = property_tail(properties)
         # many messages may share their properties
         latest, latest_tail = properties, tail
-        out = self._connection.out
+        out = self._output.out
         stop_bytes: i64 = len(out) + bytes_max
         end: i64 = min(i64(len(messages)), at + self.room())
         index: i64 = at
@@ -177,12 +191,12 @@ class ChannelMachine:
     def publish_encoded(self, frames: bytes, count: i64) -> None:
         """Write publishes whose frames the caller has made, for this channel and within its frame size."""
         self._check_usable()
-        self._connection.out.write(frames)
+        self._output.out.write(frames)
         if self.confirming:
             self.confirms.last_no += count
 
     def _publish(self, body: bytes, tail: bytes, exchange: str, routing_key: str, mandatory: bool) -> int:
-        self._writer.write(self._connection.out, exchange, routing_key, mandatory, tail, body)
+        self._writer.write(self._output.out, exchange, routing_key, mandatory, tail, body)
         if not self.confirming:
             return 0
         confirms = self.confirms
@@ -206,18 +220,18 @@ class ChannelMachine:
         """Gathered with others, and written with the next output; in a transaction written at once."""
         self._check_usable()
         if self.transactional:
-            write_ack(self._connection.out, self.number, 80, tag, 1 if multiple else 0)
+            write_ack(self._output.out, self.number, 80, tag, 1 if multiple else 0)
             return
         self.acks.ack(tag, multiple)
-        self._connection.acks_wait(self)
+        self._output.acks_wait(self)
 
     def nack(self, tag: int, multiple: bool = False, requeue: bool = True) -> None:
         self._check_usable()
         if self.transactional:
             bits = (1 if multiple else 0) | (2 if requeue else 0)
-            write_ack(self._connection.out, self.number, 120, tag, bits)
+            write_ack(self._output.out, self.number, 120, tag, bits)
             return
-        self.acks.refuse(self._connection.out, self.number, tag, multiple, requeue)
+        self.acks.refuse(self._output.out, self.number, tag, multiple, requeue)
 
     def came(self, tag: i64, no_ack: bool) -> None:
         """A delivery has come."""
@@ -226,7 +240,7 @@ class ChannelMachine:
 
     def output(self) -> BytesWriter:
         """Where to write what must not overtake the acks that wait."""
-        out = self._connection.out
+        out = self._output.out
         self.acks.write(out, self.number)
         return out
 

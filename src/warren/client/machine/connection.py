@@ -45,7 +45,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.client.machine.channel import CHANNEL_CLOSED, CHANNEL_CLOSING, CHANNEL_OPEN, ChannelMachine
+from warren.client.machine.channel import CHANNEL_CLOSED, CHANNEL_CLOSING, CHANNEL_OPEN, ChannelMachine, MachineOutput
 from warren.client.machine.deliveries import ContentMethod, Delivery, PartialContent, ReturnedMessage
 from warren.client.machine.events import (
     BY_BROKER,
@@ -287,10 +287,10 @@ def _decoded(connection: "ConnectionMachine", channel: ChannelMachine, reader: F
     elif isinstance(method, BasicCancel):
         channel.unsubscribed(method.consumer_tag)
         if not method.nowait:
-            write_method(connection.out, channel.number, BasicCancelOk(method.consumer_tag))
+            write_method(connection.output.out, channel.number, BasicCancelOk(method.consumer_tag))
         connection.events.append(Cancelled(channel.number, method.consumer_tag))
     elif isinstance(method, ChannelFlow):
-        write_method(connection.out, channel.number, ChannelFlowOk(method.active))
+        write_method(connection.output.out, channel.number, ChannelFlowOk(method.active))
         connection.events.append(FlowChanged(channel.number, method.active))
     elif isinstance(method, ChannelClose):
         _channel_closed(connection, channel, method)
@@ -299,7 +299,7 @@ def _decoded(connection: "ConnectionMachine", channel: ChannelMachine, reader: F
 
 
 def _channel_closed(connection: "ConnectionMachine", channel: ChannelMachine, method: ChannelClose) -> None:
-    write_method(connection.out, channel.number, ChannelCloseOk())
+    write_method(connection.output.out, channel.number, ChannelCloseOk())
     if channel.state == CHANNEL_CLOSING:
         # both sides closed it at once: the answer to ours is still to come
         return
@@ -450,7 +450,7 @@ class ConnectionMachine:
         self.settings: ClientSettings = settings
         self.state: i64 = AWAIT_START
         self.stage: str = GREETING
-        self.out: BytesWriter = BytesWriter()
+        self.output: MachineOutput = MachineOutput()
         self.events: list[ClientEvent] = []
         self.reader: FrameReader = FrameReader(FIRST_FRAME_MAX)
         self.channels: dict[int, ChannelMachine] = {}
@@ -469,12 +469,9 @@ class ConnectionMachine:
         self._heard_at_ms: i64 = now_ms
         self._sent_at_ms: i64 = now_ms
         self._ticked_at_ms: i64 = now_ms
-        self._ticket: int = 0
         self._next_number: int = 1
         self._free_numbers: list[int] = []
-        # channels with acks that wait for the next output
-        self._acking: list[ChannelMachine] = []
-        self.out.write(PROTOCOL_HEADER)
+        self.output.out.write(PROTOCOL_HEADER)
 
     # doors
 
@@ -501,8 +498,8 @@ class ConnectionMachine:
             self._heard_at_ms = now_ms
         if now_ms - self._heard_at_ms > 2 * interval_ms:
             self.end(HEARTBEAT_MISSED, 0, f"nothing was heard for {(now_ms - self._heard_at_ms) // 1000} s")
-        elif 2 * (now_ms - self._sent_at_ms) >= interval_ms and len(self.out) == 0:
-            self.out.write(HEARTBEAT_FRAME)
+        elif 2 * (now_ms - self._sent_at_ms) >= interval_ms and len(self.output.out) == 0:
+            self.output.out.write(HEARTBEAT_FRAME)
         return self._take_events()
 
     def hold_judgement(self, now_ms: i64) -> None:
@@ -529,17 +526,18 @@ class ConnectionMachine:
         self.state = CLOSING
 
     def take_output(self) -> bytes:
-        """Everything that is to be sent, in one piece."""
-        if self._acking:
-            for channel in self._acking:
+        """All bytes to send, in one piece."""
+        output = self.output
+        if output.acking:
+            for channel in output.acking:
                 if channel.state < CHANNEL_CLOSED and self.state == IS_OPEN:
                     channel.output()
-            self._acking = []
-        if len(self.out) == 0:
+            output.acking = []
+        if len(output.out) == 0:
             return b""
         self._sent_at_ms = self._now_ms
-        data = self.out.getvalue()
-        self.out = BytesWriter()
+        data = output.out.getvalue()
+        output.out = BytesWriter()
         return data
 
     # channels
@@ -549,7 +547,7 @@ class ConnectionMachine:
         if self.state != IS_OPEN:
             raise ValueError("the connection is not open")
         number = self._number()
-        channel = ChannelMachine(self, number, self.frame_max)
+        channel = ChannelMachine(self.output, number, self.frame_max)
         self.channels[number] = channel
         return channel, channel.call(ChannelOpen())
 
@@ -571,15 +569,7 @@ class ConnectionMachine:
 
     def send(self, method: Method) -> None:
         """A method of channel 0."""
-        write_method(self.out, 0, method)
-
-    def next_ticket(self) -> int:
-        self._ticket += 1
-        return self._ticket
-
-    def acks_wait(self, channel: ChannelMachine) -> None:
-        if not self._acking or self._acking[-1] is not channel:
-            self._acking.append(channel)
+        write_method(self.output.out, 0, method)
 
     def tuned(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
         self.channel_max = channel_max
@@ -607,7 +597,7 @@ class ConnectionMachine:
         for channel in self.channels.values():
             channel.state = CHANNEL_CLOSED
         self.channels = {}
-        self._acking = []
+        self.output.acking = []
         self.events.append(Closed(cause, self.stage, code, text))
 
     def tell_confirms(self) -> None:
