@@ -1,13 +1,13 @@
-"""One channel: its calls, its publishes, its deliveries, its end.
+"""One channel: its calls, publishes, deliveries and end.
 
     opening ──open-ok──▶ open ──close by us──▶ closing ──close-ok──▶ closed
                           └───close by the broker──────────────────────▲
 
-Invariants: calls are answered in the order they were made, so `_calls` is the row of those that wait. Publishes are
-counted from the moment confirm.select is written, as the broker counts them from the moment it reads it. While the
-channel is closing nothing but the end of that matters.
+Invariants: the broker answers calls in the order they were made, so `_calls` is a queue. Publishes are counted from the
+moment confirm.select is written, as the broker counts them from the moment it reads confirm.select. A closing channel
+handles nothing but the end of its closing.
 
-Not here: what comes from the broker (`machine.input`), encoding publishes (`machine.publishing`).
+Not here: frames from the broker (`machine.connection`), encoding publishes (`machine.publishes`).
 """
 
 from collections import deque
@@ -36,15 +36,13 @@ CHANNEL_CLOSING: Final[i64] = 2
 CHANNEL_CLOSED: Final[i64] = 3
 
 WINDOW: Final = 65_536
-"""How many publishes may be unconfirmed at once, unless the program says otherwise."""
+"""The default limit of unconfirmed publishes."""
 
 REPLY_SUCCESS: Final = 200
 
 
 @final
 class PendingCall:
-    """A call that waits for its answer."""
-
     def __init__(self, ticket: int, method: Method) -> None:
         self.ticket: int = ticket
         self.method: Method = method
@@ -52,7 +50,7 @@ class PendingCall:
 
 @final
 class ConsumerEntry:
-    """A consumer as the broker named it."""
+    """A consumer under the tag that the broker gave it."""
 
     def __init__(self, tag: str, no_ack: bool) -> None:
         self.tag: str = tag
@@ -91,9 +89,9 @@ class ChannelMachine:
         self.confirms: ConfirmLedger = ConfirmLedger()
         self.mandatory: MandatoryPublishes = MandatoryPublishes()
         self.acks: AckLedger = AckLedger()
-        # by the octets of their tag
+        # by the bytes of the consumer tag
         self.consumers: dict[bytes, ConsumerEntry] = {}
-        # a message whose frames have not all come
+        # a message with frames still to come
         self.content: PartialContent | None = None
         self._output: MachineOutput = output
         self._writer: PublishWriter = PublishWriter(number, frame_max)
@@ -102,9 +100,9 @@ class ChannelMachine:
     # calls
 
     def call(self, method: Method) -> int:
-        """Write a method that the broker answers (none with nowait); the ticket its answer will carry."""
+        """Write a method that the broker answers (nowait excluded), and return the ticket of the answer."""
         self._check_usable()
-        # whole, or not at all: what does not fit its field raises here
+        # encode before writing, so that a value that does not fit its field raises and sends nothing
         data = encode_method(self.number, method)
         self.output().write(data)
         if isinstance(method, ConfirmSelect):
@@ -121,7 +119,7 @@ class ChannelMachine:
         return self.call(ChannelClose(reply_code=REPLY_SUCCESS, reply_text="Goodbye"))
 
     def answered_call(self, method: Method) -> PendingCall | None:
-        """The call that this method answers, which is the oldest; None if it does not."""
+        """The oldest call if this method answers it, else None."""
         if not self._calls or not answers(method.name, self._calls[0].method.name):
             return None
         return self._calls.popleft()
@@ -135,7 +133,7 @@ class ChannelMachine:
     # publishing
 
     def room(self) -> i64:
-        """How many publishes the window has room for."""
+        """How many publishes fit into the window."""
         return max(self.window - self.confirms.unconfirmed(), 0) if self.confirming else self.window
 
     def publish(
@@ -145,7 +143,7 @@ class ChannelMachine:
         routing_key: str,
         mandatory: bool = False,
     ) -> int:
-        """Write one message; its number, 0 on a channel without confirms. Whether there is room is for the caller."""
+        """Write one message and return its number, 0 without confirms. The caller checks the window."""
         self._check_usable()
         key = message.routing_key
         return self._publish(
@@ -162,13 +160,13 @@ class ChannelMachine:
         mandatory: bool,
         bytes_max: int,
     ) -> int:
-        """Write messages from `at` on, as many as the window has room for and until `bytes_max` are exceeded.
+        """Write messages from index `at` while the window has room and the output has grown by less than `bytes_max`.
 
-        Returns where to go on. Bare bodies, and messages without properties, get those of the call.
+        Returns the next index. Bodies, and messages without properties, get the properties of the call.
         """
         self._check_usable()
         tail = property_tail(properties)
-        # many messages may share their properties
+        # messages often share one Properties object
         latest, latest_tail = properties, tail
         out = self._output.out
         stop_bytes: i64 = len(out) + bytes_max
@@ -189,7 +187,7 @@ class ChannelMachine:
         return int(index)
 
     def publish_encoded(self, frames: bytes, count: i64) -> None:
-        """Write publishes whose frames the caller has made, for this channel and within its frame size."""
+        """Write publishes that the caller has encoded for this channel and its frame size."""
         self._check_usable()
         self._output.out.write(frames)
         if self.confirming:
@@ -207,7 +205,7 @@ class ChannelMachine:
         return number
 
     def take_confirms(self) -> list[ConfirmRange]:
-        """What was decided since it was asked last."""
+        """The confirms since the last call."""
         ranges = self.confirms.take()
         if len(self.mandatory) > 0:
             for decided in ranges:
@@ -217,7 +215,7 @@ class ChannelMachine:
     # settling deliveries
 
     def ack(self, tag: int, multiple: bool = False) -> None:
-        """Gathered with others, and written with the next output; in a transaction written at once."""
+        """Collect an ack for the next output; in a transaction write it at once."""
         self._check_usable()
         if self.transactional:
             write_ack(self._output.out, self.number, 80, tag, 1 if multiple else 0)
@@ -234,12 +232,11 @@ class ChannelMachine:
         self.acks.refuse(self._output.out, self.number, tag, multiple, requeue)
 
     def came(self, tag: i64, no_ack: bool) -> None:
-        """A delivery has come."""
         if not self.transactional:
             self.acks.came(tag, not no_ack)
 
     def output(self) -> BytesWriter:
-        """Where to write what must not overtake the acks that wait."""
+        """The output, with the collected acks written: later methods must not overtake them."""
         out = self._output.out
         self.acks.write(out, self.number)
         return out
@@ -254,7 +251,7 @@ class ChannelMachine:
 
 
 def answers(answer: str, call: str) -> bool:
-    """Whether a method of the first name answers one of the second."""
+    """Whether a method named `answer` answers a method named `call`."""
     if call == "basic.get":
         return answer == "basic.get-ok" or answer == "basic.get-empty"
     return answer == call + "-ok"

@@ -1,25 +1,11 @@
-"""A client's connection: the state that handshake, channels and heartbeats share, and the doors of the machine.
+"""A client's connection: handshake, frames to events, channels, heartbeats.
 
     greeting ──start──▶ login ──tune──▶ opening ──open-ok──▶ open ──close()──▶ closing ──close-ok──▶ closed
 
-From anywhere it goes to closed when the broker closes it, when the transport is lost, when the broker is silent for too
-long, or when it says what makes no sense. `Closed` is the last event, and there is one.
+Every stage goes to closed when the broker closes the connection, when the transport is lost, when heartbeats are
+missed, or when the broker breaks the protocol. `Closed` is the last event, and there is one.
 
-**Heartbeats.** Something is sent at least once an interval; a broker that is silent for two of them is gone. Whoever
-drives the machine calls `tick` several times an interval. A tick that is itself late by an interval says that the
-program slept, and what the broker sent meanwhile was not read: its silence is counted anew.
-
-Not here: reading frames (`machine.input`), the handshake's steps (`machine.handshake`).
-
-The one door for what a broker sends: frames become events.
-
-Deliveries and confirms are known by their ids and take the short road; all else is decoded and dispatched.
-
-Invariant: nothing leaves here but a `ConnectionFault`, whatever the bytes are.
-
-Not here: the handshake (`machine.handshake`), what a channel remembers (`machine.channel`).
-
-From the protocol header to connection.open-ok, as the client sees it.
+**Handshake.**
 
     client                       broker
     AMQP 0 0 9 1          ->
@@ -29,15 +15,19 @@ From the protocol header to connection.open-ok, as the client sees it.
     tune-ok, open (vhost) ->
                           <-     open-ok, or close: the virtual host was refused
 
-A broker that is not told of `authentication_failure_close` hangs up on a login it refuses, so it is told. A limit of 0
-means none; of two limits the smaller counts. A client that names no heartbeat takes the broker's; one that names one
-takes the smaller of both, and none if it names 0.
+A broker closes a connection with a reason after a failed login only if the client has the capability
+`authentication_failure_close`, so the client announces it. A limit of 0 means none; of two limits the smaller counts. A
+client without a heartbeat of its own takes the broker's. A client with one takes the smaller of both, and none if its
+own is 0.
 
-Not here: what a hang-up during the handshake means to the user (`warren.client.errors`).
+**Frames.** Deliveries and confirms are recognised by their method ids and take a short path. Other methods are decoded
+and dispatched. Reading raises nothing but a `ConnectionFault`, for any bytes.
 
-How far a connection has come.
+**Heartbeats.** The machine sends something at least once an interval. A broker that is silent for two intervals is
+gone. The caller calls `tick` several times an interval. A tick that is late by an interval means that the program did
+not run and read nothing; the broker's silence is then counted from that tick.
 
-Not here: how it gets from one to the next (`machine.connection`).
+Not here: the state of a channel (`machine.channel`), the errors that a user sees (`client.protocol`).
 """
 
 from typing import Final, final
@@ -121,7 +111,7 @@ IS_OPEN: Final[i64] = 3
 CLOSING: Final[i64] = 4
 CLOSED: Final[i64] = 5
 
-# how far the handshake had come when a connection ended
+# the stage of the handshake in which a connection ended
 GREETING: Final = "greeting"
 LOGIN: Final = "login"
 OPENING: Final = "opening"
@@ -197,7 +187,7 @@ def _tune(connection: "ConnectionMachine", method: ConnectionTune) -> None:
 
 
 def _smaller(ours: int, theirs: int) -> int:
-    """Of two limits of which 0 is none."""
+    """The smaller of two limits, where 0 means none."""
     if ours == 0 or theirs == 0:
         return max(ours, theirs)
     return min(ours, theirs)
@@ -209,13 +199,13 @@ NACK: Final[i64] = 60 << 16 | 120
 
 CONFIRM_BYTES: Final[i64] = 13
 GET_ROUTE_AT: Final[i64] = 13
-"""Where exchange and routing key stand in a basic.get-ok: behind the ids, the tag and a flag."""
+"""The offset of exchange and routing key in basic.get-ok: after the ids, the tag and a flag."""
 
 OTHER_PROTOCOL: Final = b"AMQP"
 
 
 def receive_bytes(connection: "ConnectionMachine", data: bytes) -> None:
-    """Everything that one read completes."""
+    """Handle all frames that one read completes."""
     reader = connection.reader
     if connection.state == AWAIT_START and data.startswith(OTHER_PROTOCOL):
         version = ".".join([str(octet) for octet in data[5:8]])
@@ -301,7 +291,7 @@ def _decoded(connection: "ConnectionMachine", channel: ChannelMachine, reader: F
 def _channel_closed(connection: "ConnectionMachine", channel: ChannelMachine, method: ChannelClose) -> None:
     write_method(connection.output.out, channel.number, ChannelCloseOk())
     if channel.state == CHANNEL_CLOSING:
-        # both sides closed it at once: the answer to ours is still to come
+        # both sides closed the channel at once: close-ok is still to come
         return
     connection.tell_confirms()
     connection.forget_channel(channel)
@@ -374,7 +364,7 @@ def _delivered(
 
 
 def _goes_on(connection: "ConnectionMachine", batch: Delivered, channel: int, consumer_tag: bytes) -> bool:
-    """Whether it is the same consumer's, and nothing came between: events stay in the order of the wire."""
+    """Whether a delivery joins the batch: same consumer and no event in between, which keeps the wire's order."""
     return batch.channel == channel and connection.delivered_tag == consumer_tag and connection.events[-1] is batch
 
 
@@ -439,7 +429,7 @@ def _route_fits(data: bytes, start: i64, end: i64) -> bool:
 
 
 FIRST_FRAME_MAX: Final = 131_072
-"""How large a frame may be before that is agreed upon."""
+"""The frame size limit until tune."""
 
 
 @final
@@ -455,15 +445,15 @@ class ConnectionMachine:
         self.reader: FrameReader = FrameReader(FIRST_FRAME_MAX)
         self.channels: dict[int, ChannelMachine] = {}
         self.server_properties: Table = {}
-        # whether the broker says so when it refuses a login
+        # whether the broker closes with a reason after a failed login
         self.tells_refusals: bool = False
         self.channel_max: int = 0
         self.frame_max: int = 0
         self.heartbeat_s: int = 0
-        # the event that deliveries of the moment go to, and the consumer it is for
+        # the batch of the deliveries being read, and its consumer tag
         self.delivered: Delivered | None = None
         self.delivered_tag: bytes = b""
-        # channels some of whose publishes were decided in this read
+        # channels with publishes decided in this read
         self.confirmed: list[ChannelMachine] = []
         self._now_ms: i64 = now_ms
         self._heard_at_ms: i64 = now_ms
@@ -473,10 +463,10 @@ class ConnectionMachine:
         self._free_numbers: list[int] = []
         self.output.out.write(PROTOCOL_HEADER)
 
-    # doors
+    # entry points
 
     def receive(self, data: bytes, now_ms: i64) -> list[ClientEvent]:
-        """What one read means."""
+        """Handle the bytes of one read."""
         self._now_ms = now_ms
         self._heard_at_ms = now_ms
         if self.state != CLOSED:
@@ -487,7 +477,7 @@ class ConnectionMachine:
         return self._take_events()
 
     def tick(self, now_ms: i64) -> list[ClientEvent]:
-        """Time has passed."""
+        """Check heartbeats at this time."""
         interval_ms: i64 = self.heartbeat_s * 1000
         slept = now_ms - self._ticked_at_ms > interval_ms
         self._now_ms = now_ms
@@ -503,11 +493,11 @@ class ConnectionMachine:
         return self._take_events()
 
     def hold_judgement(self, now_ms: i64) -> None:
-        """Nothing was read because nobody wanted to: the broker's silence is counted from here."""
+        """Reading was paused by the program: count the broker's silence from here."""
         self._heard_at_ms = now_ms
 
     def lose(self, reason: str) -> list[ClientEvent]:
-        """The transport is gone."""
+        """The transport is lost."""
         if self.state == CLOSING:
             self.end(BY_CLIENT, 200, reason)
         elif self.state == AWAIT_TUNE and not self.tells_refusals:
@@ -517,7 +507,7 @@ class ConnectionMachine:
         return self._take_events()
 
     def close(self, code: int = 200, text: str = "Goodbye") -> None:
-        """Begin to close in good order; `Closed` comes with the broker's close-ok."""
+        """Begin to close; `Closed` follows the broker's close-ok."""
         if self.state != IS_OPEN:
             raise ValueError("the connection is not open")
         for channel in list(self.channels.values()):
@@ -543,7 +533,7 @@ class ConnectionMachine:
     # channels
 
     def open_channel(self) -> tuple[ChannelMachine, int]:
-        """A channel, and the ticket of its opening."""
+        """A channel, and the ticket of its channel.open."""
         if self.state != IS_OPEN:
             raise ValueError("the connection is not open")
         number = self._number()
@@ -565,10 +555,10 @@ class ConnectionMachine:
         self._next_number += 1
         return number
 
-    # what the other modules of the machine use
+    # for the functions above
 
     def send(self, method: Method) -> None:
-        """A method of channel 0."""
+        """Write a method on channel 0."""
         write_method(self.output.out, 0, method)
 
     def tuned(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
@@ -584,7 +574,7 @@ class ConnectionMachine:
         self.stage = LOGIN if state == AWAIT_TUNE else OPENING if state == AWAIT_OPEN_OK else OPEN
 
     def fail(self, fault: ConnectionFault) -> None:
-        """The broker said what makes no sense: it is told so, once there is somebody to tell."""
+        """The broker broke the protocol: close the connection with a reason if it is open."""
         if self.state == IS_OPEN:
             self.send(ConnectionClose(reply_code=fault.code, reply_text=fault.reply_text()))
         self.end(PROTOCOL_ERROR, fault.code, fault.text)
@@ -601,7 +591,7 @@ class ConnectionMachine:
         self.events.append(Closed(cause, self.stage, code, text))
 
     def tell_confirms(self) -> None:
-        """Before anything that must not come before them."""
+        """Add the events of pending confirms before an event that must follow them."""
         for channel in self.confirmed:
             ranges = channel.take_confirms()
             if ranges:
