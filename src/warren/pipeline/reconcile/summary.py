@@ -1,15 +1,10 @@
-"""What a reconciliation came to: counts, as plain values, and as they are told.
+"""The outcome of a reconciliation: counts, as plain values, as text, and as an HTML page.
 
-The text and the facts depend on what was found alone, so that a job that is run again tells the same.
+Text and facts depend on the findings alone, so a repeated job writes the same. The page is made of small results that
+were added up in Spark. A list of differences shows the first ones and the number of the rest; all of them are in the
+table that the job writes.
 
-Not here: the HTML page (`reconcile.page`).
-
-What a reconciliation found, as a page: does it balance, how much is in each ledger, and which keys differ.
-
-The page is made of small results that were added up in Spark. A list of differences shows the first of them and says
-how many there are beyond; all of them are in the table that the job writes.
-
-Not here: finding differences (`reconcile.comparing`), what a status means (`reconcile.statuses`).
+Not here: finding differences and the statuses (`reconcile.comparison`).
 """
 
 from dataclasses import dataclass
@@ -35,7 +30,7 @@ from warren.pipeline.reconcile.settings import ReconcileSettings
 
 @dataclass(frozen=True)
 class LedgerTotals:
-    """One ledger: its rows, its keys, the rows beyond the first of a key, those that came late, and its total."""
+    """One ledger: its rows, keys, rows beyond the first of a key, late rows, and total."""
 
     name: str
     rows: int
@@ -48,7 +43,7 @@ class LedgerTotals:
 
 @dataclass(frozen=True)
 class StatusTotals:
-    """How many keys have a status, and the amount that they are about; `balanced` ones are no difference."""
+    """How many keys have a status, and the sum of their amounts; `balanced` ones are no difference."""
 
     status: str
     meaning: str
@@ -59,7 +54,7 @@ class StatusTotals:
 
 @dataclass(frozen=True)
 class DifferenceList:
-    """The first rows of a status, in order; `total` is how many keys have it."""
+    """The first rows of a status, in order; `total` is the number of its keys."""
 
     status: str
     columns: tuple[str, ...]
@@ -69,7 +64,7 @@ class DifferenceList:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """All that the page says; `facts` are what was compared and how, `statuses` in order of precedence."""
+    """The contents of the page; `facts` are what was compared and how, `statuses` are in order of precedence."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -138,7 +133,7 @@ def _statuses(found: Reconciliation) -> tuple[PagePart, ...]:
 
 
 def _status_chart(found: Reconciliation) -> Chart:
-    """Of the differences alone: beside millions of keys that match they would not be seen."""
+    """Only of differences: beside millions of matching keys they would not be visible."""
     shares = [status for status in found.statuses if status.keys and not status.balanced]
     summary = "; ".join(f"{status.status}: {status.keys:,}" for status in shares) + "."
     labels = [status.status for status in shares]
@@ -178,7 +173,7 @@ def _difference_lists(found: Reconciliation) -> list[HtmlTable]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Never 100 % when something is missing, nor 0 % when there is something."""
+    """Never 100 % if something is missing, nor 0 % if there is something."""
     if not whole:
         return "–"
     text = f"{100 * part / whole:.2f}"
@@ -195,8 +190,11 @@ EVERY_DIGIT: Final = Context(prec=40)
 
 @dataclass(frozen=True)
 class LedgerCounts:
-    """Of one ledger: `rows` of the day and `total` of their amounts, if such a total means anything; the rest is of the
-    day's keys."""
+    """One ledger's counts.
+
+    `rows` are those of the day and `total` is the sum of their amounts, if such a sum means anything; the rest is of
+    the day's keys.
+    """
 
     name: str
     rows: int
@@ -225,7 +223,7 @@ class ReconcileOutcome:
 
 
 def facts(outcome: ReconcileOutcome) -> dict[str, Any]:
-    """What is kept beside the table."""
+    """The contents of `summary.json`."""
     settings = outcome.settings
     return {
         "authority": settings.authority,
@@ -265,7 +263,7 @@ def title(settings: ReconcileSettings) -> str:
 
 
 def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...]) -> Reconciliation:
-    """As the page takes it."""
+    """The contents of the page."""
     settings = outcome.settings
     shown = [("Day", f"{settings.day} in {settings.zone}")] if settings.day else []
     if settings.grace:
@@ -289,7 +287,7 @@ def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...])
 
 
 def trimmed(value: Decimal) -> Decimal:
-    """An amount without the zeros that only its type has; two digits behind the point stay."""
+    """An amount without trailing zeros of its type; two digits after the point stay."""
     if len(f"{value:f}".partition(".")[2]) <= 2:
         return value
     cents = value.quantize(CENT, context=EVERY_DIGIT)
