@@ -22,13 +22,12 @@ headers; invalid headers are ignored.
 Not here: exporting spans and metrics (OpenTelemetry's SDK, which the program configures).
 """
 
-from warren.client.telemetry.metrics import observe
-from warren.client.telemetry.traces import Traced, in_span, stamped
-
 try:
-    import opentelemetry.trace  # noqa: F401 - what is missing is said here, for all modules of the package
+    import opentelemetry.trace  # noqa: F401 - checked here, for all modules of the package
 except ImportError:
     raise ImportError("warren.client.telemetry needs OpenTelemetry: install warren[telemetry]") from None
 
+from warren.client.telemetry.metrics import observe
+from warren.client.telemetry.traces import Traced, in_span, stamped
 
 __all__ = ["Traced", "in_span", "observe", "stamped"]
