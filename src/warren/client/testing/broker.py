@@ -50,46 +50,45 @@ class MemoryBroker:
     """Give each part of a program a `transport()` of its own; `clock` tells seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._core = BrokerCore(clock)
-        self.faults = Faults(self._core)
+        self.core = BrokerCore(clock)
+        self.faults = Faults(self.core)
 
     def transport(self) -> MemoryTransport:
         """A connection to this broker."""
-        with self._core.lock:
-            return MemoryTransport(self._core, self.faults)
+        return MemoryTransport(self)
 
     def now(self) -> float:
-        return self._core.now()
+        return self.core.now()
 
     def advance(self, seconds: float) -> None:
         """Let time pass at once: all timers within it have fired when this returns, in their order."""
-        with self._core.lock:
-            self._core.advance(seconds)
+        with self.core.lock:
+            self.core.advance(seconds)
 
     def ready(self, queue: str) -> list[StoredMessage]:
         """The ready messages of a queue, in order."""
-        with self._core.lock:
-            self._core.run()
-            return [_stored(entry.message) for entry in self._core.find_queue(queue).in_memory()]
+        with self.core.lock:
+            self.core.run()
+            return [_stored(entry.message) for entry in self.core.find_queue(queue).in_memory()]
 
     def unacked(self, queue: str) -> list[StoredMessage]:
         """The messages of a queue that are in flight to consumers, in the order of the queue."""
-        with self._core.lock:
-            self._core.run()
-            return [_stored(entry.message) for entry in self._core.unacked(self._core.find_queue(queue))]
+        with self.core.lock:
+            self.core.run()
+            return [_stored(entry.message) for entry in self.core.unacked(self.core.find_queue(queue))]
 
     def has_queue(self, name: str) -> bool:
-        with self._core.lock:
-            self._core.run()
-            return self._core.has_queue(name)
+        with self.core.lock:
+            self.core.run()
+            return self.core.has_queue(name)
 
     def delete_queue(self, name: str) -> None:
         """Delete a queue as an operator does; the broker cancels its consumers."""
-        with self._core.lock:
-            owner = self._core.connection_of(self._core.find_queue(name))
-            connection = owner or self._core.connect()
+        with self.core.lock:
+            owner = self.core.connection_of(self.core.find_queue(name))
+            connection = owner or self.core.connect()
             channel = connection.channel()
             channel.call(QueueDelete(name))
             channel.finish()
             if owner is None:
-                self._core.drop(connection)
+                self.core.drop(connection)

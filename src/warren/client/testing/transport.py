@@ -16,6 +16,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from librt.strings import BytesWriter
 
@@ -373,13 +374,21 @@ def _shorter(one: float | None, other: float | None) -> float | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
+class FaultyBroker(Protocol):
+    """The parts of a `MemoryBroker` that its transports use."""
+
+    core: BrokerCore
+    faults: Faults
+
+
 class MemoryTransport:
     """A connection to a memory broker; `MemoryBroker.transport` makes it."""
 
-    def __init__(self, core: BrokerCore, faults: Faults) -> None:
-        self.core = core
-        self.faults = faults
-        self._connection: MemoryConnection = core.connect(self._reconnect)
+    def __init__(self, broker: FaultyBroker) -> None:
+        self.core = broker.core
+        self.faults = broker.faults
+        with self.core.lock:
+            self._connection: MemoryConnection = self.core.connect(self._reconnect)
         # for publishes with confirms; for declares and gets
         self._publish_channel: MemoryChannel | None = None
         self._spare_channel: MemoryChannel | None = None
@@ -390,7 +399,7 @@ class MemoryTransport:
         self._waiters = MemoryWaiters()
         self._undecided = 0
         self._is_closing = False
-        faults.transports.append(self)
+        self.faults.transports.append(self)
 
     async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
         """For each message None if the broker has it, or its error."""
