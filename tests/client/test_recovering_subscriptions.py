@@ -215,7 +215,7 @@ def test_a_subscription_that_is_not_taken_up_for_an_unforeseen_reason_is_told_to
                 await subscription.batch()
 
     run(talk())
-    assert "is not taken up again" in caplog.text
+    assert "is not resumed" in caplog.text
 
 
 def test_an_exclusive_consumer_comes_back_though_the_broker_still_sees_the_old_one(

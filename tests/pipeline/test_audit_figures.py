@@ -39,7 +39,7 @@ def _losses(story: Story) -> dict[str, Mapping[str, Any]]:
         "waiting": {"lost": 0, "in_queue": 2, "note": ""},
         "short": {"lost": 1, "in_queue": 2, "findings": [("lost", "id:short a1")]},
         "equal": {"lost": 1, "published": 3, "delivered": 2},
-        "torn down": {"lost": 1, "note": "the queue is not there any more"},
+        "torn down": {"lost": 1, "note": "the queue does not exist any more"},
         "acked only": {"lost": 0},
     }
 

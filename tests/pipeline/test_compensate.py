@@ -170,7 +170,7 @@ def first_attempts() -> list[tuple[str, str, str, str]]:
 def test_a_dry_run_shows_and_sends_nothing_and_the_run_behind_it_needs_no_yes(
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder
 ) -> None:
-    with pytest.raises(PipelineError, match="nobody has seen what this would send"):
+    with pytest.raises(PipelineError, match="these messages were not shown before"):
         job.run(spark, settings(out, url, queue, yes=False))
     shown = job.run(spark, settings(out, url, queue, yes=False, dry_run=True))
     assert shown.counts == {

@@ -187,7 +187,7 @@ def _reader(content_type: str | None) -> Converter:
         return CONVERTERS["text"]
     if kind in ("", BytesConverter.content_type):
         return CONVERTERS["bytes"]
-    raise CannotConvert(f"nobody is known who reads {content_type!r}; give a converter for it")
+    raise CannotConvert(f"there is no converter for {content_type!r}; pass one")
 
 
 def _bytes(body: object, converter: Converter) -> bytes:

@@ -312,7 +312,7 @@ def error_of(event: Closed) -> ClientError:
     if event.cause == BY_CLIENT:
         return ConnectionClosed("the connection was closed")
     if event.cause == PROTOCOL_ERROR:
-        return ConnectionClosed(f"the broker said what makes no sense: {event.text}", event.code, event.text)
+        return ConnectionClosed(f"the broker broke the protocol: {event.text}", event.code, event.text)
     if event.cause == LOGIN_REFUSED:
         return LoginRefused(f"the broker hung up during the login: {event.text}")
     return ConnectionLost(f"the connection is lost: {event.text}")

@@ -51,7 +51,9 @@ REACH_S: Final = 5.0
 STANDARD_ERROR: Final = 2
 ENDED: Final = re.compile(r'(?:Exception in thread "main" (?:[\w.]+: )*|Error: )?((?:Invalid|Could not) .+)')
 ENDING_S: Final = 0.5
-JAVA_ENDED: Final = "the Java behind Spark has ended; if nobody ended it, the machine may have too little memory for it"
+JAVA_ENDED: Final = (
+    "the Java behind Spark has ended; unless it was stopped, the machine may have too little memory for it"
+)
 SESSION: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

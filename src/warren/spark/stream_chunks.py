@@ -131,7 +131,7 @@ class ChunkProjection:
         self._schema = arrow_schema(columns)
         self._partition = pa.scalar(partition, arrow_type("partition"))
         unknown = set(columns) - set(COLUMNS)
-        assert not unknown, f"nobody knows the columns {unknown}"
+        assert not unknown, f"there are no columns {unknown}"
 
     def batch(self, chunk: ArrowChunk, start: int, end: int) -> pa.RecordBatch:
         """The messages of a chunk within these offsets."""

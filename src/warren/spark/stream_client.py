@@ -81,7 +81,7 @@ def may_retry(trouble: ClientError) -> bool:
 def integer_field(answer: Table, name: str) -> int:
     value = answer.get(name)
     if not isinstance(value, int):
-        raise ReadError(f"the broker does not tell {name} of a stream")
+        raise ReadError(f"the broker does not report {name} of a stream")
     return value
 
 
@@ -117,7 +117,7 @@ class StreamConnection:
                 raise (not_a_stream(queue) if PROBE_ARGUMENT in refusal.text else refusal) from None
             answers = consumer.batch(ANSWER_S)
         if not answers:
-            raise CallTimeout(f"{queue!r} did not tell its offsets within {ANSWER_S:g} s, as a stream does")
+            raise CallTimeout(f"{queue!r} did not report its offsets within {ANSWER_S:g} s, as a stream does")
         headers = answers[0].headers
         if "x-stream-end" not in headers and "x-stream-partitions" not in headers:
             # the broker does not know probes
@@ -239,7 +239,7 @@ class ChunkFeed:
         sentence = f"offsets {first} to {end - 1} of {self._wanted.queue!r} are gone"
         if self._wanted.fail_on_data_loss:
             raise data_loss_error(sentence)
-        logger.warning("%s; reading goes on without them", sentence)
+        logger.warning("%s; reading continues without them", sentence)
 
 
 def _end_of(delivery: Delivery) -> int:

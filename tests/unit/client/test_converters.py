@@ -111,7 +111,7 @@ def test_what_has_no_form_is_refused(payload: object, converter: Converter, said
         (b"[" * 100_000, Properties(content_type="application/json"), "not JSON|nested too deep"),
         (b"\xff", Properties(content_type="application/json"), "not text in utf-8"),
         (b"x", Properties(content_type="text/plain", content_encoding="gzip"), "'gzip', which is no encoding of text"),
-        (b"x", Properties(content_type="image/png"), "nobody is known who reads 'image/png'"),
+        (b"x", Properties(content_type="image/png"), "there is no converter for 'image/png'"),
     ],
     ids=["cut", "constant", "deep", "octets", "compressed", "picture"],
 )

@@ -169,7 +169,7 @@ def business_id_of(properties: Properties) -> str:
 
 def checked_id(business_id: str, name: str = "message_id") -> str:
     if not business_id:
-        raise CannotConvert(f"it has no {name}, and nobody could tell it from its duplicates")
+        raise CannotConvert(f"it has no {name}, so its duplicates could not be recognised")
     if len(business_id) > TEXT_CHARACTERS_MAX or not is_kept_as_text(business_id):
         raise CannotConvert(f"its {name} {business_id!r} is not text of at most {TEXT_CHARACTERS_MAX} characters")
     return business_id

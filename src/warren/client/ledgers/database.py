@@ -58,7 +58,7 @@ def open_database(
             known = known.set(password=password)
         engine = create_engine(known)
     except NoSuchModuleError as error:
-        raise SettingsError(f"{named} is of a kind that nobody here knows: {error}") from None
+        raise SettingsError(f"{named} is of an unknown kind: {error}") from None
     except ModuleNotFoundError as error:
         raise SettingsError(f"{named} needs a package that is not installed: {error.name}") from None
     except (ArgumentError, ValueError):
@@ -103,7 +103,7 @@ def _known(url: URL, named: str, must_exist: bool) -> URL:
 
 def _check_file(name: str, named: str, must_exist: bool) -> None:
     if name == ":memory:":
-        raise SettingsError(f"{named} is a file of SQLite, sqlite:///FILE: nobody else sees a database in memory")
+        raise SettingsError(f"{named} is a file of SQLite, sqlite:///FILE: no other process sees a database in memory")
     if must_exist and not name.startswith("file:") and not Path(name).is_file():
         raise SettingsError(f"{named} names a file that is not there: {name}")
 

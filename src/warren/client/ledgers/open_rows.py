@@ -32,10 +32,10 @@ from warren.client.tables import LEASES, OUTBOX, check_tables, database_time
 from warren.client.tables.connections import database_name
 
 MEANINGS: Final[dict[str, str]] = {
-    "failed": "Nobody goes on with it: somebody has to look.",
+    "failed": "All attempts failed: a person has to look.",
     "refused": "Its receiver has refused it.",
-    "reversing": "There was no receipt: another row takes it back.",
-    "confirming": "There was no receipt: another row asks for it once more.",
+    "reversing": "There was no receipt: another row reverses it.",
+    "confirming": "There was no receipt: another row confirms it.",
     "sent": "It was sent, and there is no receipt yet.",
     "pending": "It is to be sent.",
 }

@@ -71,7 +71,7 @@ class Arrival(Generic[T]):
             try:
                 self._properties = self._incoming.properties
             except ConnectionFault as fault:
-                raise CannotConvert(f"the properties of the message make no sense: {fault}") from fault
+                raise CannotConvert(f"the properties of the message are invalid: {fault}") from fault
         return self._properties
 
     @property

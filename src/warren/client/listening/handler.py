@@ -259,7 +259,7 @@ class HandlerRunner(Generic[T]):
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
-            raise RuntimeError("the handler ended as cancelled, and nobody had cancelled it") from None
+            raise RuntimeError("the handler ended as cancelled, but was not cancelled") from None
 
     async def _reply(self, request: Arrival[T], answer: object) -> None:
         address = request.properties.reply_to
@@ -278,7 +278,7 @@ class HandlerRunner(Generic[T]):
         outgoing = Outgoing(Message(given.body, properties), "", address)
         error = await self._published(outgoing)
         if isinstance(error, PublishFailed) and error.returned:
-            _log.info("nobody waits for the answer at %s any more", address, extra={"queue": request.queue})
+            _log.info("no requester waits for the reply at %s", address, extra={"queue": request.queue})
         elif error is not None:
             raise error
 

@@ -250,7 +250,7 @@ class Listener(Generic[T]):
         try:
             return self._key(arrival)
         except Exception as error:
-            _log.error("a message has no order, its key cannot be told: %s", error, extra={"queue": arrival.queue})
+            _log.error("a message has no order, its key cannot be read: %s", error, extra={"queue": arrival.queue})
             return None
 
     async def _until_room(self) -> None:

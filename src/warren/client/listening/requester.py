@@ -107,7 +107,7 @@ class Requester:
                     self._came(reply)
             self._end(ClientError(f"the subscription to {self._replies!r} ended"))
         except Exception as error:
-            _log.error("no answers come from %s any more: %s", self._replies, error)
+            _log.error("no more replies come from %s: %s", self._replies, error)
             self._end(error)
 
     def _came(self, reply: Incoming) -> None:

@@ -54,7 +54,7 @@ class StreamReading:
         if self.name and self.group:
             raise ValueError("a stream is read under a name of one's own or as a group, not both")
         if self.member and not self.group:
-            raise ValueError("who is a member names the group")
+            raise ValueError("a member names its group")
         if self.match_unfiltered and not self.filter:
             raise ValueError("without a filter nothing is left out, and match_unfiltered has no meaning")
 

@@ -253,7 +253,7 @@ class Receipts:
         def read() -> list[Point]:
             return [(count, {**where, MARKED: marked.value}) for marked, count in self.counts.items()]
 
-        return [Measure("warren.client.receipts", "{receipt}", "Receipts, by what came of them", "counter", read)]
+        return [Measure("warren.client.receipts", "{receipt}", "Receipts, by their effect", "counter", read)]
 
     def _transaction(self, executor: Executor | None) -> AbstractContextManager[Executor]:
         if executor is None:

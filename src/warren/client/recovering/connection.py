@@ -135,7 +135,7 @@ _WORDS: Final[dict[type[Notice], tuple[int, str]]] = {
     GivenUp: (logging.ERROR, "the {role} connection is given up: {error}"),
     LayoutRefused: (logging.ERROR, "{name} could not be declared again: {error}"),
     SubscriptionDown: (logging.WARNING, "the subscription to {queue} has ended: {error}"),
-    SubscriptionUp: (logging.INFO, "the subscription to {queue} is taken up again"),
+    SubscriptionUp: (logging.INFO, "the subscription to {queue} is resumed"),
 }
 
 

@@ -24,7 +24,7 @@ from warren.client.machine.publishes import Message
 from warren.client.publisher import PublishBulk
 from warren.client.transport import Outgoing
 
-UNDECIDED: Final = CallTimeout("the broker has not said what became of the message")
+UNDECIDED: Final = CallTimeout("the broker has not confirmed the message")
 ENCODING_ERRORS: Final = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """The errors of encoding a message with values that are too large, or of unsupported types."""
 

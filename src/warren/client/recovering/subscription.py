@@ -270,10 +270,8 @@ class RecoveringSubscription:
             await self._consume_again(error)
         except Exception as unforeseen:
             queue = self._request.queue
-            LOGGER.exception("the subscription to %s is not taken up again", queue)
-            self._fail(
-                ClientError(f"the subscription to {queue} is not taken up again, subscribe anew: {unforeseen!r}")
-            )
+            LOGGER.exception("the subscription to %s is not resumed", queue)
+            self._fail(ClientError(f"the subscription to {queue} is not resumed, subscribe again: {unforeseen!r}"))
 
     async def _consume_again(self, error: ClientError) -> None:
         backoff = Backoff()

@@ -76,7 +76,7 @@ def _put(tree: dict[str, object], key: str, value: str, file: str) -> None:
     for step in above:
         inner = table.setdefault(step, {})
         if not isinstance(inner, dict):
-            raise SettingsError(f"{file}: {key} stands below a key that has a value of its own", file, key)
+            raise SettingsError(f"{file}: {key} is below a key that has a value of its own", file, key)
         table = inner
     if last in table:
         raise SettingsError(f"{file}: {key} is given twice; keep one of them", file, key)

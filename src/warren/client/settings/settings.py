@@ -197,7 +197,7 @@ def _arguments(section: SettingsSection) -> Table:
     try:
         encode_table(table)
     except ValueError as error:
-        section.refuse("arguments", f"cannot be told to a broker: {error}")
+        section.refuse("arguments", f"cannot be sent to a broker: {error}")
     return table
 
 

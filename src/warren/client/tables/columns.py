@@ -35,7 +35,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"{value} says no zone; give a time with one, such as datetime.now(UTC)")
+            raise ValueError(f"{value} has no zone; give a time with one, such as datetime.now(UTC)")
         moment = value.astimezone(UTC)
         return moment.replace(tzinfo=None) if dialect.name == "sqlite" else moment
 

@@ -282,7 +282,7 @@ def _lacking(counted: str, traced: str) -> Column:
 def _note() -> Column:
     return sql.concat_ws(
         "; ",
-        sql.when(sql.col("is_there").isNull(), sql.lit("the queue is not there any more")),
+        sql.when(sql.col("is_there").isNull(), sql.lit("the queue does not exist any more")),
         sql.when(
             (sql.col("excused") > 0) & sql.coalesce("may_drop", sql.lit(False)),
             sql.lit("its limits may have dropped messages without a dead letter"),

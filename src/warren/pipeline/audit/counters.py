@@ -138,7 +138,7 @@ def _asked(url: str, path: str, user: str, password: str, unknown: frozenset[int
             return None
         if error.code == 401:
             raise PipelineError(f"{url} does not accept this user name and password") from None
-        raise PipelineError(f"{url} does not tell its counters: {error.code} {error.reason}") from None
+        raise PipelineError(f"{url} does not report its counters: {error.code} {error.reason}") from None
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise PipelineError(f"the HTTP API of the broker does not answer at {url}: {reason}") from None

@@ -96,7 +96,7 @@ def _run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
         settings.state.put_json(SHOWN, shown)
         return Compensated(counts, left_out, _sample(messages), steps=previewed.steps)
     if not settings.yes and settings.state.read_json(SHOWN) != shown:
-        raise PipelineError("nobody has seen what this would send: run it with --dry-run first, or with --yes")
+        raise PipelineError("these messages were not shown before: run it with --dry-run first, or with --yes")
     steps = previewed.idle
     if counts:
         _check_destination(messages, attempts, settings)

@@ -69,7 +69,7 @@ def _run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> Recon
     with _workplace(out) as work:
         in_order = [_kept(spark, ledger, work) for ledger in sorted(opened, key=ledgers.is_read_last)]
         opened = sorted(in_order, key=lambda ledger: ledger.number)
-        with watch(spark, "looking for what is on its way"):
+        with watch(spark, "looking for messages in flight"):
             opened, in_flight = ledgers.without_in_flight(
                 settings, opened, moments, lambda keys: _stored(spark, keys, work.child("in-flight"))
             )

@@ -59,7 +59,7 @@ def check_zone(zone: str, whose: str) -> None:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise PipelineError(
-            f"{whose} is in zone {zone!r}, which nobody knows; zones are named like Europe/Berlin"
+            f"{whose} is in zone {zone!r}, which is unknown; zones are named like Europe/Berlin"
         ) from None
 
 

@@ -272,7 +272,7 @@ def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...])
     if settings.values:
         shown.append(("Compared", ", ".join(settings.values)))
     if outcome.in_flight:
-        shown.append(("Keys on their way, left out", f"{outcome.in_flight:,}"))
+        shown.append(("Keys in flight, left out", f"{outcome.in_flight:,}"))
     if settings.tolerance:
         shown.append(("Tolerance", f"{settings.tolerance:f}"))
     if settings.relative:
