@@ -13,7 +13,7 @@ Not here: the transport over AMQP (`client.recovering`), the one in memory (`cli
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from warren.client.errors import ClientError
 from warren.client.machine.publishes import Message
@@ -68,8 +68,8 @@ class Layout:
     bindings: tuple[BindingLayout, ...] = ()
 
 
-class Incoming(Protocol):
-    """A delivered message; it is settled once, by `ack` or `nack`."""
+class DeliveredMessage(Protocol):
+    """The content of a message, and whether it was delivered before."""
 
     @property
     def body(self) -> bytes: ...
@@ -83,6 +83,47 @@ class Incoming(Protocol):
     def routing_key(self) -> str: ...
     @property
     def redelivered(self) -> bool: ...
+
+
+Viewed = TypeVar("Viewed", bound=DeliveredMessage)
+
+
+class MessageView(Generic[Viewed]):
+    """A message that has the content of another one, for implementations of `Incoming`."""
+
+    __slots__ = ("_message",)
+
+    def __init__(self, message: Viewed) -> None:
+        self._message = message
+
+    @property
+    def body(self) -> bytes:
+        return self._message.body
+
+    @property
+    def properties(self) -> Properties:
+        return self._message.properties
+
+    @property
+    def headers(self) -> Table:
+        return self._message.headers
+
+    @property
+    def exchange(self) -> str:
+        return self._message.exchange
+
+    @property
+    def routing_key(self) -> str:
+        return self._message.routing_key
+
+    @property
+    def redelivered(self) -> bool:
+        return self._message.redelivered
+
+
+class Incoming(DeliveredMessage, Protocol):
+    """A delivered message; it is settled once, by `ack` or `nack`."""
+
     @property
     def is_ours(self) -> bool:
         """Whether the program still has to settle it. If not, its connection has ended and the broker redelivers it."""

@@ -65,7 +65,7 @@ class InboxTable:
         row = INSERTS[dialect.name](INBOX).values(**named, received_at=database_time()).on_conflict_do_nothing()
         compiled = row.compile(dialect=dialect)
         self._statement = str(compiled)
-        self._telling = str(row.returning(INBOX.c.received_at).compile(dialect=dialect))
+        self._insert_returning = str(row.returning(INBOX.c.received_at).compile(dialect=dialect))
         self._same: dict[str, Any] = {**compiled.params, "consumer": consumer}
         # empty if the driver takes values by name
         self._places: list[str] = list(compiled.positiontup or ())
@@ -98,7 +98,7 @@ class InboxTable:
     ) -> DriversTime | None:
         """When the row was written, by the database's clock; None if it existed. Costs more than `record`."""
         values = self._values(business_id, amount, currency, attempt, digest)
-        with _cursor(connection_of(executor), self._telling, values) as cursor:
+        with _cursor(connection_of(executor), self._insert_returning, values) as cursor:
             written: tuple[DriversTime] | None = cursor.fetchone()
             return None if written is None else written[0]
 

@@ -88,20 +88,20 @@ class FailureCounters:
         self._queues = tuple(queues)
         self._counts: Counter[tuple[FailureOutcome, str]] = Counter()
 
-    def count(self, fate: FailureOutcome, queue: str) -> None:
-        self._counts[fate, queue] += 1
+    def count(self, outcome: FailureOutcome, queue: str) -> None:
+        self._counts[outcome, queue] += 1
 
-    def total(self, fate: FailureOutcome) -> int:
-        return sum(self._counts[fate, queue] for queue in self._queues)
+    def total(self, outcome: FailureOutcome) -> int:
+        return sum(self._counts[outcome, queue] for queue in self._queues)
 
     def measures(self) -> Sequence[Measure]:
-        return [self._measure(fate) for fate in get_args(FailureOutcome)]
+        return [self._measure(outcome) for outcome in get_args(FailureOutcome)]
 
-    def _measure(self, fate: FailureOutcome) -> Measure:
+    def _measure(self, outcome: FailureOutcome) -> Measure:
         def read() -> list[Point]:
-            return [(self._counts[fate, queue], {DESTINATION: queue}) for queue in self._queues]
+            return [(self._counts[outcome, queue], {DESTINATION: queue}) for queue in self._queues]
 
-        return Measure(f"warren.client.{fate}.messages", "{message}", _DESCRIPTIONS[fate], "counter", read)
+        return Measure(f"warren.client.{outcome}.messages", "{message}", _DESCRIPTIONS[outcome], "counter", read)
 
 
 ThreadJob = Callable[[], None]
@@ -350,7 +350,7 @@ class HandlerRunner(Generic[T]):
         return await self._move(arrival, outgoing, "parked", failure)
 
     async def _move(
-        self, arrival: Arrival[T], outgoing: Outgoing, fate: FailureOutcome, failure: Exception
+        self, arrival: Arrival[T], outgoing: Outgoing, outcome: FailureOutcome, failure: Exception
     ) -> float | None:
         """Publish with confirm, then ack."""
         error = await self._published(outgoing)
@@ -359,11 +359,11 @@ class HandlerRunner(Generic[T]):
             if not self._options.retries.parking:
                 self._reject(arrival, failure)
                 return None
-            fate, error = (
+            outcome, error = (
                 "parked",
                 await self._published(retries.parking_message_without_properties(arrival, arrival.queue, failure)),
             )
-        self._failure_counters.count(fate if error is None else "stuck", arrival.queue)
+        self._failure_counters.count(outcome if error is None else "stuck", arrival.queue)
         if error is None:
             arrival.ack()
             return None

@@ -415,8 +415,8 @@ def _returned(
     header = content.header
     body = content.body()
     message = ReturnedMessage(method.reply_code, method.reply_text, method.exchange, method.routing_key, header, body)
-    looks = (method.exchange, method.routing_key, header[TAIL_AT:], body)
-    message.publish_no = channel.mandatory.came_back(looks)
+    fingerprint = (method.exchange, method.routing_key, header[TAIL_AT:], body)
+    message.publish_no = channel.mandatory.came_back(fingerprint)
     connection.events.append(Returned(channel.number, message))
 
 

@@ -218,31 +218,31 @@ class MandatoryPublishes:
     def __init__(self) -> None:
         # equal publishes, oldest first
         self._numbers: dict[MessageFingerprint, deque[int]] = {}
-        self._looks: dict[int, MessageFingerprint] = {}
+        self._fingerprints: dict[int, MessageFingerprint] = {}
 
     def __len__(self) -> int:
-        return len(self._looks)
+        return len(self._fingerprints)
 
-    def sent(self, number: int, looks: MessageFingerprint) -> None:
-        self._looks[number] = looks
-        numbers = self._numbers.get(looks)
+    def sent(self, number: int, fingerprint: MessageFingerprint) -> None:
+        self._fingerprints[number] = fingerprint
+        numbers = self._numbers.get(fingerprint)
         if numbers is None:
-            self._numbers[looks] = deque([number])
+            self._numbers[fingerprint] = deque([number])
         else:
             numbers.append(number)
 
-    def came_back(self, looks: MessageFingerprint) -> int:
+    def came_back(self, fingerprint: MessageFingerprint) -> int:
         """The number of the publish that was returned; 0 if none fits."""
-        numbers = self._numbers.get(looks)
-        number = self._most_alike(looks) if numbers is None else numbers[0]
+        numbers = self._numbers.get(fingerprint)
+        number = self._most_alike(fingerprint) if numbers is None else numbers[0]
         if number:
             self._forget(number)
         return number
 
-    def _most_alike(self, looks: MessageFingerprint) -> int:
-        exchange, routing_key, _, body = looks
+    def _most_alike(self, fingerprint: MessageFingerprint) -> int:
+        exchange, routing_key, _, body = fingerprint
         same_route = 0
-        for number, each in self._looks.items():
+        for number, each in self._fingerprints.items():
             if each[0] == exchange and each[1] == routing_key:
                 if each[3] == body:
                     return number
@@ -252,14 +252,14 @@ class MandatoryPublishes:
 
     def decided(self, first: i64, last: i64) -> None:
         at: i64 = first
-        while at <= last and self._looks:
-            if int(at) in self._looks:
+        while at <= last and self._fingerprints:
+            if int(at) in self._fingerprints:
                 self._forget(int(at))
             at += 1
 
     def _forget(self, number: int) -> None:
-        looks = self._looks.pop(number)
-        numbers = self._numbers[looks]
+        fingerprint = self._fingerprints.pop(number)
+        numbers = self._numbers[fingerprint]
         numbers.remove(number)
         if not numbers:
-            del self._numbers[looks]
+            del self._numbers[fingerprint]

@@ -71,15 +71,15 @@ class RowPublisher:
 
     async def publish(self, rows: Sequence[PendingRow]) -> list[PublishedRow]:
         """Publish rows together; returns the outcome of each."""
-        judged: list[PublishedRow] = []
+        published: list[PublishedRow] = []
         messages: list[tuple[PendingRow, Outgoing]] = []
         for row in rows:
             try:
                 messages.append((row, outgoing_of_row(row)))
             except CannotConvert as trouble:
-                judged.append(_published_row(row, trouble))
+                published.append(_published_row(row, trouble))
         answers = await self._answers([message for _, message in messages])
-        return judged + [_published_row(row, trouble) for (row, _), trouble in zip(messages, answers, strict=True)]
+        return published + [_published_row(row, trouble) for (row, _), trouble in zip(messages, answers, strict=True)]
 
     async def _answers(self, messages: Sequence[Outgoing]) -> Sequence[ClientError | None]:
         try:

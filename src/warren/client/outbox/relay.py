@@ -168,7 +168,7 @@ class Relay:
         self._wakeups: WakeupSource = wakeup_source_for(engine, self._woken)
         self._stopped = asyncio.Event()
         self._clean_at = 0.0
-        self._judged: Counter[RowVerdict] = Counter()
+        self._verdicts: Counter[RowVerdict] = Counter()
         self._where = {DATABASE: database_name(engine)}
 
     async def run(self) -> None:
@@ -196,10 +196,10 @@ class Relay:
         sent = 0
         async with self._leading.lead():
             while self._goes_on and (rows := await asyncio.to_thread(self._table.rows)):
-                judged = await self._pass(rows)
-                if not _made_progress(judged):
-                    raise judged[0].trouble or AssertionError("a row without an answer")
-                sent += sum(each.verdict is RowVerdict.SENT for each in judged) if self._leading.leads else 0
+                published = await self._pass(rows)
+                if not _made_progress(published):
+                    raise published[0].trouble or AssertionError("a row without an answer")
+                sent += sum(each.verdict is RowVerdict.SENT for each in published) if self._leading.leads else 0
         return sent
 
     def measures(self) -> Sequence[Measure]:
@@ -210,7 +210,7 @@ class Relay:
         ]
 
     def _rows(self) -> list[Point]:
-        return [(self._judged[verdict], {**self._where, VERDICT: verdict.value}) for verdict in RowVerdict]
+        return [(self._verdicts[verdict], {**self._where, VERDICT: verdict.value}) for verdict in RowVerdict]
 
     def _leads(self) -> list[Point]:
         return [(int(self._leading.leads), self._where)]
@@ -236,31 +236,31 @@ class Relay:
 
         Raises the transport's error if it has given up.
         """
-        judged = await self._publish(rows)
-        self._judged.update(each.verdict for each in judged)
-        if not _made_progress(judged):
-            log.warning("relay.broker_unreachable", extra={"rows": len(judged), "reason": str(judged[0].trouble)})
-        elif not await asyncio.to_thread(self._table.settle, judged):
+        published = await self._publish(rows)
+        self._verdicts.update(each.verdict for each in published)
+        if not _made_progress(published):
+            log.warning("relay.broker_unreachable", extra={"rows": len(published), "reason": str(published[0].trouble)})
+        elif not await asyncio.to_thread(self._table.settle, published):
             self._leading.lose()
-        _log_refusals(judged)
-        _check_transport(judged)
-        return judged
+        _log_refusals(published)
+        _check_transport(published)
+        return published
 
     async def _publish(self, rows: Sequence[PendingRow]) -> list[PublishedRow]:
         loop = asyncio.get_running_loop()
         waves = PublishWaves(rows)
         over_at = loop.time() + PASS_S_MAX
-        judged: list[PublishedRow] = []
+        published: list[PublishedRow] = []
         while wave := waves.next():
             answered = await self._publisher.publish(wave)
-            judged += answered
+            published += answered
             for each in answered:
                 if each.verdict is not RowVerdict.SENT:
                     waves.hold(each.row.ordering_key)
             silent = any(each.verdict is RowVerdict.UNDECIDED for each in answered)
             if silent or loop.time() >= over_at or not self._goes_on:
                 break
-        return judged
+        return published
 
     async def _clean_from_time_to_time(self) -> int:
         now = asyncio.get_running_loop().time()
@@ -277,22 +277,22 @@ class Relay:
         await wait_for_event(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
 
 
-def _log_refusals(judged: Sequence[PublishedRow]) -> None:
-    for each in judged:
+def _log_refusals(published: Sequence[PublishedRow]) -> None:
+    for each in published:
         if each.verdict is RowVerdict.REFUSED:
             facts = {"business_id": each.row.business_id, "attempt": each.row.attempt + 1, "reason": str(each.trouble)}
             log.warning("relay.row_refused", extra=facts)
     # a full queue may put off all rows, again and again
-    if put_off := [each for each in judged if each.verdict is RowVerdict.PUT_OFF]:
+    if put_off := [each for each in published if each.verdict is RowVerdict.PUT_OFF]:
         log.warning("relay.rows_put_off", extra={"rows": len(put_off), "reason": str(put_off[0].trouble)})
 
 
-def _check_transport(judged: Sequence[PublishedRow]) -> None:
-    for trouble in (each.trouble for each in judged):
+def _check_transport(published: Sequence[PublishedRow]) -> None:
+    for trouble in (each.trouble for each in published):
         if trouble is not None and has_given_up(trouble):
             log.error("relay.transport_ended", extra={"reason": str(trouble)})
             raise trouble
 
 
-def _made_progress(judged: Sequence[PublishedRow]) -> bool:
-    return any(each.verdict is not RowVerdict.UNDECIDED for each in judged)
+def _made_progress(published: Sequence[PublishedRow]) -> bool:
+    return any(each.verdict is not RowVerdict.UNDECIDED for each in published)

@@ -131,13 +131,13 @@ class OutboxTable:
             ids = _ids_of_batch([(row.id, row.size) for row in sizes])
             return [PendingRow._make(row) for row in connection.execute(_WHOLE_ROWS, {"ids": ids})] if ids else []
 
-    def settle(self, judged: Sequence[PublishedRow]) -> bool:
+    def settle(self, published: Sequence[PublishedRow]) -> bool:
         """Record outcomes; False if the lease is lost, and then nothing is written."""
         with self._claim.transaction() as connection:
             if connection is None:
                 return False
-            self._mark_sent(connection, [each.row.id for each in judged if each.verdict is RowVerdict.SENT])
-            for each in judged:
+            self._mark_sent(connection, [each.row.id for each in published if each.verdict is RowVerdict.SENT])
+            for each in published:
                 if each.verdict is RowVerdict.REFUSED:
                     self._mark_refused(connection, each)
                 elif each.verdict is not RowVerdict.SENT:
@@ -179,12 +179,12 @@ class OutboxTable:
         dates = {"sent_at": now, "due_at": receipt_due, "created_at": func.coalesce(ROW.created_at, now)}
         connection.execute(sent.values(**values, **dates), {"ids": ids})
 
-    def _mark_refused(self, connection: Connection, judged: PublishedRow) -> None:
-        refusals = judged.row.refusals + 1
+    def _mark_refused(self, connection: Connection, published: PublishedRow) -> None:
+        refusals = published.row.refusals + 1
         failed = refusals >= self._settings.tries
-        pause_s = self._pause_s(judged.row.refusals)
+        pause_s = self._pause_s(published.row.refusals)
         connection.execute(
-            _marked(judged).values(
+            _marked(published).values(
                 status="failed" if failed else "pending",
                 refusals=0 if failed else refusals,
                 due_at=None if failed else database_time(pause_s),
@@ -192,20 +192,20 @@ class OutboxTable:
             )
         )
 
-    def _put_back(self, connection: Connection, judged: PublishedRow) -> None:
+    def _put_back(self, connection: Connection, published: PublishedRow) -> None:
         """Delay a row that failed because of the broker or the connection; it is tried without limit."""
-        pause_s = self._pause_s(judged.row.attempt)
-        connection.execute(_marked(judged).values(due_at=database_time(pause_s)))
+        pause_s = self._pause_s(published.row.attempt)
+        connection.execute(_marked(published).values(due_at=database_time(pause_s)))
 
     def _pause_s(self, times_before: int) -> float:
         doublings = min(times_before, DOUBLINGS_MAX)
         return min(self._settings.backoff_s * (1 << doublings), BACKOFF_S_MAX)
 
 
-def _marked(judged: PublishedRow) -> Update:
+def _marked(published: PublishedRow) -> Update:
     """Count a publish that failed."""
-    row = update(OUTBOX).where(ROW.id == judged.row.id, _STILL_PENDING)
-    return row.values(attempt=ROW.attempt + 1, last_error=storable_text(str(judged.trouble)))
+    row = update(OUTBOX).where(ROW.id == published.row.id, _STILL_PENDING)
+    return row.values(attempt=ROW.attempt + 1, last_error=storable_text(str(published.trouble)))
 
 
 def select_time_without_sort(dialect: str) -> Select[datetime]:

@@ -22,61 +22,35 @@ from warren.client.errors import ClientError
 from warren.client.loop_thread import LoopThread
 from warren.client.recovering import transport as on_loop
 from warren.client.recovering.connection import Observer
-from warren.client.transport import Incoming, Layout, Outgoing
+from warren.client.transport import Incoming, Layout, MessageView, Outgoing
 from warren.client.transport import Transport as LoopTransport
-from warren.wire.field_tables import Table
-from warren.wire.properties import Properties
 
 __all__ = ["Taken", "Transport", "open"]
 
 R = TypeVar("R")
 
 
-class Taken:
+class Taken(MessageView[Incoming]):
     """A delivered message, an `Incoming` for any thread."""
 
     def __init__(self, thread: LoopThread, inner: Incoming) -> None:
+        super().__init__(inner)
         self._thread = thread
-        self._inner = inner
-
-    @property
-    def body(self) -> bytes:
-        return self._inner.body
-
-    @property
-    def properties(self) -> Properties:
-        return self._inner.properties
-
-    @property
-    def headers(self) -> Table:
-        return self._inner.headers
-
-    @property
-    def exchange(self) -> str:
-        return self._inner.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self._inner.routing_key
-
-    @property
-    def redelivered(self) -> bool:
-        return self._inner.redelivered
 
     @property
     def is_ours(self) -> bool:
-        return self._inner.is_ours
+        return self._message.is_ours
 
     def ack(self) -> None:
         """Acknowledge the message."""
-        self._thread.post(self._inner.ack)
+        self._thread.post(self._message.ack)
 
     def nack(self, *, requeue: bool = True) -> None:
         """Refuse the message: requeue it, or dead-letter it."""
-        self._thread.post(lambda: self._inner.nack(requeue=requeue))
+        self._thread.post(lambda: self._message.nack(requeue=requeue))
 
     def __repr__(self) -> str:
-        return f"<Taken: {self._inner!r}>"
+        return f"<Taken: {self._message!r}>"
 
 
 class Transport:

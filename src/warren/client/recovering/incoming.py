@@ -25,8 +25,7 @@ from warren.client.channel import Channel
 from warren.client.connection import Connection
 from warren.client.errors import CallTimeout, ClientError
 from warren.client.machine.deliveries import Delivery
-from warren.wire.field_tables import Table
-from warren.wire.properties import Properties
+from warren.client.transport import MessageView
 
 # an event loop holds only weak references to its tasks
 _closing: set[asyncio.Task[None]] = set()
@@ -183,58 +182,34 @@ async def close_quietly(channel: Channel) -> None:
         await channel.close()
 
 
-class AmqpIncoming:
+class AmqpIncoming(MessageView[Delivery]):
     """An `Incoming` over AMQP."""
 
-    __slots__ = ("_delivery", "_desk")
+    __slots__ = ("_delivery_channel",)
 
     def __init__(self, delivery: Delivery, delivery_channel: DeliveryChannel) -> None:
-        self._delivery = delivery
-        self._desk = delivery_channel
-
-    @property
-    def body(self) -> bytes:
-        return self._delivery.body
-
-    @property
-    def properties(self) -> Properties:
-        return self._delivery.properties
-
-    @property
-    def headers(self) -> Table:
-        return self._delivery.headers
-
-    @property
-    def exchange(self) -> str:
-        return self._delivery.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self._delivery.routing_key
-
-    @property
-    def redelivered(self) -> bool:
-        return self._delivery.redelivered
+        super().__init__(delivery)
+        self._delivery_channel = delivery_channel
 
     @property
     def is_ours(self) -> bool:
         """Whether the program still has to settle it. If not, its connection has ended and the broker redelivers it."""
-        return not self._desk.has_lost
+        return not self._delivery_channel.has_lost
 
     def ack(self) -> None:
         """Acknowledge the message; no effect after its connection has ended."""
-        self._desk.ack(self._delivery)
+        self._delivery_channel.ack(self._message)
 
     def nack(self, *, requeue: bool = True) -> None:
         """Refuse the message; no effect after its connection has ended."""
-        self._desk.nack(self._delivery, requeue)
+        self._delivery_channel.nack(self._message, requeue)
 
     def give_back(self) -> None:
         """Requeue a message that the program has not taken, unless its queue keeps it anyway."""
-        self._desk.part_with(self._delivery)
+        self._delivery_channel.part_with(self._message)
 
     def __repr__(self) -> str:
-        return repr(self._delivery).replace("Delivery", "HeldMessage", 1)
+        return repr(self._message).replace("Delivery", "AmqpIncoming", 1)
 
 
 FETCH_CHANNELS_MAX: Final = 32

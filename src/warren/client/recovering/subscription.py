@@ -107,7 +107,7 @@ class RecoveringSubscription:
         self._recovering_connection = recovering_connection
         self._redeclare = redeclare
         self._notifier = notifier
-        self._desk: DeliveryChannel | None = None
+        self._active_channel: DeliveryChannel | None = None
         # earlier channels, with messages that can still be settled
         self._left: list[DeliveryChannel] = []
         self._consumer: Consumer | None = None
@@ -143,7 +143,7 @@ class RecoveringSubscription:
 
     @property
     def _delivery_channels(self) -> list[DeliveryChannel]:
-        return self._left if self._desk is None else [*self._left, self._desk]
+        return self._left if self._active_channel is None else [*self._left, self._active_channel]
 
     async def begin(self, connection: Connection) -> None:
         """Consume for the first time; a refusal raises."""
@@ -166,11 +166,11 @@ class RecoveringSubscription:
     async def __aiter__(self) -> AsyncIterator[AmqpIncoming]:
         while True:
             await self._fill(None)
-            if self._desk is None or not self._pending:
+            if self._active_channel is None or not self._pending:
                 return
             delivery = self._pending.popleft()
             self._follow(delivery)
-            [message] = self._desk.hand_out([delivery])
+            [message] = self._active_channel.hand_out([delivery])
             yield message
 
     async def cancel(self) -> None:
@@ -196,8 +196,8 @@ class RecoveringSubscription:
         self._give_back_if_over()
         if self._is_awaited and not self._request.no_ack:
             self._parting = self._hand_out()
-        if self._desk is not None:
-            self._desk.retire()
+        if self._active_channel is not None:
+            self._active_channel.retire()
 
     async def idle(self) -> None:
         """Return when all its messages are settled."""
@@ -217,7 +217,7 @@ class RecoveringSubscription:
         self._give_back_if_over()
 
     def _has_pending(self) -> bool:
-        if self._pending and self._desk is not None and not self._desk.gives_out:
+        if self._pending and self._active_channel is not None and not self._active_channel.gives_out:
             self._pending.clear()
         return bool(self._pending)
 
@@ -235,11 +235,11 @@ class RecoveringSubscription:
             self._go_down(error)
 
     def _hand_out(self) -> list[AmqpIncoming]:
-        if self._desk is None or not self._pending:
+        if self._active_channel is None or not self._pending:
             return []
         pending, self._pending = self._pending, deque()
         self._follow(pending[-1])
-        return self._desk.hand_out(pending)
+        return self._active_channel.hand_out(pending)
 
     def _take_parting(self) -> list[AmqpIncoming]:
         parting, self._parting = self._parting, []
@@ -255,8 +255,8 @@ class RecoveringSubscription:
         if not self._cancelled or self._request.no_ack or self._is_awaited:
             return
         pending, self._pending = self._pending, deque()
-        if self._desk is not None:
-            self._desk.give_back(pending)
+        if self._active_channel is not None:
+            self._active_channel.give_back(pending)
 
     # resuming
 
@@ -301,7 +301,7 @@ class RecoveringSubscription:
         self._changed.set()
 
     async def _consume(self, connection: Connection) -> None:
-        delivery_channel = self._desk
+        delivery_channel = self._active_channel
         if delivery_channel is None or not delivery_channel.is_usable:
             delivery_channel = DeliveryChannel(
                 await open_channel(connection),
@@ -316,9 +316,9 @@ class RecoveringSubscription:
             delivery_channel.retire()
             raise
         self._left = [each for each in self._delivery_channels if each is not delivery_channel and each.in_hand]
-        self._desk, self._consumer = delivery_channel, consumer
+        self._active_channel, self._consumer = delivery_channel, consumer
         if self._cancelled:
-            self._desk.retire()
+            self._active_channel.retire()
 
     async def _ask_for_messages(self, channel: Channel) -> Consumer:
         request = self._request

@@ -29,7 +29,7 @@ from warren.client.telemetry.conventions import (
     span_attributes,
 )
 from warren.client.telemetry.metrics import Meters
-from warren.client.transport import Incoming, Layout, Outgoing, Subscription, Transport
+from warren.client.transport import Incoming, Layout, MessageView, Outgoing, Subscription, Transport
 from warren.errors import ConnectionFault
 from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
@@ -90,11 +90,11 @@ def in_span(handler: Callable[[Came], Result]) -> Callable[[Came], Result]:
     return cast(Callable[[Came], Result], handle_async)
 
 
-class TracedIncoming:
+class TracedIncoming(MessageView[Incoming]):
     """A message with a span of its handling: from `processing`, or else from its delivery, until it is settled."""
 
     def __init__(self, message: Incoming, queue: str, tracer: trace.Tracer, meters: Meters) -> None:
-        self._message = message
+        super().__init__(message)
         self._queue = queue
         self._tracer = tracer
         self._meters = meters
@@ -103,30 +103,6 @@ class TracedIncoming:
         self._span: Span | None = None
         self._error: BaseException | None = None
         self._is_settled = False
-
-    @property
-    def body(self) -> bytes:
-        return self._message.body
-
-    @property
-    def properties(self) -> Properties:
-        return self._message.properties
-
-    @property
-    def headers(self) -> Table:
-        return self._message.headers
-
-    @property
-    def exchange(self) -> str:
-        return self._message.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self._message.routing_key
-
-    @property
-    def redelivered(self) -> bool:
-        return self._message.redelivered
 
     @property
     def is_ours(self) -> bool:

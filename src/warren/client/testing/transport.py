@@ -16,7 +16,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from librt.strings import BytesWriter
 
@@ -41,7 +41,7 @@ from warren.client.testing.core import (
     MemoryConnection,
     refusal,
 )
-from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
+from warren.client.transport import BindingLayout, ExchangeLayout, Layout, MessageView, Outgoing, QueueLayout
 from warren.wire.field_tables import Table
 from warren.wire.methods import (
     BasicCancel,
@@ -57,9 +57,9 @@ from warren.wire.methods import (
     TxCommit,
     TxSelect,
 )
-from warren.wire.properties import Properties
 from warren.wire.scalars import write_shortstr
 
+Result = TypeVar("Result")
 _SHORTEST_WAIT_S = 0.005
 _COUNTS = frozenset({"x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes"})
 _TEXTS = frozenset({"x-dead-letter-exchange", "x-dead-letter-routing-key"})
@@ -154,38 +154,17 @@ def _used(left: int) -> tuple[int, bool]:
     return max(left - 1, 0), left > 0
 
 
-class MemoryIncoming:
+class MemoryIncoming(MessageView[Delivery]):
     """A delivered message; it is settled once."""
 
     def __init__(self, transport: "MemoryTransport", channel: MemoryChannel, delivery: Delivery, no_ack: bool) -> None:
-        self.redelivered = delivery.redelivered
+        super().__init__(delivery)
         self._transport = transport
         self._channel = channel
-        self._delivery = delivery
         self._no_ack = no_ack
         self._is_settled = no_ack
         if not no_ack:
             channel.unsettled.add(delivery.delivery_tag)
-
-    @property
-    def body(self) -> bytes:
-        return self._delivery.body
-
-    @property
-    def properties(self) -> Properties:
-        return self._delivery.properties
-
-    @property
-    def headers(self) -> Table:
-        return self._delivery.headers
-
-    @property
-    def exchange(self) -> str:
-        return self._delivery.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self._delivery.routing_key
 
     @property
     def is_ours(self) -> bool:
@@ -196,19 +175,19 @@ class MemoryIncoming:
         with self._transport.core.lock:
             if self._settles():
                 is_lost = self._transport.faults.loses_this_ack()
-                self._channel.settle(self._delivery.delivery_tag, ack=not is_lost, requeue=True)
+                self._channel.settle(self._message.delivery_tag, ack=not is_lost, requeue=True)
                 self._transport.wake()
 
     def nack(self, *, requeue: bool = True) -> None:
         with self._transport.core.lock:
             if self._settles():
-                self._channel.settle(self._delivery.delivery_tag, ack=False, requeue=requeue)
+                self._channel.settle(self._message.delivery_tag, ack=False, requeue=requeue)
                 self._transport.wake()
 
     def give_back(self) -> None:
         """Requeue a message that the program has not taken."""
         if not self._no_ack and self._is_unacked():
-            self._channel.settle(self._delivery.delivery_tag, ack=False, requeue=True)
+            self._channel.settle(self._message.delivery_tag, ack=False, requeue=True)
 
     def _settles(self) -> bool:
         """Whether the broker waits for it: the messages of a lost connection are the broker's again."""
@@ -218,7 +197,7 @@ class MemoryIncoming:
         return self._is_unacked()
 
     def _is_unacked(self) -> bool:
-        return self._delivery.delivery_tag in self._channel.unsettled
+        return self._message.delivery_tag in self._channel.unsettled
 
     def __repr__(self) -> str:
         return f"<MemoryIncoming of {len(self.body)} bytes from {self.exchange!r} with key {self.routing_key!r}>"
@@ -403,40 +382,14 @@ class MemoryTransport:
 
     async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
         """For each message None if the broker has it, or its error."""
-        were_taken = False
-        self._undecided += 1
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._until_taken()
-                were_taken = True
-                with self.core.lock:
-                    decided = self._decide(messages)
-                await asyncio.sleep(self.faults.delay_s)
-        except TimeoutError:
-            return [_too_late(were_taken) for _ in messages]
-        except ConnectionClosed as closed:
-            return [closed for _ in messages]
-        finally:
-            self._undecided -= 1
-            self.wake()
-        return decided
+            return await self._confirmed(timeout_s, lambda: self._decide(messages))
+        except (CallTimeout, ConnectionClosed) as error:
+            return [error for _ in messages]
 
     async def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
         """Publish all messages in one transaction, or raise. A returned message is raised after the commit."""
-        were_taken = False
-        self._undecided += 1
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._until_taken()
-                were_taken = True
-                with self.core.lock:
-                    self._commit(messages)
-                await asyncio.sleep(self.faults.delay_s)
-        except TimeoutError:
-            raise _too_late(were_taken) from None
-        finally:
-            self._undecided -= 1
-            self.wake()
+        await self._confirmed(timeout_s, lambda: self._commit(messages))
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Publish without confirms: the outcome is not reported."""
@@ -613,6 +566,24 @@ class MemoryTransport:
             await changed.wait()
 
     # publishing
+
+    async def _confirmed(self, timeout_s: float | None, publish: Callable[[], Result]) -> Result:
+        """Publish when the broker takes publishes, and wait for the delay of the confirm."""
+        were_taken = False
+        self._undecided += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until_taken()
+                were_taken = True
+                with self.core.lock:
+                    result = publish()
+                await asyncio.sleep(self.faults.delay_s)
+                return result
+        except TimeoutError:
+            raise _too_late(were_taken) from None
+        finally:
+            self._undecided -= 1
+            self.wake()
 
     def _decide(self, messages: Sequence[Outgoing]) -> list[ClientError | None]:
         """The outcome of each message. A lost connection ends the rest of them."""

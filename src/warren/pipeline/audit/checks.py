@@ -189,10 +189,10 @@ STATS_COLUMNS: Final = (
 FAULTS: Final = ("lost", "duplicated", "out_of_order")
 
 
-def queue_stats(judged: DataFrame, counters: DataFrame) -> DataFrame:
+def queue_stats(checked: DataFrame, counters: DataFrame) -> DataFrame:
     """A row for every queue in the trace."""
     together = (
-        judged.where(sql.col("queue").isNotNull()).groupBy("vhost", "queue").agg(*_traced_counts(), *_fault_counts())
+        checked.where(sql.col("queue").isNotNull()).groupBy("vhost", "queue").agg(*_traced_counts(), *_fault_counts())
     )
     known = together.join(sql.broadcast(counters.withColumn("is_there", sql.lit(True))), ["vhost", "queue"], "left")
     audited = known.where(
@@ -201,9 +201,9 @@ def queue_stats(judged: DataFrame, counters: DataFrame) -> DataFrame:
     return _balanced(audited).select(*STATS_COLUMNS)
 
 
-def unroutable(judged: DataFrame, counters: DataFrame) -> DataFrame:
+def unroutable(checked: DataFrame, counters: DataFrame) -> DataFrame:
     """One row, `publishes`: how many reached no queue, or named a queue that never existed on the default exchange."""
-    named = judged.groupBy("vhost", "queue").agg(_existed(), sql.sum("publishes").alias("publishes"))
+    named = checked.groupBy("vhost", "queue").agg(_existed(), sql.sum("publishes").alias("publishes"))
     known = counters.select("vhost", "queue")
     nowhere = named.where(sql.col("queue").isNull() | ~sql.col("existed"))
     unknown = nowhere.join(sql.broadcast(known), ["vhost", "queue"], "left_anti")
@@ -319,10 +319,10 @@ FINDING: Final = (
 )
 
 
-def findings(judged: DataFrame, figures: DataFrame, limit: int) -> DataFrame:
+def findings(checked: DataFrame, figures: DataFrame, limit: int) -> DataFrame:
     """Stats with `findings`, an array of structs."""
     faults = figures.select("vhost", "queue", "lost", "duplicated", sql.col("confirmed").isNotNull().alias("mirrored"))
-    found = _found(judged.join(sql.broadcast(faults), ["vhost", "queue"]))
+    found = _found(checked.join(sql.broadcast(faults), ["vhost", "queue"]))
     in_turn = Window.partitionBy("vhost", "queue", "finding").orderBy("published_at", "message_key", "copy")
     listed = (
         found.withColumn("turn", sql.row_number().over(in_turn))

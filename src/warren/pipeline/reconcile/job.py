@@ -80,11 +80,11 @@ def _run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> Recon
             found = comparison.suspects(_union(settings, opened), settings)
             keys = _stored(spark, found, work.child("suspects"))
         with watch(spark, "judging differences"):
-            judged = _stored(
+            compared = _stored(
                 spark, comparison.compare_keys(_picked(settings, opened, keys), settings), work.child("judged")
             )
-            outcome = replace(_outcome(settings, counted, judged), in_flight=in_flight)
-            result = _result(settings, judged)
+            outcome = replace(_outcome(settings, counted, compared), in_flight=in_flight)
+            result = _result(settings, compared)
             beside = {
                 SUMMARY: as_text(facts(outcome)),
                 REPORT: render_page(reconciliation(outcome, _lists(result, outcome))),
@@ -172,7 +172,7 @@ def _refuse_empty(settings: ReconcileSettings, counted: dict[str, dict[str, Any]
         )
 
 
-def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], judged: DataFrame) -> ReconcileOutcome:
+def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], compared: DataFrame) -> ReconcileOutcome:
     figures = [sql.count(sql.lit(1)).alias("keys"), sql.sum(comparison.AUTHORITY_ROWS).alias("authority_rows")]
     for number, name in enumerate(settings.names):
         figures += [
@@ -180,12 +180,12 @@ def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], ju
             sql.coalesce(sql.sum(sql.col(name)["rows"] - 1), sql.lit(0)).alias(f"repeated_{number}"),
             sql.count_if(sql.array_contains("late", name)).alias(f"late_{number}"),
         ]
-    found = judged.groupBy(comparison.OF_THE_DAY, "status").agg(*figures).collect()
+    found = compared.groupBy(comparison.OF_THE_DAY, "status").agg(*figures).collect()
     unsuspected = counted[settings.authority]["rows"] - sum(row["authority_rows"] for row in found)
     todays = [row for row in found if row[comparison.OF_THE_DAY]]
     counts = dict.fromkeys(comparison.PRECEDENCE, 0) | {row["status"]: row["keys"] for row in todays}
     counts[comparison.BALANCED] += unsuspected
-    tallies = tuple(
+    ledgers = tuple(
         LedgerCounts(
             name,
             counted[name]["rows"],
@@ -196,12 +196,12 @@ def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], ju
         )
         for number, name in enumerate(settings.names)
     )
-    return ReconcileOutcome(settings, counts, tallies)
+    return ReconcileOutcome(settings, counts, ledgers)
 
 
-def _result(settings: ReconcileSettings, judged: DataFrame) -> DataFrame:
+def _result(settings: ReconcileSettings, compared: DataFrame) -> DataFrame:
     """The rows to keep: a suspect may be cleared by the tolerance, or belong to another day."""
-    found = judged.filter(comparison.OF_THE_DAY).drop(comparison.OF_THE_DAY, comparison.AUTHORITY_ROWS)
+    found = compared.filter(comparison.OF_THE_DAY).drop(comparison.OF_THE_DAY, comparison.AUTHORITY_ROWS)
     return found if settings.everything else found.filter(sql.col("status") != comparison.BALANCED)
 
 

@@ -206,11 +206,11 @@ class LedgerCounts:
 
 @dataclass(frozen=True)
 class ReconcileOutcome:
-    """`counts` has every status, `tallies` every ledger; keys `in_flight` are in neither."""
+    """`counts` has every status, `ledgers` every ledger; keys `in_flight` are in neither."""
 
     settings: ReconcileSettings
     counts: dict[str, int]
-    tallies: tuple[LedgerCounts, ...]
+    ledgers: tuple[LedgerCounts, ...]
     in_flight: int = 0
 
     @property
@@ -236,7 +236,7 @@ def facts(outcome: ReconcileOutcome) -> dict[str, Any]:
         "counts": outcome.counts,
         "balanced": outcome.balanced,
         "in_flight": outcome.in_flight,
-        "rows": {tally.name: tally.rows for tally in outcome.tallies},
+        "rows": {ledger.name: ledger.rows for ledger in outcome.ledgers},
     }
 
 
@@ -244,9 +244,9 @@ def told(outcome: ReconcileOutcome) -> str:
     """A few lines for people."""
     width = max(len(name) for name in (*outcome.settings.names, *outcome.counts))
     lines = [title(outcome.settings)]
-    for tally in outcome.tallies:
-        role = "  the authority" if tally.name == outcome.settings.authority else ""
-        lines.append(f"  {tally.name:<{width}}  {tally.rows:>12,} {'row' if tally.rows == 1 else 'rows'}{role}")
+    for ledger in outcome.ledgers:
+        role = "  the authority" if ledger.name == outcome.settings.authority else ""
+        lines.append(f"  {ledger.name:<{width}}  {ledger.rows:>12,} {'row' if ledger.rows == 1 else 'rows'}{role}")
     for status, count in outcome.counts.items():
         if count:
             lines.append(f"  {status:<{width}}  {count:>12,} {'key' if count == 1 else 'keys'}")
@@ -280,7 +280,7 @@ def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...])
     return Reconciliation(
         f"Reconciliation of {title(settings)}",
         tuple(shown),
-        tuple(_ledger_totals(settings, tally) for tally in outcome.tallies),
+        tuple(_ledger_totals(settings, ledger) for ledger in outcome.ledgers),
         tuple(_status_totals(status, count) for status, count in outcome.counts.items()),
         lists,
     )
@@ -294,10 +294,10 @@ def trimmed(value: Decimal) -> Decimal:
     return cents if cents == value else value.normalize(EVERY_DIGIT)
 
 
-def _ledger_totals(settings: ReconcileSettings, tally: LedgerCounts) -> LedgerTotals:
-    is_authority = tally.name == settings.authority
-    total = None if tally.total is None else trimmed(tally.total)
-    return LedgerTotals(tally.name, tally.rows, tally.keys, tally.repeated, tally.late, total, is_authority)
+def _ledger_totals(settings: ReconcileSettings, ledger: LedgerCounts) -> LedgerTotals:
+    is_authority = ledger.name == settings.authority
+    total = None if ledger.total is None else trimmed(ledger.total)
+    return LedgerTotals(ledger.name, ledger.rows, ledger.keys, ledger.repeated, ledger.late, total, is_authority)
 
 
 def _status_totals(status: str, count: int) -> StatusTotals:

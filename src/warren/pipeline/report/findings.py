@@ -96,16 +96,16 @@ def gather(events: DataFrame, passages: DataFrame) -> ReportFindings | None:
         return None
     step_s = step_for(reach["last"] - reach["first"])
     flow = flows.flows(events, min(step_s, HOUR_S)).coalesce(PARTS).persist()
-    tallies = passage_counts(passages, step_s).coalesce(PARTS).persist()
+    queue_counts = passage_counts(passages, step_s).coalesce(PARTS).persist()
     try:
-        return _gathered(reach, step_s, flow, tallies)
+        return _gathered(reach, step_s, flow, queue_counts)
     finally:
         flow.unpersist()
-        tallies.unpersist()
+        queue_counts.unpersist()
 
 
-def _gathered(reach: Row, step_s: int, flow: DataFrame, tallies: DataFrame) -> ReportFindings:
-    counts, change = latencies.latency_counts(tallies), latencies.backlog_changes(tallies)
+def _gathered(reach: Row, step_s: int, flow: DataFrame, queue_counts: DataFrame) -> ReportFindings:
+    counts, change = latencies.latency_counts(queue_counts), latencies.backlog_changes(queue_counts)
     passed = sql.col("arrived") + sql.col("delivered")
     queues = _ranked(flows.busiest_first(flows.queue_totals(flow, step_s), passed, LISTED_MAX))
     slow = _ranked(flows.busiest_first(latencies.by_queue(counts), sql.col("messages"), LISTED_MAX, "kind"))

@@ -67,9 +67,9 @@ def _move(kind: str, at: Column, step_s: int, ms: Column | None = None) -> Colum
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
-def latency_counts(tallies: DataFrame) -> DataFrame:
+def latency_counts(counts: DataFrame) -> DataFrame:
     """`vhost`, `name` (of the queue), `kind`, `moment` (of the publish), `ms`, and the number of `messages`."""
-    return tallies.where(sql.col("kind").isin(*LATENCY_KINDS))
+    return counts.where(sql.col("kind").isin(*LATENCY_KINDS))
 
 
 def negative_latencies(counts: DataFrame) -> DataFrame:
@@ -113,11 +113,11 @@ def _named() -> list[Column]:
     return [sql.col("exact")[place].alias(f"p{quantile * 100:.0f}") for place, quantile in enumerate(QUANTILES)]
 
 
-def backlog_changes(tallies: DataFrame) -> DataFrame:
+def backlog_changes(counts: DataFrame) -> DataFrame:
     """`vhost`, `name`, `moment`, `change`: how many more wait after that step than before it."""
     entered, left = sql.col("kind") == "entered", sql.col("kind") == "left"
     change = sql.sum(sql.when(entered, sql.col("messages")).otherwise(-sql.col("messages")))
-    return tallies.where(entered | left).groupBy("vhost", "name", "moment").agg(change.alias("change"))
+    return counts.where(entered | left).groupBy("vhost", "name", "moment").agg(change.alias("change"))
 
 
 def final_backlog(change: DataFrame) -> DataFrame:
