@@ -17,7 +17,7 @@ ON_EITHER_BROKER = True
 
 @pytest.fixture
 def free_address() -> Iterator[Callable[[], str]]:
-    """Where nobody listens, and nobody else can until the test is over: a socket has the port and does nothing."""
+    """A port without a listener until the test is over: a socket has the port and does nothing."""
     with contextlib.ExitStack() as held:
 
         def address() -> str:
@@ -66,7 +66,7 @@ def test_hosts_are_tried_in_their_order(url: str, free_address: Callable[[], str
     run(talk())
 
 
-def test_when_nobody_answers_each_host_is_named_with_its_reason(free_address: Callable[[], str]) -> None:
+def test_when_no_host_answers_each_is_named_with_its_reason(free_address: Callable[[], str]) -> None:
     first, second = free_address(), free_address()
     error = failure(f"amqp://{first},{second}")
     assert isinstance(error, CannotConnect)

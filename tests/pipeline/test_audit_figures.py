@@ -221,7 +221,7 @@ def test_what_waited_then_and_was_delivered_since_hides_no_loss(spark: SparkSess
     assert (row["lost"], row["in_queue"], row["note"]) == (1, 1, "")
 
 
-def test_those_that_wait_are_taken_for_those_that_nobody_confirmed(spark: SparkSession) -> None:
+def test_waiting_messages_are_taken_for_unconfirmed_ones(spark: SparkSession) -> None:
     story = Story()
     for name in ("a", "b"):
         story.published(name, "orders")

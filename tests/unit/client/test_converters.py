@@ -153,7 +153,7 @@ def test_a_users_own_converter_reads_what_it_wrote() -> None:
     assert payload_of(came((3, 4), Points()), Points()) == (3, 4)
 
 
-def test_whatever_a_users_converter_raises_is_a_refusal_with_its_cause() -> None:
+def test_any_error_of_a_users_converter_is_a_refusal_with_its_cause() -> None:
     with pytest.raises(CannotConvert, match="Points failed on tuple: ValueError") as refused:
         body_of((3, 400), Points())
     assert isinstance(refused.value.__cause__, ValueError)

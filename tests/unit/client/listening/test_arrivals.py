@@ -1,4 +1,4 @@
-"""A message as its handler sees it, in whichever thread that runs."""
+"""A message as its handler sees it, in any thread."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Settings from files: both formats say the same, and what makes no sense is refused with its file and key."""
+"""Settings from files: both formats mean the same, and invalid ones are refused with file and key."""
 
 from pathlib import Path
 
