@@ -207,11 +207,11 @@ class Consumer:
 
     # events
 
-    def came(self, event: Delivered) -> None:
+    def received(self, event: Delivered) -> None:
         self._inbox += event.deliveries
         weight = delivered_bytes(event)
         self._weight += weight
-        self._protocol.piled_up(weight)
+        self._protocol.inbox_grew(weight)
         self._wake()
 
     def end(self, error: ErrorFactory | None) -> None:
@@ -219,18 +219,18 @@ class Consumer:
         if not self._ended:
             self._ended = True
             self._error = error
-            self._lighten()
+            self._empty_inbox()
             self._wake()
 
     def _take(self) -> list[Delivery]:
         batch, self._inbox = self._inbox, []
-        self._lighten()
+        self._empty_inbox()
         return batch
 
-    def _lighten(self) -> None:
+    def _empty_inbox(self) -> None:
         """Deliveries in the inbox no longer count against the read limit."""
         weight, self._weight = self._weight, 0
-        self._protocol.taken(weight)
+        self._protocol.inbox_emptied(weight)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -404,14 +404,14 @@ class Channel(TopologyCalls, ChannelListener):
         ticket = self._machine.close()
         self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
         await self._protocol.answer(ticket)
-        self._hear_no_more()
+        self._stop_listening()
 
     def leave(self) -> None:
         """Close the channel without waiting for the answer."""
         if self.is_open and not self._protocol.ended:
             self._machine.close()
             self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
-            self._hear_no_more()
+            self._stop_listening()
             self._protocol.flush_soon()
 
     async def __aenter__(self) -> Self:
@@ -449,7 +449,7 @@ class Channel(TopologyCalls, ChannelListener):
 
     def happened(self, event: ChannelEvent) -> None:
         if isinstance(event, Delivered):
-            self._consumers[event.consumer_tag].came(event)
+            self._consumers[event.consumer_tag].received(event)
         elif isinstance(event, Confirmed):
             self.publisher.confirmed(event.ranges)
         elif isinstance(event, CallAnswered):
@@ -478,11 +478,11 @@ class Channel(TopologyCalls, ChannelListener):
             sentence = f"the broker closed channel {event.channel}: {event.code} {event.text}"
             return errors.ChannelClosed(sentence, event.code, event.text, event.method_name)
 
-        self._hear_no_more()
+        self._stop_listening()
         self._end(error)
         self._protocol.fail_calls(list(self._calls), error)
 
-    def _hear_no_more(self) -> None:
+    def _stop_listening(self) -> None:
         # the number is free after the broker's answer: another channel may have it
         if self._protocol.listeners.get(self.number) is self:
             del self._protocol.listeners[self.number]

@@ -121,14 +121,14 @@ class ClientProtocol(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        self._tell(self.machine.receive(data, self._now_ms()))
+        self._dispatch(self.machine.receive(data, self._now_ms()))
         self.flush_soon()
 
     def eof_received(self) -> None:
-        self._tell(self.machine.lose("the broker hung up"))
+        self._dispatch(self.machine.lose("the broker hung up"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._tell(self.machine.lose(str(exc) if exc else "the broker hung up"))
+        self._dispatch(self.machine.lose(str(exc) if exc else "the broker hung up"))
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -171,7 +171,7 @@ class ClientProtocol(asyncio.Protocol):
         self._flush_is_due = False
         self.flush()
 
-    def hang_up(self) -> None:
+    def close_socket(self) -> None:
         """Send the remaining output and close the socket."""
         self.flush()
         if self._transport is not None:
@@ -180,7 +180,7 @@ class ClientProtocol(asyncio.Protocol):
     def abort(self) -> None:
         # send nothing more: the socket of an abandoned attempt is closed without connection.close
         transport, self._transport = self._transport, None
-        self._tell(self.machine.lose("given up"))
+        self._dispatch(self.machine.lose("given up"))
         if transport is not None:
             transport.abort()
 
@@ -215,14 +215,14 @@ class ClientProtocol(asyncio.Protocol):
             if not future.done():
                 future.set_result(None)
 
-    def piled_up(self, weight: int) -> None:
+    def inbox_grew(self, weight: int) -> None:
         """The inbox of a consumer has grown."""
         self._inbox_bytes += weight
         if self._inbox_bytes > UNREAD_BYTES_MAX and not self.read_demand.count and self._reads and self._transport:
             self._reads = False
             self._transport.pause_reading()
 
-    def taken(self, weight: int) -> None:
+    def inbox_emptied(self, weight: int) -> None:
         """An inbox was emptied."""
         self._inbox_bytes -= weight
         if self._inbox_bytes <= UNREAD_BYTES_MAX // 2:
@@ -237,16 +237,16 @@ class ClientProtocol(asyncio.Protocol):
     def _read_on(self) -> None:
         if not self._reads and self._transport is not None:
             self._reads = True
-            self.machine.hold_judgement(self._now_ms())
+            self.machine.restart_silence(self._now_ms())
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
     # events
 
-    def _tell(self, events: list[ClientEvent]) -> None:
+    def _dispatch(self, events: list[ClientEvent]) -> None:
         for event in events:
             if isinstance(event, CHANNEL_EVENTS):
-                self._tell_channel(event)
+                self._dispatch_to_channel(event)
             elif isinstance(event, Closed):
                 self._closed(event)
             elif isinstance(event, HandshakeCompleted):
@@ -258,7 +258,7 @@ class ClientProtocol(asyncio.Protocol):
         if events:
             self.notify()
 
-    def _tell_channel(self, event: ChannelEvent) -> None:
+    def _dispatch_to_channel(self, event: ChannelEvent) -> None:
         listener = self.listeners.get(event.channel)
         if listener is not None:
             listener.happened(event)
@@ -276,8 +276,8 @@ class ClientProtocol(asyncio.Protocol):
         if self.ended or not self.machine.heartbeat_s:
             return
         if not self._reads:
-            self.machine.hold_judgement(self._now_ms())
-        self._tell(self.machine.tick(self._now_ms()))
+            self.machine.restart_silence(self._now_ms())
+        self._dispatch(self.machine.tick(self._now_ms()))
         self.flush()
         self._ticker = self._loop.call_later(self.machine.heartbeat_s / TICKS_PER_HEARTBEAT, self._tick)
 
@@ -293,7 +293,7 @@ class ClientProtocol(asyncio.Protocol):
         for listener in list(self.listeners.values()):
             listener.ended(self.error)
         self.listeners.clear()
-        self.hang_up()
+        self.close_socket()
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)

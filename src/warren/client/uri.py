@@ -116,7 +116,7 @@ def _address(text: str, default_port: int) -> BrokerAddress:
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     elif ":" in text:
-        raise UriError("an IPv6 address in a URL needs brackets")
+        raise UriError("an IPv6 address in a URL is written in brackets")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
         # an unescaped / or ? in a password puts a part of it here, so it is not quoted
         raise UriError("a port is a number from 1 to 65535; special characters before the host are escaped")

@@ -6,7 +6,7 @@
     sc://HOST[:PORT]                        a Spark Connect server
 
 Problems with Java or the master are found before Spark starts, because Spark reports them late and at length. A job
-uses only this session and no Java objects, so it also runs through Connect.
+uses only the session and no Java objects, so it also runs through Connect.
 
 Spark's log is off, and its Java's standard error is captured: the error of a job is one sentence (`pipeline.errors`).
 `spark.log.level` brings both back.

@@ -65,7 +65,7 @@ class RetryDeadline:
     def over(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def bear(self, trouble: ClientError) -> None:
+    def wait_or_raise(self, trouble: ClientError) -> None:
         """Return after a delay if a retry is allowed; else raise."""
         if self.over or not may_retry(trouble):
             raise ReadError(str(trouble)) from None
@@ -174,7 +174,7 @@ class ChunkFeed:
                     yield from self._consume()
                 except ClientError as trouble:
                     self._link.close()
-                    self._patience.bear(trouble)
+                    self._patience.wait_or_raise(trouble)
 
     def _consume(self) -> Iterator[tuple[int, ArrowChunk]]:
         """The chunks of one connection."""
@@ -351,4 +351,4 @@ class StreamOffsetReader:
                 return self._link.probe(queue, arguments)
             except ClientError as trouble:
                 self._link.close()
-                patience.bear(trouble)
+                patience.wait_or_raise(trouble)

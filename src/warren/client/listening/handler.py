@@ -322,11 +322,11 @@ class HandlerRunner(Generic[T]):
         self._failure_counters.count("retried", arrival.queue)
         # a short queue redelivers it at once: that may cost it its first delay, but not all of them
         may_go = is_first_failure and self._options.retries.tries > 2 and self._recent_outcomes.goes_well
-        if may_go and gives_way() and await self._put_behind(arrival, failure):
+        if may_go and gives_way() and await self._requeue_at_end(arrival, failure):
             return None
         return again.delay_s
 
-    async def _put_behind(self, arrival: Arrival[T], failure: Exception) -> bool:
+    async def _requeue_at_end(self, arrival: Arrival[T], failure: Exception) -> bool:
         """Whether the message is at the end of its queue; after a failure the broker is not asked for a while."""
         clock = asyncio.get_running_loop().time
         if clock() < self._none_gives_way_until_s:

@@ -99,7 +99,7 @@ class Puller:
         del self._in_hand[: self._group_size]
         if self._subscription is not subscription:
             # the puller was closed meanwhile
-            self._let_go()
+            self._release()
         return group
 
     async def close(self) -> None:
@@ -107,9 +107,9 @@ class Puller:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await subscription.cancel()
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._stream is None:
             MessageGroup(self._in_hand).nack()
         self._in_hand.clear()

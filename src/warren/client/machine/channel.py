@@ -231,9 +231,9 @@ class ChannelMachine:
             return
         self.acks.refuse(self._output.out, self.number, tag, multiple, requeue)
 
-    def came(self, tag: i64, no_ack: bool) -> None:
+    def record_delivery(self, tag: i64, no_ack: bool) -> None:
         if not self.transactional:
-            self.acks.came(tag, not no_ack)
+            self.acks.record_delivery(tag, not no_ack)
 
     def output(self) -> BytesWriter:
         """The output, with the collected acks written: later methods must not overtake them."""

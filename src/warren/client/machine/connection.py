@@ -152,7 +152,7 @@ def _start(connection: "ConnectionMachine", method: ConnectionStart) -> None:
     settings = connection.settings
     connection.server_properties = method.server_properties
     theirs = method.server_properties.get("capabilities")
-    connection.tells_refusals = isinstance(theirs, dict) and theirs.get("authentication_failure_close") is True
+    connection.announces_refusals = isinstance(theirs, dict) and theirs.get("authentication_failure_close") is True
     offered = method.mechanisms.decode("utf-8", "replace").split()
     if settings.mechanism not in offered:
         connection.stage = LOGIN
@@ -220,7 +220,7 @@ def receive_bytes(connection: "ConnectionMachine", data: bytes) -> None:
             _channel_method(connection, channel, reader)
         else:
             _content_frame(connection, channel, reader)
-    connection.tell_confirms()
+    connection.emit_confirms()
 
 
 def _connection_frame(connection: "ConnectionMachine", reader: FrameReader) -> None:
@@ -293,7 +293,7 @@ def _channel_closed(connection: "ConnectionMachine", channel: ChannelMachine, me
     if channel.state == CHANNEL_CLOSING:
         # both sides closed the channel at once: close-ok is still to come
         return
-    connection.tell_confirms()
+    connection.emit_confirms()
     connection.forget_channel(channel)
     blamed = method_name(method.blamed_class_id, method.blamed_method_id) if method.blamed_class_id else ""
     connection.events.append(ChannelClosedByBroker(channel.number, method.reply_code, method.reply_text, blamed))
@@ -312,7 +312,7 @@ def _answer(connection: "ConnectionMachine", channel: ChannelMachine, method: Me
     elif isinstance(method, BasicRecoverOk):
         channel.acks.forget_all()
     elif isinstance(method, ChannelCloseOk):
-        connection.tell_confirms()
+        connection.emit_confirms()
         connection.forget_channel(channel)
     connection.events.append(CallAnswered(channel.number, call.ticket, method))
 
@@ -351,7 +351,7 @@ def _delivered(
     consumer = channel.consumers.get(consumer_tag)
     if consumer is None:
         raise ConnectionFault(UNEXPECTED_FRAME, "a delivery for a consumer that does not exist")
-    channel.came(tag, consumer.no_ack)
+    channel.record_delivery(tag, consumer.no_ack)
     delivery = Delivery(channel.number, consumer.tag, tag, redelivered, route, header, body)
     batch = connection.delivered
     if batch is None or not _goes_on(connection, batch, channel.number, consumer_tag):
@@ -400,7 +400,7 @@ def _got(connection: "ConnectionMachine", channel: ChannelMachine, method: Basic
     call = channel.answered_call(method)
     if call is None or not isinstance(call.method, BasicGet):
         raise ConnectionFault(UNEXPECTED_FRAME, "basic.get-ok answers no call")
-    channel.came(method.delivery_tag, call.method.no_ack)
+    channel.record_delivery(method.delivery_tag, call.method.no_ack)
     route = content.opening.route
     delivery = Delivery(
         channel.number, "", method.delivery_tag, method.redelivered, route, content.header, content.body()
@@ -446,7 +446,7 @@ class ConnectionMachine:
         self.channels: dict[int, ChannelMachine] = {}
         self.server_properties: Table = {}
         # whether the broker closes with a reason after a failed login
-        self.tells_refusals: bool = False
+        self.announces_refusals: bool = False
         self.channel_max: int = 0
         self.frame_max: int = 0
         self.heartbeat_s: int = 0
@@ -492,7 +492,7 @@ class ConnectionMachine:
             self.output.out.write(HEARTBEAT_FRAME)
         return self._take_events()
 
-    def hold_judgement(self, now_ms: i64) -> None:
+    def restart_silence(self, now_ms: i64) -> None:
         """Reading was paused by the program: count the broker's silence from here."""
         self._heard_at_ms = now_ms
 
@@ -500,7 +500,7 @@ class ConnectionMachine:
         """The transport is lost."""
         if self.state == CLOSING:
             self.end(BY_CLIENT, 200, reason)
-        elif self.state == AWAIT_TUNE and not self.tells_refusals:
+        elif self.state == AWAIT_TUNE and not self.announces_refusals:
             self.end(LOGIN_REFUSED, 0, reason)
         else:
             self.end(LOST, 0, reason)
@@ -582,7 +582,7 @@ class ConnectionMachine:
     def end(self, cause: str, code: int, text: str) -> None:
         if self.state == CLOSED:
             return
-        self.tell_confirms()
+        self.emit_confirms()
         self.state = CLOSED
         for channel in self.channels.values():
             channel.state = CHANNEL_CLOSED
@@ -590,7 +590,7 @@ class ConnectionMachine:
         self.output.acking = []
         self.events.append(Closed(cause, self.stage, code, text))
 
-    def tell_confirms(self) -> None:
+    def emit_confirms(self) -> None:
         """Add the events of pending confirms before an event that must follow them."""
         for channel in self.confirmed:
             ranges = channel.take_confirms()

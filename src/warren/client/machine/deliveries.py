@@ -178,7 +178,7 @@ class AckLedger:
         self._waiting_tag: i64 = 0
         self._waiting_count: i64 = 0
 
-    def came(self, tag: i64, needs_ack: bool) -> None:
+    def record_delivery(self, tag: i64, needs_ack: bool) -> None:
         if tag > self.last_tag:
             self.last_tag = tag
         if not needs_ack:

@@ -64,7 +64,7 @@ class DeliveryChannel:
         return self._in_hand if self.channel.is_open else 0
 
     @property
-    def gives_out(self) -> bool:
+    def is_delivering(self) -> bool:
         """Whether messages that have come are still for this program; if not, the broker redelivers them."""
         return self._no_ack or self.channel.is_open
 
@@ -121,7 +121,7 @@ class DeliveryChannel:
             if self.channel.is_open and self._takes_back:
                 self.channel.nack(delivery)
 
-    def part_with(self, delivery: Delivery) -> None:
+    def abandon(self, delivery: Delivery) -> None:
         """Stop counting a message that was handed out and will not be settled."""
         if self.channel.is_open:
             self.give_back([delivery])
@@ -206,7 +206,7 @@ class AmqpIncoming(MessageView[Delivery]):
 
     def give_back(self) -> None:
         """Requeue a message that the program has not taken, unless its queue keeps it anyway."""
-        self._delivery_channel.part_with(self._message)
+        self._delivery_channel.abandon(self._message)
 
     def __repr__(self) -> str:
         return repr(self._message).replace("Delivery", "AmqpIncoming", 1)

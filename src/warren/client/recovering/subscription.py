@@ -122,7 +122,7 @@ class RecoveringSubscription:
         # whether a task waits for a batch
         self._is_awaited = False
         # the last batch for a waiting reader: handed out before its channel may close
-        self._parting: list[AmqpIncoming] = []
+        self._last_batch: list[AmqpIncoming] = []
 
     @property
     def queue(self) -> str:
@@ -157,11 +157,11 @@ class RecoveringSubscription:
         except BaseException:
             self._is_awaited = False
             self._give_back_if_over()
-            for message in self._take_parting():
+            for message in self._take_last_batch():
                 message.give_back()
             raise
         self._is_awaited = False
-        return self._take_parting() or self._hand_out()
+        return self._take_last_batch() or self._hand_out()
 
     async def __aiter__(self) -> AsyncIterator[AmqpIncoming]:
         while True:
@@ -195,7 +195,7 @@ class RecoveringSubscription:
                 self._pending.extend(await self._consumer.batch())
         self._give_back_if_over()
         if self._is_awaited and not self._request.no_ack:
-            self._parting = self._hand_out()
+            self._last_batch = self._hand_out()
         if self._active_channel is not None:
             self._active_channel.retire()
 
@@ -217,7 +217,7 @@ class RecoveringSubscription:
         self._give_back_if_over()
 
     def _has_pending(self) -> bool:
-        if self._pending and self._active_channel is not None and not self._active_channel.gives_out:
+        if self._pending and self._active_channel is not None and not self._active_channel.is_delivering:
             self._pending.clear()
         return bool(self._pending)
 
@@ -241,8 +241,8 @@ class RecoveringSubscription:
         self._follow(pending[-1])
         return self._active_channel.hand_out(pending)
 
-    def _take_parting(self) -> list[AmqpIncoming]:
-        parting, self._parting = self._parting, []
+    def _take_last_batch(self) -> list[AmqpIncoming]:
+        parting, self._last_batch = self._last_batch, []
         return parting
 
     def _follow(self, last: Delivery) -> None:

@@ -145,7 +145,7 @@ class RecoveringTransport:
         """The messages of a queue from now on; `ChannelClosed` if the broker refuses at once."""
         request = SubscriptionRequest(queue, prefetch, no_ack, exclusive, arguments or {})
         subscription = RecoveringSubscription(request, self._consuming, self._declare_queue_again, self._notifier)
-        subscription.when_cancelled = self._look_what_goes
+        subscription.when_cancelled = self._unsubscribed
         before, self._layout = self._layout, self._unused_queues.take(self._layout, queue)
         was_aside = self._layout is not before
         self._beginning.append(queue)
@@ -154,7 +154,7 @@ class RecoveringTransport:
         except BaseException:
             self._beginning.remove(queue)
             if was_aside:
-                self._look_what_goes(queue)
+                self._unsubscribed(queue)
             raise
         self._beginning.remove(queue)
         self._subscriptions = [each for each in self._subscriptions if not each.is_over]
@@ -177,7 +177,7 @@ class RecoveringTransport:
         await self._insist(lambda connection: layouts.declare_layout(connection, layout))
         self._layout = layouts.merge_layouts(self._layout, layout)
 
-    def _look_what_goes(self, queue: str) -> None:
+    def _unsubscribed(self, queue: str) -> None:
         """A queue that deletes itself without consumers is not declared again after a failure."""
         is_wanted = any(each.queue == queue and not each.is_cancelled for each in self._subscriptions)
         if not is_wanted and queue not in self._beginning:
