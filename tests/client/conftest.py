@@ -77,7 +77,7 @@ def warren_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def unique(url: str) -> Iterator[Callable[[str], str]]:
-    """Names nobody else uses; queues and exchanges that bear them are deleted when the test is over."""
+    """Unique names; queues and exchanges with them are deleted after the test."""
     given: list[str] = []
 
     def name(purpose: str) -> str:
@@ -135,7 +135,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[str], Serving]]:
 
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMQ]:
-    """One that all tests of a process share: whoever stops or kills it starts it again."""
+    """One that all tests of a process share: a test that stops or kills it starts it again."""
     server = RabbitMQ()
     yield server
     server.close()

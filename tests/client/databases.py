@@ -10,7 +10,7 @@ from tests.support.postgres import DATABASE, USER, Postgres
 
 
 def sqlite_url(folder: Path) -> str:
-    """SQLite has one lock, and nobody queues for it: who finds it taken tries again, for longer than the usual 5 s."""
+    """SQLite has one lock without a queue: a writer that finds it taken retries, for longer than the usual 5 s."""
     return f"sqlite:///{folder / 'inbox.db'}?timeout=60"
 
 

@@ -1,6 +1,6 @@
-"""A database whose clock jumps when a test says so, for all who use its engines.
+"""A database with a clock that jumps when a test says so, for all users of its engines.
 
-In PostgreSQL a function takes the place of the one that tells the time, in SQLite each connection has one of its own.
+In PostgreSQL a function replaces the one for the time; in SQLite each connection has its own.
 
 Not here: dates in rows that look as if it had jumped (`test_outbox_troubles`, `test_receipts_chasing`).
 """

@@ -19,7 +19,7 @@ CLOSE_S = 0.5
 
 
 class Brokers:
-    """One of the brokers: transports to it, and names that nobody else uses."""
+    """One of the brokers: transports to it, and unique names."""
 
     def __init__(self, connect: Callable[[], Awaitable[Transport]]) -> None:
         self._connect = connect

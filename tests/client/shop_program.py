@@ -137,7 +137,7 @@ def without_a_loop(engine: Engine, broker: MemoryBroker) -> None:
 
 
 async def mistakes(transport: Transport, engine: Engine) -> None:
-    """What a type checker has to find; nobody runs it."""
+    """Input for a type checker; it is not run."""
     Outbox().add(engine, b"no transaction")  # type: ignore[arg-type]
     Outbox().add(Session(engine), "text")  # type: ignore[arg-type]
     await Template(transport).send({}, routing_kee="orders")  # type: ignore[call-arg]

@@ -112,7 +112,7 @@ def test_a_mistake_in_an_ack_is_raised_by_the_next_call(url: str, queue: str) ->
         assert channel.declare_queue(queue).messages == 0
 
 
-def test_whatever_a_mistake_in_an_ack_raises_what_comes_behind_it_is_done(url: str, queue: str) -> None:
+def test_calls_posted_after_a_failing_ack_are_run(url: str, queue: str) -> None:
     with connect(url) as connection:
         channel = connection.channel(confirms=True)
         channel.declare_queue(queue)
@@ -211,7 +211,7 @@ def test_no_thread_is_left_behind(url: str) -> None:
 
 
 def test_every_call_of_a_channel_is_there_with_its_arguments() -> None:
-    # consumers cancel themselves, events are the link's, and nobody is cancelled while he opens one here
+    # consumers cancel themselves, events belong to the protocol, and opening one here is never cancelled
     missing = {"cancel", "happened", "ended", "leave"}
     for name, method in inspect.getmembers(Channel, inspect.isfunction):
         if not name.startswith("_") and name not in missing:
@@ -271,7 +271,7 @@ def test_a_publish_that_cannot_go_at_once_goes_when_there_is_room(url: str, queu
         assert channel.declare_queue(queue).messages == 220
 
 
-def test_a_publish_is_confirmed_behind_deliveries_that_nobody_takes(
+def test_a_publish_is_confirmed_behind_untaken_deliveries(
     url: str, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warren.client.protocol.UNREAD_BYTES_MAX", 200_000)
@@ -336,7 +336,7 @@ def test_a_process_that_was_forked_is_told_that_the_connection_is_not_its_own(ur
         assert channel.declare_queue(queue).messages == 0
 
 
-def test_whoever_comes_while_a_connection_is_closed_is_answered(url: str) -> None:
+def test_a_call_during_the_close_of_a_connection_is_answered(url: str) -> None:
     for _ in range(20):
         connection = connect(url)
         outcomes: list[BaseException | None] = []

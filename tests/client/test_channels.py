@@ -353,7 +353,7 @@ def test_a_reader_of_more_than_it_takes_costs_a_bounded_amount_and_calls_still_w
     run(talk())
 
 
-def test_whoever_is_cancelled_while_a_channel_is_opened_leaves_none(url: str) -> None:
+def test_a_caller_cancelled_while_a_channel_is_opened_leaves_none(url: str) -> None:
     async def talk() -> None:
         async with await connect(f"{url}?channel_max=4") as connection:
             # three that are on their way out, and one that waits for them

@@ -125,7 +125,7 @@ def test_a_holder_whose_lease_the_clock_has_ended_writes_nothing_when_another_ha
         assert not renew_lease(connection, first, 30.0)
     clock.jump(-seconds)
     with engine.begin() as connection:
-        # nobody took it from the second, whatever the clock says of its end
+        # the second still has it, whatever the clock says of its end
         assert renew_lease(connection, second, 30.0)
         assert not renew_lease(connection, first, 30.0)
 

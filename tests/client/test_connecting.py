@@ -17,7 +17,7 @@ ON_EITHER_BROKER = True
 
 @pytest.fixture
 def free_address() -> Iterator[Callable[[], str]]:
-    """Where nobody listens, and nobody else can until the test is over: a socket has the port and does nothing."""
+    """A port without a listener until the test is over: a socket has the port and does nothing."""
     with contextlib.ExitStack() as held:
 
         def address() -> str:
@@ -66,7 +66,7 @@ def test_hosts_are_tried_in_their_order(url: str, free_address: Callable[[], str
     run(talk())
 
 
-def test_when_nobody_answers_each_host_is_named_with_its_reason(free_address: Callable[[], str]) -> None:
+def test_when_no_host_answers_each_is_named_with_its_reason(free_address: Callable[[], str]) -> None:
     first, second = free_address(), free_address()
     error = failure(f"amqp://{first},{second}")
     assert isinstance(error, CannotConnect)
@@ -98,7 +98,7 @@ def test_what_is_no_broker_is_not_taken_for_one() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with server:
-            with pytest.raises(CannotConnect, match="makes no sense"):
+            with pytest.raises(CannotConnect, match="broke the protocol"):
                 await connect(f"amqp://127.0.0.1:{port}")
 
     run(attempt())

@@ -164,7 +164,7 @@ def test_questions_of_several_threads_have_their_own_answers(transport: Transpor
     assert not answering.is_alive()
 
 
-def test_a_question_that_nobody_answers_is_out_of_time(transport: Transport, queue: str, broker: Brokers) -> None:
+def test_a_request_without_a_reply_times_out(transport: Transport, queue: str, broker: Brokers) -> None:
     with Requester(transport, "", queue) as requester:
         broker.named.append(requester._inner._replies)
         with pytest.raises(CallTimeout):

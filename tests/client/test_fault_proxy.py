@@ -100,7 +100,7 @@ def lets_nobody_in(proxy: FaultProxy) -> bool:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether nothing comes on it any more, in whatever way it was ended."""
+    """Whether the connection has ended, in any way."""
     connection.settimeout(PATIENCE_S)
     try:
         return connection.recv(1) == b""

@@ -1,4 +1,4 @@
-"""The inbox in its databases: who is first, who waits for whom, and what is removed."""
+"""The inbox in its databases: the first delivery, concurrent deliveries, and pruning."""
 
 import functools
 import gc
@@ -93,7 +93,7 @@ def test_a_connection_that_commits_each_statement_is_refused(engine: Engine) -> 
     assert rows(engine) == []
 
 
-def test_work_that_nobody_would_await_is_refused(inbox: Inbox) -> None:
+def test_a_handler_that_returns_a_coroutine_or_generator_is_refused(inbox: Inbox) -> None:
     async def pay(connection: Connection, message: Incoming) -> None:
         pass
 
@@ -293,7 +293,7 @@ def test_old_rows_go_in_steps_and_others_stay(engine: Engine, inbox: Inbox) -> N
     assert inbox.prune() == 0
 
 
-def test_pruning_waits_for_nobody_who_records(engine: Engine, inbox: Inbox) -> None:
+def test_pruning_does_not_wait_for_recording(engine: Engine, inbox: Inbox) -> None:
     with engine.begin() as connection:
         inbox.first_time(connection, "old")
         connection.execute(update(INBOX).values(received_at=database_time(-30 * 86_400)))

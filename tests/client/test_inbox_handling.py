@@ -1,4 +1,4 @@
-"""The inbox behind a listener, on both brokers and in both databases: work is done once, whatever comes twice."""
+"""The inbox behind a listener, on both brokers and in both databases: work is done once for repeated messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -190,7 +190,7 @@ def test_a_broker_or_a_database_that_is_not_there_is_one_sentence(database: Engi
 
 def test_tables_that_are_missing_are_told_of_and_made(empty_database: Engine, url: str) -> None:
     options = ("--database", whole(empty_database))
-    # a file of SQLite is there as soon as somebody has looked into it
+    # an SQLite file exists as soon as it was opened
     empty_database.connect().close()
     refused = ended("relay", *options, "--url", url)
     assert (refused.returncode, "the outbox tables are missing" in refused.stderr) == (1, True)
@@ -229,7 +229,7 @@ def test_overdue_messages_are_chased_until_it_is_told_to_end(
     relay(database)
     be_late(database)
     run(until(lambda: statuses(database)["one"] == "failed"))
-    # the row is marked before somebody is told
+    # the row is marked before the alert
     told = iter(chaser.stderr or ())
     assert any(" level=error event=receipt.alert business_id=one " in line for line in told)
     chaser.send_signal(signal.SIGTERM)

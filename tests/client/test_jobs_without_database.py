@@ -131,7 +131,7 @@ def test_a_job_whose_connections_are_cut_says_so_and_goes_on(
 
     run_beside(at_work, trouble, postgres)
     own.dispose()
-    # whoever was told, or found it closed
+    # a job that was stopped, or found it closed
     assert all("connection" in reason.lower() for reason in reasons(caplog, f"{at_work.name}.{event}"))
 
 

@@ -167,7 +167,7 @@ def test_what_the_receiver_may_have_forgotten_is_not_sent_again(outbox: Engine, 
     assert apply_corrections(outbox, [finding(status)], keep=timedelta(days=10)) == [CorrectionStep.RESENT]
 
 
-def test_a_row_of_which_nobody_knows_when_it_was_written_is_too_old(outbox: Engine) -> None:
+def test_a_row_without_a_time_is_too_old(outbox: Engine) -> None:
     """The time of a second sending says nothing of the first."""
     own = OUTBOX.update().where(OUTBOX.c.business_id == "sent")
     for attempt, step in ((2, "too_old"), (1, "resent")):
@@ -196,7 +196,7 @@ def test_a_row_is_known_whatever_its_kind_is(outbox: Engine) -> None:
     assert counted == {"pending", "sent", "done", "failed", "confirming"}
 
 
-def test_what_was_refused_stays_so_when_nobody_goes_on_with_it(outbox: Engine) -> None:
+def test_a_refused_row_stays_refused_after_it_failed(outbox: Engine) -> None:
     with outbox.begin() as connection:
         own = OUTBOX.update().where(OUTBOX.c.business_id == "failed")
         connection.execute(own.values(refused_at=database_time(), last_error="refused: closed account"))

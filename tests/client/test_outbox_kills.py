@@ -27,7 +27,7 @@ KEYS = ["", "a", "b", "c"]
 
 
 class RelayProcess:
-    """One that is on its way when this exists: whoever kills need not wait for it."""
+    """One that is in flight when this exists: the killer need not wait for it."""
 
     def __init__(self, database: str, broker: str) -> None:
         command = [sys.executable, relay_process.__file__, database, broker, str(LEASE_S)]

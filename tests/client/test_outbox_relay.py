@@ -99,7 +99,7 @@ def test_a_row_that_waits_for_its_next_try_holds_back_its_key(database: Engine) 
     assert again.bodies == [[b"a1"], [b"a2"]]
 
 
-def test_a_resend_keeps_the_id_counts_up_and_waits_for_nobody(database: Engine) -> None:
+def test_a_resend_keeps_the_id_counts_up_and_does_not_wait(database: Engine) -> None:
     add(database, "a1", "a2", key="a")
     drain(database, ScriptedTransport(refusing("a2")), RelaySettings(tries=1))
     change(database, "a1", status="pending")
@@ -143,7 +143,7 @@ def test_a_row_that_says_nothing_of_when_it_was_written_says_from_then_on_when_i
     assert written_at(transport) == Timestamp(int(sent_at.timestamp()))
 
 
-def test_nobody_waits_for_a_resend_that_is_refused(database: Engine) -> None:
+def test_a_refused_resend_holds_back_no_row(database: Engine) -> None:
     add(database, "a1", key="a")
     drain(database, ScriptedTransport())
     change(database, "a1", status="pending")
@@ -153,7 +153,7 @@ def test_nobody_waits_for_a_resend_that_is_refused(database: Engine) -> None:
     assert statuses(database) == {"a1": "failed", "a2": "sent"}
 
 
-def test_a_row_of_which_nobody_knows_is_sent_again_and_holds_back_its_key_meanwhile(database: Engine) -> None:
+def test_an_undecided_row_is_sent_again_and_holds_back_its_key_meanwhile(database: Engine) -> None:
     add(database, "a1", "a2", key="a")
     add(database, "loose")
     drain(database, ScriptedTransport(silent_for("a1")), RelaySettings(backoff_s=60))

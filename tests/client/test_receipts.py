@@ -133,7 +133,7 @@ def test_a_refusal_without_compensation_fails_and_is_told_at_once(database: Engi
     assert [(alert.business_id, alert.reason) for alert in alerts] == [("one", "refused: no such account")]
 
 
-def test_a_refusal_that_is_faster_than_the_mark_holds_back_nobody(database: Engine) -> None:
+def test_a_refusal_that_is_faster_than_the_mark_holds_back_no_row(database: Engine) -> None:
     add(database, "one", key="a", wants_receipt=True)
     transport = ScriptedTransport()
 

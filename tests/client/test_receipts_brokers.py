@@ -1,7 +1,7 @@
 """From one database to another and back, on every broker: payments that are done, confirmed, reversed and refused.
 
-The sender's database is each of both, the receiver's a file. A receiver that is away when its messages come finds them,
-their repeats and what was made up for them in its queue, in whatever order.
+The sender's database is each of both, the receiver's a file. A receiver that was away finds its messages, their repeats
+and their compensations in its queue, in any order.
 """
 
 import asyncio
@@ -145,7 +145,7 @@ def test_payments_are_done_or_refused_and_the_sender_knows(database: Engine, bro
     assert [(alert.business_id, alert.reason) for alert in alerts] == [("too much", "refused: beyond the limit")]
 
 
-def test_payments_that_nobody_answered_for_are_confirmed_or_reversed_when_the_receiver_is_back(
+def test_payments_without_a_receipt_are_confirmed_or_reversed_when_the_receiver_is_back(
     database: Engine, broker: Brokers, bank: Bank
 ) -> None:
     wire = Wire(broker)
@@ -177,7 +177,7 @@ def test_a_receiver_that_answers_late_has_its_work_undone(database: Engine, brok
             transport = await wire.open(stack)
             wire.pay(database, "withdrawal", "reverse")
             async with running(Relay(database, transport, IMPATIENT)):
-                # it is booked, and nobody reads the receipt
+                # it is booked, and no process reads the receipt
                 await until(lambda: bank.booked == ["withdrawal"])
                 async with running(Chaser(database, CHASING)):
                     await until(lambda: bank.booked == [])

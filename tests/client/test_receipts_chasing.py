@@ -311,7 +311,7 @@ def test_a_clock_that_is_set_forward_costs_one_resend(database: Engine) -> None:
     assert 100 < seconds_until_due(database, "one") <= 120
 
 
-def test_a_clock_that_is_set_back_makes_nobody_wait_for_so_long(database: Engine) -> None:
+def test_a_clock_that_is_set_back_does_not_prolong_waits(database: Engine) -> None:
     send(database, "one", "two")
     with database.begin() as connection:
         connection.execute(update(OUTBOX).values(sent_at=database_time(3600), due_at=database_time(3900)))

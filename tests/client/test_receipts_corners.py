@@ -118,7 +118,7 @@ def test_a_resend_that_may_have_been_done_and_forgotten_is_refused(counter: Coun
     assert "UTC, and may have been done and forgotten since" in str(said["x-reason"])
 
 
-def test_a_resend_that_may_have_been_forgotten_is_parked_where_nobody_would_be_told(counter: Counter) -> None:
+def test_a_resend_with_a_pruned_row_is_parked_if_no_receipt_is_possible(counter: Counter) -> None:
     silent: Callable[[Came], None] = counter.inbox.handler(counter.do)
     for handle, message in ((counter.handle, old(8 * DAY, reply_to=None)), (silent, old(8 * DAY))):
         with pytest.raises(CannotConvert, match="forgotten since: handle it by hand, or send it again without x-"):
@@ -180,7 +180,7 @@ def test_who_records_by_hand_finds_out_which_message_one_is_about() -> None:
     assert subject_of(Properties(message_id="b", headers=far)) == Subject("a", True, None)
 
 
-def test_a_refusal_is_logged_whoever_else_is_told(database: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_always_logged(database: Engine, caplog: pytest.LogCaptureFixture) -> None:
     def refuse(connection: Connection, message: Came) -> None:
         raise Refused("not today")
 

@@ -282,7 +282,7 @@ def test_a_reversal_of_what_makes_no_id_is_parked(kitchen: Kitchen, settles: obj
         kitchen.handle(Came(Message(b"soup", Properties(message_id="a", headers=headers))))
 
 
-def test_headers_of_somebody_elses_meaning_are_left_alone(kitchen: Kitchen) -> None:
+def test_headers_with_another_meaning_are_left_alone(kitchen: Kitchen) -> None:
     meanings: list[Table] = [{"x-kind": "reversal"}, {"x-settles": "a"}, {"x-kind": 1, "x-settles": "a"}]
     for number, headers in enumerate(meanings):
         kitchen.handle(Came(Message(b"soup", Properties(message_id=f"order-{number}", headers=headers))))

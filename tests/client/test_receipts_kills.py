@@ -1,8 +1,7 @@
 """Chasers that are killed at random, over and over, several at a time, while receipts come, come late or never come.
 
-What holds at the end is what is promised: every message is done, reversed or failed; what became of it goes with what
-became of its confirmation or reversal; nothing was sent more often than allowed; and of each that failed somebody was
-told.
+The end state is what is promised: every message is done, reversed or failed, in agreement with its confirmation or
+reversal; nothing was sent more often than allowed; and each failed message had an alert.
 """
 
 import random

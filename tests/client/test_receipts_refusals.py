@@ -30,7 +30,7 @@ def test_rows_that_failed_tell_whether_they_were_refused(database: Engine) -> No
     assert rows(database)["refused"].refused_at == refused_at
 
 
-def test_a_refusal_that_comes_after_everybodys_patience_is_marked_once(database: Engine) -> None:
+def test_a_refusal_after_the_failure_is_marked_once(database: Engine) -> None:
     send(database, "one")
     fail_for_lack_of_a_receipt(database)
     receipts = Receipts(database)

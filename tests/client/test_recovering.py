@@ -278,7 +278,7 @@ def test_what_is_refused_when_it_is_declared_again_is_told_and_keeps_nothing_els
     run(talk())
 
 
-def test_a_host_whose_name_makes_no_sense_keeps_nobody_from_the_others(proxy: FaultProxy, queue: str) -> None:
+def test_an_invalid_host_name_does_not_prevent_the_others(proxy: FaultProxy, queue: str) -> None:
     async def talk() -> None:
         async with await recovering.open(proxy.url.replace("/%2F", ",broker..example/%2F")) as transport:
             await transport.declare(only(queue))

@@ -1,6 +1,6 @@
-"""A subscription that is cancelled while somebody reads: what still comes, until the broker says that no more does.
+"""A subscription that is cancelled while a task reads: messages that still come, until the broker's cancel-ok.
 
-The way to the broker is stalled, so that the cancel is on its way as long as a test likes.
+The connection to the broker is stalled, so that the cancel is in flight as long as a test likes.
 """
 
 import asyncio

@@ -104,7 +104,7 @@ def sent_bulks(transport: recovering.RecoveringTransport) -> list[PublishBulk]:
     return [part.bulk for call in transport._sender._row for part in call._parts if part.bulk.sent]
 
 
-def test_a_close_while_nobody_is_there_says_that_nothing_was_sent(proxy: FaultProxy, queue: str) -> None:
+def test_a_close_without_a_connection_reports_not_sent(proxy: FaultProxy, queue: str) -> None:
     async def talk() -> None:
         transport = await recovering.open(proxy.url)
         proxy.cut(refuse=True)

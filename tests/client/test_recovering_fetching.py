@@ -36,7 +36,7 @@ def names(at: str) -> Iterator[Callable[[int], list[str]]]:
 
 
 @pytest.mark.parametrize("no_ack", [False, True])
-def test_a_message_that_comes_for_nobody_goes_back(at: str, names: Callable[[int], list[str]], no_ack: bool) -> None:
+def test_a_message_without_a_reader_is_requeued(at: str, names: Callable[[int], list[str]], no_ack: bool) -> None:
     [queue] = names(1)
 
     async def talk() -> None:
@@ -67,7 +67,7 @@ def test_a_message_that_comes_for_nobody_goes_back(at: str, names: Callable[[int
     run(talk())
 
 
-def test_a_channel_that_is_opened_for_nobody_is_closed(at: str, names: Callable[[int], list[str]]) -> None:
+def test_a_channel_opened_for_a_cancelled_caller_is_closed(at: str, names: Callable[[int], list[str]]) -> None:
     [queue] = names(1)
 
     async def talk() -> None:
@@ -80,7 +80,7 @@ def test_a_channel_that_is_opened_for_nobody_is_closed(at: str, names: Callable[
                         async with asyncio.timeout(0.02):
                             await call
                 proxy.restore()
-                # answered behind whatever else was asked for
+                # answered after all other requests
                 await transport.declare(only(queue))
             assert await transport.get(queue) is None
 

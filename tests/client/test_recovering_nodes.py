@@ -253,7 +253,7 @@ def test_a_login_that_is_refused_when_it_comes_back_is_final_in_the_end_and_told
 
 
 @pytest.mark.parametrize("lacks", ["user", "virtual host"])
-def test_a_host_that_refuses_keeps_nobody_from_another_one(start: Start, lacks: str) -> None:
+def test_a_host_that_refuses_does_not_prevent_another_one(start: Start, lacks: str) -> None:
     one, two = start(), start()
 
     async def talk() -> None:

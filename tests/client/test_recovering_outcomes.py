@@ -99,7 +99,7 @@ def test_a_missing_exchange_fails_its_own_messages_and_no_others(url: str, uniqu
 
 
 def test_a_message_that_ends_its_channel_is_found_among_many(url: str, queue: str) -> None:
-    """Who says to be somebody else is refused with the channel, which does not tell which message it was."""
+    """A message with the id of another user closes the channel, and the broker does not say which message it was."""
 
     async def talk() -> None:
         async with await recovering.open(url) as transport:
@@ -158,7 +158,7 @@ def test_messages_with_values_of_wrong_types_fail_alone(url: str, queue: str) ->
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_an_error_that_nobody_foresaw_ends_every_call_and_is_logged(
+def test_an_unexpected_error_ends_every_call_and_is_logged(
     url: str, queue: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at_once: bool
 ) -> None:
     def fails(*_: object) -> None:

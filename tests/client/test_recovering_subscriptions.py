@@ -66,7 +66,7 @@ def test_what_was_redelivered_says_so_and_is_handed_out_once_per_delivery(proxy:
     run(talk())
 
 
-def test_a_reader_may_come_and_go_while_nobody_is_there(proxy: FaultProxy, queue: str) -> None:
+def test_a_reader_may_come_and_go_without_a_connection(proxy: FaultProxy, queue: str) -> None:
     async def talk() -> None:
         async with await recovering.open(proxy.url) as transport:
             await transport.declare(only(queue))
@@ -215,7 +215,7 @@ def test_a_subscription_that_is_not_taken_up_for_an_unforeseen_reason_is_told_to
                 await subscription.batch()
 
     run(talk())
-    assert "is not taken up again" in caplog.text
+    assert "is not resumed" in caplog.text
 
 
 def test_an_exclusive_consumer_comes_back_though_the_broker_still_sees_the_old_one(
@@ -280,7 +280,9 @@ def test_a_cancel_that_its_caller_gives_up_comes_to_its_end(url: str, proxy: Fau
     run(talk())
 
 
-def test_without_acks_what_has_come_is_handed_out_whatever_happened(url: str, proxy: FaultProxy, queue: str) -> None:
+def test_received_messages_without_acks_are_handed_out_after_a_lost_connection(
+    url: str, proxy: FaultProxy, queue: str
+) -> None:
     async def talk() -> None:
         async with await recovering.open(proxy.url) as transport:
             await transport.declare(only(queue))
@@ -318,7 +320,7 @@ def test_a_stream_goes_on_behind_the_last_message_that_was_handed_out(proxy: Fau
                 if len(seen) in (7, 19):
                     proxy.cut()
                     await until(lambda: not transport.is_connected)
-                    # nobody gives it to this reader again
+                    # it is not delivered to this reader again
                     assert message.is_ours
                 if len(seen) == 30:
                     break
@@ -350,7 +352,7 @@ def test_what_was_fetched_is_settled_and_fetching_goes_on_after_a_cut(proxy: Fau
     run(talk())
 
 
-def test_what_was_fetched_for_somebody_who_has_gone_goes_back(proxy: FaultProxy, queue: str) -> None:
+def test_a_message_fetched_for_a_cancelled_caller_is_requeued(proxy: FaultProxy, queue: str) -> None:
     async def talk() -> None:
         async with await recovering.open(proxy.url) as transport:
             await transport.declare(only(queue))

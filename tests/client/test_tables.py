@@ -59,7 +59,7 @@ def test_a_table_that_was_dropped_is_made_again(database: Engine) -> None:
 
 
 @pytest.mark.parametrize("name", ["warren_outbox", "warren_inbox", "warren_leases", "warren_tables"])
-def test_a_table_of_somebody_else_is_refused_and_nothing_is_changed(empty_database: Engine, name: str) -> None:
+def test_a_table_of_another_program_is_refused_and_nothing_is_changed(empty_database: Engine, name: str) -> None:
     with empty_database.begin() as connection:
         connection.execute(text(f"CREATE TABLE {name} (dish TEXT)"))
     before = schema_of(empty_database)
@@ -194,7 +194,7 @@ def test_one_among_many_has_a_lease_until_it_lets_go(database: Engine) -> None:
     assert (first.fence, second.fence) == (1, 2)
 
 
-def test_a_lease_that_expired_is_renewed_unless_somebody_took_it(database: Engine) -> None:
+def test_an_expired_lease_is_renewed_unless_it_was_taken(database: Engine) -> None:
     with database.begin() as connection:
         first = take_lease(connection, "relay", "one", 30)
     assert first is not None

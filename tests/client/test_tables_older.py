@@ -128,7 +128,7 @@ def test_tables_of_earlier_versions_become_what_they_would_be_if_made_anew(
     assert brought_up == shape_of(empty_database)
 
 
-def test_rows_of_the_second_version_are_duplicates_of_whatever_has_their_id(second_version: Engine) -> None:
+def test_rows_of_the_second_version_match_any_message_with_their_id(second_version: Engine) -> None:
     create_tables(second_version)
     did: list[bytes] = []
     inbox = Inbox(second_version, "till")
@@ -179,7 +179,7 @@ def test_rows_of_the_first_version_go_on_as_they_were(first_version: Engine) -> 
 
 
 def wait_for_a_lock(engine: Engine) -> None:
-    """Until somebody waits for one; SQLite does not tell, and has one lock for all."""
+    """Return when a transaction waits for a lock; SQLite does not report that, and has one lock for all."""
     deadline = time.monotonic() + DEADLINE_S
     while engine.dialect.name == "postgresql":
         assert time.monotonic() < deadline

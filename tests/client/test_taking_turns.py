@@ -7,7 +7,7 @@ from warren.client import Message, connect, recovering
 from warren.client.transport import Layout, Outgoing, QueueLayout
 
 
-def test_nobody_overtakes_one_who_waits_for_room(url: str, queue: str) -> None:
+def test_no_sender_overtakes_one_that_waits_for_room(url: str, queue: str) -> None:
     async def talk() -> None:
         async with await connect(url) as connection:
             channel = await connection.channel(confirms=True, window=1)
@@ -30,7 +30,7 @@ def test_nobody_overtakes_one_who_waits_for_room(url: str, queue: str) -> None:
     run(talk())
 
 
-def test_one_who_is_cancelled_while_he_waits_for_his_turn_is_waited_for_by_nobody(url: str, queue: str) -> None:
+def test_a_sender_cancelled_in_the_queue_does_not_block_others(url: str, queue: str) -> None:
     async def talk() -> None:
         async with await connect(url) as connection:
             channel = await connection.channel(confirms=True, window=1)

@@ -215,7 +215,7 @@ def test_each_publish_is_told_what_became_of_it(
     assert observed.counted("messaging.client.operation.duration") == {"": 3}
 
 
-def test_a_publish_that_nobody_waits_for_any_more_ends_its_span(observed: Observed) -> None:
+def test_a_cancelled_publish_ends_its_span(observed: Observed) -> None:
     async def scenario() -> None:
         broker = MemoryBroker()
         broker.faults.block()

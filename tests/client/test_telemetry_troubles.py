@@ -1,4 +1,4 @@
-"""Messages that make no sense pass through a traced transport as through any other."""
+"""Invalid messages pass through a traced transport as through any other."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ from warren.errors import FRAME_ERROR, ConnectionFault
 
 
 @pytest.mark.parametrize("acknowledge", ["auto", "none"])
-def test_a_message_whose_properties_nobody_can_read_does_not_end_a_listener(
+def test_a_message_with_unreadable_properties_does_not_end_a_listener(
     monkeypatch: pytest.MonkeyPatch, acknowledge: Literal["auto", "none"]
 ) -> None:
     observed = Observed()

@@ -45,14 +45,14 @@ def broker(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def names() -> tuple[str, str]:
-    """An exchange and a queue that nobody else has."""
+    """An exchange and a queue with unique names."""
     unique = uuid.uuid4().hex[:10].upper()
     return f"SHOP_TO_BILLING_{unique}_EXCHANGE", f"SHOP_{unique}_QUEUE"
 
 
 @pytest.fixture
 def settings(broker: str, names: tuple[str, str]) -> Iterator[Settings]:
-    """An exchange with a queue that wants `order` and has room for five, and one for what nobody wants."""
+    """An exchange with a queue for `order` that has room for five, and one for unroutable messages."""
     exchange, queue = names
     settings = (
         SettingsBuilder()
@@ -166,7 +166,7 @@ def test_an_exchange_that_is_missing_is_an_error_and_the_template_goes_on(
     assert taken(settings.url, names[1]) == ["b"]
 
 
-def test_what_nobody_wants_is_caught_by_the_alternate_exchange(broker: str, names: tuple[str, str]) -> None:
+def test_unroutable_messages_go_to_the_alternate_exchange(broker: str, names: tuple[str, str]) -> None:
     layout = with_alternate(ExchangeLayout(names[0]))
     settings = SettingsBuilder().url(broker).layout(layout).template(exchange=names[0], routing_key="nowhere").build()
     try:

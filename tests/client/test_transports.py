@@ -240,7 +240,7 @@ def test_headers_match_all_or_any_of_them(broker: Brokers) -> None:
     run(scenario())
 
 
-def test_an_exchange_that_finds_nobody_hands_on_to_its_alternate(broker: Brokers) -> None:
+def test_an_exchange_without_a_matching_binding_uses_its_alternate(broker: Brokers) -> None:
     async def scenario() -> None:
         exchange, other, inner = broker.name("exchange"), broker.name("other"), broker.name("inner")
         queue, rest = broker.name("queue"), broker.name("rest")

@@ -206,7 +206,7 @@ def test_a_message_that_expires_at_once_reaches_a_consumer_that_waits(broker: Br
     run(scenario())
 
 
-def test_a_queue_that_nobody_uses_expires(broker: Brokers) -> None:
+def test_an_unused_queue_expires(broker: Brokers) -> None:
     async def scenario() -> None:
         queue = broker.name("queue")
         async with broker.transport() as transport:

@@ -141,7 +141,7 @@ def test_who_is_cancelled_leaves_nothing_behind(broker: Brokers) -> None:
 
 
 @pytest.mark.parametrize("server", ["warren", "rabbitmq"])
-def test_whoever_is_cancelled_at_whichever_step_leaves_no_channel(request: pytest.FixtureRequest, server: str) -> None:
+def test_a_caller_cancelled_at_any_step_leaves_no_channel(request: pytest.FixtureRequest, server: str) -> None:
     url = request.getfixturevalue("url") if server == "warren" else request.getfixturevalue("rabbitmq").url
     queue = f"together-{server}-cancelled"
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(shop_program.__file__)
 DEADLINE_S = 600
 
-# whichever is the first has to wait for the installation
+# the first one has to wait for the installation
 pytestmark = pytest.mark.timeout(2 * DEADLINE_S)
 
 SAID = """\

@@ -305,7 +305,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def _traffic() -> Iterator[dict[str, object]]:
-    """Messages for two queues; of one in fifty nobody hears again."""
+    """Messages for two queues; one in fifty is never delivered."""
     for number in range(TRACED):
         at = BEGIN + timedelta(minutes=number)
         yield record(at, "published", number, routed_queues=["orders", "archive"])

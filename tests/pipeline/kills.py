@@ -1,9 +1,9 @@
-"""Runs of a job that are killed at points chosen by chance, and what must be left when one came to its end.
+"""Runs of a job that are killed at random points, and what must be left when one has ended.
 
-A run that nobody disturbs tells how long it takes and how often what can be seen of it changes: a file appears or
-grows, messages arrive, a line is said. A run is killed either at a part of that time, or a moment after so many
-changes. The next one has the folder as the killed one left it. One that came to its end is compared, and followed by
-one with an empty folder.
+An undisturbed run shows how long it takes and how often its visible state changes: a file appears or grows, messages
+arrive, a line is printed. A run is killed either after a part of that time, or a moment after a number of changes. The
+next one has the folder as the killed one left it. A run that ends is compared, and the next one starts with an empty
+folder.
 
 Not here: the jobs (`jobs`).
 """
@@ -44,7 +44,7 @@ class Sight:
 
 
 def check_that_kills_change_nothing(job: Job, folder: Path, seed: int) -> None:
-    """Kill runs, and compare each that was not with one that nobody disturbed."""
+    """Kill runs, and compare each that ended with an undisturbed one."""
     places = iter([folder / f"{job.name} {number}" for number in range(KILLS + 2)])
     expected, duration_s, changes = _undisturbed(job, next(places))
     chance = random.Random(seed)

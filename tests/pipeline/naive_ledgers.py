@@ -57,7 +57,7 @@ def is_past(entry: Entry, settings: ReconcileSettings) -> bool:
 
 
 def is_plain(entries: list[Entry], settings: ReconcileSettings) -> bool:
-    """Whether every ledger has one of these, all of them of the day and alike, so that nobody asks what was before."""
+    """Whether every ledger has one of these, all of the day and alike, so that earlier rows do not matter."""
     day = settings.business_day
     whole = all(entry.readable and (day is None or entry.at is None or entry.at < day.ends) for entry in entries)
     alike = len({(entry.amount, entry.currency) for entry in entries}) == 1

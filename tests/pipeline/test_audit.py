@@ -157,7 +157,7 @@ def test_an_audit_of_some_queues_says_of_them_what_the_whole_one_does(
     assert found.is_well
 
 
-def test_a_queue_that_nobody_knows_is_refused(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+def test_an_unknown_queue_is_refused(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     out = Folder(str(tmp_path / "audit"))
     with pytest.raises(PipelineError, match="neither the broker nor the lake knows a queue 'wel'"):
         run(spark, replace(settings, queues=("wel",), out=out))

@@ -39,7 +39,7 @@ def _losses(story: Story) -> dict[str, Mapping[str, Any]]:
         "waiting": {"lost": 0, "in_queue": 2, "note": ""},
         "short": {"lost": 1, "in_queue": 2, "findings": [("lost", "id:short a1")]},
         "equal": {"lost": 1, "published": 3, "delivered": 2},
-        "torn down": {"lost": 1, "note": "the queue is not there any more"},
+        "torn down": {"lost": 1, "note": "the queue does not exist any more"},
         "acked only": {"lost": 0},
     }
 
@@ -221,7 +221,7 @@ def test_what_waited_then_and_was_delivered_since_hides_no_loss(spark: SparkSess
     assert (row["lost"], row["in_queue"], row["note"]) == (1, 1, "")
 
 
-def test_those_that_wait_are_taken_for_those_that_nobody_confirmed(spark: SparkSession) -> None:
+def test_waiting_messages_are_taken_for_unconfirmed_ones(spark: SparkSession) -> None:
     story = Story()
     for name in ("a", "b"):
         story.published(name, "orders")

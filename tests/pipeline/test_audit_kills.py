@@ -60,7 +60,7 @@ def published(publisher: NodeProcess, master: NodeProcess) -> tuple[int, int]:
                 channel.wait_for_confirms()
                 confirmed += 2 * BATCH
             except PublishFailed:
-                # what became of them nobody knows, and nobody asks: they are not published again
+                # their outcome is unknown, and they are not published again
                 assert batch >= KILLED_AT
     return sent, confirmed
 

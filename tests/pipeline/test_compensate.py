@@ -1,4 +1,4 @@
-"""From what a reconciliation found to messages on a real node, and attempts that are counted whatever is killed."""
+"""From the findings of a reconciliation to messages on a real node, and attempts that count after any kill."""
 
 import json
 from decimal import Decimal
@@ -170,7 +170,7 @@ def first_attempts() -> list[tuple[str, str, str, str]]:
 def test_a_dry_run_shows_and_sends_nothing_and_the_run_behind_it_needs_no_yes(
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder
 ) -> None:
-    with pytest.raises(PipelineError, match="nobody has seen what this would send"):
+    with pytest.raises(PipelineError, match="these messages were not shown before"):
         job.run(spark, settings(out, url, queue, yes=False))
     shown = job.run(spark, settings(out, url, queue, yes=False, dry_run=True))
     assert shown.counts == {
@@ -282,7 +282,7 @@ def test_killed_at_any_point_and_run_again_nothing_is_sent_twice(
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder, name: str, which: int, when: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Whatever counts is one small file that is put: the intent, a part that is published, the confirm."""
+    """Each thing that counts is one small file: the intent, a published part, the confirm."""
     put, puts = Folder.put_json, iter(range(100))
 
     def killing(folder: Folder, file: str, value: Any) -> None:

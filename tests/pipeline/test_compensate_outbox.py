@@ -107,7 +107,7 @@ class Desk:
         return {business_id: status for business_id, status in rows if business_id in ids}
 
     def spoil(self) -> None:
-        """One is lost on its way, one that is to be taken back is still there, and one is of nobody."""
+        """One is lost, one that is to be reversed is still there, and one belongs to no row."""
         with self.bank.begin() as bank, self.teller.begin() as teller:
             bank.execute(delete(INBOX).where(INBOX.c.business_id == "d3"))
             compensate(teller, "d4", "reverse")
@@ -182,7 +182,7 @@ def test_a_key_that_the_outbox_has_not_is_a_message_more_where_it_is_told_to_go(
 def test_a_run_that_was_killed_is_taken_up_and_makes_no_second_row(
     shared: SparkSession, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed when the outbox has all of it, and nobody has written that down."""
+    """Killed when the outbox has all of it, before that is recorded."""
     assert desk.reconcile() == 1
 
     def die(*_: object) -> None:
@@ -232,7 +232,7 @@ def row_count(desk: Desk) -> int:
 
 @pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
 def test_a_key_is_tried_so_often_and_no_more(shared: SparkSession, desk: Desk) -> None:
-    """What nothing was done about was not tried: a key that is left to somebody, and rows that are on their way."""
+    """A message without an action is no attempt: a key that is left to a person, and rows in flight."""
     assert desk.reconcile() == 1
     for attempt in (1, 2):
         done = job.run(shared, desk.settings(max_attempts=2, again=True))

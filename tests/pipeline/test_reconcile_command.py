@@ -126,7 +126,7 @@ def test_a_stream_of_which_the_beginning_has_expired_is_refused(
             ["a.csv", "b.csv", "--key", "id", "--tolerance", "-1"],
             "the tolerance is -1; it must be a number and not negative",
         ),
-        (["a.csv", "b.csv", "--key", "id", "--zone", "Mars"], "the business day is in zone 'Mars', which nobody knows"),
+        (["a.csv", "b.csv", "--key", "id", "--zone", "Mars"], "the business day is in zone 'Mars', which is unknown"),
         (["a.csv", "b.csv", "--key", "id", "--authority", "x"], "the authority 'x' is no ledger; they are left, right"),
         (["l.toml", "--key", "id"], "key belongs into l.toml, or to two files"),
         (["l.toml"], "l.toml cannot be read: No such file or directory"),

@@ -170,7 +170,7 @@ def test_every_digit_counts_and_lines_that_make_no_sense_are_not_dropped(spark: 
     assert found['["1","x"]']["differing"] == ["right.amount"]
     assert found['["1","x"]']["left"]["amount"] == Decimal(long)
     assert outcome.counts["balanced"] == 1
-    assert str(outcome.tallies[0].total) == "1234567890123456789.423456789012345718"
+    assert str(outcome.ledgers[0].total) == "1234567890123456789.423456789012345718"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_third_ledger_is_compared_with_the_authority_and_all_keys_are_kept_if_
         "4": ("unexpected", ["a", "c"], []),
     }
     assert outcome.counts["balanced"] == 1
-    assert [tally.keys for tally in outcome.tallies] == [3, 3, 2]
+    assert [ledger.keys for ledger in outcome.ledgers] == [3, 3, 2]
 
 
 def test_a_lake_of_traces_is_a_ledger_of_what_was_published(spark: SparkSession, tmp_path: Path) -> None:

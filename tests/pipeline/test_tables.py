@@ -1,4 +1,4 @@
-"""Tables that are replaced whole: the old one counts until the new one is there, whatever becomes of its writer."""
+"""Tables that are replaced whole: the old one counts until the new one is complete, also if its writer is killed."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def unshared(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("count", [0, 5])
-def test_rows_that_spark_wrote_and_nobody_finds_here_replace_nothing(
+def test_rows_that_spark_wrote_elsewhere_replace_nothing(
     spark: SparkSession, unshared: Folder, tmp_path: Path, count: int
 ) -> None:
     old = Folder(str(tmp_path / "old"))

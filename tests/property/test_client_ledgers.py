@@ -91,7 +91,7 @@ def test_a_broker_learns_of_every_ack_and_of_nothing_else(steps: list[tuple[str,
         out = BytesWriter()
         if kind.startswith("came"):
             last_tag += 1
-            ledger.came(last_tag, kind == "came")
+            ledger.record_delivery(last_tag, kind == "came")
             if kind == "came":
                 broker.unacked.append(last_tag)
                 unsettled.append(last_tag)
@@ -120,7 +120,7 @@ def test_a_broker_learns_of_every_ack_and_of_nothing_else(steps: list[tuple[str,
 def test_however_they_are_ordered_acks_of_everything_are_one_word(order: list[int]) -> None:
     ledger, broker = AckLedger(), BrokersView()
     for tag in range(1, 30):
-        ledger.came(tag, True)
+        ledger.record_delivery(tag, True)
         broker.unacked.append(tag)
     for tag in order:
         ledger.ack(tag, False)

@@ -2,10 +2,10 @@
 
     python -m tests.spark.pausing_job ARGUMENTS as JSON
 
-The first task of a micro-batch that comes so far leaves a file of the batch's number with its process id, when it has
-passed on a part of its rows, and waits for another one. Whoever kills it finds a second attempt that does not wait.
+The first task of a micro-batch writes a file of the batch's number with its process id after a part of its rows, and
+waits for another file. After a kill the second attempt does not wait.
 
-Not here: who is killed meanwhile, and what must hold then (`tests.spark.test_executor_kills`).
+Not here: the kills and what must hold then (`tests.spark.test_executor_kills`).
 """
 
 import json

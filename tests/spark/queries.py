@@ -1,9 +1,9 @@
 """Streaming queries that end by themselves, on a machine that may be very busy.
 
-Spark gives the process that plans a query ten seconds to be ready, and ends the query if it is not. Whoever starts it
-again finds it at its checkpoint.
+Spark gives the process that plans a query ten seconds to be ready, and ends the query if it is not. A query that is
+started again continues at its checkpoint.
 
-Not here: queries whose drivers are killed (`driver_process`).
+Not here: queries with killed drivers (`driver_process`).
 """
 
 from collections.abc import Callable

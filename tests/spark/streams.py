@@ -14,7 +14,7 @@ TWO_CHUNKS_BYTES = 2_200_000
 
 
 def declare(channel: blocking.Channel, arguments: Table | None = None) -> str:
-    """A stream that nobody else reads; its name."""
+    """A new stream with a unique name; returns the name."""
     name = f"stream-{uuid.uuid4().hex[:8]}"
     channel.declare_queue(name, durable=True, arguments=STREAM | (arguments or {}))
     return name

@@ -102,7 +102,7 @@ def test_a_queue_is_read_once_though_its_driver_is_killed(
         ]
 
     def is_left() -> bool:
-        """Messages, or somebody who holds some: a process of a driver that was killed may live a moment longer."""
+        """Messages, or a consumer that holds some: a process of a killed driver may live a moment longer."""
         found = broker.declare_queue(queue, passive=True)
         return found.messages > 0 or found.consumers > 0
 

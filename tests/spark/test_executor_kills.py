@@ -1,6 +1,6 @@
-"""Processes that do Spark's tasks and are killed in their midst, while the query that reads a queue goes on.
+"""Processes of Spark's tasks that are killed, while the query that reads a queue goes on.
 
-In every micro-batch one task waits until somebody was killed: all Python processes of its executor, or the executor.
+In every micro-batch one task waits until all Python processes of its executor, or the executor, were killed.
 """
 
 import os

@@ -54,7 +54,7 @@ def bodies(reader: QueueStreamReader, start: dict[str, int], end: dict[str, int]
 
 
 def is_empty(broker: blocking.Channel, queue: str) -> bool:
-    """Nothing is there, and nobody holds anything: a deleted queue tells."""
+    """The queue has no ready and no unacked messages, as its deletion shows."""
     return broker.delete_queue(queue) == 0
 
 
@@ -99,7 +99,7 @@ def test_a_commit_that_was_recorded_and_not_acked_is_acked_later(
 def test_an_equal_message_that_was_not_staged_is_not_taken_for_one_that_was(
     options: QueueOptions, broker: blocking.Channel, queue: str
 ) -> None:
-    """Both have been delivered before, one was staged and acked without anybody hearing of it."""
+    """Both have been delivered before; one was staged, and its ack was lost."""
     fill(broker, queue, "same")
     first = reader_of(options)
     end = latest(first, START, 1)
@@ -108,7 +108,7 @@ def test_an_equal_message_that_was_not_staged_is_not_taken_for_one_that_was(
     first.stop()
     fill(broker, queue, "same")
     with blocking.connect(options.broker.url) as connection:
-        # delivered to somebody who did not ack it
+        # delivered to a consumer that did not ack it
         assert connection.channel().consume(queue).batch(10.0)
     second = reader_of(options)
     further = latest(second, end, 2)

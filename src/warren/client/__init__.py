@@ -1,15 +1,15 @@
-"""A client of AMQP 0-9-1 brokers, on the codec of this one: for Warren and for RabbitMQ.
+"""A client for AMQP 0-9-1 brokers, Warren and RabbitMQ.
 
     connection = await warren.client.connect("amqp://guest:guest@localhost/%2F")
     channel = await connection.channel(confirms=True)
     await channel.publish(b"hello", routing_key="orders")
 
-`warren.client.blocking` is the same for programs without an event loop. What is exported here and there is what
-programs may rely on; `machine` is the protocol itself, pure, for whoever drives it otherwise.
+`warren.client.blocking` is the same client for programs without an event loop. The names exported by both are public.
+`machine` is the protocol as a pure state machine, for programs with their own I/O.
 
-What is exported is imported when it is first used: whoever wants a URL checked, or an error caught, needs no more.
+A name is imported at its first use, so a program that only parses a URL or catches an error loads little.
 
-Not here: anything of the broker. The client knows `wire` and `errors`, and nothing else of Warren.
+Not here: the broker. The client uses `wire` and `errors` of Warren; only `client.testing` runs the broker core.
 """
 
 from importlib import import_module
@@ -56,7 +56,7 @@ else:
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # all others are errors
+        # all other names are errors
         value = getattr(import_module(_HOMES.get(name, "warren.client.errors")), name)
         globals()[name] = value
         return value

@@ -1,14 +1,14 @@
-"""Messages that are batches: records merged into JSON arrays that are as long as they may be, and their reader.
+"""Batch messages: records merged into JSON arrays up to a size limit, and their reader.
 
     record ──▶ text ──▶ BatchBody ──▶ message      batch_messages
     record ◀──────────────────────────── body      batch_records
 
-In JSON, whole numbers, doubles and booleans are what they are. Decimals are strings, exact to the digit; dates and
-times are strings in ISO 8601; bytes are strings in base64; durations are ISO 8601, too. JSON has no NaN and no
-infinity: they are `null`. What is read is exact as well: a number with a fraction becomes a `Decimal`.
+In JSON, integers, doubles and booleans are themselves. Decimals are strings with all digits; dates, times and durations
+are ISO 8601 strings; bytes are base64 strings. NaN and infinity are `null`. Reading is exact too: a number with a
+fraction becomes a `Decimal`.
 
-Invariants: no body is longer than its limit; every record is in exactly one message, in order; the same records under
-the same id become the same messages, so that who sends them twice sends duplicates that an inbox knows.
+Invariants: no body is longer than its limit. Every record is in exactly one message, in order. The same records under
+the same id become the same messages, so an inbox recognises a batch that is sent twice.
 
 Not here: records of files (`pipeline.load`), batches as rows of Spark (`pipeline.load.splitting`).
 """
@@ -35,7 +35,7 @@ BRACKETS_BYTES: Final = 2
 
 
 def batch_messages(records: Iterable[object], batch_id: str, *, max_bytes: int = BATCH_BYTES_MAX) -> Iterator[Message]:
-    """The records as few messages; their ids are that of the batch, a dash and a number that begins with 1."""
+    """The records in as few messages as fit; message ids are the batch id, a dash and a number from 1."""
     number = 1
     body = BatchBody(max_bytes)
     for place, record in enumerate(records):
@@ -55,7 +55,7 @@ def batch_messages(records: Iterable[object], batch_id: str, *, max_bytes: int =
 
 
 def batch_records(body: bytes) -> list[Any]:
-    """The records of a message; a `CannotConvert` if it is no array of JSON in UTF-8."""
+    """The records of a message; a `CannotConvert` if the body is not a JSON array in UTF-8."""
     try:
         found = json.loads(body.decode(), parse_float=Decimal, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -67,7 +67,7 @@ def batch_records(body: bytes) -> list[Any]:
 
 
 class BatchBody:
-    """A JSON array that takes texts until it is full."""
+    """A JSON array that takes records until it is full."""
 
     def __init__(self, max_bytes: int = BATCH_BYTES_MAX) -> None:
         self.max_bytes = max_bytes
@@ -79,7 +79,7 @@ class BatchBody:
         return len(self._texts)
 
     def refusal(self, text: bytes) -> str:
-        """Why no array of this length could have it; empty if one could."""
+        """Why an array of this size cannot hold the record; empty if it can."""
         size = len(text)
         fits = size + BRACKETS_BYTES <= self.max_bytes
         return "" if fits else f"has {size} bytes, and a message of {self.max_bytes} has no room for it"
@@ -88,8 +88,8 @@ class BatchBody:
         return self.size + len(text) + bool(self._texts) <= self.max_bytes
 
     def add(self, text: bytes) -> int:
-        """By how many bytes the array has grown."""
-        # a comma stands before all but the first
+        """Add a record, and return by how many bytes the array grew."""
+        # a comma before each record but the first
         grown = len(text) + bool(self._texts)
         self._texts.append(text)
         self.size += grown
@@ -100,7 +100,7 @@ class BatchBody:
 
 
 def json_text(value: object) -> bytes:
-    """A value as JSON; a `CannotConvert` if it has no form there."""
+    """A value as JSON; a `CannotConvert` if JSON has no form for it."""
     try:
         return orjson.dumps(value, default=plain_text, option=orjson.OPT_NON_STR_KEYS)
     except TypeError as error:
@@ -108,7 +108,7 @@ def json_text(value: object) -> bytes:
 
 
 def plain_text(value: object) -> str:
-    """What stands in JSON for a value that JSON itself does not know."""
+    """The string for a value of a type that JSON does not have."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, bytes):

@@ -1,18 +1,18 @@
-"""The same client for programs without an event loop: every call returns when it is done.
+"""The client for programs without an event loop: every call blocks until it is done.
 
     with warren.client.blocking.connect(url) as connection:
         channel = connection.channel(confirms=True)
 
-It is no second implementation. Each connection has a thread in which an event loop runs the asyncio client, and a call
-here is a call there that is waited for; the methods below are the same methods, with the same arguments. So heartbeats
-are answered while the program computes, and confirms are taken in. A call costs some 50 µs for the way to the thread
-and back, which bulks (`send_many`, `Consumer.batch`, iterating) share among their messages.
+This is not a second implementation. Each connection has a thread with an event loop that runs the asyncio client, and a
+call here waits for the same call there, with the same arguments. So heartbeats and confirms are handled while the
+program computes. A call costs about 50 µs for the switch to the thread and back; bulk calls (`send_many`,
+`Consumer.batch`, iteration) share that cost among their messages.
 
-`ack` and `nack` do not wait: they are handed over, in order, and sent with the next step of the thread.
+`ack` and `nack` do not wait. They are handed over in order, and sent with the next step of the thread.
 
-A connection may be used by several threads, not by a process that was forked from the one that opened it.
+Several threads may use one connection. A forked process may not use the connection of its parent.
 
-Not here: what the calls do (`client.connection`, `client.channel`), the thread itself (`client.loop_thread`).
+Not here: the calls themselves (`client.connection`, `client.channel`), the thread (`client.loop_thread`).
 """
 
 import ssl
@@ -38,7 +38,7 @@ R = TypeVar("R")
 def _waits(
     method: Callable[Concatenate[on_loop.Channel, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate["Channel", P], R]:
-    """The method of the same name, waited for."""
+    """The blocking form of a coroutine method."""
 
     def call(self: "Channel", /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._thread.run(method(self._inner, *args, **kwargs))
@@ -48,7 +48,7 @@ def _waits(
 
 
 def _hands_over(method: Callable[Concatenate[on_loop.Channel, P], None]) -> Callable[Concatenate["Channel", P], None]:
-    """The method of the same name, which is not waited for; a mistake is raised by the next call that is."""
+    """A method that is handed over without waiting; its error is raised by the next call that waits."""
 
     def call(self: "Channel", /, *args: P.args, **kwargs: P.kwargs) -> None:
         self._thread.post(lambda: method(self._inner, *args, **kwargs))
@@ -58,7 +58,7 @@ def _hands_over(method: Callable[Concatenate[on_loop.Channel, P], None]) -> Call
 
 
 class Consumer:
-    """Deliveries in the order they came: iterate, or take as many as there are."""
+    """Deliveries in order: iterate, or take all that are there."""
 
     def __init__(self, thread: LoopThread, inner: LoopConsumer) -> None:
         self._thread = thread
@@ -69,7 +69,7 @@ class Consumer:
         return self._inner.tag
 
     def batch(self, timeout_s: float | None = None) -> list[Delivery]:
-        """All deliveries that are there, at least one; none if the time is over, or it was cancelled."""
+        """All deliveries that are there, at least one; none after the timeout or `cancel`."""
         return self._thread.run(self._inner.batch(timeout_s))
 
     def __iter__(self) -> Iterator[Delivery]:
@@ -81,7 +81,7 @@ class Consumer:
 
 
 class Channel:
-    """One of a connection's conversations."""
+    """A channel of a connection."""
 
     def __init__(self, thread: LoopThread, inner: on_loop.Channel) -> None:
         self._thread = thread
@@ -134,7 +134,7 @@ class Channel:
         mandatory: bool = False,
         timeout_s: float | None = None,
     ) -> None:
-        """Send a message, and with confirms return when the broker has it; a `PublishFailed` if it will not."""
+        """Send a message; with confirms return when the broker has it, or raise `PublishFailed`."""
         if timeout_s is not None:
             self._publish_in_time(message, exchange, routing_key, mandatory=mandatory, timeout_s=timeout_s)
             return
@@ -170,7 +170,7 @@ def _publish(
     mandatory: bool,
     waited: LoopFuture[None],
 ) -> None:
-    """On the loop: what `Channel.publish` does, without a task for the one message that goes at once."""
+    """`Channel.publish` on the loop, without a task for a message that can be sent at once."""
     whole = Message(message) if isinstance(message, bytes) else message
     number = channel.publisher.send_at_once(whole, exchange, routing_key, mandatory)
     if number is None:
@@ -182,8 +182,6 @@ def _publish(
 
 
 class Connection:
-    """Opened by `connect`."""
-
     def __init__(self, thread: LoopThread, inner: LoopConnection) -> None:
         self._thread = thread
         self._inner = inner
@@ -208,7 +206,7 @@ class Connection:
         return Channel(self._thread, self._thread.run(self._inner.channel(confirms=confirms, window=window)))
 
     def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
-        """Close it in good order, and its thread with it."""
+        """Close the connection and its thread."""
         self._thread.stop(self._inner.close(deadline_s))
 
     def __enter__(self) -> Self:
@@ -227,7 +225,7 @@ def connect(
     call_timeout_s: float = connection.CALL_TIMEOUT_S,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Connection:
-    """A connection to the first host of an AMQP URL that answers."""
+    """Connect to the first host of an AMQP URL that answers."""
     thread = LoopThread()
     try:
         coroutine = connection.connect(url, name=name, call_timeout_s=call_timeout_s, ssl_context=ssl_context)

@@ -1,22 +1,16 @@
 """A channel: topology, publishing, consuming, transactions.
 
-Whatever the broker refuses closes the channel; everyone who waits on it, and everyone who uses it from then on, gets a
+The broker closes the channel on every error. All calls that wait on the channel, and all later calls, then raise
 `ChannelClosed` with the broker's code and text. The connection and its other channels go on.
 
-Not here: declaring and binding (`client.channel`), how publishes wait (`client.publisher`).
-
-The calls of a channel that make, bind and remove queues and exchanges.
-
-Not here: publishing and consuming (`client.channel`).
-
-A consumer: deliveries in the order they came, one by one or as many as there are.
+A consumer yields deliveries in order, one by one or all that are there:
 
     async for delivery in consumer:             deliveries = await consumer.batch()
 
-Both end when the consumer was cancelled by the program, and raise what ended it otherwise, after everything that had
-come was handed out.
+Both end after the program cancels the consumer. If the consumer ends otherwise, they raise its error after the last
+delivery.
 
-Not here: acks (`client.channel`), how much may be on the way (`Channel.prefetch`).
+Not here: how publishes wait (`client.publisher`), the protocol of a channel (`client.machine.channel`).
 """
 
 import asyncio
@@ -72,7 +66,7 @@ from warren.wire.properties import Properties
 
 @dataclass(frozen=True)
 class DeclaredQueue:
-    """A queue as the broker found or made it."""
+    """A queue as the broker reports it."""
 
     name: str
     messages: int
@@ -80,11 +74,11 @@ class DeclaredQueue:
 
 
 class TopologyCalls(ABC):
-    """Each returns when the broker has answered; what it refuses is a `ChannelClosed`."""
+    """Calls that create, bind and delete queues and exchanges; a refused call raises `ChannelClosed`."""
 
     @abstractmethod
     async def _call(self, method: Method) -> CallAnswered:
-        """Send a method, and wait for its answer."""
+        """Send a method and wait for its answer."""
 
     async def declare_queue(
         self,
@@ -96,7 +90,7 @@ class TopologyCalls(ABC):
         passive: bool = False,
         arguments: Table | None = None,
     ) -> DeclaredQueue:
-        """A queue without a name gets one from the broker; `passive` asks only whether it is there."""
+        """Declare a queue. The broker names a queue without a name; `passive` only checks that the queue exists."""
         method = QueueDeclare(
             name,
             passive=passive,
@@ -120,13 +114,13 @@ class TopologyCalls(ABC):
         await self._call(QueueUnbind(queue, exchange, routing_key, arguments))
 
     async def purge_queue(self, queue: str) -> int:
-        """Drops what is ready; how many that were."""
+        """Delete the ready messages, and return their number."""
         answer = (await self._call(QueuePurge(queue))).method
         assert isinstance(answer, QueuePurgeOk)
         return answer.message_count
 
     async def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """How many messages went with it."""
+        """Delete a queue, and return how many messages it had."""
         answer = (await self._call(QueueDelete(queue, if_unused, if_empty))).method
         assert isinstance(answer, QueueDeleteOk)
         return answer.message_count
@@ -168,7 +162,7 @@ class TopologyCalls(ABC):
 
 
 class Consumer:
-    """What a channel gets from one queue."""
+    """The deliveries of one queue to a channel."""
 
     def __init__(self, tag: str, protocol: ClientProtocol, cancel: Callable[["Consumer"], Awaitable[None]]) -> None:
         self.tag = tag
@@ -179,11 +173,11 @@ class Consumer:
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: ErrorFactory | None = None
-        # those that are handed out one by one, last first
+        # for iteration, in reverse order
         self._in_hand: list[Delivery] = []
 
     async def batch(self, timeout_s: float | None = None) -> list[Delivery]:
-        """All deliveries that are there, at least one; none if the time is over, or it was cancelled."""
+        """All deliveries that are there, at least one; none after the timeout or `cancel`."""
         if self._in_hand:
             batch = self._in_hand[::-1]
             self._in_hand = []
@@ -208,35 +202,35 @@ class Consumer:
         return self._in_hand.pop()
 
     async def cancel(self) -> None:
-        """Ask for no more; what has come is still handed out."""
+        """Ask for no more; deliveries that have come can still be taken."""
         await self._cancel(self)
 
     # events
 
-    def came(self, event: Delivered) -> None:
+    def received(self, event: Delivered) -> None:
         self._inbox += event.deliveries
         weight = delivered_bytes(event)
         self._weight += weight
-        self._protocol.piled_up(weight)
+        self._protocol.inbox_grew(weight)
         self._wake()
 
     def end(self, error: ErrorFactory | None) -> None:
-        """No more will come; without an error because the program wanted it so."""
+        """No more will come. Without an error the program has cancelled the consumer."""
         if not self._ended:
             self._ended = True
             self._error = error
-            self._lighten()
+            self._empty_inbox()
             self._wake()
 
     def _take(self) -> list[Delivery]:
         batch, self._inbox = self._inbox, []
-        self._lighten()
+        self._empty_inbox()
         return batch
 
-    def _lighten(self) -> None:
-        """What is in the inbox keeps nobody from reading on."""
+    def _empty_inbox(self) -> None:
+        """Deliveries in the inbox no longer count against the read limit."""
         weight, self._weight = self._weight, 0
-        self._protocol.taken(weight)
+        self._protocol.inbox_emptied(weight)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -256,14 +250,14 @@ class Consumer:
 
 
 class Channel(TopologyCalls, ChannelListener):
-    """One of a connection's conversations."""
+    """A channel of a connection."""
 
     def __init__(self, protocol: ClientProtocol, machine: ChannelMachine) -> None:
         self._protocol = protocol
         self._machine = machine
         self.publisher = ChannelPublisher(protocol, machine)
         self._consumers: dict[str, Consumer] = {}
-        # tickets of calls that wait
+        # the tickets of unanswered calls
         self._calls: list[int] = []
         self._error: ErrorFactory = protocol.error
         protocol.listeners[machine.number] = self
@@ -278,13 +272,13 @@ class Channel(TopologyCalls, ChannelListener):
 
     @property
     def unconfirmed(self) -> int:
-        """How many publishes the broker has not decided."""
+        """The number of publishes that the broker has not decided."""
         return int(self._machine.confirms.unconfirmed()) if self._machine.confirming else 0
 
     # publishing
 
     async def confirm(self, window: int | None = None) -> None:
-        """From here on publishes are numbered and confirmed; at most `window` of them are undecided at once."""
+        """Number and confirm publishes from here on; at most `window` of them are undecided at once."""
         if window is not None:
             if window < 1:
                 raise ValueError("a window has room for one publish at least")
@@ -300,7 +294,7 @@ class Channel(TopologyCalls, ChannelListener):
         mandatory: bool = False,
         timeout_s: float | None = None,
     ) -> None:
-        """Send a message, and with confirms return when the broker has it; a `PublishFailed` if it will not."""
+        """Send a message; with confirms return when the broker has it, or raise `PublishFailed`."""
         whole = Message(message) if isinstance(message, bytes) else message
         number = self.publisher.send_at_once(whole, exchange, routing_key, mandatory)
         if number is None:
@@ -311,7 +305,7 @@ class Channel(TopologyCalls, ChannelListener):
     async def send(
         self, message: bytes | Message, exchange: str = "", routing_key: str = "", *, mandatory: bool = False
     ) -> int:
-        """Send a message without waiting for its confirm; its number, 0 without confirms."""
+        """Send a message without waiting for its confirm; returns its number, 0 without confirms."""
         whole = Message(message) if isinstance(message, bytes) else message
         number = self.publisher.send_at_once(whole, exchange, routing_key, mandatory)
         return await self.publisher.send(whole, exchange, routing_key, mandatory) if number is None else number
@@ -325,27 +319,27 @@ class Channel(TopologyCalls, ChannelListener):
         properties: Properties | None = None,
         mandatory: bool = False,
     ) -> range:
-        """Send messages in a row; their numbers. Those without properties or key of their own get these."""
+        """Send messages in order, and return their numbers. Messages may have their own key and properties."""
         return await self.publisher.send_many(messages, exchange, routing_key, properties, mandatory)
 
     async def send_encoded(self, frames: bytes, count: int, timeout_s: float | None = None) -> int:
-        """Send messages whose frames are made already, for this channel's number; the number of the last.
+        """Send messages that are encoded for this channel's number; returns the number of the last.
 
-        For programs that make them in bulk. Nothing of them is looked at, and one that comes back has no number.
+        For programs that encode in bulk. The frames are not checked, and a returned message has no number.
         """
         return await self.publisher.send_encoded(frames, count, timeout_s)
 
     async def wait_for_confirms(self, timeout_s: float | None = None, *, up_to: int | None = None) -> None:
-        """Return when all that was sent, or what has a number of at most `up_to`, is decided.
+        """Return when all publishes, or those up to number `up_to`, are decided.
 
-        A `PublishFailed` has all that failed since the last time.
+        A `PublishFailed` has all failures since the last call.
         """
         await self.publisher.wait_for_confirms(timeout_s, up_to)
 
     # consuming
 
     async def prefetch(self, count: int, *, shared: bool = False) -> None:
-        """How many deliveries each further consumer, or with `shared` all of the channel, may have unacked."""
+        """Limit the unacked deliveries of each new consumer, or with `shared` of the whole channel."""
         await self._call(BasicQos(prefetch_count=count, global_=shared))
 
     async def consume(
@@ -373,26 +367,26 @@ class Channel(TopologyCalls, ChannelListener):
         return (await self._call(BasicGet(queue, no_ack))).delivery
 
     def ack(self, delivery: Delivery | int, *, multiple: bool = False) -> None:
-        """It is dealt with, and with `multiple` all that came before it; sent with what else there is to send.
+        """Acknowledge a delivery, with `multiple` also all before it; sent with the next output.
 
-        For whoever keeps no deliveries the delivery's tag will do.
+        A delivery tag may stand for the delivery.
         """
         self._machine.ack(self._own_tag(delivery), multiple)
         self._protocol.flush_soon()
 
     def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
-        """It is refused: back to the queue, or to where the queue's dead letters go."""
+        """Refuse a delivery: requeue it, or dead-letter it."""
         self._machine.nack(self._own_tag(delivery), multiple, requeue)
         self._protocol.flush_soon()
 
     async def recover(self) -> None:
-        """Give back all that was not acked, to be delivered again."""
+        """Requeue all unacked deliveries."""
         await self._call(BasicRecover(requeue=True))
 
     # transactions
 
     async def select_transactions(self) -> None:
-        """From here on publishes and acks count when they are committed."""
+        """Apply publishes and acks with `commit` from here on."""
         await self._call(TxSelect())
 
     async def commit(self) -> None:
@@ -401,23 +395,23 @@ class Channel(TopologyCalls, ChannelListener):
     async def rollback(self) -> None:
         await self._call(TxRollback())
 
-    # its end
+    # end
 
     async def close(self) -> None:
-        """Close it in good order; what was not acked goes back to its queue."""
+        """Close the channel; the broker requeues unacked deliveries."""
         if not self.is_open:
             return
         ticket = self._machine.close()
         self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
         await self._protocol.answer(ticket)
-        self._hear_no_more()
+        self._stop_listening()
 
     def leave(self) -> None:
-        """Close it without waiting for the answer: whoever was to have it will not."""
+        """Close the channel without waiting for the answer."""
         if self.is_open and not self._protocol.ended:
             self._machine.close()
             self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
-            self._hear_no_more()
+            self._stop_listening()
             self._protocol.flush_soon()
 
     async def __aenter__(self) -> Self:
@@ -455,7 +449,7 @@ class Channel(TopologyCalls, ChannelListener):
 
     def happened(self, event: ChannelEvent) -> None:
         if isinstance(event, Delivered):
-            self._consumers[event.consumer_tag].came(event)
+            self._consumers[event.consumer_tag].received(event)
         elif isinstance(event, Confirmed):
             self.publisher.confirmed(event.ranges)
         elif isinstance(event, CallAnswered):
@@ -484,12 +478,12 @@ class Channel(TopologyCalls, ChannelListener):
             sentence = f"the broker closed channel {event.channel}: {event.code} {event.text}"
             return errors.ChannelClosed(sentence, event.code, event.text, event.method_name)
 
-        self._hear_no_more()
+        self._stop_listening()
         self._end(error)
         self._protocol.fail_calls(list(self._calls), error)
 
-    def _hear_no_more(self) -> None:
-        # its number is free as soon as the broker has answered: another one may have it by now
+    def _stop_listening(self) -> None:
+        # the number is free after the broker's answer: another channel may have it
         if self._protocol.listeners.get(self.number) is self:
             del self._protocol.listeners[self.number]
 

@@ -1,14 +1,11 @@
-"""A connection to a broker, for programs that run on asyncio.
+"""A connection to a broker for asyncio programs, and how it is opened from a URL.
 
-Not here: how it comes about (`client.connection`), the same for threads (`client.blocking`).
+Connecting tries each host in turn, and starts again after a delay if the URL says so. A broker that refuses the login
+or the virtual host has answered, and no other host is tried. Any other failure (connection refused, no answer, a broker
+that is shutting down) leads to the next host. A client that reconnects tries all hosts in any case: one broker of
+several may have lost its virtual host or its users for a while.
 
-From a URL to a connection: each host in turn, again after a while if the URL says so.
-
-A broker that refuses the login or the virtual host has answered, and no other host is asked. All else (nobody listens,
-no answer, a broker that is about to stop) is a reason to try the next one. Who was let in before and comes again asks
-the others in any case: one broker of several may have lost its virtual host, or know nothing of its users for a while.
-
-Not here: what a URL may say (`client.uri`), TLS contexts of the user's own making.
+Not here: the options of a URL (`client.uri`), blocking connections (`client.blocking`).
 """
 
 import asyncio
@@ -31,7 +28,7 @@ CLOSE_DEADLINE_S: Final = 10.0
 
 
 class Connection:
-    """Opened by `warren.client.connect`."""
+    """`warren.client.connect` opens it."""
 
     def __init__(self, protocol: ClientProtocol, opened: HandshakeCompleted, address: BrokerAddress) -> None:
         self._protocol = protocol
@@ -40,7 +37,7 @@ class Connection:
 
     @property
     def server_properties(self) -> Table:
-        """What the broker says of itself."""
+        """The broker's properties."""
         return self._opened.server_properties
 
     @property
@@ -61,11 +58,11 @@ class Connection:
 
     @property
     def blocked_reason(self) -> str | None:
-        """Why the broker takes no publishes for the moment; None if it does. Publishers wait meanwhile."""
+        """Why the broker takes no publishes at present; None if it does. Publishers wait."""
         return self._protocol.blocked_reason
 
     async def channel(self, *, confirms: bool = False, window: int | None = None) -> Channel:
-        """Open a channel; with `confirms` the broker tells what becomes of each publish."""
+        """Open a channel; with `confirms` the broker confirms each publish."""
         if self._protocol.ended:
             raise self._protocol.error()
         if self._is_closing:
@@ -82,12 +79,12 @@ class Connection:
         return channel
 
     async def closed(self) -> ClientError:
-        """Returns when the connection has ended, with the reason."""
+        """Return the reason when the connection has ended."""
         await asyncio.shield(self._protocol.closed)
         return self._protocol.error()
 
     async def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
-        """Close it in good order, and within the deadline in any case."""
+        """Close the connection, within the deadline."""
         try:
             async with asyncio.timeout(deadline_s):
                 if not self._protocol.ended:
@@ -125,12 +122,12 @@ async def connect(
     call_timeout_s: float = CALL_TIMEOUT_S,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Connection:
-    """A connection to the first host of an AMQP URL that answers; `name` is shown to the broker's operators."""
+    """Connect to the first host of an AMQP URL that answers; `name` is shown to the broker's operators."""
     return await Dialer(url, name=name, call_timeout_s=call_timeout_s, ssl_context=ssl_context).connect()
 
 
 class Dialer:
-    """All that a URL says of connecting, made ready once, for who does it again and again."""
+    """The parsed options of a URL, for repeated connects."""
 
     def __init__(
         self,
@@ -146,7 +143,7 @@ class Dialer:
         self._call_timeout_s = call_timeout_s
 
     async def connect(self) -> Connection:
-        """As often as the URL says."""
+        """Connect with as many attempts as the URL allows."""
         for _ in range(self._target.connection_attempts - 1):
             try:
                 return await self.connect_once()
@@ -155,9 +152,9 @@ class Dialer:
         return await self.connect_once()
 
     async def connect_once(self, *, behind: BrokerAddress | None = None) -> Connection:
-        """Ask each host once, in their order; the first is the one that comes behind the one that was lost, if any was.
+        """Try each host once, beginning with the host after `behind`, the one that was lost.
 
-        Whoever has lost a connection gets a `LoginRefused` only if every host refuses it.
+        With `behind`, `LoginRefused` is raised only if every host refuses the login.
         """
         addresses = self._target.addresses
         first = addresses.index(behind) + 1 if behind in addresses else 0
@@ -177,14 +174,14 @@ class Dialer:
 
 
 def _is_final(trouble: Exception) -> bool:
-    """Whether a broker has answered, and any other would say the same."""
+    """Whether a broker answered with an error that every broker would give."""
     if isinstance(trouble, ConnectionClosed):
         return trouble.code in FINAL_CODES
     return isinstance(trouble, LoginRefused)
 
 
 def tls_context(target: ConnectionTarget) -> ssl.SSLContext:
-    """The TLS that a URL asks for; without a `cacertfile` the system's authorities are trusted."""
+    """The TLS context of a URL; without a `cacertfile` it trusts the system's authorities."""
     try:
         context = ssl.create_default_context(cafile=target.cacertfile or None)
         if target.certfile:

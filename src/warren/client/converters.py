@@ -1,32 +1,19 @@
-"""Converters: what a program means, as the body of a message, and back.
+"""Converters between payloads of a program and bodies of messages.
 
     payload ──▶ Converter.to_bytes ──▶ body, content_type, content_encoding ──▶ Converter.from_bytes ──▶ payload
 
-A converter says in the message's properties what it made, so whoever reads the message needs not be told: `payload_of`
-finds the converter by the content type.
+A converter names its format in the message's properties, so a reader needs no configuration: `payload_of` chooses the
+converter by content type. A user's converter is any object with the four names of `Converter`; it inherits nothing.
 
-Invariants: `body_of` and `payload_of` raise a `CannotConvert` and nothing else, whatever a converter raises; nothing is
-changed on the way without being told (JSON has no NaN, so NaN is refused).
+JSON takes dataclasses and dicts, with decimals, dates and UUIDs as text. A number with a fraction is read as a
+`Decimal`, so an amount stays exact. A `Decimal` is sent as text, so that readers in other languages do not round it. A
+date or a UUID is read as text.
 
-Not here: which converter a program uses (`client.settings`, `client.template`), arrays of many records
-(`client.batches`).
+Invariants: `body_of` and `payload_of` raise `CannotConvert` and nothing else, whichever error a converter raises. No
+value is changed silently: JSON has no NaN, so NaN is refused.
 
-Which converter reads a message, and what becomes of anything that a converter raises.
-
-Not here: the converters themselves.
-
-What a converter is, and those for bytes and text.
-
-A user's own converter is any object with these four names; it need not inherit anything.
-
-Not here: JSON (`converters.json_content`), errors of a converter that knows nothing of ours (`converters.choosing`).
-
-JSON: dataclasses and dicts, with decimals, dates and UUIDs as text.
-
-A number with a fraction is read as a `Decimal`, so an amount is what was written; a `Decimal` is sent as text, so that
-readers in other languages do not round it. What was a date or a UUID is text when it is read.
-
-Not here: how a single value is written (`client.batches`).
+Not here: the choice of a program's converter (`client.settings`, `client.template`), arrays of records and the form of
+single values in JSON (`client.batches`).
 """
 
 import dataclasses
@@ -44,15 +31,15 @@ from warren.wire.properties import Properties
 
 
 class Converter(Protocol):
-    """Makes bodies of payloads, and payloads of bodies."""
+    """Converts payloads to bodies and back."""
 
     @property
     def content_type(self) -> str:
-        """What the bodies are, such as `application/json`."""
+        """The content type of its bodies, such as `application/json`."""
 
     @property
     def content_encoding(self) -> str | None:
-        """In what way their text is written, or that they are compressed."""
+        """Their text encoding or compression."""
 
     def to_bytes(self, payload: Any) -> bytes: ...
 
@@ -60,7 +47,7 @@ class Converter(Protocol):
 
 
 class Received(Protocol):
-    """A message that came, by a transport or on a channel."""
+    """A message from a transport or a channel."""
 
     @property
     def body(self) -> bytes: ...
@@ -84,7 +71,7 @@ class BytesConverter:
 
 
 class TextConverter:
-    """The payload is text; a message that names another encoding is read by that."""
+    """The payload is text; a message that names another encoding is decoded with that."""
 
     content_type = "text/plain"
 
@@ -108,7 +95,6 @@ class TextConverter:
 
 
 def decode_text(body: bytes, encoding: str) -> str:
-    """The text of a body."""
     try:
         return body.decode(encoding)
     except LookupError:
@@ -121,14 +107,14 @@ UTF_8 = "utf-8"
 
 
 class JsonConverter:
-    """The payload is whatever JSON has a form for."""
+    """The payload is a value that JSON can express."""
 
     content_type = "application/json"
     content_encoding: str | None = UTF_8
 
     def to_bytes(self, payload: object) -> bytes:
         body = json_text(payload)
-        # what JSON has no number for was written as null, and a null is rare enough to look what it was
+        # NaN and infinity were written as null, and a null is rare enough to check the payload
         if b"null" in body:
             _check_numbers(payload)
         return body
@@ -167,11 +153,11 @@ def _no_constant(name: str) -> None:
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {"bytes": BytesConverter(), "text": TextConverter(), "json": JsonConverter()}
 )
-"""The names that settings know."""
+"""The converters that settings can name."""
 
 
 def body_of(payload: object, converter: Converter) -> bytes:
-    """The body that a payload becomes."""
+    """Convert a payload to a body."""
     try:
         body = converter.to_bytes(payload)
     except CannotConvert:
@@ -182,7 +168,7 @@ def body_of(payload: object, converter: Converter) -> bytes:
 
 
 def payload_of(message: Received, converter: Converter | None = None) -> Any:
-    """What a message carries, read by the converter that is given, or by the one that its content type asks for."""
+    """The payload of a message, read by the given converter or by the one for its content type."""
     properties = message.properties
     reader = converter or _reader(properties.content_type)
     try:
@@ -201,11 +187,11 @@ def _reader(content_type: str | None) -> Converter:
         return CONVERTERS["text"]
     if kind in ("", BytesConverter.content_type):
         return CONVERTERS["bytes"]
-    raise CannotConvert(f"nobody is known who reads {content_type!r}; give a converter for it")
+    raise CannotConvert(f"there is no converter for {content_type!r}; pass one")
 
 
 def _bytes(body: object, converter: Converter) -> bytes:
-    """A user's own converter may be without types, so it is looked at."""
+    """Check the result of a user's converter, which may be untyped."""
     if isinstance(body, bytes):
         return body
     raise CannotConvert(f"{_named(converter)} made {type(body).__name__}, and a body is bytes")

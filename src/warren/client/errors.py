@@ -3,32 +3,29 @@
 ::
 
     ClientError
-    ├── UriError               the URL, or an option in it, makes no sense
-    ├── CannotConnect          no host of the URL answered as a broker does; says what each of them did
-    ├── LoginRefused           a broker answered, and knows no such user, password or certificate
-    ├── ConnectionClosed       the connection was closed in words: by the broker, with its code and text, or by us
-    │   └── ConnectionLost         without a word: the network or the broker is gone
+    ├── UriError               the URL, or an option in it, is invalid
+    ├── CannotConnect          no host of the URL answered as a broker; has the result of each attempt
+    ├── LoginRefused           a broker answered, and refused the user, password or certificate
+    ├── ConnectionClosed       the connection was closed: by the broker with its code and text, or by us
+    │   └── ConnectionLost         without a close: the network or the broker is gone
     ├── ChannelClosed          one channel was closed, by the broker with its code and text, or by us; others go on
-    ├── ConsumerCancelled      the broker ended a consumer: its queue is gone, or has another home
+    ├── ConsumerCancelled      the broker cancelled a consumer: its queue was deleted, or moved to another node
     ├── CallTimeout            the broker did not answer in time
-    ├── PublishFailed          publishes that the broker nacked, or sent back as unroutable
-    ├── BatchFailed            messages of a batch that the broker does not have for certain, each with its error
-    ├── SettingsError          a file of settings, or a name in it, makes no sense
-    ├── CannotConvert          what is to be sent has no form in which it could be sent, or what came cannot be read
-    └── TablesRefused          the tables of the database were made by a version that this one does not go with
+    ├── PublishFailed          publishes that the broker nacked, or returned as unroutable
+    ├── BatchFailed            messages of a batch that were not confirmed, each with its error
+    ├── SettingsError          a settings file, or a name in it, is invalid
+    ├── CannotConvert          a value that cannot be encoded for sending, or a message that cannot be decoded
+    └── TablesRefused          the tables in the database are from an incompatible version
 
-Each says whether the same thing may be tried again (`retriable`), and of what was sent, what became of it (`outcome`):
-`not_sent`, `unknown` (it may have arrived or not) or `rejected`. Mistakes of the program itself are a `ValueError`.
+Each error says whether the call may be repeated (`retriable`), and what became of the message (`outcome`): `not_sent`,
+`unknown` (it may have arrived or not) or `rejected`. A mistake of the program is a `ValueError`.
 
-Not here: faults that the machine finds in what a broker sent; they end the connection, with a `ConnectionClosed`.
+Logs and parked messages describe an error by its type, its first line, and where it was raised. Further lines are left
+out: databases put the values of a failed statement there (`[parameters: ...]`, `DETAIL: Key (name)=(...)`), and logs
+must not have customers' data.
 
-What is told of an error, to logs and to whoever looks at a parked message.
-
-Databases tell the values of a statement that failed behind the first line of their errors (`[parameters: ...]`,
-`DETAIL: Key (name)=(...)`), and a log is no place for the data of customers. So each error is told by its type and its
-first line, and by where it was raised.
-
-Not here: what becomes of a message that failed (`listening.retrying`), or of a job (`tables.leading`).
+Not here: protocol errors in bytes from the broker, which end the connection with a `ConnectionClosed`
+(`client.machine.connection`).
 """
 
 import traceback
@@ -53,11 +50,11 @@ class ClientError(WarrenError):
 
 
 class UriError(ClientError):
-    """The URL, or an option in it, makes no sense."""
+    """The URL, or an option in it, is invalid."""
 
 
 class CannotConnect(ClientError):
-    """No host answered as a broker does; `attempts` has each address that was tried last, and what came of it."""
+    """No host answered as a broker; `attempts` has each address of the last round and its result."""
 
     retriable = True
 
@@ -67,11 +64,11 @@ class CannotConnect(ClientError):
 
 
 class LoginRefused(ClientError):
-    """The broker does not let this user in."""
+    """The broker refused the login."""
 
 
 class ConnectionClosed(ClientError):
-    """The connection was closed; `code` and `text` are what the broker said, 0 and a reason if it said nothing."""
+    """The connection was closed; `code` and `text` are the broker's, or 0 and a reason if it gave none."""
 
     outcome: Outcome = "unknown"
 
@@ -83,7 +80,7 @@ class ConnectionClosed(ClientError):
 
 
 class ConnectionLost(ConnectionClosed):
-    """The connection is gone without a word."""
+    """The connection was lost without a close."""
 
     def __init__(self, sentence: str, code: int = 0, text: str = "") -> None:
         super().__init__(sentence, code, text)
@@ -91,7 +88,7 @@ class ConnectionLost(ConnectionClosed):
 
 
 class ChannelClosed(ClientError):
-    """A channel was closed; `method` is the one the broker blames, if it blames one."""
+    """A channel was closed; `method` is the method that the broker blames, if any."""
 
     outcome: Outcome = "unknown"
 
@@ -103,7 +100,7 @@ class ChannelClosed(ClientError):
 
 
 class ConsumerCancelled(ClientError):
-    """The broker ended a consumer."""
+    """The broker cancelled a consumer."""
 
     retriable = True
 
@@ -116,7 +113,7 @@ class CallTimeout(ClientError):
 
 
 class PublishFailed(ClientError):
-    """Some publishes did not get where they should: `refused` by a queue, or `returned` because no queue was there."""
+    """Some publishes failed: `refused` by a queue, or `returned` because no queue was bound."""
 
     outcome: Outcome = "rejected"
 
@@ -141,12 +138,12 @@ class BatchFailed(ClientError):
         self.failures = tuple(failures)
         self.retriable = all(error.retriable for _, error in failures)
         outcomes = {error.outcome for _, error in failures}
-        # of several the one that promises least
+        # of several outcomes the least certain
         self.outcome: Outcome = next(each for each in CERTAINTY if each in outcomes)
 
 
 class SettingsError(ClientError):
-    """A file of settings, or a name in it, makes no sense; `file` and `key` say where."""
+    """A settings file, or a name in it, is invalid; `file` and `key` say where."""
 
     def __init__(self, sentence: str, file: str = "", key: str = "") -> None:
         super().__init__(sentence)
@@ -155,17 +152,17 @@ class SettingsError(ClientError):
 
 
 class CannotConvert(ClientError):
-    """What is to be sent has no form in which it could be sent, or what came cannot be read."""
+    """A value cannot be encoded for sending, or a message cannot be decoded."""
 
 
 class TablesRefused(ClientError):
-    """The tables of the database were made by a version that this one does not go with; nothing was changed."""
+    """The tables in the database are from an incompatible version; nothing was changed."""
 
 
 CERTAINTY: tuple[Outcome, ...] = ("unknown", "rejected", "not_sent")
 
 RETRIABLE_CODES = frozenset({320, 541})
-"""The broker was told to shut down, or met a bug of its own: another one may do better."""
+"""The broker is shutting down, or has an internal error: another broker may succeed."""
 
 
 SUMMARY_LENGTH_MAX = 500
@@ -175,12 +172,12 @@ _CONTEXT = "\nWhile that was handled, this happened:\n\n"
 
 
 def error_summary(failure: BaseException) -> str:
-    """Its type and its first line."""
+    """The type and first line of an error."""
     return f"{type(failure).__name__}: {failure}".partition("\n")[0][:SUMMARY_LENGTH_MAX]
 
 
 def error_trace(failure: BaseException) -> str:
-    """Where it was raised and what led to it, as Python prints it but for the lines that may have values."""
+    """The traceback and the causes of an error, as Python prints them, without lines that may have values."""
     told: list[str] = []
     seen: set[int] = set()
     _append_trace(failure, told, seen)

@@ -1,13 +1,12 @@
-"""An event loop in a thread of its own, for programs without one: every blocking face stands on it.
+"""An event loop in its own thread: the base of all blocking interfaces.
 
-What other threads want done is put into one row, and one wake-up of the loop does all that is in it. A thread that
-waits does so at a lock, which the loop's side opens when its coroutine has come to an end; nothing else is shared.
+Other threads append their work to one queue, and one wake-up of the loop does all work in it. A waiting thread blocks
+on a lock, which the loop releases when the coroutine has ended. The threads share nothing else.
 
-Invariants: what is run begins behind what was posted before it; whatever that raised, the rest is done. Everyone who
-waits is answered: a thread that was stopped, or was left behind by a fork, runs nothing more, and says so with a
-`ConnectionClosed`.
+Invariants: work begins after all work posted before it, even if that raised. Every waiting thread gets an answer: a
+thread that was stopped, or left behind by a fork, runs nothing more and raises `ConnectionClosed`.
 
-Not here: what is run there (`client.blocking`, and the faces of what is built on the client).
+Not here: the work itself (`client.blocking` and the other blocking modules).
 """
 
 import asyncio
@@ -26,11 +25,11 @@ R = TypeVar("R")
 CLOSED: Final = "the connection was closed"
 OWN_THREAD: Final = "a blocking call in the thread of its own connection would wait for itself"
 END_DEADLINE_S: Final = 1.0
-"""For what was begun to hear that the thread ends."""
+"""The time for running coroutines to end when the thread stops."""
 
 
 class ForkCounter:
-    """How many forks lie between this process and the one that imported this module."""
+    """The number of forks between this process and the one that imported this module."""
 
     count = 0
 
@@ -43,12 +42,12 @@ os.register_at_fork(after_in_child=ForkCounter.happened)
 
 
 class LoopFuture(Generic[R]):
-    """What a thread waits for and the loop's side brings about: a future that costs little, for one who waits."""
+    """A future that the loop completes and one other thread waits for; cheaper than `concurrent.futures.Future`."""
 
     def __init__(
         self, begin: "Callable[[LoopFuture[R]], None] | None" = None, coroutine: Coroutine[Any, Any, R] | None = None
     ) -> None:
-        """What begins it, or the coroutine that it is."""
+        """`begin` starts the work, or `coroutine` is the work."""
         self._begin = begin
         self._coroutine = coroutine
         self._task: asyncio.Task[None] | None = None
@@ -58,7 +57,7 @@ class LoopFuture(Generic[R]):
         self._over = threading.Lock()
         self._over.acquire()
 
-    # the loop's side
+    # on the loop
 
     def begin(self) -> None:
         if self._coroutine is not None:
@@ -70,13 +69,12 @@ class LoopFuture(Generic[R]):
                 self.set_exception(error)
 
     def refuse(self, error: Exception) -> None:
-        """It will not be begun."""
         if self._coroutine is not None:
             self._coroutine.close()
         self.set_exception(error)
 
     def follow(self, coroutine: Coroutine[Any, Any, R]) -> None:
-        """It comes to what the coroutine comes to."""
+        """Complete with the result of a coroutine."""
         self._task = asyncio.get_running_loop().create_task(self._run(coroutine))
 
     def done(self) -> bool:
@@ -100,39 +98,37 @@ class LoopFuture(Generic[R]):
         try:
             value = await coroutine
         except asyncio.CancelledError:
-            # by the end of the thread, or by the caller who was interrupted and does not look
+            # cancelled by the end of the thread, or by a caller that was interrupted and no longer waits
             self.set_exception(ConnectionClosed(CLOSED))
         except BaseException as error:
             self.set_exception(error)
         else:
             self.set_result(value)
 
-    # the other thread's
+    # on the other thread
 
     def wait(self) -> None:
         self._over.acquire()
 
     def result(self) -> R:
-        """Once it was waited for."""
+        """The result, after `wait`."""
         if self._error is None:
             return cast("R", self._value)
         try:
             raise self._error
         finally:
-            # the error knows this frame by its traceback
+            # the traceback of the error refers to this frame
             del self
 
 
 class LoopThread:
-    """An event loop in a thread of its own."""
-
     def __init__(self) -> None:
         self._loop = uvloop.new_event_loop()
         self._forks = ForkCounter.count
         self._posted: deque[Callable[[], None] | LoopFuture[Any]] = deque()
         self._round_is_due = False
         self._trouble: Exception | None = None
-        # what somebody waits for
+        # futures with a waiting thread
         self._waits: set[LoopFuture[Any]] = set()
         self._stopping = threading.Lock()
         self._is_ending = False
@@ -141,21 +137,21 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """What a coroutine comes to; if the caller is interrupted it is cancelled."""
+        """The result of a coroutine. If the caller is interrupted, the coroutine is cancelled."""
         return self._wait(LoopFuture(coroutine=coroutine))
 
     def wait(self, begin: Callable[[LoopFuture[R]], None]) -> R:
-        """Have something begun; what it comes to, whoever of the loop's side says so."""
+        """Begin work on the loop, and wait until its future is completed."""
         return self._wait(LoopFuture(begin))
 
     def post(self, call: Callable[[], None]) -> None:
-        """Have something done without waiting for it; what is posted together is done together."""
+        """Run a call on the loop without waiting; calls posted together run together."""
         if reason := self._closed_reason():
             raise ConnectionClosed(reason)
         self._put(call)
 
     def stop(self, last: Coroutine[Any, Any, None] | None = None) -> None:
-        """End the thread, after a last thing to do."""
+        """End the thread, after a last coroutine."""
         if self._is_this_thread():
             if last is not None:
                 last.close()
@@ -193,7 +189,7 @@ class LoopThread:
             self._waits.discard(waited)
 
     def _is_this_thread(self) -> bool:
-        """What waits here for the loop would wait for itself."""
+        """Whether a call from this thread would wait for itself."""
         return threading.get_ident() == self._thread.ident
 
     def _put(self, what: Callable[[], None] | LoopFuture[Any]) -> None:
@@ -203,7 +199,7 @@ class LoopThread:
             try:
                 self._loop.call_soon_threadsafe(self._do_posted)
             except RuntimeError:
-                # another thread has closed it in between
+                # another thread has stopped it meanwhile
                 self._refuse_posted()
 
     def _closed_reason(self) -> str:
@@ -215,13 +211,13 @@ class LoopThread:
         try:
             waited.wait()
         except BaseException:
-            # a signal's handler has raised
+            # a signal handler has raised
             self._loop.call_soon_threadsafe(waited.cancel)
             raise
         return waited.result()
 
     def _do_posted(self) -> None:
-        # before the deque is looked at: whoever appends behind this round's last look asks for another round
+        # reset before reading the deque: work appended after the last read requests another round
         self._round_is_due = False
         while self._posted:
             posted = self._posted.popleft()
@@ -243,13 +239,13 @@ class LoopThread:
         try:
             call()
         except ClientError:
-            # the channel has ended, which its next call will tell
+            # the channel has ended; its next call raises the reason
             return
         except Exception as mistake:
             self._trouble = mistake
 
     def _end(self) -> None:
-        """Nothing more is begun, and the loop stops when all that was begun has been told so."""
+        """Begin nothing more, and stop the loop after all running coroutines are cancelled."""
         self._is_ending = True
         self._ending = self._loop.create_task(self._end_all())
 
@@ -262,7 +258,7 @@ class LoopThread:
         self._loop.stop()
 
     def _refuse_posted(self) -> None:
-        """What came too late; whoever comes later still finds the loop closed."""
+        """Refuse work that came too late; later callers find the loop closed."""
         self._round_is_due = False
         while self._posted:
             posted = self._posted.popleft()
@@ -270,7 +266,7 @@ class LoopThread:
                 posted.refuse(ConnectionClosed(CLOSED))
 
     def _refuse_begun(self) -> None:
-        """What did not end when it was cancelled is left as it is; who waits for it need not."""
+        """Complete the futures of coroutines that did not end when cancelled."""
         for waited in list(self._waits):
             if not waited.done():
                 waited.set_exception(ConnectionClosed(CLOSED))

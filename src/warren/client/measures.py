@@ -1,11 +1,10 @@
-"""What a part of the client can tell of itself in numbers, for whoever wants to know.
+"""Measures: the numbers that a part of the client reports about itself.
 
-A part has `measures()`, and needs nothing of those who ask; OpenTelemetry is told of them by `telemetry.observe`.
+A part has `measures()` and does not know who reads them; `telemetry.observe` reports them to OpenTelemetry.
 
-Invariant: reading a measure changes nothing, and may be done by any thread. What cannot be told at the moment has no
-points.
+Invariant: reading a measure changes nothing, and any thread may do it. A measure without a current value has no points.
 
-Not here: what goes through a transport, which is counted by whoever stands in its way (`telemetry.traced`).
+Not here: counts of messages through a transport (`telemetry.traces`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,10 +14,10 @@ from typing import Final, Literal, Protocol
 __all__ = ["CONSUMER", "DATABASE", "DESTINATION", "STATUS", "Kind", "Measure", "Measured", "Point"]
 
 Kind = Literal["counter", "gauge"]
-"""A counter only grows, as long as its process lives."""
+"""A counter only grows while its process lives."""
 
 Point = tuple[int | float, Mapping[str, str]]
-"""A value, and the attributes that tell it from others of the same measure."""
+"""A value, and the attributes that distinguish it from other points of the same measure."""
 
 CONSUMER: Final = "messaging.consumer.group.name"
 DATABASE: Final = "warren.database"
@@ -36,6 +35,6 @@ class Measure:
 
 
 class Measured(Protocol):
-    """Whatever has measures."""
+    """An object with measures."""
 
     def measures(self) -> Sequence[Measure]: ...

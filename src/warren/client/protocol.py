@@ -1,15 +1,15 @@
-"""A machine on an asyncio transport: reads go in, output goes out, events go to whom they concern.
+"""A machine on an asyncio transport: bytes read go in, output goes out, events go to their channels.
 
-**Output** that calls leave behind is sent at the end of the loop's step, so that calls made together leave in one
-write; who writes much (`client.publisher`) sends by itself and waits while the socket is full.
+**Output** of calls is sent at the end of the loop's step, so that calls made together leave in one write. A large
+sender (`client.publisher`) flushes by itself and waits while the socket is full.
 
-**Waiting.** Whoever waits for something to change (room in a window, a socket that takes more, a broker that unblocks)
-waits for `changed` and looks again.
+**Waiting.** A task that waits for a change (room in a window, a writable socket, a broker that unblocks) awaits
+`changed` and checks again.
 
-**Input** is not read while consumers have more in their inboxes than `INBOX_BYTES_MAX`, unless somebody waits for an
-answer or a confirm, which can only come behind it. A heartbeat that was not read is not missed.
+**Input** is not read while the inboxes of consumers hold more than `UNREAD_BYTES_MAX`, unless a task waits for an
+answer or a confirm, which comes after the unread deliveries. An unread heartbeat does not count as missed.
 
-Not here: what channels do with their events (`client.channel`), finding a host (`client.connection`).
+Not here: channel events (`client.channel`), finding a host (`client.connection`).
 """
 
 import asyncio
@@ -43,35 +43,34 @@ from warren.errors import ACCESS_REFUSED
 
 UNREAD_BYTES_MAX: Final = 64 * 1024 * 1024
 DELIVERY_BYTES: Final = 512
-"""What a delivery weighs beside its body."""
+"""The memory counted for a delivery besides its body."""
 
 WRITE_BYTES: Final = 256 * 1024
-"""How much is encoded before it is handed to the socket."""
+"""How many bytes are encoded before they are handed to the socket."""
 
 WRITE_BUFFER_BYTES: Final = 1024 * 1024
 TICKS_PER_HEARTBEAT: Final = 4
 
 ErrorFactory = Callable[[], ClientError]
-"""Makes the error that somebody is told: each gets one of his own, because a traceback belongs to one."""
+"""Makes an error. Each waiter gets its own, because a traceback belongs to one error."""
 
 ChannelEvent = CallAnswered | Delivered | Confirmed | Returned | Cancelled | FlowChanged | ChannelClosedByBroker
 CHANNEL_EVENTS: Final = (Delivered, Confirmed, CallAnswered, Returned, Cancelled, FlowChanged, ChannelClosedByBroker)
 
 
 class ChannelListener(ABC):
-    """Who is told what happens on one channel."""
+    """Receives the events of one channel."""
 
     @abstractmethod
-    def happened(self, event: ChannelEvent) -> None:
-        """An event of its channel."""
+    def happened(self, event: ChannelEvent) -> None: ...
 
     @abstractmethod
     def ended(self, error: ErrorFactory) -> None:
-        """Nothing more will happen."""
+        """The channel has ended."""
 
 
 class ReadDemand:
-    """`with` it somebody waits for what can only come behind deliveries that nobody has taken."""
+    """A context in which a task waits for an answer that comes after unread deliveries."""
 
     def __init__(self, read_on: Callable[[], None]) -> None:
         self._read_on = read_on
@@ -94,8 +93,6 @@ class ReadDemand:
 
 
 class ClientProtocol(asyncio.Protocol):
-    """One connection's transport and machine."""
-
     def __init__(self, settings: ClientSettings, call_timeout_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self.machine = ConnectionMachine(settings, self._now_ms())
@@ -116,7 +113,7 @@ class ClientProtocol(asyncio.Protocol):
         self._reads = True
         self._ticker: asyncio.TimerHandle | None = None
 
-    # the transport's side
+    # called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -124,14 +121,14 @@ class ClientProtocol(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        self._tell(self.machine.receive(data, self._now_ms()))
+        self._dispatch(self.machine.receive(data, self._now_ms()))
         self.flush_soon()
 
     def eof_received(self) -> None:
-        self._tell(self.machine.lose("the broker hung up"))
+        self._dispatch(self.machine.lose("the broker hung up"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._tell(self.machine.lose(str(exc) if exc else "the broker hung up"))
+        self._dispatch(self.machine.lose(str(exc) if exc else "the broker hung up"))
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -149,12 +146,12 @@ class ClientProtocol(asyncio.Protocol):
         return self._end is not None
 
     def error(self) -> ClientError:
-        """Why it ended; one for each who is told."""
+        """Why the connection ended; a new error for each caller."""
         return error_of(self._end) if self._end is not None else ConnectionClosed("the connection is open")
 
     @property
     def takes_more(self) -> bool:
-        """Whether what is published goes anywhere at once."""
+        """Whether a publish would be sent at once."""
         return self._writable and self.blocked_reason is None
 
     def flush(self) -> None:
@@ -163,34 +160,34 @@ class ClientProtocol(asyncio.Protocol):
             self._transport.write(data)
 
     def flush_soon(self) -> None:
-        """At the end of the loop's step, or at once if much has gathered in it."""
+        """Flush at the end of the loop's step, or at once if there is much output."""
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush_due)
-        elif len(self.machine.out) > WRITE_BYTES:
+        elif len(self.machine.output.out) > WRITE_BYTES:
             self.flush()
 
     def _flush_due(self) -> None:
         self._flush_is_due = False
         self.flush()
 
-    def hang_up(self) -> None:
-        """Send what is left and close the socket."""
+    def close_socket(self) -> None:
+        """Send the remaining output and close the socket."""
         self.flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        # nothing more is written: the socket of an attempt that was given up is closed, and does not say so
+        # send nothing more: the socket of an abandoned attempt is closed without connection.close
         transport, self._transport = self._transport, None
-        self._tell(self.machine.lose("given up"))
+        self._dispatch(self.machine.lose("given up"))
         if transport is not None:
             transport.abort()
 
     # waiting
 
     async def answer(self, ticket: int) -> CallAnswered:
-        """The answer to a call that was just made."""
+        """The answer to a call."""
         self.flush_soon()
         future: asyncio.Future[CallAnswered] = self._loop.create_future()
         self._answers[ticket] = future
@@ -207,7 +204,7 @@ class ClientProtocol(asyncio.Protocol):
         return self._loop.create_future()
 
     async def changed(self) -> None:
-        """Returns when something has changed that somebody may wait for."""
+        """Return after the next change that a task may wait for."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._changed.append(future)
         await future
@@ -218,14 +215,14 @@ class ClientProtocol(asyncio.Protocol):
             if not future.done():
                 future.set_result(None)
 
-    def piled_up(self, weight: int) -> None:
-        """A consumer's inbox has grown."""
+    def inbox_grew(self, weight: int) -> None:
+        """The inbox of a consumer has grown."""
         self._inbox_bytes += weight
         if self._inbox_bytes > UNREAD_BYTES_MAX and not self.read_demand.count and self._reads and self._transport:
             self._reads = False
             self._transport.pause_reading()
 
-    def taken(self, weight: int) -> None:
+    def inbox_emptied(self, weight: int) -> None:
         """An inbox was emptied."""
         self._inbox_bytes -= weight
         if self._inbox_bytes <= UNREAD_BYTES_MAX // 2:
@@ -240,16 +237,16 @@ class ClientProtocol(asyncio.Protocol):
     def _read_on(self) -> None:
         if not self._reads and self._transport is not None:
             self._reads = True
-            self.machine.hold_judgement(self._now_ms())
+            self.machine.restart_silence(self._now_ms())
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
     # events
 
-    def _tell(self, events: list[ClientEvent]) -> None:
+    def _dispatch(self, events: list[ClientEvent]) -> None:
         for event in events:
             if isinstance(event, CHANNEL_EVENTS):
-                self._tell_channel(event)
+                self._dispatch_to_channel(event)
             elif isinstance(event, Closed):
                 self._closed(event)
             elif isinstance(event, HandshakeCompleted):
@@ -261,7 +258,7 @@ class ClientProtocol(asyncio.Protocol):
         if events:
             self.notify()
 
-    def _tell_channel(self, event: ChannelEvent) -> None:
+    def _dispatch_to_channel(self, event: ChannelEvent) -> None:
         listener = self.listeners.get(event.channel)
         if listener is not None:
             listener.happened(event)
@@ -279,8 +276,8 @@ class ClientProtocol(asyncio.Protocol):
         if self.ended or not self.machine.heartbeat_s:
             return
         if not self._reads:
-            self.machine.hold_judgement(self._now_ms())
-        self._tell(self.machine.tick(self._now_ms()))
+            self.machine.restart_silence(self._now_ms())
+        self._dispatch(self.machine.tick(self._now_ms()))
         self.flush()
         self._ticker = self._loop.call_later(self.machine.heartbeat_s / TICKS_PER_HEARTBEAT, self._tick)
 
@@ -296,7 +293,7 @@ class ClientProtocol(asyncio.Protocol):
         for listener in list(self.listeners.values()):
             listener.ended(self.error)
         self.listeners.clear()
-        self.hang_up()
+        self.close_socket()
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -307,7 +304,7 @@ def delivered_bytes(event: Delivered) -> int:
 
 
 def error_of(event: Closed) -> ClientError:
-    """What a user is told of the end of a connection."""
+    """The user's error for the end of a connection."""
     if event.stage == LOGIN and (event.code == ACCESS_REFUSED or event.cause == PROTOCOL_ERROR):
         return LoginRefused(event.text)
     if event.cause == BY_BROKER:
@@ -315,7 +312,7 @@ def error_of(event: Closed) -> ClientError:
     if event.cause == BY_CLIENT:
         return ConnectionClosed("the connection was closed")
     if event.cause == PROTOCOL_ERROR:
-        return ConnectionClosed(f"the broker said what makes no sense: {event.text}", event.code, event.text)
+        return ConnectionClosed(f"the broker broke the protocol: {event.text}", event.code, event.text)
     if event.cause == LOGIN_REFUSED:
         return LoginRefused(f"the broker hung up during the login: {event.text}")
     return ConnectionLost(f"the connection is lost: {event.text}")

@@ -1,23 +1,17 @@
-"""The publishing side of a channel: waiting for room, sending in bulk, and what became of each publish.
+"""The publishing side of a channel: waiting for room, sending in bulk, and the outcome of each publish.
 
-A publish has a number if the channel has confirms. `publish` waits until its number is decided; `send` and `send_many`
-only until there is room for it, and whoever wants to know calls `wait_for_confirms`, which tells what failed since it
-was called last. At most `window` publishes are undecided at once.
+A publish has a number if the channel has confirms. `publish` waits until its number is decided. `send` and `send_many`
+wait only for room; `wait_for_confirms` later reports all failures since its last call. At most `window` publishes are
+undecided at once.
 
-Whoever must know what became of each of many sends a `PublishBulk`, which hears of its own numbers only. Who has a
-channel to himself may be its `Follower`, who hears of everything.
+A `PublishBulk` gets the outcome of each of its messages by index, while others publish on the same channel. Its cost
+does not grow with the number of messages. A `ConfirmListener` gets the outcomes of the whole channel.
 
-Tasks that share a channel send one after another, in the order in which they came, so that the numbers of a bulk are a
-range. One that nobody is before, and whose message goes at once, does not wait for its turn: it has it.
+Tasks that share a channel send one after another, in order of arrival, so that the numbers of a bulk are a range. A
+task with no task before it and room for its message sends without waiting.
 
-Not here: what a bulk hears (`client.publisher`), encoding, numbers, ranges (`machine.publishing`, `machine.confirms`).
-
-Many messages that are sent in a row, and what became of each of them.
-
-A bulk hears of its own numbers only, in runs, whoever else publishes on its channel, and it costs a handful of objects
-however many messages it has.
-
-Not here: sending it (`client.publisher`), who sends the rest of one whose channel has ended (`recovering.sending`).
+Not here: resending a bulk after its channel has ended (`recovering.sender`), encoding, numbers and ranges
+(`machine.publishes`).
 """
 
 import asyncio
@@ -35,24 +29,24 @@ from warren.wire.properties import Properties
 
 
 class PublishBulk:
-    """Messages that are sent in a row; what becomes of each is told by its place among them.
+    """Messages that are sent in order, and the outcome of each by its index.
 
-    `on_end` is called once: when all are decided, or when the channel has ended, and then there is an `error`. Whoever
-    does not want the rest to be sent sets `wanted` to False.
+    `on_end` is called once: when all are decided, or when the channel has ended, and then `error` is set. With `wanted`
+    set to False the rest is not sent.
     """
 
     def __init__(self, messages: Sequence[bytes | Message], on_end: "Callable[[PublishBulk], None]") -> None:
         self.messages = messages
         self.wanted = True
         self.sent = 0
-        # how many will have been sent in the end
+        # how many are sent in the end
         self._count = len(messages)
         self.error: ErrorFactory | None = None
-        # by place; what is decided and not here was acked
+        # by index; decided messages that are not here were acked
         self.failed: dict[int, PublishFailed] = {}
         self._on_end = on_end
         self._first_no = 0
-        # decided, as runs of places in the order in which they were told
+        # decided, as ranges of indexes in order of arrival
         self._runs: list[tuple[int, int]] = []
         self._decided = 0
 
@@ -62,11 +56,11 @@ class PublishBulk:
 
     @property
     def last_no(self) -> int:
-        """The highest number that it may come to have."""
+        """The highest number it can have."""
         return self._first_no + self._count - 1
 
     def undecided(self) -> list[int]:
-        """The places of those that were sent, and of which nothing is known; in order."""
+        """The indexes of sent messages without an outcome, in order."""
         left: list[int] = []
         at = 0
         for first, last in sorted(self._runs):
@@ -82,11 +76,11 @@ class PublishBulk:
         self._first_no = first_no
 
     def cut(self) -> None:
-        """No more of it will be sent."""
+        """Send no more of it."""
         self._count = self.sent
 
     def decide(self, decided: ConfirmRange, returned: dict[int, ReturnedMessage]) -> None:
-        """A range of its own numbers, and of what came back at least all that is among them."""
+        """Take a range of its own numbers, and at least all returned messages among them."""
         first, last = decided.first - self._first_no, decided.last - self._first_no
         if not decided.acked:
             for number in range(decided.first, decided.last + 1):
@@ -108,7 +102,7 @@ class PublishBulk:
 
 
 class ConfirmWaiter(Protocol):
-    """Who waits for the fate of one publish: a future, of whatever kind."""
+    """A future of any kind that waits for one publish."""
 
     def done(self) -> bool: ...
 
@@ -118,18 +112,18 @@ class ConfirmWaiter(Protocol):
 
 
 class ConfirmListener(Protocol):
-    """Who hears what becomes of all that a channel publishes, in the place of whoever waits for one publish."""
+    """Gets the outcomes of all publishes of a channel, instead of the waiters of single publishes."""
 
     def decided(self, ranges: list[ConfirmRange], /) -> None: ...
 
     def came_back(self, message: ReturnedMessage, /) -> None:
-        """Before its ack, which follows all the same."""
+        """Called before the ack of the returned message, which follows."""
 
     def ended(self, error: ErrorFactory, /) -> None: ...
 
 
 class ThreadConfirmWaiter:
-    """One who waits in another thread: what he waits for is wanted until it is decided."""
+    """A waiter in another thread. It keeps reading demanded until its publish is decided."""
 
     def __init__(self, waiter: ConfirmWaiter, protocol: ClientProtocol) -> None:
         self._waiter = waiter
@@ -149,11 +143,11 @@ class ThreadConfirmWaiter:
 
 
 class SendQueue:
-    """Those who send one after another, in the order in which they came."""
+    """A lock for senders, in order of arrival."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        # who has a turn or waits for one
+        # tasks that hold the lock or wait for it
         self.wanted = 0
 
     async def __aenter__(self) -> None:
@@ -172,7 +166,7 @@ class SendQueue:
 
 
 class ChannelPublisher:
-    """What one channel publishes."""
+    """The publishes of one channel."""
 
     def __init__(self, protocol: ClientProtocol, machine: ChannelMachine) -> None:
         self.flows = True
@@ -181,18 +175,18 @@ class ChannelPublisher:
         self._protocol = protocol
         self._machine = machine
         self._error: ErrorFactory = protocol.error
-        # by number: who waits for it
+        # by number
         self._waiters: dict[int, ConfirmWaiter] = {}
-        # not decided yet, in the order of their numbers
+        # undecided bulks, in the order of their numbers
         self._bulks: list[PublishBulk] = []
-        # of those that nobody waits for
+        # failures of publishes without a waiter
         self._refused: list[ConfirmRange] = []
         self._returned: list[ReturnedMessage] = []
-        # came back and not decided yet
+        # returned and not decided
         self._coming_back: dict[int, ReturnedMessage] = {}
 
     def send_at_once(self, message: Message, exchange: str, routing_key: str, mandatory: bool) -> int | None:
-        """Send it if nobody has to wait, and nobody is before it; its number, None if it was not sent."""
+        """Send a message if no wait is needed; returns its number, or None if it was not sent."""
         if self._turn.wanted or not self._is_clear():
             return None
         self.check_open()
@@ -201,7 +195,7 @@ class ChannelPublisher:
         return number
 
     async def send(self, message: Message, exchange: str, routing_key: str, mandatory: bool) -> int:
-        """Send it when there is room for it; its number."""
+        """Send a message when there is room, and return its number."""
         async with self._turn:
             await self._until_clear()
             number = self._machine.publish(message, exchange, routing_key, mandatory)
@@ -228,12 +222,12 @@ class ChannelPublisher:
                 finally:
                     self._protocol.flush()
                 if at < len(messages):
-                    # others have their turn between two writes, and confirms are taken in
+                    # let other tasks send and confirms arrive between two writes
                     await asyncio.sleep(0)
         return range(first, first + len(messages)) if self._machine.confirming else range(0)
 
     async def send_bulk(self, bulk: PublishBulk, exchange: str, routing_key: str, mandatory: bool) -> None:
-        """Send as much of it as is wanted; a `ValueError` if the message behind those that were sent has no encoding.
+        """Send as much of a bulk as is wanted; a `ValueError` if the next message cannot be encoded.
 
         The channel has confirms.
         """
@@ -250,11 +244,11 @@ class ChannelPublisher:
 
     @property
     def is_free(self) -> bool:
-        """Whether what is sent would go at once."""
+        """Whether a publish would be sent at once."""
         return not self._turn.wanted and self._machine.state < CHANNEL_CLOSING and self._is_clear()
 
     def send_bulk_at_once(self, bulk: PublishBulk, exchange: str, routing_key: str, mandatory: bool) -> None:
-        """Send as much of it as one write takes, with whatever else is sent in this step; the channel is free."""
+        """Send as much of a bulk as one write takes, with the other output of this step. The channel is free."""
         bulk.begin(int(self._machine.confirms.last_no) + 1)
         self._bulks.append(bulk)
         try:
@@ -274,17 +268,17 @@ class ChannelPublisher:
                 )
             finally:
                 bulk.sent = int(self._machine.confirms.last_no) + 1 - bulk.first_no
-                # with others that are as short
+                # together with other short output
                 self._protocol.flush_soon()
             if bulk.sent == len(bulk.messages):
                 return
             self._protocol.flush()
-            # others have their turn between two writes, and confirms are taken in
+            # let other tasks send and confirms arrive between two writes
             await asyncio.sleep(0)
             await self._until_clear()
 
     async def send_encoded(self, frames: bytes, count: int, timeout_s: float | None) -> int:
-        """Publishes whose frames the caller has made; the number of the last."""
+        """Send publishes that the caller has encoded; returns the number of the last."""
         async with self._turn:
             try:
                 async with asyncio.timeout(timeout_s):
@@ -298,11 +292,11 @@ class ChannelPublisher:
             return int(self._machine.confirms.last_no)
 
     def tell(self, number: int, waiter: ConfirmWaiter) -> None:
-        """Have somebody told what becomes of a publish that was just sent."""
+        """Complete `waiter` with the outcome of a publish that was just sent."""
         self._waiters[number] = ThreadConfirmWaiter(waiter, self._protocol)
 
     async def decided(self, number: int, timeout_s: float | None) -> None:
-        """Returns when the broker has acked it."""
+        """Return when the broker has acked a publish."""
         future = self._protocol.future()
         self._waiters[number] = future
         try:
@@ -373,7 +367,7 @@ class ChannelPublisher:
             self.follower.ended(error)
 
     def _tell_bulks(self, ranges: list[ConfirmRange]) -> list[ConfirmRange]:
-        """What concerns no bulk."""
+        """Give ranges to the bulks, and return the ranges of other publishes."""
         others: list[ConfirmRange] = []
         for decided in ranges:
             at = decided.first
@@ -402,7 +396,7 @@ class ChannelPublisher:
                 bulk.end(None)
 
     def _acked(self, decided: ConfirmRange) -> None:
-        """What nearly always happens: all of them were acked, and none came back."""
+        """The common case: all were acked and none was returned."""
         take = self._waiters.pop
         for number in range(decided.first, decided.last + 1):
             future = take(number, None)
@@ -424,7 +418,7 @@ class ChannelPublisher:
                     future.set_result(None)
 
     async def _until_clear(self) -> None:
-        """Returns when a publish may be written: the socket, the broker and the window all take it."""
+        """Return when a publish may be written: socket, broker and window have room."""
         self.check_open()
         if self._is_clear():
             return

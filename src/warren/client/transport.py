@@ -1,20 +1,19 @@
-"""The seam between what makes delivery reliable and what carries it: another broker, or memory, may stand behind it.
+"""The transport seam: template, listener, outbox and inbox use these calls, and AMQP or memory implements them.
 
-Template, listener, outbox and inbox know these few calls and nothing of channels, connections or frames. A transport
-keeps itself alive: it reconnects, declares again what it was told to declare, takes up its subscriptions, and sends
-again what was not decided when a connection ended. So what is published may arrive twice, and never silently not at
-all.
+The users of a transport know nothing of channels, connections or frames. A transport recovers by itself: it reconnects,
+declares its layout again, resumes its subscriptions, and resends publishes that were undecided when a connection ended.
+So a message may arrive twice, and none is lost without an error.
 
-    Transport.publish     a list of messages in, for each None or the error that says what became of it
-    Transport.subscribe   a queue's messages from now on, whatever happens to the connection meanwhile
-    Incoming.ack          settles a message; one whose connection has ended is the broker's again, and stays so
+    Transport.publish     takes a list of messages, and returns None or an error for each
+    Transport.subscribe   the messages of a queue from now on, across lost connections
+    Incoming.ack          settles a message; after its connection has ended it has no effect
 
-Not here: how AMQP does it (`client.recovering`), how memory does (`client.testing`).
+Not here: the transport over AMQP (`client.recovering`), the one in memory (`client.testing`).
 """
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from warren.client.errors import ClientError
 from warren.client.machine.publishes import Message
@@ -24,7 +23,7 @@ from warren.wire.properties import Properties
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message and where it goes; with `mandatory` it comes back as a `PublishFailed` if no queue wants it."""
+    """A message and its destination. A `mandatory` message that no queue is bound for fails with `PublishFailed`."""
 
     message: Message
     exchange: str = ""
@@ -51,7 +50,7 @@ class QueueLayout:
 
 @dataclass(frozen=True, slots=True)
 class BindingLayout:
-    """From an exchange to a queue, or to another exchange."""
+    """A binding from an exchange to a queue, or to another exchange."""
 
     source: str
     destination: str
@@ -62,15 +61,15 @@ class BindingLayout:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a program needs to find on the broker, in the order in which it is declared."""
+    """The topology that a program needs, in the order in which it is declared."""
 
     exchanges: tuple[ExchangeLayout, ...] = ()
     queues: tuple[QueueLayout, ...] = ()
     bindings: tuple[BindingLayout, ...] = ()
 
 
-class Incoming(Protocol):
-    """A message that came; it is settled once, by `ack` or `nack`."""
+class DeliveredMessage(Protocol):
+    """The content of a message, and whether it was delivered before."""
 
     @property
     def body(self) -> bytes: ...
@@ -84,47 +83,88 @@ class Incoming(Protocol):
     def routing_key(self) -> str: ...
     @property
     def redelivered(self) -> bool: ...
+
+
+Viewed = TypeVar("Viewed", bound=DeliveredMessage)
+
+
+class MessageView(Generic[Viewed]):
+    """A message that has the content of another one, for implementations of `Incoming`."""
+
+    __slots__ = ("_message",)
+
+    def __init__(self, message: Viewed) -> None:
+        self._message = message
+
+    @property
+    def body(self) -> bytes:
+        return self._message.body
+
+    @property
+    def properties(self) -> Properties:
+        return self._message.properties
+
+    @property
+    def headers(self) -> Table:
+        return self._message.headers
+
+    @property
+    def exchange(self) -> str:
+        return self._message.exchange
+
+    @property
+    def routing_key(self) -> str:
+        return self._message.routing_key
+
+    @property
+    def redelivered(self) -> bool:
+        return self._message.redelivered
+
+
+class Incoming(DeliveredMessage, Protocol):
+    """A delivered message; it is settled once, by `ack` or `nack`."""
+
     @property
     def is_ours(self) -> bool:
-        """Whether it is for this program to handle; else its connection has ended, and the broker delivers it again."""
+        """Whether the program still has to settle it. If not, its connection has ended and the broker redelivers it."""
 
     def ack(self) -> None:
-        """It is dealt with."""
+        """Acknowledge the message."""
 
     def nack(self, *, requeue: bool = True) -> None:
-        """It is refused: back to the queue, or to where the queue's dead letters go."""
+        """Refuse the message: requeue it, or dead-letter it."""
 
 
 class Subscription(Protocol):
-    """A queue's messages, in the order in which they come."""
+    """The messages of a queue, in order."""
 
     async def batch(self, timeout_s: float | None = None) -> Sequence[Incoming]:
-        """All that are there, at least one; none if the time is over, or it was cancelled."""
+        """All messages that are there, at least one; none after the timeout or `cancel`."""
 
     def __aiter__(self) -> AsyncIterator[Incoming]: ...
 
     async def cancel(self) -> None:
-        """Ask for no more. What has come may still be settled."""
+        """Ask for no more. Messages that have come can still be settled."""
 
 
 class Transport(Protocol):
-    """A broker, reached by whatever way."""
+    """A broker, however it is reached."""
 
     async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
-        """Returns when each is decided or the time is over: for each None if the broker has it, or what went wrong.
+        """Return when each message is decided or the time is over: for each None if the broker has it, or its error.
 
-        The error's `outcome` says whether it is certain that the broker does not have it.
+        The `outcome` of an error says whether it is certain that the broker does not have the message.
         """
 
     async def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
-        """Returns when the broker has all of them, in one transaction, which is never sent twice.
+        """Publish all messages in one transaction, which is never sent twice.
 
-        Else an error: its `outcome` is `unknown` if the broker may have some of them, and otherwise it has none. What
-        is mandatory and wanted by no queue is a `PublishFailed` too, but all others are there.
+        In an error, `outcome` is `unknown` if the broker may have some of them; otherwise it has none. An unroutable
+        mandatory message is a `PublishFailed`, but then the broker has all others.
         """
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
-        """One way: returns when they are handed over, and nobody learns what became of them."""
+        """Return when the messages are handed over; their outcome is not reported."""
 
     async def subscribe(
         self,
@@ -140,7 +180,7 @@ class Transport(Protocol):
         """The first ready message of a queue, if it has one."""
 
     async def declare(self, layout: Layout) -> None:
-        """Have all of it on the broker now, and again after each failure of the connection."""
+        """Declare a layout now, and again after each failure of the connection."""
 
     async def close(self, deadline_s: float = 10.0) -> None:
-        """Take no more, finish what is in hand, and end within the deadline."""
+        """Take no more, wait for acks and confirms, and end within the deadline."""

@@ -1,12 +1,12 @@
-"""AMQP URIs: where the brokers are, who is to log in, and what is asked of the connection.
+"""AMQP URIs: hosts, login, and options of the connection.
 
     amqp://user:password@host:port,host:port/vhost?heartbeat=30&connection_attempts=3
 
-Names of options are those of RabbitMQ's URIs and of pika's, and so are their units: `connection_timeout` counts
-milliseconds, all others seconds. A percent sign escapes, `%2F` is the virtual host `/`; without a path, or with an
-empty one, it is `/` too.
+Option names and units are those of RabbitMQ's URIs and of pika: `connection_timeout` is in milliseconds, all others in
+seconds. A percent sign escapes: `%2F` is the virtual host `/`. Without a path, or with an empty one, the virtual host
+is `/` too.
 
-Invariant: no error quotes the URL, because it has a password in it.
+Invariant: no error quotes the URL, because it contains a password.
 
 Not here: connecting (`client.connection`).
 """
@@ -49,7 +49,7 @@ class BrokerAddress:
 
 @dataclass(frozen=True)
 class ConnectionTarget:
-    """Everything a URL says."""
+    """The contents of a URL."""
 
     addresses: tuple[BrokerAddress, ...]
     tls: bool = False
@@ -71,7 +71,7 @@ class ConnectionTarget:
 
 
 def parse_uri(url: str) -> ConnectionTarget:
-    """What a URL says; a `UriError` if it makes no sense."""
+    """Parse a URL, or raise `UriError`."""
     scheme, separator, rest = url.strip().partition("://")
     if not separator or scheme.lower() not in DEFAULT_PORTS:
         raise UriError("an AMQP URL begins with amqp:// or amqps://")
@@ -116,15 +116,15 @@ def _address(text: str, default_port: int) -> BrokerAddress:
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     elif ":" in text:
-        raise UriError("an IPv6 address in a URL stands in brackets")
+        raise UriError("an IPv6 address in a URL is written in brackets")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-        # a password whose / or ? is not escaped ends up here in part, so it is not quoted
+        # an unescaped / or ? in a password puts a part of it here, so it is not quoted
         raise UriError("a port is a number from 1 to 65535; special characters before the host are escaped")
     return BrokerAddress(_text(host) or "localhost", int(port) if port else default_port)
 
 
 def _options(query: str, tls: bool) -> dict[str, str]:
-    # a plus sign is one: these are paths and numbers, not a form
+    # a plus sign is literal: the values are paths and numbers, not a form
     query = query.replace("+", "%2B")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")

@@ -1,11 +1,11 @@
-"""What ends a job, in one sentence, whoever said it first.
+"""The error that ends a job, in one sentence.
 
     PipelineError       the command prints it and exits with 1
 
-Spark wraps what a task or a data source raised into several of its own errors, each with its traceback. Whoever called
-the job needs the sentence at the bottom of that; `sentence` finds it.
+Spark wraps an error of a task or a data source into several of its own, each with a traceback. `sentence` finds the
+original one.
 
-Not here: which mistakes there are (each module that finds one says so).
+Not here: the errors themselves, which are raised where they are found.
 """
 
 import re
@@ -22,11 +22,11 @@ SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
 
 
 class PipelineError(WarrenError):
-    """A job cannot be done; nothing of it counts."""
+    """A job cannot be done; it has no result."""
 
 
 def sentence(error: BaseException) -> str:
-    """The one that says what is wrong: our own if there is one in it, else Python's, else Spark's, else Java's."""
+    """The sentence of the cause: ours if there is one, else Python's, else Spark's, else Java's."""
     if isinstance(error, WarrenError):
         return str(error)
     text = str(error).strip()

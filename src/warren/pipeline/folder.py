@@ -1,14 +1,14 @@
-"""A folder on any file system that Spark and Arrow both know, and the small files in it that say what counts.
+"""A folder on any file system that Spark and Arrow both support, and atomic small files in it.
 
     lake    /data/lake    file:///data/lake    hdfs://host/lake    s3a://bucket/lake
 
-`put_json` and `put_text` write whole or not at all, and what they wrote is durable when they return: on a disk beside
-the place, flushed, and moved there; on object stores in one piece, which is all they can do.
+`put_json` and `put_text` write whole or not at all, and durably: on a disk to a temporary file, flushed and renamed; on
+object stores in one write, which is all that they offer.
 
-`alone` keeps others out for as long as a job is at work. A lock belongs to the process and ends with it, however it
-ends; there are none but on a disk, so elsewhere whoever starts jobs starts one at a time.
+`alone` excludes other jobs while a job works. The lock belongs to the process and ends with it. It works on a disk
+only; elsewhere the operator runs one job at a time.
 
-Invariant: `uri` names the same folder to Spark as it does here. It is not escaped, as Spark's paths are not.
+Invariant: `uri` names the same folder for Spark. It is not escaped, as Spark's paths are not.
 
 Not here: tables (`pipeline.tables`).
 """
@@ -33,7 +33,7 @@ GLOB: Final = frozenset("*?[]{}\\")
 
 @final
 class Folder:
-    """It need not exist; what is put into it makes it."""
+    """It need not exist; writing into it creates it."""
 
     def __init__(self, uri: str) -> None:
         if GLOB & set(uri):
@@ -61,7 +61,7 @@ class Folder:
         return bool(found.type != fs.FileType.NotFound)
 
     def children(self) -> list[str]:
-        """The names of what is in it, in order; none if it does not exist."""
+        """The names in it, in order; none if it does not exist."""
         selector = fs.FileSelector(self._path, allow_not_found=True)
         return sorted(found.base_name for found in self._files.get_file_info(selector))
 
@@ -89,7 +89,7 @@ class Folder:
         self.put_text(name, as_text(value))
 
     def put_text(self, name: str, text: str) -> None:
-        """Whole or not at all, and durable."""
+        """Write whole or not at all, and durably."""
         try:
             if isinstance(self._files, fs.LocalFileSystem):
                 _put_on_disk(Path(self._path), name, text.encode())
@@ -105,7 +105,7 @@ class Folder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else is; a `PipelineError` if somebody is here already."""
+        """Lock the folder; a `PipelineError` if another job has it."""
         if not isinstance(self._files, fs.LocalFileSystem):
             yield
             return
@@ -122,13 +122,13 @@ class Folder:
                 raise PipelineError(f"another job is at work in {self}: wait until it has ended") from None
             yield
         finally:
-            # what came to nothing leaves nothing
+            # a failed job leaves no empty folder
             with suppress(OSError):
                 path.rmdir()
             os.close(handle)
 
     def delete(self, name: str = "") -> None:
-        """A file or a folder with what is in it; without a name, this folder. What is not there is deleted already."""
+        """Delete a file or a folder with its contents, if it exists; without a name, this folder."""
         place = self._place(name)
         found = self._files.get_file_info(place)
         if found.type == fs.FileType.Directory:
@@ -137,12 +137,12 @@ class Folder:
             self._files.delete_file(place)
 
     def parquet_rows(self) -> list[int]:
-        """How many rows each Parquet file in it has."""
+        """The number of rows of each Parquet file in it."""
         names = [name for name in self.children() if name.endswith(".parquet")]
         return [parquet.read_metadata(self._place(name), filesystem=self._files).num_rows for name in names]
 
     def write_parquet(self, name: str, schema: Any, pieces: Iterable[Any]) -> int:
-        """Write tables of Arrow into one file; how many rows those were."""
+        """Write Arrow tables into one file; returns the number of rows."""
         self._files.create_dir(self._path, recursive=True)
         rows = 0
         with parquet.ParquetWriter(self._place(name), schema, filesystem=self._files) as writer:
@@ -152,7 +152,7 @@ class Folder:
         return rows
 
     def flush(self) -> None:
-        """What is in it, whoever wrote that, is durable; object stores and HDFS see to that themselves."""
+        """Make its contents durable, whichever process wrote them; object stores and HDFS do that themselves."""
         if isinstance(self._files, fs.LocalFileSystem):
             for name in self.children():
                 _flush(Path(self._place(name)))
@@ -167,7 +167,7 @@ class Folder:
 
 
 def as_text(value: Any) -> str:
-    """JSON as it is put."""
+    """The JSON text of a value."""
     return json.dumps(value, indent=2, sort_keys=True) + "\n"
 
 

@@ -1,14 +1,14 @@
-"""How far long work has come: a bar on a terminal, a plain line every few seconds elsewhere, on standard error.
+"""The progress of long work, on standard error: a bar on a terminal, elsewhere a plain line every few seconds.
 
     with Progress("load", total=records) as progress:
         progress.advance(1000)
 
     with watch(spark, "compare"):
-        …                                   # the tasks of Spark's stages that are done, of all that are planned
+        …                                   # the finished tasks of Spark's stages, of all that are planned
 
-A total that nobody knows is 0: then the bar only moves, and lines say how much is done.
+A total of 0 means unknown: then the bar only moves, and lines say how much is done.
 
-Not here: what is counted.
+Not here: the work (`load.job`, `compensate.job`).
 """
 
 import sys
@@ -31,8 +31,6 @@ LOOK_EVERY_S: Final = 0.5
 
 @final
 class JobProgress:
-    """Of one piece of work."""
-
     def __init__(self, text: str, total: int = 0) -> None:
         self._text = text
         self._done = 0
@@ -61,7 +59,7 @@ class JobProgress:
         self.reach(self._done + count, self._total)
 
     def reach(self, done: int, total: int) -> None:
-        """So many of so many."""
+        """Set the progress."""
         self._done, self._total = done, total
         self._bar.update(self._task, completed=done, total=total or None)
         if not self._terminal and time.monotonic() - self._line_at >= LINE_EVERY_S:
@@ -70,14 +68,14 @@ class JobProgress:
             print(f"{self._text}: {done}{of_all}", file=sys.stderr, flush=True)
 
     def tell(self, text: str) -> None:
-        """What it is at, at present."""
+        """Show the current step."""
         self._text = text
         self._bar.update(self._task, description=text)
 
 
 @contextmanager
 def watch(spark: SparkSession, text: str) -> Iterator[None]:
-    """Show the stages that Spark is at while the body runs. Nothing through Connect, which does not tell."""
+    """Show Spark's current stages while the body runs; nothing through Connect, which does not report them."""
     if is_connected(spark):
         yield
         return

@@ -1,15 +1,15 @@
-"""Publishing what is staged, part by part, so that each message is published once whatever is killed, and when.
+"""Publishing staged messages part by part, so that each is published once, whatever is killed and when.
 
-Messages are a DataFrame that stays as it is, with a column `part`. Each part is what one task writes, in the name of a
-publisher of its own, and has so few messages that the broker remembers all their ids. A few parts are written at once;
-when they are confirmed, their numbers are put into a small file. So after a kill the parts in that file are left out,
-and of the few others that were begun the broker drops what it has.
+Messages are an unchanging DataFrame with a column `part`. One task writes a part, under a publisher name of its own,
+and a part has so few messages that the broker remembers all their ids. A few parts are written at once; when they are
+confirmed, their numbers are written to a small file. After a kill the parts in that file are skipped, and the broker
+drops the messages it has of the few other parts that were begun.
 
     not begun ──▶ some messages are there ──▶ all confirmed ──▶ in the file
                         ▲            │
                         └─ run again ┘   the same ids under the same name
 
-Not here: making messages (`pipeline.load`, `pipeline.compensate`), confirms (`spark.sinking`).
+Not here: making messages (`pipeline.load`, `pipeline.compensate`), confirms (`spark.publisher`).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from warren.spark.options import BrokerOptions
 from warren.spark.publisher import ConfirmedPublisher, SinkError
 
 PART_MESSAGES: Final = 20_000
-"""So few that a queue remembers those of a whole wave, even if they were one publisher's."""
+"""So few that a queue remembers those of a whole wave, even under one publisher."""
 
 PART_BYTES: Final = 64_000_000
 PARTS_AT_ONCE: Final = 4
@@ -36,7 +36,7 @@ DONE: Final = "done.json"
 
 @dataclass(frozen=True)
 class PublishPart:
-    """What one write publishes."""
+    """The messages of one write."""
 
     number: int
     messages: int
@@ -46,7 +46,7 @@ class PublishPart:
 
 @dataclass(frozen=True)
 class PublishDestination:
-    """Where messages go that do not say so, and in whose name."""
+    """The default destination of messages, and the publisher's name."""
 
     url: str = field(repr=False)
     publisher: str
@@ -55,9 +55,9 @@ class PublishDestination:
 
 
 def check_destination(destination: PublishDestination, routing_keys: Sequence[str] = ()) -> None:
-    """Whether the broker is there, with the exchange, or of the default one the queues that these keys name.
+    """Check the broker and the exchange, or for the default exchange the queues that these keys name.
 
-    Asked before anything is written that would count on it.
+    Called before anything is written that relies on them.
     """
     try:
         ConfirmedPublisher(BrokerOptions(destination.url, destination.timeout_s), destination.publisher).close()
@@ -75,7 +75,7 @@ def check_destination(destination: PublishDestination, routing_keys: Sequence[st
 
 
 def parts_done(folder: Folder) -> set[int]:
-    """The parts of which all is confirmed."""
+    """The confirmed parts."""
     return set(folder.read_json(DONE) or [])
 
 
@@ -86,9 +86,9 @@ def publish(
     destination: PublishDestination,
     tell: Callable[[PublishPart], None],
 ) -> None:
-    """Publish the parts that are not done, and keep in the folder which are; `tell` hears of each.
+    """Publish the parts that are not done, and record them in the folder; `tell` is called with each.
 
-    The parts must be the same, in the same order, whenever this is run again.
+    A repeated run must pass the same parts in the same order.
     """
     write_parts(parts, folder, lambda wave: _write(messages, wave, destination), tell)
 
@@ -99,7 +99,7 @@ def write_parts(
     write: Callable[[Sequence[PublishPart]], None],
     tell: Callable[[PublishPart], None],
 ) -> None:
-    """The same for parts that go elsewhere: `write` is called with a few of them at once, and again after a kill."""
+    """The same for other destinations: `write` is called with a few parts at once, and again after a kill."""
     done = parts_done(folder)
     for first in range(0, len(parts), PARTS_AT_ONCE):
         wave = parts[first : first + PARTS_AT_ONCE]
@@ -116,7 +116,7 @@ def write_parts(
 
 
 def _write(messages: DataFrame, wave: Sequence[PublishPart], destination: PublishDestination) -> None:
-    # a task's number is part of its publisher's name, so each part is one task, and they stand in order
+    # a task's number is part of its publisher's name, so each part is one task, and they are in order
     tasks = [messages.where(sql.col("part") == part.number).drop("part").coalesce(1) for part in wave]
     (
         reduce(DataFrame.union, tasks)

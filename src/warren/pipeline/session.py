@@ -1,17 +1,17 @@
-"""A Spark session for a job: on this machine, on a cluster, or on a server of Spark Connect.
+"""A Spark session for a job: on this machine, on a cluster, or on a Spark Connect server.
 
     local[*]  local[N]  local[N,F]          on this machine, on all cores or on N, tasks tried F times
     spark://HOST:PORT[,HOST:PORT…]          a standalone cluster
     yarn   k8s://https://HOST:PORT          these, as the environment configures them
-    sc://HOST[:PORT]                        a server of Spark Connect
+    sc://HOST[:PORT]                        a Spark Connect server
 
-What is wrong with Java or with the master is found before Spark is started, because Spark itself says it late and in
-many words. A job goes by what it is given here and reaches into no Java, so that it runs through Connect, too.
+Problems with Java or the master are found before Spark starts, because Spark reports them late and at length. A job
+uses only the session and no Java objects, so it also runs through Connect.
 
-Spark's own log is off, and what its Java says on standard error is kept from there: what ends a job is said in one
-sentence (`pipeline.errors`). `spark.log.level` brings both back.
+Spark's log is off, and its Java's standard error is captured: the error of a job is one sentence (`pipeline.errors`).
+`spark.log.level` brings both back.
 
-Not here: what jobs do with the session.
+Not here: the jobs.
 """
 
 import importlib.util
@@ -41,9 +41,9 @@ MASTERS: Final = re.compile(
     r"|sc://[^/\s:]+(:\d+)?(/.*)?"
 )
 OF_THIS_PYTHON: Final = ("local", "spark://")
-"""Where tasks, and what plans them here, have a Python at the path of this one unless PYSPARK_PYTHON says otherwise.
+"""Masters whose tasks use the Python at the path of this one, unless PYSPARK_PYTHON is set.
 
-Left to itself Spark takes any `python3`, which need not have Warren. Containers bring their own.
+By default Spark takes any `python3`, which need not have Warren. Containers bring their own.
 """
 CONNECT_PORT: Final = 15002
 CONNECT_NEEDS: Final = ("pandas", "grpc_status", "google.rpc", "zstandard")
@@ -51,7 +51,9 @@ REACH_S: Final = 5.0
 STANDARD_ERROR: Final = 2
 ENDED: Final = re.compile(r'(?:Exception in thread "main" (?:[\w.]+: )*|Error: )?((?:Invalid|Could not) .+)')
 ENDING_S: Final = 0.5
-JAVA_ENDED: Final = "the Java behind Spark has ended; if nobody ended it, the machine may have too little memory for it"
+JAVA_ENDED: Final = (
+    "the Java behind Spark has ended; unless it was stopped, the machine may have too little memory for it"
+)
 SESSION: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -61,21 +63,21 @@ SESSION: Final = {
 
 
 QUERY_LOGS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""To which PySpark writes every error of a query, with its plan, before it raises it."""
+"""The loggers to which PySpark writes every error of a query, with its plan, before it raises it."""
 
 
 @contextmanager
 def running(
     name: str, master: str = "local[*]", memory: str = "2g", conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """A session for the body, stopped behind it; whatever Spark raises in it becomes one sentence."""
+    """A session for the body, stopped after it; Spark's errors become one sentence."""
     spark = start(name, master, memory, conf)
     try:
         yield spark
     except (PySparkException, OSError, ValueError, RuntimeError) as error:
         raise _without_log(spark, error) from error
     except Exception as error:
-        # what Java raised comes as an error of the bridge to it, which is Spark's and not ours to import
+        # a Java error is one of py4j, which belongs to Spark and is not imported here
         if type(error).__module__.split(".")[0] != "py4j":
             raise
         raise _without_log(spark, error) from error
@@ -86,7 +88,7 @@ def running(
 def start(
     name: str, master: str = "local[*]", memory: str = "2g", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session; a `PipelineError` if there is no Java, or no such master."""
+    """A session; a `PipelineError` if Java or the master is missing."""
     if MASTERS.fullmatch(master) is None:
         raise PipelineError(
             f"{master!r} is no master of Spark: local[*], spark://HOST:PORT, yarn, k8s://… and sc://HOST are"
@@ -117,29 +119,29 @@ def start(
         except Exception as error:
             raise PipelineError(f"Spark does not start: {_reason(said) or sentence(error)}") from error
     if options["spark.log.level"] == "OFF":
-        # it prints a traceback when Java ends in mid-sentence
+        # it would print a traceback when Java ends
         setattr(spark.sparkContext._accumulatorServer, "handle_error", lambda request, address: None)  # noqa: B010
     return spark
 
 
 def stop(spark: SparkSession) -> None:
-    """End what `start` began; the server of Connect goes on, and a Java that has ended is asked for nothing."""
+    """End the session. A Connect server goes on; a Java that has ended is not called."""
     if not _java_has_ended(spark):
         spark.stop()
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether the session is one of Spark Connect, which has no context and no Java behind it."""
+    """Whether the session is one of Spark Connect, which has no context and no Java objects."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _without_log(spark: SparkSession, error: Exception) -> PipelineError:
-    """An error in one sentence; whatever a job says when its Java is gone, that is what it is about."""
+    """An error in one sentence; if Java has ended, that is the cause, whatever the job says."""
     return PipelineError(JAVA_ENDED if _java_has_ended(spark, ENDING_S) else sentence(error))
 
 
 def _java_has_ended(spark: SparkSession, within_s: float = 0.0) -> bool:
-    """Whether the Java that was started for the session is gone, or will be in a moment: its connections end first."""
+    """Whether the session's Java has ended, or will within a moment: its connections end first."""
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None or is_connected(spark):
         return False
@@ -152,7 +154,7 @@ def _java_has_ended(spark: SparkSession, within_s: float = 0.0) -> bool:
 
 @contextmanager
 def _standard_error(file: IO[bytes] | None) -> Iterator[None]:
-    """Where a process that is started meanwhile says what only Spark's own log would be read for."""
+    """Redirect the standard error of processes that are started meanwhile."""
     if file is None:
         yield
         return
@@ -167,7 +169,7 @@ def _standard_error(file: IO[bytes] | None) -> Iterator[None]:
 
 
 def _reason(said: IO[bytes]) -> str:
-    """Why a Java that has ended did; nothing if it runs, or has not said why."""
+    """Why a Java has ended; empty if it runs, or gave no reason."""
     said.seek(0)
     lines = [line.strip() for line in said.read().decode(errors="replace").splitlines()]
     return next((found[1] for line in lines if (found := ENDED.match(line))), "")
@@ -203,7 +205,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _reach(master: str, addresses: list[tuple[str, int]]) -> None:
-    """Whether anybody answers there: Spark would try for a minute, and then say so in a hundred lines."""
+    """Check that the master is reachable: Spark would try for a minute, and report it in a hundred lines."""
     reason = ""
     for address in addresses:
         try:

@@ -1,22 +1,20 @@
-"""A table that is replaced whole, so that whoever reads it has the old one or the new one.
+"""A table that is replaced whole: a reader sees the old one or the new one.
 
 ::
 
-    FOLDER/data/ID/                     Parquet, as Spark writes it; ID is another one each time
+    FOLDER/data/ID/                     Parquet, as Spark writes it; a new ID each time
     FOLDER/table.json                   {kind, version, data: ID, facts}
-    FOLDER/NAME                         what is told of it beside it, if the job has such: a page
+    FOLDER/NAME                         texts beside the table, for example a page
 
-`table.json` is put in one step when all of the data is there, and it alone says which data counts. A writer that is
-killed leaves the table as it was, and data that nobody reads and the next writer deletes. What stands beside a table is
-of that table: a writer that is killed while it changes them leaves none. One job writes a table at a time
-(`Folder.alone`); a reader that has begun on the data that is replaced is told by Spark that files are gone, and begins
-again.
+`table.json` is written in one step when all data is there, and it alone names the data that counts. A writer that is
+killed leaves the table as it was, and data that no reader uses and the next writer deletes. Texts beside a table belong
+to that table: a writer that is killed while it changes them leaves none. One job writes a table at a time
+(`Folder.alone`). A reader of replaced data gets an error from Spark that files are gone, and reads again.
 
-Tasks may write on other machines than this one. So what they wrote is counted, and compared with what is found here,
-before it counts and anything is deleted: a folder that each of them has for itself would otherwise be an empty table.
+Tasks may write on other machines. So the rows they wrote are counted and compared with the rows found here, before the
+table is replaced and anything is deleted: a folder that is local to each machine would otherwise be an empty table.
 
-`kind` says what the rows are, `version` which columns they have; a reader names both. `facts` is what the job that
-wrote it wants to know later: anything that is JSON.
+`kind` names the rows, `version` their columns; a reader checks both. `facts` is any JSON for later runs of the job.
 
 Not here: tables that grow (`pipeline.trace.job`).
 """
@@ -43,9 +41,9 @@ def replace(
     facts: Any = None,
     beside: Mapping[str, str] | None = None,
 ) -> None:
-    """Make these rows the table; a table of another kind in its place is refused before anything is written.
+    """Replace the table with these rows; a table of another kind in its place is refused before anything is written.
 
-    `beside` are texts about it, by their names.
+    `beside` are texts about it, by name.
     """
     found = folder.read_json(TABLE)
     if found is not None and _text_field(found, "kind") != kind:
@@ -65,11 +63,11 @@ def replace(
 
 
 def write(frame: DataFrame, folder: Folder) -> None:
-    """Write rows as Parquet; a `PipelineError` unless this machine finds all of them where Spark's have put them."""
+    """Write rows as Parquet; a `PipelineError` unless this machine finds all rows that Spark wrote."""
     counted = Observation()
     frame.observe(counted, sql.count(sql.lit(1)).alias("rows")).write.parquet(folder.uri)
     wrote, found = counted.get["rows"], folder.parquet_rows()
-    # even of no rows at all there is a file
+    # even without rows there is a file
     if wrote != sum(found) or not found:
         folder.delete()
         raise PipelineError(
@@ -79,13 +77,13 @@ def write(frame: DataFrame, folder: Folder) -> None:
 
 
 def read(spark: SparkSession, folder: Folder, kind: str, version: int) -> tuple[DataFrame, Any]:
-    """The rows, and the facts that were written with them."""
+    """The rows, and the facts written with them."""
     found = described(folder, kind, version)
     return spark.read.parquet(folder.child(DATA).child(_text_field(found, "data")).uri), found.get("facts")
 
 
 def described(folder: Folder, kind: str, version: int) -> dict[str, Any]:
-    """What `table.json` says; a `PipelineError` if there is none, or if it is of other rows."""
+    """The contents of `table.json`; a `PipelineError` if it is missing, or of other rows."""
     found = folder.read_json(TABLE)
     if found is None:
         raise PipelineError(f"{folder} has no complete table of {kind}; run the job that writes it again")
@@ -99,7 +97,7 @@ def described(folder: Folder, kind: str, version: int) -> dict[str, Any]:
 
 
 def _text_field(found: Any, name: str) -> str:
-    """What is written in every `table.json`; anything else is a file of somebody else's."""
+    """A field of every `table.json`; without it the file is of another program."""
     value = found.get(name) if isinstance(found, dict) else None
     if not isinstance(value, str):
         raise PipelineError(f"a {TABLE} without {name} is not one of Warren's")

@@ -1,27 +1,17 @@
-"""The properties of many messages at once, taken apart column by column.
+"""AMQP properties and headers of many messages as Arrow columns.
 
-A message's properties begin with sixteen flags, and those that are there follow one another in the order of their
-flags: text behind its length in an octet, octets, a time of eight, and the headers, a table behind its length in four.
-So a cursor for each message steps over one property after another; and because every step is the same for all of them,
-it is taken for all at once, by the kernels of Arrow. Nothing loops over messages here.
+The properties of a message begin with sixteen flags; the present ones follow in the order of their flags: text with its
+length in a byte, single bytes, a time of eight bytes, and the headers, a table with its length in four bytes. A cursor
+for each message steps over one property after another. Every step is the same for all messages, so Arrow's kernels take
+it for all at once. Nothing here loops over messages.
 
-Invariant: a value that is not there is null. A cursor that leaves the values is an error and reads nothing.
+Messages of one publisher often have the same headers, so each distinct table is decoded once and rows refer to it.
 
-Not here: headers as text (`spark.arrow_columns`).
+Invariants: an absent value is null. A cursor outside the values is an error and reads nothing. A table that no broker
+would accept is decoded to null, and never fails a read. The Arrow types agree field by field with `spark.options`,
+because Spark checks only a reader's first batch.
 
-Properties as the wire has them, as the columns `message_id`, `properties` and `headers`.
-
-Messages of one publisher often have the very same headers, so each distinct table is decoded once and rows refer to it.
-
-Invariant: a table that no broker would have let in is decoded to null, and never fails a read.
-
-Not here: the types of the columns (`spark.options`), finding a property among others (`spark.arrow_columns`).
-
-The columns of a message, as Arrow names their types.
-
-Invariant: they agree field by field with `spark.options`, which Spark checks of a reader's first batch only.
-
-Not here: what the columns mean (`spark.options`).
+Not here: the meaning of the columns (`spark.options`).
 """
 
 import base64
@@ -53,7 +43,7 @@ HEADERS_TYPE: Final = pa.map_(pa.string(), pa.string())
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:
-    """The same schema as batches have it."""
+    """The schema of record batches."""
     return pa.schema([pa.field(name, arrow_type(name)) for name in columns])
 
 
@@ -86,13 +76,13 @@ WIRE_ORDER: Final[dict[str, str]] = {
     "app_id": TEXT,
     "cluster_id": TEXT,
 }
-"""In the order of their flags, the first of which is the highest of sixteen bits."""
+"""In the order of their flags, from the highest of sixteen bits."""
 
 FLAGS_BYTES: Final = 2
 
 
 class FieldPositions:
-    """Where one property of each message is: its first byte, its length, and whether it is there."""
+    """The position of one property in each message: its first byte, its length, and whether it is present."""
 
     def __init__(self, starts: pa.Array, lengths: pa.Array, present: pa.Array) -> None:
         self.starts = starts
@@ -101,10 +91,10 @@ class FieldPositions:
 
 
 class PropertyFields:
-    """The properties of the messages of one chunk; found when somebody asks."""
+    """The properties of the messages of one chunk, located on first use."""
 
     def __init__(self, tails: pa.Array) -> None:
-        """Of an array of binary values that is no slice of another."""
+        """`tails` is an array of binary values, not a slice of another."""
         self._tails = tails
         self._count = len(tails)
         _, ends, values = tails.buffers()
@@ -112,7 +102,7 @@ class PropertyFields:
         self._starts = pa.Array.from_buffers(pa.int32(), self._count, [None, ends])
 
     def text(self, name: str) -> pa.Array:
-        """A property that is text, as strings."""
+        """A text property, as strings."""
         found = self._found.get(name)
         if found is None:
             return pa.nulls(self._count, pa.string())
@@ -159,7 +149,7 @@ class PropertyFields:
         return found
 
     def _step(self, kind: str, cursor: pa.Array, present: pa.Array) -> tuple[FieldPositions, pa.Array]:
-        """A property at the cursor, where there is one; and the cursor behind it."""
+        """The property at the cursor, where present, and the cursor after it."""
         if kind == TEXT:
             ahead, lengths = 1, self._number_at(cursor, 1)
         elif kind == TABLE:
@@ -171,7 +161,7 @@ class PropertyFields:
         return FieldPositions(starts, lengths, present), pc.add(starts, lengths)
 
     def _number_at(self, places: pa.Array, octets: int) -> pa.Array:
-        """A place behind the last octet is that of a message that has nothing there."""
+        """A position after the last byte belongs to a message without the property."""
         last = _int32(len(self._octets) - 1)
         value = self._octets.take(pc.min_element_wise(places, last)).cast(pa.int32())
         for ahead in range(1, octets):
@@ -180,7 +170,7 @@ class PropertyFields:
         return value
 
     def _slices(self, found: FieldPositions, kind: pa.DataType) -> pa.Array:
-        """The bytes that were found, side by side, as values of this kind."""
+        """The located bytes as values of this type."""
         views = pa.ListViewArray.from_arrays(found.starts, found.lengths, self._octets)
         views.validate(full=True)
         values = views.flatten()
@@ -194,7 +184,7 @@ def _int32(value: int | None) -> pa.Scalar:
 
 
 def valid_utf8(array: pa.Array) -> pa.Array:
-    """The same text, with bytes replaced that are no UTF-8."""
+    """The text with invalid UTF-8 replaced."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -206,13 +196,13 @@ def valid_utf8(array: pa.Array) -> pa.Array:
 
 
 def property_columns(tails: Any) -> tuple[Any, Any, Any]:
-    """Message ids, properties and headers of a column of content headers from their flags on."""
+    """Message ids, properties and headers from a column of content headers, each from its flags on."""
     fields = PropertyFields(tails)
     return fields.text("message_id"), fields.struct(), header_column(fields.tables())
 
 
 def header_column(tables: Any) -> Any:
-    """Headers as text, of a column of tables as the wire has them."""
+    """Headers as text, from a column of encoded tables."""
     if tables.null_count == len(tables):
         return pa.nulls(len(tables), HEADERS_TYPE)
     distinct = pc.dictionary_encode(tables)
@@ -256,5 +246,5 @@ def _octets(value: bytes) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text that is UTF-8; what came as other bytes is shown as replaced."""
+    """The text with invalid UTF-8 replaced."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

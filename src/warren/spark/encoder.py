@@ -2,35 +2,17 @@
 
     method frame | header frame: size, flags, properties, headers | body frames
 
-Properties and headers are put together column by column (`spark.encoder`). Every message has delivery mode 2
-unless its row says otherwise, and the two headers by which the broker knows it when it comes again.
+A part of a message is the same for all rows, and then a plain `bytes` or `int`, or it is an Arrow column. Arrow joins
+columns of bytes row by row without an object for each row. Headers of all rows are encoded together, as columns, and
+then gathered by row. A header that the sink sets itself, or that says where a message was read, is left out, so that
+rows can be written as they were read.
 
-Invariant: a row that does not fit (a key too long, no body) is an `EncodingError` before any frame of its rows is
-handed out.
+Every message has delivery mode 2 unless its row says otherwise, and the two headers for the broker's deduplication.
 
-Not here: what identifies a row (`spark.publishing_ids`).
+Invariants: columns have no nulls and are of type `binary` or `int64`. A row that does not fit (a key too long, no body)
+is an `EncodingError` before any frame of its batch is returned.
 
-The headers of rows as octets of a field table.
-
-Entries of all maps are encoded together, as columns, and then gathered row by row. A header that the sink sets itself,
-or that says where a message was read, is left out: what was read with it can be written as it is.
-
-Invariant: a name or a row that does not fit is a `ValueError`.
-
-Not here: the table round them (`spark.encoder`).
-
-Bytes of many messages side by side: a part is the same for all of them, or a column of Arrow.
-
-Arrow joins columns of bytes row by row without an object for each row, so that a message's frames are put together for
-thousands of rows at once. What is the same in all rows stays a plain `bytes` or `int`, and costs nothing.
-
-Invariant: columns have no nulls and are of type `binary` or `int64`; both kinds of part mean the same.
-
-Not here: what the parts are (`spark.encoder`).
-
-The values of a column of bytes one by one: without a copy of each, or, where they are short, with one.
-
-Not here: columns as whole parts of messages (`spark.encoder`).
+Not here: the identity of a row (`spark.publishing_ids`).
 """
 
 import struct
@@ -56,7 +38,7 @@ NumberColumn = int | Any
 BINARY: Final = pa.binary()
 EMPTY: Final = pa.scalar(b"", BINARY)
 _INTEGERS: Final = {1: (pa.uint8(), "B"), 2: (pa.uint16(), "H"), 4: (pa.uint32(), "I"), 8: (pa.int64(), "q")}
-"""By octets: how Arrow and how an array names such a number."""
+"""By size in bytes: the Arrow type and the array type code."""
 
 
 def joined(*parts: BytesColumn) -> BytesColumn:
@@ -89,7 +71,7 @@ def added(*numbers: NumberColumn) -> NumberColumn:
 
 
 def integer(number: NumberColumn, size: int) -> BytesColumn:
-    """A number as so many octets, the highest first."""
+    """A number as big-endian bytes."""
     if isinstance(number, int):
         return number.to_bytes(size, "big")
     kind, code = _INTEGERS[size]
@@ -103,7 +85,7 @@ def integer(number: NumberColumn, size: int) -> BytesColumn:
 
 
 def short_text(text: BytesColumn) -> BytesColumn:
-    """A string with its length in an octet before it; whoever made it has seen to it that it fits."""
+    """A short string with its length byte. The caller has checked its length."""
     return joined(integer(length(text), 1), text)
 
 
@@ -112,7 +94,7 @@ def either(condition: Any, yes: BytesColumn, no: BytesColumn) -> BytesColumn:
 
 
 def all_bytes(column: Any) -> bytes:
-    """What a column holds, all rows in one piece."""
+    """All rows of a column in one piece."""
     offsets = array("i", b"")
     first = column.offset * 4
     offsets.frombytes(memoryview(column.buffers()[1])[first : first + 4 * (len(column) + 1)])
@@ -134,11 +116,11 @@ RESERVED: Final = (
 
 
 def header_fields(maps: Any) -> BytesColumn:
-    """For each row its entries, as they stand in a table behind its length."""
+    """The entries of each row, as in a table after its length."""
     if maps is None or len(maps) == 0 or maps.null_count == len(maps):
         return b""
     present = maps.is_valid()
-    # rows that are null may have entries in the buffers, and a slice has those of its neighbours
+    # null rows may have entries in the buffers, and a slice has those of its neighbours
     dense = pc.take(maps, pa.array(range(len(maps)), pa.int32()))
     keys, values = dense.keys, dense.items
     entries = _entries(keys, values)
@@ -160,7 +142,7 @@ def _entries(keys: Any, values: Any) -> Any:
 
 
 def _values(values: Any) -> BytesColumn:
-    """Kind and value; what is null is left out by the caller."""
+    """Type and value; the caller leaves out nulls."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         text = values.fill_null("").cast(BINARY)
@@ -177,14 +159,14 @@ def _values(values: Any) -> BytesColumn:
 
 
 def views(column: Any) -> list[memoryview]:
-    """Each value of a column of type `binary` that has no nulls."""
+    """Each value of a `binary` column without nulls, without a copy."""
     values = column.buffers()[2]
     whole = memoryview(b"" if values is None else values)
     return [whole[start:end] for start, end in pairwise(_ends(column))]
 
 
 def copies(column: Any) -> list[bytes]:
-    """The same as bytes of their own, with which C does more quickly whatever is done."""
+    """Each value as `bytes`, which is faster for short values."""
     ends = _ends(column)
     values = column.buffers()[2]
     if values is None or not ends:
@@ -195,7 +177,7 @@ def copies(column: Any) -> list[bytes]:
 
 
 def _ends(column: Any) -> "array[int]":
-    """Where each begins, and the last one ends."""
+    """The offset of each value, and the end of the last."""
     ends = array("i", b"")
     if len(column):
         first = column.offset * 4
@@ -204,14 +186,14 @@ def _ends(column: Any) -> "array[int]":
 
 
 CHANNEL: Final = b"\x00\x01"
-"""Frames are made for the first channel of a connection."""
+"""Frames are for the first channel of a connection."""
 
 END: Final = b"\xce"
 BASIC_PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"
 BASIC: Final = b"\x00\x3c\x00\x00"
 MANDATORY: Final = b"\x01"
 PIECE_BYTES: Final = 1024 * 1024
-"""How much of bodies is encoded at a time."""
+"""How many bytes of bodies are encoded at a time."""
 
 PROPERTY_FLAGS: Final[Mapping[str, int]] = {
     "content_type": 0x8000,
@@ -229,28 +211,28 @@ PROPERTY_FLAGS: Final[Mapping[str, int]] = {
     "app_id": 0x0008,
     "cluster_id": 0x0004,
 }
-"""Properties in the order of the wire, with their flags."""
+"""Properties in wire order, with their flags."""
 
 NUMBER_SIZES: Final[Mapping[str, int]] = {"delivery_mode": 1, "priority": 1, "timestamp": 8}
-"""Octets of those that are numbers."""
+"""The sizes of numeric properties in bytes."""
 
 PERSISTENT: Final = 2
 
 
 class EncodingError(ValueError):
-    """A row that is no message, in one sentence."""
+    """A row that is not a valid message, in one sentence."""
 
 
 @dataclass(frozen=True)
 class FrameBatch:
-    """Some messages, as they are sent."""
+    """Encoded messages."""
 
     frames: bytes
     count: int
 
 
 class RowEncoder:
-    """Makes the frames of one task's rows."""
+    """Encodes the rows of one task."""
 
     def __init__(self, options: WriteOptions, author: TaskPublisher, payload_max: int) -> None:
         self._options = options
@@ -321,14 +303,14 @@ class RowEncoder:
     def _row_ids(
         self, columns: Mapping[str, Any], method: BytesColumn, properties: "PropertyBytes", fields: BytesColumn
     ) -> BytesColumn:
-        """The message id where there is one; else by everything that the row says.
+        """The message id of a row if it has one; else an id from all values of the row.
 
-        Also by what all rows of the piece have in common: the row may come again among others.
+        This includes the values that all rows of the piece share, because the row may come again among others.
         """
         given = columns.get("message_id")
         if given is not None:
             given = given.cast(BINARY)
-            # the broker takes an empty id for none
+            # the broker treats an empty id as none
             given = pc.if_else(pc.equal(given, b""), pa.scalar(None, BINARY), given)
             if given.null_count == 0:
                 return given
@@ -340,7 +322,7 @@ class RowEncoder:
 
 @dataclass(frozen=True)
 class PropertyBytes:
-    """Flags, and the octets of the properties before and behind the headers."""
+    """Flags, and the bytes of the properties before and after the headers."""
 
     flags: NumberColumn
     before: BytesColumn
@@ -364,13 +346,13 @@ def _properties(columns: Mapping[str, Any]) -> PropertyBytes:
 
 
 def _fields_of(structs: Any) -> dict[str, Any]:
-    """A struct's columns, with null where the struct is."""
+    """The fields of a struct column, null where the struct is."""
     names = [structs.type.field(index).name.lower() for index in range(structs.type.num_fields)]
     return dict(zip(names, structs.flatten(), strict=True))
 
 
 def _property(name: str, values: Any) -> tuple[NumberColumn, BytesColumn]:
-    """Its flag and its octets, for rows that have it."""
+    """The flag and bytes of a property, for rows that have it."""
     if name == "delivery_mode":
         mode: BytesColumn = integer(PERSISTENT, 1) if values is None else _number(name, values.fill_null(PERSISTENT))
         return PROPERTY_FLAGS[name], mode

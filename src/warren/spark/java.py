@@ -1,10 +1,10 @@
-"""Whether there is a Java that Spark can use, said in one sentence if not.
+"""Check for a Java that Spark can use; one sentence if there is none.
 
     python -m warren.spark.java
 
-Spark itself says only that its gateway exited. Whoever starts a session asks here first.
+Spark itself reports only that its gateway exited, so sessions check here first.
 
-Not here: starting sessions.
+Not here: starting sessions (`pipeline.session`).
 """
 
 import os
@@ -19,11 +19,11 @@ PACKAGE: Final = "openjdk-17-jre-headless"
 
 
 class JavaError(RuntimeError):
-    """No Java, or one that is too old."""
+    """Java is missing or too old."""
 
 
 def java_version() -> int:
-    """The major version of the Java that Spark will start; a `JavaError` if that will not do."""
+    """The major version of the Java that Spark will start; a `JavaError` if it is unsuitable."""
     home = os.environ.get("JAVA_HOME")
     command = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if command is None:

@@ -1,20 +1,16 @@
-"""What a user may say in `.option(...)`, checked before anything is connected, read or written.
+"""The options of `.option(...)`, checked before anything is connected, read or written; and the columns of a message.
 
-Names do not depend on case, as everywhere in Spark. A name that nobody knows, one that makes no sense where it stands,
-and a value that makes none are an `OptionError`: one sentence for the user.
+Names are case-insensitive, as everywhere in Spark. An unknown name, one that does not apply, or an invalid value is an
+`OptionError`: one sentence for the user.
 
-Invariant: nothing here connects or looks anything up, so what passes can be pickled and used in any task. No error and
-no `repr` quotes the URL, because it has a password in it.
-
-Not here: what `startingOffsets` and `endingOffsets` mean (`spark.stream_offsets`), what Spark makes of its own options.
-
-The columns of a message, as Spark names their types.
+Invariant: nothing here connects, so checked options can be pickled and used in any task. No error and no `repr` quotes
+the URL, because it contains a password.
 
 | column        | Spark                 |                                                                            |
 |---------------|-----------------------|----------------------------------------------------------------------------|
 | `partition`   | int                   | of a partitioned stream; 0 elsewhere                                       |
-| `offset`      | bigint                | in its stream; of a queue, where the message stands in what was staged     |
-| `timestamp`   | timestamp             | when it arrived in the stream; of a queue, when it was staged              |
+| `offset`      | bigint                | in its stream; for a queue, the number of the staged message               |
+| `timestamp`   | timestamp             | when it arrived in the stream; for a queue, when it was staged             |
 | `exchange`    | string                |                                                                            |
 | `routing_key` | string                |                                                                            |
 | `message_id`  | string                | null if the message has none                                               |
@@ -22,13 +18,13 @@ The columns of a message, as Spark names their types.
 | `headers`     | map<string, string>   | null if there are none                                                     |
 | `body`        | binary                |                                                                            |
 
-Values of headers are text: numbers in decimal, truth as `true` or `false`, bytes that are no UTF-8 in base64, tables
-and arrays as JSON.
+Values of headers are text: numbers in decimal, booleans as `true` or `false`, bytes that are not UTF-8 in base64,
+tables and arrays as JSON.
 
-Spark starts processes that need nothing but these names, for every micro-batch; so nothing here imports Arrow.
+Spark starts processes that need only these names, for every micro-batch; so nothing here imports Arrow.
 
-Not here: the same as Arrow has it (`spark.arrow_columns`), messages as rows (`spark.arrow_columns`), rows as messages
-(`spark.sinking`).
+Not here: `startingOffsets` and `endingOffsets` (`spark.stream_offsets`), the columns in Arrow (`spark.arrow_columns`),
+writing rows (`spark.sink`).
 """
 
 import difflib
@@ -53,7 +49,7 @@ PROPERTIES: Final[dict[str, str]] = {
     "app_id": "string",
     "cluster_id": "string",
 }
-"""The fields of column `properties`, in the order of the wire. The timestamp is in seconds, as its publisher set it."""
+"""The fields of column `properties`, in wire order. The timestamp is the publisher's, in seconds."""
 
 COLUMNS: Final[dict[str, str]] = {
     "partition": "int",
@@ -69,7 +65,7 @@ COLUMNS: Final[dict[str, str]] = {
 
 
 def ddl(columns: Sequence[str]) -> str:
-    """The schema as Spark reads it."""
+    """The schema in Spark's DDL."""
     return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
 
 
@@ -90,10 +86,10 @@ READ_OPTIONS: Final = tuple(dict.fromkeys((*COMMON_OPTIONS, *STREAM_OPTIONS, *QU
 WRITE_OPTIONS: Final = (*COMMON_OPTIONS, "exchange", "routingKey", "publisher", "mandatory", "maxRecordsPerTask")
 
 SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})
-"""What Spark hands on to every sink though it is meant for Spark itself."""
+"""Options for Spark itself that Spark passes to every sink."""
 
 COUNT_DIGITS_MAX: Final = 18
-"""Spark has room for no more."""
+"""The digits of Spark's largest number."""
 
 TIMEOUT_S: Final = 60.0
 
@@ -104,7 +100,7 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True)
 class BrokerOptions:
-    """Where the broker is, and for how long one that cannot be reached is tried again."""
+    """The broker's address, and for how long to retry an unreachable one."""
 
     url: str = field(repr=False)
     timeout_s: float = TIMEOUT_S
@@ -112,7 +108,7 @@ class BrokerOptions:
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Reading a stream, or a partitioned one. Offsets are as the user wrote them; None if he did not."""
+    """Reading a stream or a partitioned stream. Offsets are the user's text, or None."""
 
     broker: BrokerOptions
     stream: str
@@ -128,7 +124,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """Reading a queue. `mode` is None if the user left it to us: a batch browses, a stream consumes."""
+    """Reading a queue. `mode` None means the default: a batch browses, a stream consumes."""
 
     broker: BrokerOptions
     queue: str
@@ -141,7 +137,7 @@ class QueueOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Writing: where rows go that do not say so themselves, and in whose name."""
+    """Writing: the default destination of rows, and the name of the publisher."""
 
     broker: BrokerOptions
     exchange: str | None = None
@@ -152,7 +148,7 @@ class WriteOptions:
 
 
 def read_options(given: Mapping[str, str]) -> StreamOptions | QueueOptions:
-    """What a reader was told."""
+    """The options of a reader."""
     said = _GivenOptions(given, READ_OPTIONS, "reading")
     if said.text("stream") is not None and said.text("queue") is not None:
         raise OptionError("options stream and queue exclude each other: one reader reads one of them")
@@ -166,7 +162,7 @@ def read_options(given: Mapping[str, str]) -> StreamOptions | QueueOptions:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """What a writer was told."""
+    """The options of a writer."""
     said = _GivenOptions(given, WRITE_OPTIONS, "writing")
     publisher = said.text("publisher")
     if publisher is not None and not 0 < len(publisher.encode()) <= 200:
@@ -282,9 +278,9 @@ class _GivenOptions:
         return seconds
 
     def columns(self) -> tuple[str, ...]:
-        """The columns in the order the user named them; if he named none, all but the headers."""
+        """The columns in the user's order; by default all but the headers."""
         text = self.text("columns")
-        # they are decoded one by one, so whoever wants them says so
+        # headers are decoded one by one, so they are read only on request
         with_headers = self.truth("includeHeaders", text is not None)
         if text is None:
             return tuple(name for name in COLUMNS if with_headers or name != "headers")

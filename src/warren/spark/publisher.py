@@ -1,14 +1,13 @@
-"""Getting messages to a broker, whichever of its nodes is there: confirmed, or sent again.
+"""Publishing with confirms across lost connections and nodes.
 
-What is not confirmed is kept. When the connection ends, another is made, to the first host of the URL that answers, and
-all of it is sent again; the broker drops what it has already. The same is done when a queue refuses messages, in case
-it takes them a moment later. That goes on until the deadline: `timeout` seconds in which something waited and nothing
-was confirmed. How long rows take to be made does not count.
+Unconfirmed messages are kept. When the connection ends, a new one is made to the first host of the URL that answers,
+and all of them are sent again; the broker drops those it has. The same is done when a queue refuses messages, in case
+it accepts them a moment later. This goes on until the deadline: `timeout` seconds in which messages waited and none was
+confirmed. The time for making rows does not count.
 
-Invariant: `finish` returns only when every message that was sent is confirmed. A message that comes back, because no
-queue was there for it, is an error at once.
+Invariant: `finish` returns only when every message is confirmed. An unroutable message is an error at once.
 
-Not here: frames (`spark.encoder`), what becomes of the task (`spark.sink`).
+Not here: frames (`spark.encoder`), the task (`spark.sink`).
 """
 
 import time
@@ -33,13 +32,13 @@ class SinkError(RuntimeError):
 
 
 class ConfirmedPublisher:
-    """A connection that is made again when it ends, and what it has sent without an answer."""
+    """A connection that is made again when it ends, and its unconfirmed messages."""
 
     def __init__(self, broker: BrokerOptions, name: str) -> None:
         self._broker = broker
         self._name = name
         self._pieces: deque[FrameBatch] = deque()
-        # of those, the numbers of their last messages on the channel of the moment
+        # the number of the last message of each, on the current channel
         self._numbers: deque[int] = deque()
         self._bytes = 0
         self._count = 0
@@ -62,7 +61,7 @@ class ConfirmedPublisher:
             self._persist(self._await_first)
 
     def finish(self) -> None:
-        """Returns when everything is confirmed."""
+        """Return when all messages are confirmed."""
         while self._pieces:
             self._persist(self._await_first)
 
@@ -81,7 +80,7 @@ class ConfirmedPublisher:
         self._numbers.append(self._channel.send_encoded(piece.frames, piece.count, self._left_s()))
 
     def _await_first(self) -> None:
-        """The oldest piece is confirmed, and forgotten."""
+        """Wait until the oldest piece is confirmed, and drop it."""
         self._channel.wait_for_confirms(self._left_s(), up_to=self._numbers[0])
         piece = self._pieces.popleft()
         self._numbers.popleft()
@@ -90,7 +89,7 @@ class ConfirmedPublisher:
         self._wait_from_now()
 
     def _persist(self, step: Callable[[], None]) -> None:
-        """Do something with the channel; after trouble that may pass, everything unconfirmed is sent again instead."""
+        """Run a step on the channel; after a transient error, resend all unconfirmed messages instead."""
         try:
             if not self._connection.is_open:
                 self._send_again()
@@ -114,7 +113,7 @@ class ConfirmedPublisher:
                 self._judge(trouble)
 
     def _judge(self, trouble: ClientError) -> None:
-        """Returns if it may be tried again."""
+        """Return if the error is transient; else raise."""
         if isinstance(trouble, PublishFailed) and trouble.returned:
             back = trouble.returned[0]
             where = f"exchange {back.exchange!r} with key {back.routing_key!r}"

@@ -1,14 +1,14 @@
-"""What identifies a row, so that the broker knows it when it comes again.
+"""The identity of a row, by which the broker recognises it when it is sent again.
 
-The broker drops a message whose publisher and id it remembers. So the two must be the same whenever Spark writes the
-same row again, and different for any two rows that are both to be kept:
+The broker drops a message whose publisher and id it remembers. So both must be the same whenever Spark writes the same
+row again, and different for any two rows that are both to be kept:
 
-- **The publisher** is the query and the partition; of a batch write its job, or what option `publisher` says, and the
-  partition. A task that runs again, speculatively or because its driver was killed, is the same publisher. It is
-  several, in fact, because the broker remembers so many ids of each: a row's id says which of them sends it.
-- **The id** is the message id if the row has one. Else it is a digest of the row, with the number of the batch before
-  it. Rows of a task that are equal are numbered: the third of them is the third whichever comes first. A row's index is
-  no part of it, because rows come in another order after a shuffle.
+- **The publisher** is the query and the partition; for a batch write its job, or the option `publisher`, and the
+  partition. A task that runs again, speculatively or after a crash of the driver, is the same publisher. In fact it is
+  several, because the broker remembers a limited number of ids of each: the id of a row decides which of them sends it.
+- **The id** is the message id if the row has one. Else it is a digest of the row, prefixed with the number of the
+  batch. Equal rows of a task are numbered: the third of them is the third in any order. The index of a row is not part
+  of it, because rows come in another order after a shuffle.
 
 Not here: how long the broker remembers (its `x-warren-dedup-window`).
 """
@@ -20,18 +20,18 @@ from typing import Final
 from zlib import crc32
 
 DIGEST_CHARACTERS: Final = 24
-"""96 bits: two of a thousand million rows of one batch have the same with a chance of one in 10^11."""
+"""96 bits: two of a thousand million rows of one batch collide with a probability of one in 10^11."""
 
 SHARES: Final = 16
-"""As how many publishers a task writes: of a million rows each has 62,500, and the broker remembers 100,000."""
+"""The publishers of a task: with a million rows each has 62,500, and the broker remembers 100,000."""
 
 TASK_ROWS_MAX: Final = 1_000_000
-"""How many ids a queue remembers of all publishers."""
+"""How many ids a queue remembers over all publishers."""
 
 
 @dataclass(frozen=True)
 class TaskPublisher:
-    """Who writes: what its publishers' names begin with, and what its ids do."""
+    """The names of a task's publishers, and the prefix of its ids."""
 
     publisher: str
     prefix: str = ""
@@ -59,7 +59,7 @@ class RowIds:
         self._seen: dict[str, int] = {}
 
     def of(self, rows: Sequence[bytes | memoryview]) -> list[bytes]:
-        """An id for each row, by what it holds."""
+        """An id for each row, from its content."""
         prefix, seen = self._prefix, self._seen
         ids: list[bytes] = []
         for row in rows:
@@ -75,5 +75,5 @@ class RowIds:
 
 
 def shares_of(ids: Sequence[bytes]) -> bytes:
-    """Which of its author's publishers sends each row: by its id alone, whatever comes before it."""
+    """Which publisher of the task sends each row: by its id alone."""
     return bytes([crc32(each) % SHARES for each in ids])

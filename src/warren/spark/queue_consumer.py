@@ -1,26 +1,20 @@
-"""The consumer of a queue, and what it knows of messages that are staged and not acked.
+"""The consumer of a queue, and its staged messages that are not acked.
 
-A staged message is *pending* until its ack is on the broker's disk. On the connection of the moment it has a tag, once
-it was delivered there; one without a tag is *unclaimed*. A delivery that is an unclaimed message is not handed out: it
-claims its tag, and is acked at once if Spark has committed it. After a reconnect everything pending is unclaimed.
+A staged message is *pending* until its ack is on the broker's disk. On the current connection it has a tag once it was
+delivered there; one without a tag is *unclaimed*. A delivery of an unclaimed message is not handed out: the message
+claims its tag, and is acked at once if Spark has committed it. After a reconnect every pending message is unclaimed.
 
-What is committed and still unclaimed when the queue is seen to be empty will not come again (its ack had arrived after
-all, or it expired), and is forgotten. No other consumer can have it, because this one is exclusive.
+A committed message that is unclaimed when the queue is empty will not come again (its ack had arrived, or it expired),
+and is forgotten. No other consumer can have it, because this one is exclusive.
 
-Invariant: a message that is pending is never handed out.
+Invariant: a pending message is never handed out.
 
-Not here: files (`spark.queue_staging`), when Spark has committed what (`spark.queue_source`).
+**Identity.** On request the broker sends with each delivery the message's position in its queue (`x-warren-position`),
+which is unique in the queue. The identity is a digest of the position and the whole message, so that another queue of
+the same name, which counts anew, is not confused with this one. A broker without positions says at least whether a
+message was delivered before; only then is a message with the same content as a staged one taken for it.
 
-By what a message is known when it is delivered again.
-
-A consumer that asks for it is told with each delivery where in its queue the message stands (`x-warren-position`),
-which no other message of the queue ever does. That and all else the message says is digested, so that another queue of
-the same name, which counts anew, is not taken for this one.
-
-A broker that does not tell positions says at least whether a message was delivered before; then, and only then, one
-that looks the same as a staged one is taken for it.
-
-Not here: what is done about it (`spark.queue_consumer`).
+Not here: files (`spark.queue_staging`), Spark's commits (`spark.queue_source`).
 """
 
 import time
@@ -38,7 +32,7 @@ from warren.wire.properties import edit_headers
 
 POSITION_HEADER: Final = "x-warren-position"
 COUNT_HEADER: Final = "x-delivery-count"
-"""How often a message was delivered: the one thing that differs from time to time."""
+"""The delivery count, the one header that differs between deliveries."""
 
 DIGEST_BYTES: Final = 16
 BEFORE_FLAGS: Final = 12
@@ -46,7 +40,7 @@ BEFORE_FLAGS: Final = 12
 
 @dataclass(frozen=True)
 class IdentifiedDelivery:
-    """A delivery, by what identifies it; `tail` is its properties from the flags on, without what was added to them."""
+    """A delivery and its identity; `tail` is its properties from the flags on, without added headers."""
 
     delivery: Delivery
     identity: bytes
@@ -72,11 +66,11 @@ Result = TypeVar("Result")
 
 RETRY_DELAY_S: Final = 0.2
 FLOWING_S: Final = 0.02
-"""How long a queue that delivers may pause before it is taken for empty."""
+"""How long a delivering queue may pause before it counts as empty."""
 
 
 CONSUME_ARGUMENTS: Final[Table] = {POSITION_HEADER: True, "x-cancel-on-ha-failover": True}
-"""Another master of a mirrored queue delivers again what was not acked. On this connection that would look new."""
+"""After a promotion the new master redelivers unacked messages, which would look new on this connection."""
 
 
 class IntakeError(RuntimeError):
@@ -84,55 +78,55 @@ class IntakeError(RuntimeError):
 
 
 class QueueConsumer:
-    """A queue's only consumer, which is attached again when its connection ends."""
+    """The exclusive consumer of a queue, attached again when its connection ends."""
 
     def __init__(self, broker: BrokerOptions, queue: str) -> None:
         self._broker = broker
         self._queue = queue
         self._connection: blocking.Connection | None = None
-        # which messages are committed: those before it
+        # messages with lower offsets are committed
         self._committed = 0
-        # by offset: what identifies it, and its tag on this connection
+        # by offset: the identity, and the tag on this connection
         self._pending: dict[int, bytes] = {}
         self._tags: dict[int, int] = {}
         self._unclaimed: defaultdict[bytes, list[int]] = defaultdict(list)
-        # delivered, and not looked at yet, last first; tags of what was taken and is not staged yet
+        # delivered and not examined, in reverse order; the tags of messages that are taken and not staged
         self._left: list[Delivery] = []
         self._unstaged: list[int] = []
 
     @property
     def pending(self) -> frozenset[int]:
-        """Offsets of what is staged and not known to be acked."""
+        """The offsets of staged messages that are not known to be acked."""
         return frozenset(self._pending)
 
     def know(self, first: int, identities: Iterable[bytes], committed: int) -> None:
-        """These are staged, by an earlier run, and Spark has done with what is before `committed`."""
+        """Add messages staged by an earlier run; those before `committed` are committed."""
         self._committed = committed
         for offset, identity in enumerate(identities, first):
             self._pending[offset] = identity
             self._unclaimed[identity].append(offset)
 
     def count(self) -> int:
-        """How many messages wait in the queue; asked before the consumer is attached, which gets them all."""
+        """How many messages the queue has; asked before the consumer is attached, which gets them all."""
         return self._persist(self._count, attached=False)
 
     def take(self, count_max: int, bytes_max: int, wait_s: float, deadline_s: float) -> list[IdentifiedDelivery]:
-        """Messages that are not staged: at most so many, waiting for the first, and for no longer than the deadline."""
+        """Up to `count_max` messages that are not staged; waits for the first, at most until the deadline."""
         return self._persist(lambda: self._take(count_max, bytes_max, wait_s, time.monotonic() + deadline_s))
 
     def has_more(self) -> bool:
-        """Whether the broker says that something is still to come, or has sent it meanwhile."""
+        """Whether the broker reports more messages, or has sent some meanwhile."""
         return self._persist(self._has_more)
 
     def staged(self, first: int, arrivals: Sequence[IdentifiedDelivery]) -> None:
-        """What was taken is on disk, numbered from `first` on."""
+        """The messages that were taken are on disk, with offsets from `first`."""
         for offset, each in enumerate(arrivals, first):
             self._pending[offset] = each.identity
             self._tags[offset] = int(each.delivery.delivery_tag)
         self._unstaged.clear()
 
     def commit(self, end: int) -> None:
-        """Spark has done with what is before this: ack it, and return when the broker has that on disk."""
+        """Ack the messages before `end`, which Spark has committed; returns when the acks are on the broker's disk."""
         self._committed = max(self._committed, end)
         self._persist(self._ack_committed)
 
@@ -163,12 +157,12 @@ class QueueConsumer:
 
     def _has_more(self) -> bool:
         waiting = self._channel.declare_queue(self._queue, passive=True).messages
-        # what came before that answer
+        # deliveries before that answer
         self._left = self._left or self._consumer.batch(0.0)[::-1]
         return bool(waiting or self._left)
 
     def _claim(self, each: IdentifiedDelivery) -> bool:
-        """Whether it is a message that is staged already."""
+        """Whether the message is staged already."""
         offsets = self._unclaimed.get(each.identity) if each.may_be_known else None
         if not offsets:
             return False
@@ -194,12 +188,12 @@ class QueueConsumer:
             del self._pending[offset]
 
     def _holds_others_before(self, last: int, count: int) -> bool:
-        """Whether more than so many of what was delivered, up to a tag, are not acked."""
+        """Whether more than `count` deliveries up to a tag are not acked."""
         tags = (*self._tags.values(), *self._unstaged, *(int(delivery.delivery_tag) for delivery in self._left))
         return sum(tag <= last for tag in tags) > count
 
     def _forget_lost(self) -> None:
-        """What is committed and does not come again, though the queue is empty and has delivered everything."""
+        """Forget committed messages that do not come again although the queue is empty."""
         lost = [offset for offsets in self._unclaimed.values() for offset in offsets if offset < self._committed]
         if not lost or self._channel.declare_queue(self._queue, passive=True).messages:
             return
@@ -215,7 +209,7 @@ class QueueConsumer:
     # the connection
 
     def _persist(self, step: Callable[[], Result], attached: bool = True) -> Result:
-        """What a step comes to, on another connection if one ends meanwhile, until the deadline."""
+        """The result of a step, on a new connection if one ends meanwhile, until the deadline."""
         deadline = time.monotonic() + self._broker.timeout_s
         while True:
             try:
@@ -249,8 +243,10 @@ class QueueConsumer:
 
 
 def _may_retry(trouble: ClientError) -> bool:
-    """Whether it may be better in a moment: a lost connection; a consumer of the run before that is not gone yet; a
-    batch that took so long that the broker gave up waiting for acks."""
+    """Whether the error is transient.
+
+    A lost connection; a consumer of the run before that is not gone yet; an ack timeout after a long batch.
+    """
     if isinstance(trouble, ChannelClosed):
         in_use = trouble.code == ACCESS_REFUSED and "exclusive" in trouble.text
         return in_use or "timed out" in trouble.text

@@ -1,16 +1,12 @@
 """Spark's readers of a queue: a batch browses it, a stream consumes it.
 
 **A stream** stages messages in the driver's process that Spark keeps for the query, and reads them in tasks
-(`spark.queues` has the theory). Its offset is `{"next": N}`: how many messages of the queue were staged before.
+(`warren.spark` has the theory). Its offset is `{"next": N}`: how many messages of the queue were staged before.
 
-**A batch** has no moment at which Spark says that it is done with what it read, so it cannot consume. It takes what is
-in the queue when its task begins, acks nothing, and gives everything back.
+**A batch** cannot consume, because Spark does not report when it has processed what it read. It takes the messages that
+are in the queue when its task begins, acks nothing, and requeues everything.
 
-Not here: streams (`spark.stream_source`).
-
-Deliveries as rows.
-
-Not here: what the columns are (`spark.options`), files (`spark.queue_staging`).
+Not here: streams (`spark.stream_source`), the columns (`spark.options`), files (`spark.queue_staging`).
 """
 
 import time
@@ -30,7 +26,7 @@ from warren.spark.queue_staging import IDENTITY, StagedFile, StagingFolder, file
 
 
 def rows_of(arrivals: Sequence[IdentifiedDelivery], first: int) -> Any:
-    """A batch with every column, and what identifies each message; numbered from `first` on."""
+    """A batch with all columns and the identity of each message; offsets from `first`."""
     count = len(arrivals)
     now_us = time.time_ns() // 1000
     message_ids, properties, headers = property_columns(pa.array([each.tail for each in arrivals], pa.binary()))
@@ -63,11 +59,11 @@ RECORDS_MAX: Final = 100_000
 BYTES_MAX: Final = 64 * 1024 * 1024
 FILE_BYTES: Final = 16 * 1024 * 1024
 FILE_RECORDS: Final = 25_000
-"""What one task reads."""
+"""The messages of one task."""
 
 WAIT_S: Final = 0.05
 LAST_WAIT_S: Final = 1.0
-"""For how long a queue is silent before a query that wants what is there now asks whether it is empty."""
+"""How long a queue is silent before a query that ends with the queue asks whether it is empty."""
 
 GATHER_S: Final = 1.0
 
@@ -95,7 +91,7 @@ def stream_reader(options: QueueOptions) -> DataSourceStreamReader:
 
 
 def _local(folder: str) -> str:
-    """The path of a folder that may be said as an address."""
+    """The path of a folder that may be given as a URL."""
     scheme, colon, path = folder.partition(":/")
     if not colon:
         return folder
@@ -132,7 +128,7 @@ class QueueBrowser(DataSourceReader):
         first, left = 0, self._waiting(channel)
         if not left:
             return
-        # without it another master of a mirrored queue would deliver everything again
+        # without this, a new master of a mirrored queue would deliver everything again
         consumer = channel.consume(self._options.queue, arguments={"x-cancel-on-ha-failover": True})
         while left > 0 and (deliveries := self._some(channel, consumer)[:left]):
             yield select_columns(rows_of([identify(each) for each in deliveries], first), self._options.columns)
@@ -140,12 +136,12 @@ class QueueBrowser(DataSourceReader):
             left -= len(deliveries)
 
     def _some(self, channel: blocking.Channel, consumer: blocking.Consumer) -> list[Delivery]:
-        """What came; nothing if other consumers have taken the rest."""
+        """The next deliveries; none if other consumers have taken the rest."""
         deadline = time.monotonic() + self._options.broker.timeout_s
         while not (deliveries := consumer.batch(LAST_WAIT_S)):
             waiting = self._waiting(channel)
             if not waiting:
-                # what came before that answer
+                # deliveries before that answer
                 return consumer.batch(0.0)
             if time.monotonic() > deadline:
                 raise IntakeError(f"queue {self._options.queue!r} has {waiting} messages and delivers none of them")
@@ -165,7 +161,7 @@ class StagedPartition(InputPartition):
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """`spark.readStream.format("warren").option("queue", ...)`.
 
-    Spark makes readers where it needs them; the one that is asked for offsets opens the folder and the queue.
+    Spark makes several readers; the one that is asked for offsets opens the folder and the queue.
     """
 
     def __init__(self, options: QueueOptions, staging_dir: str) -> None:
@@ -173,14 +169,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._folder = Path(staging_dir)
         self._staging: StagingFolder | None = None
         self._intake = QueueConsumer(options.broker, options.queue)
-        # how many messages a query takes that wants what is there now
+        # how many messages an available-now query takes
         self._quota: int | None = None
 
     def initialOffset(self) -> dict[str, int]:
         return {"next": self._open().committed}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """How much is staged at a time is this reader's own matter."""
+        """The reader itself limits how much is staged at a time."""
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -190,7 +186,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         staging = self._open()
         begin = start["next"]
-        # Spark plans a batch when the one before it is done and recorded, and calls `commit` only after that
+        # Spark plans a batch when the one before is done and recorded, and calls `commit` only after that
         self.commit(start)
         staged = _within(staging.files, begin, self._options.max_records_per_trigger or RECORDS_MAX)
         if staged > begin:
@@ -229,7 +225,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._staging
 
     def _stage(self, staging: StagingFolder) -> None:
-        """Whatever the queue has, up to the limits, file by file."""
+        """Stage the messages of the queue, up to the limits, file by file."""
         records = self._options.max_records_per_trigger or RECORDS_MAX
         size = self._options.max_bytes_per_trigger or BYTES_MAX
         deadline = time.monotonic() + GATHER_S
@@ -239,7 +235,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             wait_s = WAIT_S if self._quota is None else LAST_WAIT_S
             arrivals = self._intake.take(count_max, min(size, FILE_BYTES), wait_s, GATHER_S)
             if not arrivals:
-                # a broker that is slow to deliver is not taken for an empty queue
+                # a broker that is slow to deliver is not an empty queue
                 if self._quota is None or time.monotonic() > give_up_at or not self._intake.has_more():
                     break
                 continue
@@ -261,7 +257,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _within(files: Sequence[StagedFile], begin: int, records: int) -> int:
-    """Where the files end that are staged behind an offset: as many as have so many records, one at least."""
+    """The end of the files after an offset that have at most `records` records, at least one file."""
     end = begin
     for file in files:
         if file.first == end and (end == begin or file.end - begin <= records):

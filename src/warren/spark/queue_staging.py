@@ -1,18 +1,18 @@
-"""The folder where messages of a queue are kept until Spark has done with them.
+"""The folder of staged messages of a queue, until Spark has committed them.
 
 ::
 
-    DIR/queue                                   whose messages these are, as JSON
-    DIR/committed                               how many messages Spark has done with
-    DIR/FIRST-END.arrow                         messages FIRST to END - 1, as Arrow's files are
+    DIR/queue                                   the queue of these messages, as JSON
+    DIR/committed                               how many messages Spark has committed
+    DIR/FIRST-END.arrow                         messages FIRST to END - 1, as an Arrow file
 
-A file is written under another name, flushed, and renamed, and so is there whole or not at all. One process has the
-folder at a time: a lock that ends with it.
+A file is written under another name, flushed and renamed, so it exists whole or not at all. One process has the folder
+at a time, by a lock that ends with the process.
 
-Invariant: files follow each other without a gap. Those that end at or before `committed` are kept for their identities
-alone, until their messages are acked.
+Invariant: files follow each other without a gap. Files that end at or before `committed` are kept only for their
+identities, until their messages are acked.
 
-Not here: what is in a message (`spark.queue_source`).
+Not here: the contents of a message (`spark.queue_source`).
 """
 
 import fcntl
@@ -44,7 +44,7 @@ class StagedFile:
 
 
 class StagingFolder:
-    """A folder that this process has to itself."""
+    """A folder that this process has locked."""
 
     def __init__(self, folder: Path, queue: str, timeout_s: float) -> None:
         self._folder = folder
@@ -69,7 +69,7 @@ class StagingFolder:
         self._lock.close()
 
     def stage(self, rows: pa.RecordBatch) -> StagedFile:
-        """Keep messages, behind all others; they are on disk when it returns."""
+        """Write messages after all others; they are on disk when it returns."""
         file = StagedFile(self.end, self.end + rows.num_rows, str(self._path(self.end, self.end + rows.num_rows)))
         part = Path(file.path).with_suffix(".part")
         with part.open("wb") as out:
@@ -84,11 +84,11 @@ class StagingFolder:
         return file
 
     def skip_to(self, offset: int) -> None:
-        """Count on from here: Spark has read further than this folder, which is another one, knows."""
+        """Continue counting from here: Spark has read beyond this folder, which replaces another one."""
         self.end = max(self.end, offset)
 
     def commit(self, end: int) -> None:
-        """Spark has done with everything before this."""
+        """Spark has committed everything before `end`."""
         if end > self.committed:
             part = self._folder / "committed.part"
             with part.open("w") as out:
@@ -100,7 +100,7 @@ class StagingFolder:
             self.committed = end
 
     def drop(self, file: StagedFile) -> None:
-        """Nobody will ask for these messages again."""
+        """Delete a file."""
         self.files.remove(file)
         Path(file.path).unlink(missing_ok=True)
 
@@ -150,7 +150,7 @@ def staged_files(folder: Path) -> list[StagedFile]:
 
 
 def files_between(folder: Path, start: int, end: int) -> list[StagedFile]:
-    """The files that have exactly these messages."""
+    """The files with exactly these messages."""
     found = [file for file in staged_files(folder) if start <= file.first and file.end <= end]
     if [start, *(file.end for file in found)] != [*(file.first for file in found), end]:
         raise StagingError(f"staged messages {start} to {end - 1} are not in {folder}, where they were put")

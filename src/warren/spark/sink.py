@@ -1,16 +1,12 @@
-"""Spark's writers: a task encodes its rows, and ends well when the broker has confirmed them all.
+"""Spark's writers: a task encodes its rows, and succeeds when the broker has confirmed them all.
 
-Writers are made in the driver, where columns and options are checked, and travel to the tasks. A batch write without
-option `publisher` gets a name of its own there, which all attempts of its tasks share.
+Writers are made in the driver, which checks columns and options, and are sent to the tasks. A batch write without the
+option `publisher` gets a generated name there, which all attempts of its tasks share.
 
 Nothing is done at the end of a batch: every message counts from its confirm, and a batch that is written again is
-dropped by its ids. So a batch that is aborted may have arrived in part, and its repetition completes it.
+dropped by its ids. So an aborted batch may have arrived in part, and its repetition completes it.
 
-Spark starts a process for the end of every micro-batch; what only tasks need is imported where they begin.
-
-Not here: ids, frames, confirms (`spark.sinking`).
-
-What columns a written DataFrame may have, and what of them goes into a message.
+Spark starts a process for the end of every micro-batch; modules that only tasks need are imported there.
 
 | column        | type                                                  | if it is not there, or null in a row    |
 |---------------|-------------------------------------------------------|-----------------------------------------|
@@ -21,10 +17,10 @@ What columns a written DataFrame may have, and what of them goes into a message.
 | `properties`  | struct of some of the fields that reading gives       | a persistent message without others     |
 | `headers`     | map<string, T>, T a string, number, boolean or binary | no headers but the sink's own           |
 
-`partition`, `offset` and `timestamp` say where a message was read, and are passed over, so that what was read can be
-written as it is.
+`partition`, `offset` and `timestamp` say where a message was read, and are ignored, so that rows can be written as they
+were read.
 
-Not here: frames (`spark.encoder`).
+Not here: ids (`spark.publishing_ids`), frames (`spark.encoder`), confirms (`spark.publisher`).
 """
 
 import difflib
@@ -47,7 +43,7 @@ HEADER_TYPES: Final = ("string", "binary", "boolean", "double", "float", *NUMBER
 
 
 def check_columns(columns: Mapping[str, str], options: WriteOptions) -> None:
-    """An `OptionError` if these columns, with the types Spark gives them, are no messages."""
+    """An `OptionError` if these columns, with Spark's types, cannot be written as messages."""
     for name, kind in columns.items():
         if name not in COLUMNS:
             nearest = difflib.get_close_matches(name, COLUMNS, 1, 0.0)[0]
@@ -126,7 +122,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Every message counts from its confirm."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What has arrived stays; the batch that comes again completes it."""
+        """Arrived messages stay; the repeated batch completes them."""
 
 
 def _check(options: WriteOptions, schema: StructType, overwrite: bool) -> None:

@@ -1,8 +1,7 @@
-"""The data source that Spark knows as `warren`: from options to a reader or a writer.
+"""The data source `warren` of Spark: from options to a reader or a writer.
 
-Spark makes one for each read or write, in processes of its own choosing, so it holds nothing but options. They are
-checked here, before anything else happens. Several such processes start anew for every micro-batch, so each imports
-only what it needs.
+Spark makes one for each read or write, in various processes, so it holds nothing but options. They are checked here,
+before anything else happens. Several such processes start for every micro-batch, so each imports only what it needs.
 
 Not here: reading (`spark.queue_source`, `spark.stream_source`), writing (`spark.sink`).
 """

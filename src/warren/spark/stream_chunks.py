@@ -1,21 +1,21 @@
-"""A chunk of a stream as columns of Arrow, without copying what is in it.
+"""A chunk of a stream as Arrow columns, without copying its contents.
 
-The broker keeps the messages of a stream in chunks that are laid out as Arrow lays out its arrays, little-endian::
+The broker stores the messages of a stream in chunks with the layout of Arrow arrays, little-endian::
 
     0   u32 magic            4   u32 checksum of everything from byte 8 on
     8   u32 length           12  u32 count
     16  i64 first position   24  i64 first and 32  i64 last time of arrival, in ms
-    40  i64 bytes of bodies  48  16 octets of nothing
+    40  i64 bytes of bodies  48  16 bytes reserved
     64  arrival times: i64 each, in microseconds
-        exchanges, routing keys, properties, bodies: of each u32 * (count + 1) where values begin and end, then values
+        exchanges, routing keys, properties, bodies: for each u32 * (count + 1) where values begin and end, then values
 
-Every part begins at a multiple of eight, and so a column is a view of the bytes that came. A chunk may come without its
-bodies, for readers who do not want them: then its length says more than there is, and its checksum cannot be tried.
+Every part begins at a multiple of eight, so a column is a view of the received bytes. A chunk may come without its
+bodies: then its length exceeds the data, and its checksum cannot be verified.
 
-Invariant: no column is handed out of bytes that are not as they were written, as far as that can be told. Text that is
-no UTF-8, which AMQP allows and Spark does not, has its strange bytes replaced.
+Invariant: damaged bytes are detected, as far as the checksum allows, before a column is returned. Text that is not
+UTF-8, which AMQP allows and Spark does not, has its invalid bytes replaced.
 
-Not here: what is in the properties (`spark.arrow_columns`), where chunks come from (`streams.feed`).
+Not here: properties (`spark.arrow_columns`), receiving chunks (`spark.stream_client`).
 """
 
 from collections.abc import Sequence
@@ -32,20 +32,20 @@ from warren.spark.options import COLUMNS
 HEAD: Final = Struct("<IIIIqqqq16x")
 MAGIC: Final = 0x4B48_4357
 OFFSET_MASK: Final = (1 << 44) - 1
-"""The lower bits of a position are the offset and one; the upper ones do not concern readers."""
+"""The lower bits of a position are the offset plus one; the upper bits do not concern readers."""
 
 ENDS: Final = Struct("<I")
 
 
 class DamagedChunk(ValueError):
-    """What came is no chunk, or not as it was written."""
+    """The data is not a chunk, or is damaged."""
 
 
 class ArrowChunk:
-    """What came with one delivery."""
+    """The chunk of one delivery."""
 
     def __init__(self, data: bytes, whole: bool = True) -> None:
-        """Of a whole chunk, or of one that is cut off before its bodies."""
+        """`data` is a whole chunk, or one that is cut off before its bodies."""
         if len(data) < HEAD.size:
             raise DamagedChunk("a chunk is cut short")
         magic, checksum, length, count, position, _, _, body_bytes = HEAD.unpack_from(data)
@@ -74,7 +74,7 @@ class ArrowChunk:
         return self._numbers(HEAD.size, arrow_type("timestamp"), 8 * self.count)
 
     def first_from(self, arrived_ms: int) -> int:
-        """The offset of the first message that arrived then or later; the end if there is none."""
+        """The offset of the first message that arrived at that time or later; the end if there is none."""
         times = self._numbers(HEAD.size, pa.int64(), 8 * self.count)
         place: int = pc.index(pc.greater_equal(times, arrived_ms * 1000), True).as_py()
         return self.end_offset if place < 0 else self.first_offset + place
@@ -86,7 +86,7 @@ class ArrowChunk:
         return valid_utf8(self._values(self._keys, pa.string()))
 
     def property_tails(self) -> pa.Array:
-        """The properties of each message as they stand in its content header, from their flags on."""
+        """The properties of each message as in its content header, from the flags on."""
         return self._values(self._tails, pa.binary())
 
     def bodies(self) -> pa.Array:
@@ -123,7 +123,7 @@ class ArrowChunk:
 
 
 class ChunkProjection:
-    """The columns that somebody wants, made from any number of chunks."""
+    """Makes the wanted columns from chunks."""
 
     def __init__(self, columns: Sequence[str], partition: int) -> None:
         self.needs_bodies = "body" in columns
@@ -131,10 +131,10 @@ class ChunkProjection:
         self._schema = arrow_schema(columns)
         self._partition = pa.scalar(partition, arrow_type("partition"))
         unknown = set(columns) - set(COLUMNS)
-        assert not unknown, f"nobody knows the columns {unknown}"
+        assert not unknown, f"there are no columns {unknown}"
 
     def batch(self, chunk: ArrowChunk, start: int, end: int) -> pa.RecordBatch:
-        """Of this chunk what is within these offsets."""
+        """The messages of a chunk within these offsets."""
         tails = chunk.property_tails()
         fields = PropertyFields(tails)
         arrays = [self._column(name, chunk, fields) for name in self._columns]

@@ -1,31 +1,20 @@
-"""Where the partitions of a stream begin and end, and where in them a user's places are, as the broker tells.
+"""A stream at the broker: its partitions and offsets, and its chunks across lost connections.
 
-A stream that is not partitioned is a partition by itself, number 0. Of a partitioned one each partition is a stream
-with a name of its own; how many there are never changes.
+A stream that is not partitioned is one partition, number 0. Each partition of a partitioned stream is a stream with its
+own name; their number never changes. AMQP counts time in seconds, so a time in milliseconds is searched in the chunks
+from its second on.
 
-AMQP counts time in seconds. A time in milliseconds is therefore looked for in the chunks from its second on.
+**Feed.** A feed asks where the partition begins and ends, and consumes from an offset. When the connection is lost it
+makes another, to the first host of the URL that answers, and continues after the last chunk that it handed out; so a
+row comes once. Messages that are gone, because of retention or because the stream was created again, are *lost*: either
+an error, or a warning, and the feed continues with the first existing message.
 
-Not here: what users may say (`streams.offsets`), reading (`streams.feed`).
+**Connection.** It is made when needed, and made again when lost. Transient errors are retried until the deadline:
+`timeout` seconds without progress. Other errors are a `ReadError`, one sentence for the user. Pickling keeps the
+broker's address, and no connection.
 
-Chunks of one partition, from one offset to another, whatever happens to the connection meanwhile.
-
-A feed asks where the partition begins and ends, and consumes from the offset it wants. When the connection is lost it
-makes another one, to the first host of the URL that answers, and goes on behind what it has handed out; so a row comes
-once.
-
-Messages that are no longer there, because the stream's retention took them or the stream was made anew, are *lost*:
-either an error, or a warning, and the feed goes on with the first that is there.
-
-Not here: which range a task reads (`streams.source`), rows (`streams.chunks`).
-
-A connection for reading streams: made when it is needed, and made again when it was lost.
-
-Trouble that may pass is borne with until the deadline: `timeout` seconds in which nothing came. Whatever remains is a
-`ReadError`, one sentence for the user.
-
-Invariant: what is pickled with a link is where the broker is, and no connection.
-
-Not here: what is asked (`streams.places`), chunks (`streams.feed`).
+Not here: offsets in options (`spark.stream_offsets`), the range of a task (`spark.stream_source`), rows
+(`spark.stream_chunks`).
 """
 
 import logging
@@ -43,11 +32,11 @@ from warren.wire.field_tables import Table
 
 RETRY_DELAY_S: Final = 0.2
 ANSWER_S: Final = 10.0
-"""How long a probe may take, on a broker that is there."""
+"""How long a probe may take on a reachable broker."""
 
 PROBE_ARGUMENT: Final = "x-stream-probe"
 UNREACHABLE: Final = "is down or inaccessible"
-"""What a node says of a stream whose own node is lost; it may come back, or another take over."""
+"""A node's text for a stream whose node is down; it may come back, or another may take over."""
 
 
 class ReadError(RuntimeError):
@@ -56,14 +45,14 @@ class ReadError(RuntimeError):
 
 @dataclass(frozen=True)
 class OffsetBounds:
-    """The first offset there is, and the one behind the last."""
+    """The first offset, and the one after the last."""
 
     first: int
     end: int
 
 
 class RetryDeadline:
-    """Bears with trouble until nothing has come for too long."""
+    """Retries transient errors until there was no progress for too long."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -76,8 +65,8 @@ class RetryDeadline:
     def over(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def bear(self, trouble: ClientError) -> None:
-        """Returns after a while if it may be tried again."""
+    def wait_or_raise(self, trouble: ClientError) -> None:
+        """Return after a delay if a retry is allowed; else raise."""
         if self.over or not may_retry(trouble):
             raise ReadError(str(trouble)) from None
         time.sleep(RETRY_DELAY_S)
@@ -92,7 +81,7 @@ def may_retry(trouble: ClientError) -> bool:
 def integer_field(answer: Table, name: str) -> int:
     value = answer.get(name)
     if not isinstance(value, int):
-        raise ReadError(f"the broker does not tell {name} of a stream")
+        raise ReadError(f"the broker does not report {name} of a stream")
     return value
 
 
@@ -101,7 +90,7 @@ def not_a_stream(queue: str) -> ReadError:
 
 
 class StreamConnection:
-    """A connection to the broker, if there is one just now."""
+    """A connection to the broker, made on demand."""
 
     def __init__(self, broker: BrokerOptions, name: str) -> None:
         self.broker = broker
@@ -112,14 +101,14 @@ class StreamConnection:
         return self.__dict__ | {"_connection": None}
 
     def channel(self) -> blocking.Channel:
-        """A channel of its own, on the connection there is or on another one."""
+        """A new channel, on the current connection or a new one."""
         if self._connection is None or not self._connection.is_open:
             self.close()
             self._connection = blocking.connect(self.broker.url, name=self._name)
         return self._connection.channel()
 
     def probe(self, queue: str, arguments: Table | None = None) -> Table:
-        """What the broker says of a stream; these arguments ask for more than where it begins and ends."""
+        """The broker's answer about a stream; the arguments ask for more than its bounds."""
         with self.channel() as channel:
             channel.prefetch(1)
             try:
@@ -128,10 +117,10 @@ class StreamConnection:
                 raise (not_a_stream(queue) if PROBE_ARGUMENT in refusal.text else refusal) from None
             answers = consumer.batch(ANSWER_S)
         if not answers:
-            raise CallTimeout(f"{queue!r} did not tell its offsets within {ANSWER_S:g} s, as a stream does")
+            raise CallTimeout(f"{queue!r} did not report its offsets within {ANSWER_S:g} s, as a stream does")
         headers = answers[0].headers
         if "x-stream-end" not in headers and "x-stream-partitions" not in headers:
-            # a broker that knows no probes
+            # the broker does not know probes
             raise not_a_stream(queue)
         return headers
 
@@ -147,17 +136,17 @@ class StreamConnection:
 
 CHUNKS_AHEAD: Final = 8
 MESSAGES_PER_CHUNK: Final = 1024
-"""A guess: a task that reads few messages asks for few chunks."""
+"""An estimate: a task that reads few messages asks for few chunks."""
 
 SILENCE_S: Final = 15.0
-"""A connection on which nothing comes for so long, though there is something to come, is given up."""
+"""A connection without data for so long, though data is expected, is given up."""
 
 logger = logging.getLogger("warren.spark")
 
 
 @dataclass(frozen=True)
 class ChunkRequest:
-    """What a task reads: offsets of a queue, with or without bodies."""
+    """The range of a task: offsets of a queue, with or without bodies."""
 
     broker: BrokerOptions
     queue: str
@@ -168,7 +157,7 @@ class ChunkRequest:
 
 
 class ChunkFeed:
-    """Hands out the chunks of what is wanted."""
+    """Yields the chunks of a request."""
 
     def __init__(self, wanted: ChunkRequest) -> None:
         self._wanted = wanted
@@ -178,17 +167,17 @@ class ChunkFeed:
         self._link = StreamConnection(wanted.broker, f"Spark task: {wanted.queue}")
 
     def chunks(self) -> Iterator[tuple[int, ArrowChunk]]:
-        """Each chunk with the offset from which on it counts."""
+        """Each chunk with the first offset that counts in it."""
         with closing(self._link):
             while self._at < self._end:
                 try:
                     yield from self._consume()
                 except ClientError as trouble:
                     self._link.close()
-                    self._patience.bear(trouble)
+                    self._patience.wait_or_raise(trouble)
 
     def _consume(self) -> Iterator[tuple[int, ArrowChunk]]:
-        """All that comes through one connection."""
+        """The chunks of one connection."""
         wanted = self._wanted
         if not self._is_there():
             return
@@ -203,14 +192,14 @@ class ChunkFeed:
                 if self._at < min(chunk.end_offset, self._end):
                     at, self._at = self._at, chunk.end_offset
                     yield at, chunk
-                    # how long rows take to be dealt with does not count
+                    # the time for processing rows does not count
                     self._patience.progressed()
 
     def _is_there(self) -> bool:
-        """Whether there is something to wait for; what is gone is lost."""
+        """Whether there is data to wait for; reports lost messages."""
         bounds = self._link.bounds(self._wanted.queue)
         while bounds.end < self._end and not self._patience.over:
-            # a mirror that has just taken over may not know yet how much is settled
+            # a mirror after its promotion may not know yet how much is committed
             time.sleep(RETRY_DELAY_S)
             bounds = self._link.bounds(self._wanted.queue)
         self._lose(min(bounds.first, self._end))
@@ -224,7 +213,7 @@ class ChunkFeed:
             raise CallTimeout(f"nothing came of {self._wanted.queue!r} from offset {self._at} on")
         self._patience.progressed()
         if _end_of(deliveries[-1]) < self._end:
-            # more may come while these are dealt with
+            # more may arrive while these are processed
             channel.ack(deliveries[-1], multiple=True)
         return deliveries
 
@@ -235,14 +224,14 @@ class ChunkFeed:
             raise ReadError(f"{damage}: {self._wanted.queue!r} behind offset {self._at}") from None
 
     def _lose(self, first_there: int) -> None:
-        """What is wanted and lies before this is not there."""
+        """The wanted messages before this offset are lost."""
         if first_there <= self._at:
             return
         self._tell_loss(self._at, first_there)
         self._at = first_there
 
     def _lose_end(self, end_there: int) -> None:
-        """What is wanted and lies from this on is not there."""
+        """The wanted messages from this offset on are lost."""
         self._tell_loss(end_there, self._end)
         self._end = end_there
 
@@ -250,11 +239,11 @@ class ChunkFeed:
         sentence = f"offsets {first} to {end - 1} of {self._wanted.queue!r} are gone"
         if self._wanted.fail_on_data_loss:
             raise data_loss_error(sentence)
-        logger.warning("%s; reading goes on without them", sentence)
+        logger.warning("%s; reading continues without them", sentence)
 
 
 def _end_of(delivery: Delivery) -> int:
-    """The offset behind a chunk that is not looked into yet."""
+    """The offset after a chunk that is not decoded."""
     headers = delivery.headers
     return integer_field(headers, "x-stream-offset") + integer_field(headers, "x-stream-count")
 
@@ -264,7 +253,7 @@ def data_loss_error(sentence: str) -> ReadError:
 
 
 class StreamOffsetReader:
-    """What a driver knows of a stream."""
+    """The partitions and offsets of a stream, for a driver."""
 
     def __init__(self, broker: BrokerOptions, stream: str) -> None:
         self._broker = broker
@@ -278,7 +267,7 @@ class StreamOffsetReader:
             try:
                 answer = self._link.probe(self._stream)
             except ClientError as trouble:
-                # nothing has ever been heard of it: more likely a mistake than trouble that passes
+                # without any answer before, a mistake is more likely than a transient error
                 raise ReadError(str(trouble)) from None
             count = answer.get("x-stream-partitions")
             if count is None:
@@ -297,7 +286,7 @@ class StreamOffsetReader:
         return found
 
     def resolve(self, option: str, text: str, bounds: dict[int, OffsetBounds]) -> Offsets:
-        """The offsets that a user means."""
+        """The offsets of a user's text."""
         places = parse_offset_specs(option, text)
         places.check_partitions(option, len(bounds))
         return {str(partition): self._offset(option, places.of(partition), partition, bounds) for partition in bounds}
@@ -309,7 +298,7 @@ class StreamOffsetReader:
             raise ReadError(f"the query has read {len(starts)} partitions, and {self._stream!r} has {count}")
 
     def check_not_lost(self, starts: Offsets, bounds: dict[int, OffsetBounds]) -> None:
-        """A `ReadError` if what begins here is not there any more, or never was."""
+        """A `ReadError` if the messages at these offsets are gone, or never existed."""
         for partition, here in bounds.items():
             start, where = starts[str(partition)], f"partition {partition} of {self._stream!r}"
             if start < here.first:
@@ -318,13 +307,13 @@ class StreamOffsetReader:
                 raise data_loss_error(f"{where} ends at {here.end} and was read up to {start}")
 
     def store(self, consumer_name: str, offsets: Offsets) -> None:
-        """Let the broker's pages show how far somebody has come."""
+        """Store a consumer's offsets at the broker, for its management pages."""
         for partition, queue in enumerate(self.queues()):
             arguments: Table = {"x-stream-consumer-name": consumer_name, "x-stream-store": offsets[str(partition)]}
             self._ask(queue, arguments)
 
     def body_bytes(self, partition: int, offset: int, end: int) -> float:
-        """How large bodies are on average, in the chunk that has this offset."""
+        """The average size of bodies in the chunk with this offset."""
         for _, chunk in self._feed(partition, offset, end).chunks():
             return max(chunk.body_bytes / chunk.count, 1.0)
         return 1.0
@@ -362,4 +351,4 @@ class StreamOffsetReader:
                 return self._link.probe(queue, arguments)
             except ClientError as trouble:
                 self._link.close()
-                patience.bear(trouble)
+                patience.wait_or_raise(trouble)

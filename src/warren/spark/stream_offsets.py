@@ -1,20 +1,20 @@
-"""Where a read begins and ends: what users may say, which offsets that is, and how ranges of offsets are dealt out.
+"""Where a read begins and ends: the user's text, its offsets, and the split of offset ranges among tasks.
 
-    earliest                        the first message there is
-    latest                          behind the last one
+    earliest                        the first message
+    latest                          after the last one
     120                             this offset
     2026-11-15T08:30:00Z            the first message that arrived then or later; without a zone it is UTC
     timestamp:1794731400000         the same, in milliseconds since 1970
-    {"0": 120, "1": "earliest"}     of a partitioned stream, for each partition one of the above
+    {"0": 120, "1": "earliest"}     for a partitioned stream, one of the above for each partition
 
-A range of offsets ends before its end, so what is said of an end is the first message that is *not* read.
+A range excludes its end, so an end names the first message that is *not* read.
 
-Offsets of a query, as Spark keeps them, are a dict from the partition's number, as text, to the offset behind the last
-message that was read.
+Spark keeps the offsets of a query as a dict from the partition's number, as text, to the offset after the last message
+that was read.
 
-Invariant: everything here is computed from what it is given. The same start and end make the same ranges.
+Invariant: everything here is a pure function. The same start and end make the same ranges.
 
-Not here: asking a broker (`streams.places`), options (`spark.options`).
+Not here: asking a broker (`spark.stream_client`), options (`spark.options`).
 """
 
 import json
@@ -56,7 +56,7 @@ OffsetSpec = NamedOffset | ExactOffset | TimestampOffset
 
 @dataclass(frozen=True)
 class OffsetSpecs:
-    """What was said of all partitions, or of each."""
+    """One specification for all partitions, or one for each."""
 
     everywhere: OffsetSpec | None
     by_partition: Mapping[int, OffsetSpec]
@@ -67,7 +67,7 @@ class OffsetSpecs:
         return place
 
     def check_partitions(self, option: str, count: int) -> None:
-        """An `OptionError` if partitions are named that do not exist, or are not named that do."""
+        """An `OptionError` if the named partitions are not those of the stream."""
         if self.everywhere is not None:
             return
         named = set(self.by_partition)
@@ -80,7 +80,7 @@ class OffsetSpecs:
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Offsets of one partition, without the last."""
+    """Offsets of one partition; the end is excluded."""
 
     partition: int
     start: int
@@ -92,7 +92,7 @@ class OffsetRange:
 
 
 def parse_offset_specs(option: str, text: str) -> OffsetSpecs:
-    """What a user said of where to begin, or to end."""
+    """Parse a user's start or end."""
     text = text.strip()
     if not text.startswith("{"):
         return OffsetSpecs(_offset_spec(option, text), {})
@@ -123,7 +123,7 @@ def _offset_spec(option: str, text: str) -> OffsetSpec:
         wanted = f"{EARLIEST}, {LATEST}, an offset, an ISO time, {TIMESTAMP}MILLISECONDS, or JSON of these"
         raise OptionError(f"option {option} is {wanted}, not {text!r}") from None
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    # no message is older than the clock that says when it came
+    # arrival times are not negative
     return TimestampOffset(max(round(aware.timestamp() * 1000), 0))
 
 
@@ -132,9 +132,9 @@ def _is_number(text: str) -> bool:
 
 
 def share_limit(backlogs: Mapping[int, int], limit: int) -> dict[int, int]:
-    """How many messages of each partition are taken: together the limit, or all there are.
+    """How many messages to take of each partition: together the limit, or all there are.
 
-    Who has little gives what it leaves to the others, so that no partition waits for another one.
+    A partition with few messages leaves its share to the others.
     """
     taken: dict[int, int] = {}
     left = limit
@@ -146,7 +146,7 @@ def share_limit(backlogs: Mapping[int, int], limit: int) -> dict[int, int]:
 
 
 def split_ranges(ranges: list[OffsetRange], pieces: int | None) -> list[OffsetRange]:
-    """At least as many ranges as are wanted, none of them empty, the larger ones cut more often."""
+    """At least `pieces` ranges, none of them empty; larger ones are cut more often."""
     filled = [each for each in ranges if each.count > 0]
     if pieces is None or pieces <= len(filled):
         return filled
@@ -160,9 +160,9 @@ def split_ranges(ranges: list[OffsetRange], pieces: int | None) -> list[OffsetRa
 
 
 def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """What lies between two offsets of a query.
+    """The ranges between two offsets of a query.
 
-    An end before its start is that of a stream that was deleted and made anew: all of that one is there to read.
+    An end before its start means that the stream was deleted and created again: all of the new one is read.
     """
     ranges = []
     for name in sorted(end, key=int):

@@ -1,18 +1,17 @@
-"""Streams as Spark reads them: in a batch from one place to another, and as an endless table in micro-batches.
+"""Spark's readers of streams: a batch between two offsets, and an endless table in micro-batches.
 
-Spark plans in the driver and reads in tasks. What it plans are *slices*: a partition's queue, and offsets. It may run
-the same plan again, after a crash of a task or of itself, and gets the same rows.
+Spark plans in the driver and reads in tasks. It plans *slices*: a partition's queue, and offsets. It may run the same
+plan again, after a crash of a task or of itself, and gets the same rows.
 
-**Limits.** `maxRecordsPerTrigger` is kept to the message. `maxBytesPerTrigger` is kept as far as bodies are as large
-as they are on average where the micro-batch begins. One message is taken in any case.
+**Limits.** `maxRecordsPerTrigger` is exact. `maxBytesPerTrigger` is estimated from the average size of bodies where the
+micro-batch begins. At least one message is taken.
 
-**Progress** is Spark's to keep, in its checkpoint. With `consumerName` the broker is told of it too, for its pages:
-before a micro-batch is planned, everything before that is done.
+**Progress** is in Spark's checkpoint. With `consumerName` it is also stored at the broker, for its pages: when a
+micro-batch is planned, everything before it is done.
 
-Spark starts a process to plan each micro-batch anew. What such a process does not need, the client and the kernels of
-Arrow, is imported by those that read and ask.
+Spark starts a process to plan each micro-batch. The client and Arrow are imported only by the processes that read.
 
-Not here: options (`spark.options`), chunks (`streams.feed`).
+Not here: options (`spark.options`), chunks (`spark.stream_client`).
 """
 
 import math
@@ -65,14 +64,14 @@ def stream_reader(options: StreamOptions) -> DataSourceStreamReader:
 
 
 def _check(options: StreamOptions) -> None:
-    """What can be said of offsets before anybody is asked."""
+    """Check offsets as far as possible without the broker."""
     for name, text in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
         if text is not None:
             parse_offset_specs(name, text)
 
 
 class StreamSlice(InputPartition):
-    """What one task reads."""
+    """The range of one task."""
 
     def __init__(self, queue: str, offsets: OffsetRange) -> None:
         super().__init__(offsets)
@@ -117,14 +116,14 @@ class SliceReader:
             yield shape.batch(chunk, start, offsets.end)
 
     def slices(self, ranges: list[OffsetRange]) -> list[StreamSlice]:
-        """Spark plans at least one task, so there is at least one slice, if an empty one."""
+        """At least one slice, perhaps empty, because Spark plans at least one task."""
         queues = self._places.queues()
         cut = split_ranges(ranges, self._options.min_partitions) or [OffsetRange(0, 0, 0)]
         return [StreamSlice(queues[each.partition], each) for each in cut]
 
 
 class StreamBatchReader(SliceReader, DataSourceReader):
-    """From `startingOffsets` to `endingOffsets`, both found when the batch is planned."""
+    """From `startingOffsets` to `endingOffsets`, both resolved when the batch is planned."""
 
     def partitions(self) -> list[StreamSlice]:
         options, places = self._options, self._places
@@ -144,7 +143,7 @@ class StreamMicroBatchReader(SliceReader, DataSourceStreamReader, SupportsTrigge
 
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(options)
-        # what was the end when the last one was to be found, for a query that reads what is there and ends
+        # the end for an available-now query
         self._last_ends: Offsets | None = None
         self._seen_ends: Offsets | None = None
         self._told: Offsets | None = None
@@ -197,7 +196,7 @@ class StreamMicroBatchReader(SliceReader, DataSourceStreamReader, SupportsTrigge
             self._told = done
 
     def _admitted(self, start: Offsets, bounds: "dict[int, OffsetBounds]", limited: bool) -> Offsets:
-        """Where the micro-batch ends."""
+        """The end of the micro-batch."""
         starts = {number: _first_readable(start[str(number)], here) for number, here in bounds.items()}
         taken = {number: here.end - starts[number] for number, here in bounds.items()}
         if limited and self._options.max_records_per_trigger is not None:
@@ -222,5 +221,5 @@ class StreamMicroBatchReader(SliceReader, DataSourceStreamReader, SupportsTrigge
 
 
 def _first_readable(start: int, here: "OffsetBounds") -> int:
-    """Where there is something to read: not before the first, and from the beginning of a stream that was made anew."""
+    """The first readable offset: not before the first message, and the beginning of a stream that was created again."""
     return here.first if start > here.end else max(start, here.first)

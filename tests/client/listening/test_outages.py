@@ -1,4 +1,4 @@
-"""What handlers need is away for a while: nobody told the listener anything, and no message is parked for it."""
+"""A dependency of handlers is away for a while: without any settings, no message is parked because of it."""
 
 import logging
 import time
@@ -37,7 +37,7 @@ def test_an_outage_costs_no_message_its_order_nor_a_place_in_the_parking_queue(w
             await until(lambda: len(handled) == len(bodies))
         for key in (b"a", b"b"):
             assert [body for body in handled if body[:1] == key] == [body for body in bodies if body[:1] == key]
-        # the rest of a key waits behind its first, and nobody asks a database that is away over and over
+        # the rest of a key waits behind its first, so the database is not asked over and over
         assert len(bodies) < tries <= len(bodies) + 4
         assert await is_empty(transport, f"{queue}.parked")
         await transport.close()
@@ -47,13 +47,13 @@ def test_an_outage_costs_no_message_its_order_nor_a_place_in_the_parking_queue(w
 
 @pytest.fixture
 def own_postgres(postgres_server: Postgres) -> Engine:
-    """A database beside the shared one, that may be closed to everybody."""
+    """A database beside the shared one, which can be closed to all users."""
     postgres_server.execute("DROP DATABASE IF EXISTS outages WITH (FORCE)")
     postgres_server.execute("CREATE DATABASE outages")
     return create_engine(postgres_url(postgres_server).replace(f"/{DATABASE}", "/outages"))
 
 
-def test_a_database_that_lets_nobody_in_for_a_while_loses_nothing(
+def test_a_database_closed_for_a_while_loses_nothing(
     own_postgres: Engine, postgres_server: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "warren.client.listening")

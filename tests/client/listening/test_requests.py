@@ -48,7 +48,7 @@ def test_a_plain_handler_answers_what_the_listener_makes_of_its_result(world: Wo
     run(scenario())
 
 
-def test_a_request_without_an_answer_is_over_in_time_and_nobody_works_on_it_later(world: World) -> None:
+def test_a_request_without_a_reply_times_out_and_is_not_handled_later(world: World) -> None:
     async def scenario() -> None:
         transport = await world.open()
         queue = await queue_of(world, transport)
@@ -64,7 +64,7 @@ def test_a_request_without_an_answer_is_over_in_time_and_nobody_works_on_it_late
     run(scenario())
 
 
-def test_a_request_to_nobody_fails_at_once(world: World) -> None:
+def test_an_unroutable_request_fails_at_once(world: World) -> None:
     async def scenario() -> None:
         transport = await world.open()
         async with Requester(transport, "", world.name("nobody")) as requester:

@@ -89,7 +89,7 @@ def test_a_message_that_is_tried_again_in_hand_is_not_overtaken_by_its_key(world
     run(scenario())
 
 
-def test_a_few_messages_that_nobody_can_handle_do_not_stop_a_queue(world: World) -> None:
+def test_a_few_failing_messages_do_not_stop_a_queue(world: World) -> None:
     async def scenario() -> None:
         transport = await world.open()
         bodies = [b"bad %d" % number if number % 10 == 9 else b"good" for number in range(200)]

@@ -169,7 +169,7 @@ def test_without_acks_a_message_is_given_once_and_what_has_come_is_finished(worl
     run(scenario())
 
 
-def test_messages_that_nobody_wants_are_acked_or_rejected(world: World) -> None:
+def test_unwanted_messages_are_acked_or_rejected(world: World) -> None:
     async def scenario() -> None:
         transport = await world.open()
         dead = world.name("dead")

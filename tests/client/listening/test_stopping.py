@@ -74,7 +74,7 @@ def test_a_handler_that_does_not_end_is_left_behind_at_the_deadline(world: World
 
 
 @pytest.mark.parametrize("kind", ["another error", "nothing", "more work"])
-def test_the_deadline_holds_whatever_a_handler_makes_of_its_cancellation(world: World, kind: str) -> None:
+def test_the_deadline_holds_also_if_a_handler_ignores_its_cancellation(world: World, kind: str) -> None:
     async def scenario() -> None:
         transport = await world.open()
         queue = await queue_of(world, transport, [b"slow"])

@@ -16,7 +16,7 @@ from warren.client.listening import Arrival, Listener, Retries
 
 COUNT = 300
 TRIES = 3
-# a broker that is killed may take its time to come back, and whoever lost it to try again
+# a killed broker may take its time to come back, and its clients to try again
 DEADLINE_S = 120.0
 
 

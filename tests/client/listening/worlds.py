@@ -1,4 +1,4 @@
-"""A broker to listen to, whichever it is, with what a test asks about it: its queues, filled and looked into."""
+"""A broker to listen to, of any kind, and a test's view of it: its queues, filled and inspected."""
 
 import asyncio
 import uuid

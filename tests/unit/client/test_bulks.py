@@ -1,4 +1,4 @@
-"""What a bulk learns of its messages, in whatever order and pieces the broker tells it."""
+"""The outcomes of a bulk's messages, in any order and pieces of confirms."""
 
 import random
 
@@ -20,7 +20,7 @@ def returned(number: int) -> ReturnedMessage:
     return message
 
 
-def test_places_that_nobody_told_of_are_undecided() -> None:
+def test_unreported_places_are_undecided() -> None:
     bulk = begun(10, sent=8)
     bulk.decide(ConfirmRange(13, 14, True), {})
     bulk.decide(ConfirmRange(11, 11, True), {})
@@ -51,7 +51,7 @@ def test_one_that_is_cut_short_is_decided_with_what_was_sent() -> None:
     assert bulk.last_no == 13
 
 
-def test_it_agrees_with_the_ledger_whatever_the_broker_says() -> None:
+def test_it_agrees_with_the_ledger_for_any_confirms() -> None:
     for seed in range(200):
         dice = random.Random(seed)
         ledger = ConfirmLedger()

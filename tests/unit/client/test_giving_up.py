@@ -1,4 +1,4 @@
-"""An attempt to connect that is given up writes nothing more, whatever state its socket is in."""
+"""An abandoned attempt to connect writes nothing more, in any state of its socket."""
 
 import asyncio
 

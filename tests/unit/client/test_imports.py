@@ -25,7 +25,7 @@ def test_urls_and_errors_need_no_connections(statement: str) -> None:
     assert [name for name in imported_by(statement) if name in HEAVY] == []
 
 
-def test_whoever_wants_to_connect_can() -> None:
+def test_connect_imports_the_connection_modules() -> None:
     assert set(HEAVY) <= set(imported_by("from warren.client import connect"))
 
 

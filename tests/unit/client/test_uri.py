@@ -1,4 +1,4 @@
-"""What an AMQP URL says, and how one that makes no sense is refused."""
+"""The contents of an AMQP URL, and the refusal of an invalid one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where nobody watches, progress is a plain line now and then."""
+"""Without a terminal, progress is a plain line now and then."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def test_what_spark_knows_as_a_master_is_one(master: str) -> None:
     assert session.MASTERS.fullmatch(master)
 
 
-def test_a_master_that_nobody_answers_for_is_refused_at_once() -> None:
+def test_an_unreachable_master_is_refused_at_once() -> None:
     first, second = free_port(), free_port()
     with pytest.raises(PipelineError, match=f"no Spark answers at spark://127.0.0.1:{first},127.0.0.1:{second}: Conn"):
         session.start("test", f"spark://127.0.0.1:{first},127.0.0.1:{second}")

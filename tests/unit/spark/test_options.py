@@ -26,7 +26,7 @@ def test_columns_come_in_the_order_they_are_wanted() -> None:
     assert options.columns == ("body", "offset")
 
 
-def test_headers_are_a_column_for_whoever_wants_them() -> None:
+def test_headers_are_a_column_on_request() -> None:
     assert "headers" in read_options({"url": URL, "queue": "q", "includeHeaders": "true"}).columns
     assert "headers" not in read_options({"url": URL, "queue": "q", "includeHeaders": "false"}).columns
 

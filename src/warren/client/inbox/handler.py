@@ -1,32 +1,26 @@
-"""A message through the inbox: recorded, worked upon and acknowledged in one transaction.
+"""A message through the inbox: recorded, handled and acknowledged in one transaction.
 
-    message, confirmation   new: work, receipt `done`        there: its receipt again
+    message, confirmation   new: work, receipt `done`        row exists: its receipt again
     reversal                it was done: undo                else: nothing to undo; receipt `done` either way
 
-A confirmation is recorded under the id of the message that it confirms: whichever of the two comes first is worked
-upon. A reversal marks the row of the message that it reverses, or leaves one, so that the message is a duplicate if it
-comes after all.
-
-**Another message with the same id**, from a sender that does not know of the first one's, is no duplicate: it is parked
-as what cannot be read, and its own sender is told that it is refused. Neither the row nor the receipt of the first one
-is touched, nor is its work undone by a reversal that means the other.
-
-Work that is `Refused` is rolled back, and the refusal recorded in a transaction of its own. If another delivery of the
-same message has got the better of it meanwhile, that one counts.
-
-Not here: rows (`inbox.recording`, `inbox.outcomes`), receipts (`inbox.receipting`).
-
-What a message came to, other than being done: refused, or taken back by its sender.
+A confirmation is recorded under the id of the message that it confirms: the first of the two is handled. A reversal
+marks the row of the message that it reverses, or writes one, so that the message is a duplicate if it comes later.
 
     done ──▶ taken_back        it was done, and is to be undone
     (none) ──▶ taken_back      it never came: if it still does, it is a duplicate
     (none) ──▶ refused         it was not done, and will not be
 
-That there is no row means that it never came, unless it is so old that its row may have been pruned. What can be told
-to be so old is refused: somebody has to find out. The row of what was taken back is kept from then on, for the message
-may still come.
+Without a row the message never came, unless it is so old that its row may have been pruned. Such a message is refused,
+and a person has to find out. The row of a reversal is kept from then on, because the message may still come.
 
-Not here: recording what is done (`inbox.recording`), which is the one that has to be fast.
+**Another message with the same id**, from another sender, is no duplicate. It raises `CannotConvert`, so a listener
+parks it, and its sender gets a refusal. The row and the receipt of the first message stay as they are, and a reversal
+of the other message does not undo it.
+
+Work that raises `Refused` is rolled back, and the refusal is recorded in a transaction of its own. If another delivery
+of the same message was recorded meanwhile, that one counts.
+
+Not here: rows (`inbox.rows`), receipts (`inbox.receipt_writer`).
 """
 
 import logging
@@ -58,7 +52,7 @@ class IdTaken(Exception):
 
 
 class ReversalOutcome(Enum):
-    """What taking a message back comes to."""
+    """The result of a reversal."""
 
     TO_UNDO = "it was done, and is to be undone now"
     KEPT_OUT = "it never came, and will not be done if it does"
@@ -73,9 +67,9 @@ def take_back(
     keep_s: float,
     digest: str | None = None,
 ) -> ReversalOutcome:
-    """For each message `TO_UNDO` or `KEPT_OUT` once; `Refused` if it may have been done and forgotten.
+    """Record a reversal: `TO_UNDO` or `KEPT_OUT` once for each message; `Refused` if its row may have been pruned.
 
-    `IdTaken` if it is another message that was done.
+    `IdTaken` if the row belongs to another message.
     """
     if _record(executor, consumer, business_id, outcome=TAKEN_BACK, digest=digest):
         if written_at is not None:
@@ -88,7 +82,7 @@ def take_back(
 
 
 def check_not_pruned(written_at: datetime, now: datetime, keep_s: float) -> None:
-    """`Refused` if a row of a message that was written then may have been pruned by now."""
+    """`Refused` if the row of a message written at that time may have been pruned."""
     if (now - written_at).total_seconds() > keep_s:
         raise Refused(
             f"it was written at {written_at:%Y-%m-%d %H:%M:%S} UTC, and may have been done and forgotten since"
@@ -96,7 +90,7 @@ def check_not_pruned(written_at: datetime, now: datetime, keep_s: float) -> None
 
 
 def check_same_message(executor: Executor, consumer: str, business_id: str, digest: str | None) -> None:
-    """`IdTaken` if the row that is there tells of another message; without a digest, nobody can tell."""
+    """`IdTaken` if the row belongs to another message; without a digest this cannot be told."""
     if digest is None:
         return
     found = executor.execute(select(INBOX.c.digest).where(_this(consumer, business_id))).scalar()
@@ -116,13 +110,13 @@ def record_refused(
     attempt: int,
     digest: str | None = None,
 ) -> bool:
-    """Whether it was written; if not, it was there."""
+    """Whether the row was written; if not, it existed."""
     facts = {"amount": amount, "currency": currency, "attempt": attempt, "digest": digest}
     return _record(executor, consumer, business_id, outcome=REFUSED, **facts)
 
 
 def outcome_of(executor: Executor, consumer: str, business_id: str) -> str:
-    """What is said of it, and nobody changes before the transaction ends; `done` if the row has gone meanwhile."""
+    """The recorded outcome, locked until the transaction ends; `done` if the row is gone meanwhile."""
     said = select(INBOX.c.outcome).where(_this(consumer, business_id)).with_for_update(read=True)
     found = executor.execute(said).scalar()
     return DONE if found is None else str(found)
@@ -142,7 +136,7 @@ Money = tuple[Decimal, str]
 """An amount and its currency."""
 
 Said = tuple[Decimal | None, str | None, int, str]
-"""What a row keeps of a message: amount, currency, attempt and digest."""
+"""The stored facts of a message: amount, currency, attempt and digest."""
 
 Came = TypeVar("Came", bound=Incoming)
 log = logging.getLogger("warren.client.inbox")
@@ -151,7 +145,7 @@ NO_MORE = {REFUSED: "it was refused before", TAKEN_BACK: "its sender has taken i
 
 @dataclass(frozen=True, slots=True)
 class InboxHandler(Generic[Came]):
-    """What one handler does with messages, for one consumer."""
+    """Handles messages with one handler, for one consumer."""
 
     engine: Engine
     consumer: str
@@ -163,8 +157,8 @@ class InboxHandler(Generic[Came]):
     receipts: ReceiptWriter | None = None
 
     def handle(self, message: Came) -> tuple[str, bool]:
-        """The business id that it is about, and whether that was handled, or taken back, for the first time."""
-        # decoded each time it is asked for
+        """The business id of the message, and whether it was handled, or reversed, for the first time."""
+        # decoded at each access
         properties = message.properties
         subject = subject_of(properties)
         digest = digest_of(message.body, properties)
@@ -198,7 +192,7 @@ class InboxHandler(Generic[Came]):
         return is_first
 
     def _record(self, connection: Connection, properties: Properties, subject: Subject, said: Said) -> bool:
-        """Whether it was not there. One that may have been done and forgotten is a `Refused`."""
+        """Whether the id is new. `Refused` if the message may have been handled and its row pruned."""
         if subject.written_at is None:
             return self.recorder.record(connection, subject.business_id, *said)
         came_at = self.recorder.recorded_at(connection, subject.business_id, *said)
@@ -207,7 +201,7 @@ class InboxHandler(Generic[Came]):
         return came_at is not None
 
     def _check_remembered(self, written_at: datetime, came_at: DriversTime, properties: Properties) -> None:
-        """`Refused` if it may have been done and forgotten, or if that would be told to nobody, a `CannotConvert`."""
+        """`Refused` if its row may have been pruned; `CannotConvert` if no receipt could say so."""
         try:
             check_not_pruned(written_at, utc_time(came_at), self.keep_s)
         except Refused as refusal:
@@ -261,7 +255,7 @@ class InboxHandler(Generic[Came]):
 
 
 def _check_done(result: object) -> None:
-    """What is still to be awaited or asked for its steps has done nothing, and its row would say that it had."""
+    """Raise if a handler returned a coroutine or a generator: it has done nothing, but its row says so."""
     if isinstance(result, Awaitable | Generator | AsyncGenerator):
         if isinstance(result, Coroutine | Generator):
             result.close()

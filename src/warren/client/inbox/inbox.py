@@ -1,11 +1,8 @@
-"""`Inbox`: the rows of one consumer, and handlers that run once for each.
+"""`Inbox`: the rows of one consumer, handlers that run once for each message, and pruning.
 
-Not here: what a row says (`inbox.recording`), what is done with a message (`inbox.handling`), removing old ones
-(`inbox.pruning`).
+Old rows are removed in steps so small that handlers do not wait for them.
 
-Old rows go, in steps so small that nobody who handles messages waits for them.
-
-Not here: when that is done (`Inbox.prune`, `Inbox.keep_pruned`).
+Not here: the contents of a row (`inbox.rows`), handling a message (`inbox.handler`).
 """
 
 import asyncio
@@ -40,13 +37,13 @@ from warren.client.transport import Incoming
 
 
 def prune_step(engine: Engine, consumer: str, keep_s: float, rows: int) -> int:
-    """Remove the oldest rows that are older than that, at most so many; how many it were."""
+    """Remove the oldest rows older than `keep_s`, at most `rows`; returns how many."""
     is_old = (INBOX.c.consumer == consumer, INBOX.c.received_at < database_time(-keep_s))
     old = select(INBOX.c.business_id).where(*is_old).order_by(INBOX.c.received_at).limit(rows)
     with engine.begin() as connection:
-        # what another process is removing is left to it
+        # skip rows that another process is removing
         found = connection.execute(old.with_for_update(skip_locked=True)).scalars().all()
-        # SQLite locks nothing by that: by now a row may be another, and young
+        # SQLite does not lock here: the row may be replaced by a young one meanwhile
         return connection.execute(delete(INBOX).where(*is_old, INBOX.c.business_id.in_(found))).rowcount
 
 
@@ -58,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class Inbox:
-    """What one consumer has handled; `handled` and `duplicates` count since the program began."""
+    """The messages that one consumer has handled; `handled` and `duplicates` count since the program began."""
 
     def __init__(self, engine: Engine, consumer: str, keep: timedelta = KEEP) -> None:
         if not 0 < len(consumer) <= TEXT_CHARACTERS_MAX or not is_kept_as_text(consumer):
@@ -83,11 +80,11 @@ class Inbox:
         attempt: int = 1,
         message: Incoming | None = None,
     ) -> bool:
-        """Record it in the caller's transaction; False if this consumer had it already.
+        """Record a business id in the caller's transaction; False if this consumer has it already.
 
-        Of a message whose sender may confirm or reverse it, the id is that of its `subject_of`.
-        Waits for a transaction that records the same id, and is then told how that ended. A `CannotConvert` if the
-        `message` is not the one that this consumer had under that id; without it nobody can tell.
+        If the sender may confirm or reverse the message, the id is that of its `subject_of`. Waits for a transaction
+        that records the same id, and returns its result. `CannotConvert` if `message` is not the message that this
+        consumer has under the id; without `message` this is not checked.
         """
         digest = _digest(message)
         if self._recorder.record(executor, checked_id(business_id), amount, currency, attempt, digest):
@@ -104,11 +101,11 @@ class Inbox:
         *,
         message: Incoming | None = None,
     ) -> bool:
-        """In the caller's transaction: whether this consumer has done it, so that it is to be undone now.
+        """Record a reversal in the caller's transaction: whether the message was done, so that it is to be undone now.
 
-        If it has not, that is recorded, and the message is a duplicate should it still come. Who asks again is told no.
-        `Refused` if it is not there, and was written so long ago that its row may have been pruned. A `CannotConvert`
-        if the `message` that says so stands for another one than this consumer had under that id.
+        If it was not done, that is recorded, and the message is a duplicate if it still comes. A second call returns
+        False. `Refused` if there is no row and the message is so old that its row may have been pruned. `CannotConvert`
+        if `message` is about another message than this consumer has under the id.
         """
         known = checked_id(business_id)
         with _as_unreadable():
@@ -123,11 +120,11 @@ class Inbox:
         money: Callable[[Came], Money] | None = None,
         receipts: Outbox | None = None,
     ) -> Callable[[Came], None]:
-        """A handler for a listener that acks what returns: `work(connection, message)`, once for each business id.
+        """A handler for a listener that acks when it returns: `work(connection, message)`, once for each business id.
 
-        `work` runs within a transaction that is committed when it returns; it may raise `Refused`. `undo` is called in
-        its place with the reversal of a message that was handled. `money` says what amount the message is about, for
-        an inbox that is one side of a reconciliation. `receipts` is the outbox through which the sender is told.
+        `work` runs in a transaction that is committed when it returns; it may raise `Refused`. `undo` is called instead
+        with the reversal of a handled message. `money` returns the amount of a message, for an inbox that is
+        reconciled. `receipts` is the outbox for receipts to the sender.
         """
         for function in (work, undo):
             _check_plain(function)
@@ -141,7 +138,7 @@ class Inbox:
         return handle
 
     def measures(self) -> Sequence[Measure]:
-        """What `handled` and `duplicates` say."""
+        """The counters `handled` and `duplicates`."""
 
         def count(name: str, says: str, read: Callable[[], int]) -> Measure:
             return Measure(name, "{message}", says, "counter", lambda: [(read(), {CONSUMER: self.consumer})])
@@ -152,14 +149,14 @@ class Inbox:
         ]
 
     def prune(self, step_rows: int = STEP_ROWS) -> int:
-        """Remove all rows that were kept long enough, step by step; how many it were."""
+        """Remove all rows that were kept long enough, step by step; returns how many."""
         total = 0
         while removed := prune_step(self._engine, self.consumer, self._keep_s, step_rows):
             total += removed
         return total
 
     async def keep_pruned(self, every: timedelta = PRUNE_EVERY) -> None:
-        """Prune now and then, until it is cancelled. One process does; more of them do no harm."""
+        """Prune repeatedly until cancelled. One process is enough; several do no harm."""
         while True:
             try:
                 removed = await asyncio.to_thread(self.prune)
@@ -183,7 +180,7 @@ def _digest(message: Incoming | None) -> str | None:
 
 @contextmanager
 def _as_unreadable() -> Iterator[None]:
-    """Who has it in hand can do no more about an id that is taken than about what cannot be read."""
+    """An id that is taken is reported as an unreadable message: redelivery does not help either."""
     try:
         yield
     except IdTaken as taken:

@@ -1,16 +1,16 @@
-"""A consumer's word that a message was done, or refused: what it looks like, and how it is sent for certain.
+"""Receipts: a consumer's report that a message was done or refused, and how it is sent reliably.
 
     type             `warren.receipt`
     correlation_id   the business id of the message, also as header `x-receipt-for`
     x-outcome        `done` or `refused`
     x-reason         why, if it was refused
 
-It goes to the message's `reply_to`. Written into the consumer's own outbox, in the transaction that handled the
-message, it is there if and only if the work is. A duplicate has its receipt sent again, because the first may be what
-was lost. If the message has come to something else since, as by a reversal, or asks for its receipt elsewhere, another
-receipt takes the place of that one: what is sent is what is so, and not what once was.
+A receipt goes to the message's `reply_to`. It is written into the consumer's outbox in the transaction that handles the
+message, so it exists if and only if the work does. A duplicate causes the receipt to be sent again, because the first
+may be lost. If the outcome has changed since, for example by a reversal, or if the duplicate names another `reply_to`,
+a new receipt replaces the old one.
 
-Not here: what the sender makes of it (`client.receipts`).
+Not here: the sender's side (`client.receipts`).
 """
 
 import hashlib
@@ -41,11 +41,11 @@ PERSISTENT: Final = 2
 
 
 class Refused(Exception):
-    """Raised by a handler that will not do what a message asks for, today or ever; the reason goes to the sender."""
+    """Raised by a handler that refuses a message for good; the reason goes to the sender."""
 
 
 def receipt_for(incoming: Incoming, outcome: ReceiptOutcome = "done", reason: str = "") -> Message:
-    """What its sender waits for; its routing key is the message's `reply_to`, for the default exchange."""
+    """The receipt of a message; its routing key is the message's `reply_to`, for the default exchange."""
     asked = incoming.properties
     business_id = asked.message_id or ""
     headers: Table = {RECEIPT_FOR: business_id, OUTCOME: outcome}
@@ -56,38 +56,38 @@ def receipt_for(incoming: Incoming, outcome: ReceiptOutcome = "done", reason: st
 
 
 def receipt_id(consumer: str, business_id: str) -> str:
-    """The receipt's own business id: one for each consumer of a message, however often it is sent."""
+    """The business id of the receipt: one for each consumer of a message, however often it is sent."""
     plain = f"{business_id}/receipt/{consumer}"
     return plain if len(plain.encode()) <= ID_BYTES_MAX else f"{hashlib.sha256(plain.encode()).hexdigest()}/receipt"
 
 
 class ReceiptWriter:
-    """Writes one consumer's receipts into an outbox: to a message's `reply_to`, else to where the outbox goes."""
+    """Writes one consumer's receipts into an outbox: to a message's `reply_to`, else to the outbox's destination."""
 
     def __init__(self, outbox: Outbox, consumer: str) -> None:
         self._outbox = outbox
         self._consumer = consumer
 
     def reaches(self, asked: Properties) -> bool:
-        """Whether there is somewhere for a receipt to go."""
+        """Whether the receipt has a destination."""
         return bool(asked.reply_to) or self._outbox.has_address
 
     def write(self, executor: Executor, incoming: Incoming, outcome: ReceiptOutcome, reason: str = "") -> None:
-        """It is handled for the first time, as far as this inbox knows."""
+        """Write the receipt of a message that is handled for the first time."""
         self._put(executor, receipt_for(incoming, outcome, reason))
 
     def write_again(self, executor: Executor, incoming: Incoming, outcome: ReceiptOutcome, reason: str) -> None:
-        """It was handled before: the same receipt, unless that is gone or says something else."""
+        """Write the receipt of a duplicate: send the same again, or replace it if it is gone or differs."""
         receipt = receipt_for(incoming, outcome, reason)
         if not self._says_the_same(executor, receipt) or not self._outbox.resend(executor, self._id(receipt)):
             self._put(executor, receipt)
 
     def write_apart(self, executor: Executor, incoming: Incoming, digest: str, reason: str) -> None:
-        """It is refused for its id, which another message has: the receipt of that one stays as it is."""
+        """Write the refusal of a message whose id another message has; the receipt of that one stays."""
         self._put(executor, receipt_for(incoming, "refused", reason), digest)
 
     def _says_the_same(self, executor: Executor, receipt: Message) -> bool:
-        """Whether the one that is there has this outcome, and goes to the same place; its reason may be the better."""
+        """Whether the existing receipt has this outcome and destination; its reason may be the better one."""
         row = select(OUTBOX.c.properties, OUTBOX.c.routing_key).where(OUTBOX.c.business_id == self._id(receipt))
         found = executor.execute(row).first()
         if found is None or (receipt.routing_key and found.routing_key != receipt.routing_key):

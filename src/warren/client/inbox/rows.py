@@ -1,29 +1,21 @@
-"""One row for one message: what it says, and the statement that writes it unless it is there.
+"""One row for one message: its columns, and the statement that inserts it unless it exists.
 
-It is put into words once for each inbox, and given to the driver itself: what SQLAlchemy does to a statement would be a
-third of the whole cost. A connection has it prepared after a few messages. A second one also tells when it was written.
-So recording is one short round trip, and little besides. What the driver raises becomes what SQLAlchemy would have
-raised.
+The statement is compiled once for each inbox and given to the driver directly, because SQLAlchemy's execution would be
+a third of the cost. The driver prepares it after a few messages. A second statement also returns when the row was
+written. So recording takes one short round trip. Errors of the driver are raised as SQLAlchemy's.
 
-Not here: whose transaction it is (`inbox.inbox`).
+**Digest.** The digest distinguishes messages with the same business id. It is made of the parts that a sender repeats:
+the body and the properties `app_id`, `type` and `reply_to`. Parts that differ between deliveries are left out: headers,
+which relays, listeners, brokers and tracing change; `user_id`, which a retry drops; and a `reply_to` that the broker
+generated (`amq.`...), which differs after each connection. A confirmation or a reversal has the digest of its message,
+because it copies these parts.
 
-What tells a message from another one with the same business id, in a few characters that fit a row.
+**Subject.** A message is about itself, or about a message that it confirms or reverses. Confirmations and reversals
+have the headers `x-kind` and `x-settles`, the business id of the other message, and otherwise differ only in their own
+business id. A relay adds `x-written-at`, the time at which the message was written; a confirmation or reversal has the
+time of its message.
 
-It is made of what its sender sends again as it was: the body, and the properties `app_id`, `type` and `reply_to`. What
-differs from one delivery of a message to the next has no part in it: headers, into which relays, listeners, brokers and
-tracing write, and `user_id`, which does not outlive a retry. Nor has a `reply_to` that a broker made up (`amq.`...),
-for that is another one after each connection. A confirmation or a reversal has the digest of the message that it stands
-for, since it has all of that from it.
-
-Not here: comparing it with that of a row (`inbox.outcomes`).
-
-Which message one is about: itself, or one that it confirms or reverses.
-
-A confirmation and a reversal have headers `x-kind` and `x-settles`, the business id of the other one. Nothing else of
-them differs from that one but their own business id: whatever a relay sends has `x-written-at`, the time at which the
-message was written, and theirs is that of the other one.
-
-Not here: what is done about it (`inbox.handling`).
+Not here: transactions (`inbox.inbox`), comparing digests and reversals (`inbox.handler`).
 """
 
 import hashlib
@@ -45,7 +37,7 @@ from warren.wire.field_tables import Timestamp
 from warren.wire.properties import Properties
 
 DriversTime = datetime | str
-"""A time as the driver of a database tells it."""
+"""A time as a database driver returns it."""
 
 ATTEMPT: Final = "x-attempt"
 ATTEMPT_MAX: Final = 2**31 - 1
@@ -56,7 +48,7 @@ OLDER: Final = (
 )
 LACKING_STATES: Final = ("42P01", "42703")
 LACKING_WORDS: Final = ("no such table: warren_inbox", "table warren_inbox has no column")
-"""What PostgreSQL and SQLite say where a table or a column is not there."""
+"""The error texts of PostgreSQL and SQLite for a missing table or column."""
 INSERTS: Final[Mapping[str, Callable[..., postgresql.Insert | sqlite.Insert]]] = {
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
@@ -64,7 +56,7 @@ INSERTS: Final[Mapping[str, Callable[..., postgresql.Insert | sqlite.Insert]]] =
 
 
 class InboxTable:
-    """Writes the rows of one consumer."""
+    """Inserts the rows of one consumer."""
 
     def __init__(self, dialect: Dialect, consumer: str) -> None:
         if dialect.name not in INSERTS:
@@ -73,11 +65,11 @@ class InboxTable:
         row = INSERTS[dialect.name](INBOX).values(**named, received_at=database_time()).on_conflict_do_nothing()
         compiled = row.compile(dialect=dialect)
         self._statement = str(compiled)
-        self._telling = str(row.returning(INBOX.c.received_at).compile(dialect=dialect))
+        self._insert_returning = str(row.returning(INBOX.c.received_at).compile(dialect=dialect))
         self._same: dict[str, Any] = {**compiled.params, "consumer": consumer}
-        # empty: the driver takes values by their names
+        # empty if the driver takes values by name
         self._places: list[str] = list(compiled.positiontup or ())
-        # as this database keeps it: the type as such would make a float of it
+        # the type of this dialect: the generic one would convert to float
         kept: Any = INBOX.c.amount.type.dialect_impl(dialect)
         self._amount: Callable[[Decimal | None], object] = kept.bind_processor(dialect) or (lambda amount: amount)
 
@@ -90,7 +82,7 @@ class InboxTable:
         attempt: int = 1,
         digest: str | None = None,
     ) -> bool:
-        """Whether it was written; if not, it was there. A `CannotConvert` if the ledgers cannot keep the amount."""
+        """Whether the row was written; if not, it existed. `CannotConvert` if the columns cannot hold the amount."""
         values = self._values(business_id, amount, currency, attempt, digest)
         with _cursor(connection_of(executor), self._statement, values) as cursor:
             return bool(cursor.rowcount)
@@ -104,16 +96,16 @@ class InboxTable:
         attempt: int = 1,
         digest: str | None = None,
     ) -> DriversTime | None:
-        """When it was written, by the database's clock; None if it was there. To be told costs more than to write."""
+        """When the row was written, by the database's clock; None if it existed. Costs more than `record`."""
         values = self._values(business_id, amount, currency, attempt, digest)
-        with _cursor(connection_of(executor), self._telling, values) as cursor:
+        with _cursor(connection_of(executor), self._insert_returning, values) as cursor:
             written: tuple[DriversTime] | None = cursor.fetchone()
             return None if written is None else written[0]
 
     def _values(
         self, business_id: str, amount: Decimal | None, currency: str | None, attempt: int, digest: str | None
     ) -> Any:
-        """As the driver takes them."""
+        """The values in the driver's form."""
         if amount is not None or currency is not None:
             _check_money(amount, currency)
         values = {
@@ -128,14 +120,14 @@ class InboxTable:
 
 
 def utc_time(told: DriversTime) -> datetime:
-    """A time as a driver tells it: that of SQLite as text, and all of it UTC."""
+    """A driver's time in UTC; SQLite returns text."""
     found = datetime.fromisoformat(told) if isinstance(told, str) else told
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 @contextmanager
 def _cursor(connection: Connection, statement: str, values: Any) -> Iterator[Any]:
-    """The driver's, with the statement executed."""
+    """The driver's cursor after the statement."""
     if not connection.in_transaction():
         connection.begin()
     driver: Any = connection.connection
@@ -158,7 +150,7 @@ def _cursor(connection: Connection, statement: str, values: Any) -> Iterator[Any
 
 
 def _lacks_something(error: Any) -> bool:
-    """Whether it says that a table or a column is not there."""
+    """Whether the error says that a table or a column is missing."""
     return getattr(error, "sqlstate", None) in LACKING_STATES or str(error).startswith(LACKING_WORDS)
 
 
@@ -166,25 +158,25 @@ def _check_money(amount: Decimal | None, currency: str | None) -> None:
     try:
         check_money(amount, currency)
     except ValueError as misfit:
-        # the sender said so, and it will be the same when the message comes again
+        # the sender's amount, which a redelivery does not change
         raise CannotConvert(str(misfit)) from None
 
 
 def business_id_of(properties: Properties) -> str:
-    """The id under which the sender knows it; a `CannotConvert` if it has none that could be kept."""
+    """The message id; `CannotConvert` if it is missing or cannot be stored."""
     return checked_id(properties.message_id or "")
 
 
 def checked_id(business_id: str, name: str = "message_id") -> str:
     if not business_id:
-        raise CannotConvert(f"it has no {name}, and nobody could tell it from its duplicates")
+        raise CannotConvert(f"it has no {name}, so its duplicates could not be recognised")
     if len(business_id) > TEXT_CHARACTERS_MAX or not is_kept_as_text(business_id):
         raise CannotConvert(f"its {name} {business_id!r} is not text of at most {TEXT_CHARACTERS_MAX} characters")
     return business_id
 
 
 def is_kept_as_text(text: str) -> bool:
-    """No database keeps bytes that are not UTF-8 as text, and PostgreSQL no NUL."""
+    """Whether databases store the text: it is valid UTF-8 and has no NUL."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
@@ -192,7 +184,7 @@ def is_kept_as_text(text: str) -> bool:
 
 
 def attempt_of(properties: Properties) -> int:
-    """How often its sender had sent it by then; 1 if that makes no sense."""
+    """How often the sender had sent the message; 1 if the header is invalid."""
     found = (properties.headers or {}).get(ATTEMPT)
     return int(found) if isinstance(found, int) and 1 <= found <= ATTEMPT_MAX else 1
 
@@ -202,12 +194,12 @@ BROKER_HEADERS: Final = "amq."
 
 
 def digest_of(body: bytes, properties: Properties) -> str:
-    """The same for every delivery of a message, and for no other message."""
+    """The same for every delivery of a message, and different for other messages."""
     reply_to = properties.reply_to or ""
     said = properties.app_id, properties.type, "" if reply_to.startswith(BROKER_HEADERS) else reply_to
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for text in said:
-        # a name may have octets that are no text
+        # the text may have bytes that are not UTF-8
         octets = (text or "").encode(errors="surrogatepass")
         digest.update(len(octets).to_bytes(2) + octets)
     digest.update(body)
@@ -215,7 +207,7 @@ def digest_of(body: bytes, properties: Properties) -> str:
 
 
 class Subject(NamedTuple):
-    """The business id that is handled once, whether that is to be undone, and when it was written, if that is told."""
+    """The business id that is handled once, whether it is to be undone, and when it was written, if known."""
 
     business_id: str
     is_reversal: bool = False
@@ -223,7 +215,7 @@ class Subject(NamedTuple):
 
 
 def subject_of(properties: Properties) -> Subject:
-    """A `CannotConvert` if it has no id, or stands for one that makes none."""
+    """`CannotConvert` if the message has no id, or is about an invalid one."""
     own = business_id_of(properties)
     headers = properties.headers
     if not headers:

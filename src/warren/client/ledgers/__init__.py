@@ -1,19 +1,18 @@
-"""What is not through with: the outbox as a ledger, looked at by people, compared by jobs, and set right by them.
+"""The open rows of the outbox: for people to look at, for jobs to compare and to correct.
 
     standing(engine)       how many rows are open, by status, and the first of each     ──▶ `warren client open`
 
-What is open: a row that is to be sent (`pending`), one that was sent and has no receipt (`sent`, if it wants one), one
-that another row confirms or reverses (`confirming`, `reversing`), one that its receiver `refused`, and one that
-somebody has to look at (`failed`). All others are through with, and are kept for a while by the relay.
+Open rows are: to be sent (`pending`), sent and waiting for a receipt (`sent`, if one is wanted), being confirmed or
+reversed by another row (`confirming`, `reversing`), `refused` by the receiver, and `failed`, which a person has to look
+at. All other rows are finished, and the relay keeps them for a while.
 
 Promises and invariants:
 
 1. Looking changes nothing.
-2. Counts and rows are of one moment. Ages are by the database's clock.
-3. What is through with costs nothing, however much of it there is: everything is counted and found by indexes that have
-   the open rows alone.
+2. Counts and rows are of one snapshot. Ages are by the database's clock.
+3. Finished rows cost nothing, however many there are: all queries use indexes of the open rows alone.
 
-Not here: sending (`client.outbox`), what is done when no receipt comes (`client.receipts`), comparing ledgers
+Not here: sending (`client.outbox`), missing receipts (`client.receipts`), comparing ledgers
 (`warren.pipeline.reconcile`).
 """
 

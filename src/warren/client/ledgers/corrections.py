@@ -1,37 +1,37 @@
-"""What a reconciliation found, set right through the outbox: rows that are sent again or taken back, or messages more.
+"""Findings of a reconciliation, corrected through the outbox: rows resent or reversed, or messages added.
 
-A finding is about one business id, and says what is wanted: `resend` what the other side lacks, `reverse` what it has
-and should not, or `correct` it. What is done depends on the row that the outbox has under this id:
+A finding is about one business id and names a correction: `resend` a message that the other side lacks, `reverse` one
+that it should not have, or `correct` it. The step depends on the row that the outbox has under this id:
 
 | wanted                         | the row                             | what is done                            |
 |--------------------------------|-------------------------------------|-----------------------------------------|
 | `resend`                       | was sent, is done or failed         | `resent`: the same id, once more        |
 |                                | the same, and was written long ago  | nothing: it is `too_old`                |
 |                                | is pending, or is being confirmed   | nothing: it is `on_its_way`             |
-|                                | is to be taken back                 | nothing: the result is `outdated`       |
-| `reverse` what is unexpected   | is to be taken back, or was refused | `reversed`: as if no receipt had come   |
+|                                | is to be reversed                   | nothing: the result is `outdated`       |
+| `reverse` what is unexpected   | is to be reversed, or was refused   | `reversed`: as if no receipt had come   |
 |                                | counts                              | nothing: the result is `outdated`       |
-| any of these                   | is about another row                | nothing: it is `left` to somebody       |
+| any of these                   | is about another row                | nothing: it is `left` to a person       |
 |                                | is not there                        | `added`: the finding's own message      |
 |                                | the same, and it is long ago        | nothing: it is `too_old`                |
-| `reverse` what is unexpected   | the same, and nobody knows when     | nothing: it is `left` to somebody       |
-| `correct`; `reverse` of a part | whatever it is                      | `added`                                 |
+| `reverse` what is unexpected   | the same, and its time is unknown   | nothing: it is `left` to a person       |
+| `correct`; `reverse` of a part | any                                 | `added`                                 |
 
-Long ago is what the other side may have forgotten, or the outbox itself: what is then in one of them alone may have
-been in both, and would be done twice, or taken back though it is right.
+"Long ago" is before the time for which both sides keep their rows. A row that is then in one of them alone may have
+been in both; it would be done twice, or reversed though it is right.
 
-A message is `added` only if the finding says where it goes; else it is `left` to somebody. It is of the kind
-`correction`, which no ledger counts. If it was added before, it is `resent`, or `on_its_way`. If it went out with
-another body, it is `left` as well: its old form is wrong, and beside the old one a second would be done twice.
+A message is `added` only if the finding names a destination; else it is `left` to a person. It has the kind
+`correction`, which no ledger counts. If it was added before, it is `resent` or `on_its_way`. If it was sent with
+another body, it is `left` too: the old form is wrong, and a second message beside it would be done twice.
 
 Invariants:
 
-1. A few hundred findings are one transaction: whoever is killed has done each of them wholly or not at all.
-2. The same finding again makes no second row: the id of a reversal is that of the row it reverses, and that of a
-   message more is the finding's. What was sent meanwhile may be sent once more, under its id.
-3. Nothing that the outbox counts is ever taken back for a result that does not know of it.
+1. A batch of findings is one transaction, so a process that is killed has done each finding wholly or not at all.
+2. The same finding again makes no second row: the id of a reversal comes from the row it reverses, and the id of an
+   added message from the finding. A message sent meanwhile may be sent once more, under its id.
+3. A message that the outbox counts is never reversed for a result that does not know of it.
 
-Not here: which findings there are, and how often one is tried (`warren.pipeline.compensate`).
+Not here: the findings, and how often one is tried (`warren.pipeline.compensate`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,17 +53,17 @@ from warren.client.tables import OUTBOX, database_time
 from warren.wire.properties import Properties
 
 KEEP: Final = timedelta(days=7)
-"""How long inboxes and outboxes keep a row, unless they are told otherwise."""
+"""How long inboxes and outboxes keep a row by default."""
 SURELY_KEPT: Final = 6 / 7
-"""Of that time: what is sent again must arrive before it is forgotten, by a clock that may be another."""
+"""The share of that time in which a resent message surely arrives before its row is pruned, if clocks differ."""
 BATCH: Final = 500
-"""So few that whoever else writes to the database need not wait for long."""
+"""Rows in one transaction: few, so that other writers do not wait for long."""
 
 CorrectionAction = Literal["resend", "reverse", "correct"]
 
 
 class CorrectionStep(StrEnum):
-    """What is done about a finding."""
+    """The step for a finding."""
 
     RESENT = "resent"
     REVERSED = "reversed"
@@ -75,17 +75,16 @@ class CorrectionStep(StrEnum):
 
     @property
     def is_done(self) -> bool:
-        """Whether something is sent."""
+        """Whether a message is sent."""
         return self in (CorrectionStep.RESENT, CorrectionStep.REVERSED, CorrectionStep.ADDED)
 
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationFinding:
-    """One business id of which something is wrong.
+    """A difference under one business id.
 
-    `is_unexpected` says that the outbox's side should not have it at all. `message_id`, `body` and `headers` are of the
-    message that is added if need be; it goes to the exchange and the routing key, if there is one of them. `at` is when
-    a ledger says that it was, if one does.
+    `is_unexpected`: the outbox's side should not have it at all. `message_id`, `body`, `headers`, exchange and routing
+    key are those of a message to add. `at` is the time in a ledger, if one has it.
     """
 
     business_id: str
@@ -101,7 +100,7 @@ class ReconciliationFinding:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRecord:
-    """What the outbox has under a business id; the status of its reversal is empty if it has none."""
+    """The row of the outbox under a business id; the status of its reversal is empty if it has none."""
 
     status: str
     reversal_status: str = ""
@@ -127,11 +126,10 @@ def decide_correction(
     correction: AddedCorrection | None = None,
     kept_since: datetime | None = None,
 ) -> CorrectionStep:
-    """What is to be done about it.
+    """The step for a finding.
 
-    Of what was before `kept_since` a side may have forgotten that it had it. A row of which nobody knows when it was
-    written counts as such. So does what is unexpected and has no time, but that is for somebody to find out. What is
-    missing, and in no outbox, is taken for new if it has none.
+    Rows from before `kept_since` may have been pruned by one side. A row without a time counts as such. An unexpected
+    id without a time does too, and is left to a person. A missing id without a time and without a row counts as new.
     """
     if finding.action == "correct" or (finding.action == "reverse" and not finding.is_unexpected):
         return _added(finding, correction)
@@ -170,7 +168,7 @@ def _added(finding: ReconciliationFinding, correction: AddedCorrection | None) -
 def preview_corrections(
     engine: Engine, findings: Iterable[ReconciliationFinding], keep: timedelta = KEEP
 ) -> list[CorrectionStep]:
-    """What `settle` would do about each, by now."""
+    """The steps that `apply_corrections` would take now."""
     steps: list[CorrectionStep] = []
     with database_errors(engine), engine.connect() as connection:
         for some in _batches(findings):
@@ -182,12 +180,12 @@ def preview_corrections(
 def apply_corrections(
     engine: Engine, findings: Iterable[ReconciliationFinding], keep: timedelta = KEEP
 ) -> list[CorrectionStep]:
-    """Do it; what was done about each. Both sides keep their rows for so long at least."""
+    """Correct the findings and return their steps. Both sides keep their rows for at least `keep`."""
     steps: list[CorrectionStep] = []
     for some in _batches(findings):
         with database_errors(engine), engine.begin() as connection:
             if connection.dialect.name == "sqlite":
-                # what is looked up must stay so until it is acted upon, as it does where rows are locked
+                # lock the database, as rows are locked elsewhere: the rows must not change before they are acted upon
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             outbox = _looked_up(connection, some, keep, is_locked=True)
             done = [_done(connection, finding, outbox) for finding in some]
@@ -203,7 +201,7 @@ def _batches(findings: Iterable[ReconciliationFinding]) -> Iterator[list[Reconci
 
 @dataclass(frozen=True, slots=True)
 class _LookedUp:
-    """What the outbox has of some findings."""
+    """The rows of the outbox for some findings."""
 
     known: Mapping[str, OutboxRecord]
     corrections: Mapping[str, AddedCorrection]
@@ -218,11 +216,11 @@ def _looked_up(
     connection: Connection, findings: Sequence[ReconciliationFinding], keep: timedelta, is_locked: bool
 ) -> _LookedUp:
     ids, row = sorted({finding.business_id for finding in findings}), OUTBOX.c
-    # of a row that has no time of its own, that of the first sending will do, which a second one has written over
+    # a row without a time of its own has that of its first sending, unless a second sending has overwritten it
     sent_once = case((row.attempt <= 1, row.sent_at))
     written_at = func.coalesce(row.created_at, sent_once, type_=row.created_at.type)
     rows = select(row.business_id, standing_status(), is_own_message(), written_at).where(row.business_id.in_(ids))
-    # in one order, so that two who do the same wait for each other and not in a circle
+    # in one order, so that two processes cannot deadlock
     locked = rows.order_by(row.id).with_for_update() if is_locked else rows
     found = connection.execute(locked).all()
     settling = select(row.settles, row.status).where(row.settles.in_(ids), row.kind == REVERSAL)
@@ -252,7 +250,7 @@ def _done(connection: Connection, finding: ReconciliationFinding, found: _Looked
 
 
 def _reversed(connection: Connection, finding: ReconciliationFinding, known: OutboxRecord) -> CorrectionStep:
-    """One that failed is taken up by that; one that was sent, or is done, is sent again all the same."""
+    """Reverse a message. A failed reversal starts again; one that was sent or is done is sent again."""
     try:
         reversal = compensate(connection, finding.business_id, "reverse")
     except CannotConvert:

@@ -1,29 +1,28 @@
-"""A database that a person names by its URL: checked, and never told with its password.
+"""A database that a person names by a URL, and the tables of both sides as ledgers.
 
 | written                        | meaning                                                     |
 |--------------------------------|-------------------------------------------------------------|
 | `postgresql://USER@HOST/NAME`  | PostgreSQL, by psycopg, which comes with the extra          |
 | `sqlite:///FILE`               | a file; one that is not there would be made, and be empty   |
 
-What is told of a URL is never taken from a part that may hold a password: not one that makes no sense, and of its
-options those alone that say where the server is.
+Errors and logs never show a part of a URL that may hold a password: an invalid URL is not shown at all, and of its
+options only those that locate the server.
 
-Not here: the tables in it (`client.tables`).
-
-Both sides' tables as ledgers: which rows count, and which of their columns are told.
+A ledger is the rows of a table that count:
 
 | side     | a row is                        | left out                                                              |
 |----------|---------------------------------|-----------------------------------------------------------------------|
-| `outbox` | a message that was to be sent   | one that is to be taken back, or was refused; what settles or corrects|
-|          |                                 | others, and receipts. What else rows are called by `kind` is no matter|
-| `inbox`  | a message that one consumer did | one that it took back or refused                                      |
+| `outbox` | a message to be sent            | one that is to be reversed, or was refused; rows that confirm, reverse|
+|          |                                 | or correct others, and receipts. Other values of `kind` do not matter |
+| `inbox`  | a message that one consumer did | one that it reversed or refused                                       |
 
-So what was taken back is in neither, and a message that was sent and done is in both, under its business id. One that
-is to be taken back, and the consumer has done, is a difference until that has happened; also if nobody goes on with it.
+So a reversed message is in neither ledger, and a message that was sent and done is in both, under its business id. A
+message that is to be reversed and that the consumer has done is a difference until it is reversed, even if nobody
+continues with it.
 
-Invariant: all rows are of one moment, because one statement reads them; few of them are in memory at a time.
+Invariant: one statement reads all rows, so they are one snapshot; few of them are in memory at a time.
 
-Not here: comparing (`warren.pipeline.reconcile`).
+Not here: the tables (`client.tables`), comparing (`warren.pipeline.reconcile`).
 """
 
 from collections.abc import Iterator
@@ -47,9 +46,9 @@ OPTIONS_SHOWN: Final = ("host", "port")
 def open_database(
     url: str, user: str = "", password: str = "", *, named: str = "the database", must_exist: bool = True
 ) -> Engine:
-    """Nothing is asked yet; a `SettingsError` if the URL makes no sense, which calls it as it is `named`.
+    """An engine that is not connected yet; a `SettingsError` if the URL is invalid, under the name `named`.
 
-    User and password may stand beside the URL.
+    User and password may be given apart from the URL.
     """
     try:
         known = _known(make_url(url), named, must_exist)
@@ -59,11 +58,11 @@ def open_database(
             known = known.set(password=password)
         engine = create_engine(known)
     except NoSuchModuleError as error:
-        raise SettingsError(f"{named} is of a kind that nobody here knows: {error}") from None
+        raise SettingsError(f"{named} is of an unknown kind: {error}") from None
     except ModuleNotFoundError as error:
         raise SettingsError(f"{named} needs a package that is not installed: {error.name}") from None
     except (ArgumentError, ValueError):
-        # whose words have parts of the URL in them
+        # the original error quotes parts of the URL
         raise SettingsError(f"{named} is no URL; one is postgresql://USER@HOST/NAME, or sqlite:///FILE") from None
     if engine.dialect.is_async:
         raise SettingsError(f"{named} names a driver for asyncio, {engine.driver}: leave it out")
@@ -71,7 +70,7 @@ def open_database(
 
 
 def redacted_url(engine: Engine) -> str:
-    """Where it is, without a password, wherever in the URL that stands."""
+    """The URL without a password, wherever the password is."""
     url = engine.url
     options = {name: value for name, value in url.query.items() if name in OPTIONS_SHOWN}
     return url.set(query=options).render_as_string(hide_password=True)
@@ -79,7 +78,7 @@ def redacted_url(engine: Engine) -> str:
 
 @contextmanager
 def database_errors(engine: Engine) -> Iterator[None]:
-    """What the database has to say, if it is of no help, as an error of ours in one sentence."""
+    """Raise the database's errors as one-sentence errors of the client."""
     try:
         yield
     except DBAPIError as trouble:
@@ -104,7 +103,7 @@ def _known(url: URL, named: str, must_exist: bool) -> URL:
 
 def _check_file(name: str, named: str, must_exist: bool) -> None:
     if name == ":memory:":
-        raise SettingsError(f"{named} is a file of SQLite, sqlite:///FILE: nobody else sees a database in memory")
+        raise SettingsError(f"{named} is a file of SQLite, sqlite:///FILE: no other process sees a database in memory")
     if must_exist and not name.startswith("file:") and not Path(name).is_file():
         raise SettingsError(f"{named} names a file that is not there: {name}")
 
@@ -113,7 +112,7 @@ CHUNK_ROWS: Final = 50_000
 TAKEN_BACK: Final = ("reversing", "reversed", "refused")
 CORRECTION: Final = "correction"
 ABOUT_OTHERS: Final = (CONFIRMATION, REVERSAL, RECEIPT, CORRECTION)
-"""Kinds of rows that are no message of their own."""
+"""The kinds of rows that are about another message."""
 
 OUTBOX_COLUMNS: Final = (
     "business_id",
@@ -132,21 +131,21 @@ INBOX_COLUMNS: Final = ("consumer", "business_id", "attempt", "amount", "currenc
 
 
 def check_ledger(engine: Engine) -> None:
-    """A `CannotConnect` or a `TablesRefused` if there is nothing to read."""
+    """`CannotConnect` or `TablesRefused` if the ledger cannot be read."""
     with database_errors(engine), engine.connect() as connection:
         check_tables(connection)
 
 
 def database_now(engine: Engine) -> datetime:
-    """What time it is, by the database's clock."""
+    """The time of the database's clock."""
     with database_errors(engine), engine.connect() as connection:
         return connection.execute(select(database_time())).scalar_one()
 
 
 def outbox_rows(engine: Engine) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows that count, in pieces; columns as in `OUTBOX_COLUMNS`. Amounts are text, whatever it says.
+    """The rows that count, in pieces; columns as in `OUTBOX_COLUMNS`. Amounts are text as stored.
 
-    One that was written by hand may lack the time at which it was; then it is that at which it was sent.
+    A row inserted by hand may lack its time; then it has the time of its sending.
     """
     row = OUTBOX.c
     written = func.coalesce(row.created_at, row.sent_at, row.done_at, type_=row.created_at.type)
@@ -158,25 +157,25 @@ def outbox_rows(engine: Engine) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def standing_status() -> ColumnElement[str]:
-    """The status; what was refused stays refused when nobody goes on with it."""
+    """The status; a refused row stays refused after it failed."""
     row = OUTBOX.c
     was_refused = and_(row.status == "failed", row.refused_at.is_not(None))
     return case((was_refused, "refused"), else_=row.status)
 
 
 def is_own_message() -> ColumnElement[bool]:
-    """Whether a row of the outbox is a message of its own, and not about another one."""
+    """Whether a row of the outbox is not about another message."""
     return and_(OUTBOX.c.settles.is_(None), OUTBOX.c.kind.not_in(ABOUT_OTHERS))
 
 
 def inbox_rows(engine: Engine, consumer: str) -> Iterator[list[tuple[Any, ...]]]:
-    """Those of one consumer, in pieces; columns as in `INBOX_COLUMNS`."""
+    """The rows of one consumer, in pieces; columns as in `INBOX_COLUMNS`."""
     columns = [_as_text(INBOX.c.amount) if name == "amount" else INBOX.c[name] for name in INBOX_COLUMNS]
     return _pieces(engine, select(*columns).where(INBOX.c.consumer == consumer, INBOX.c.outcome == "done"))
 
 
 def _as_text(amount: ColumnElement[Any]) -> ColumnElement[Any]:
-    """As it stands there: one that is no number would end the whole reading."""
+    """The stored text: an invalid number would end the whole read."""
     return cast(amount, String).label("amount")
 
 

@@ -1,21 +1,13 @@
-"""The outbox looked at: how many rows are open, and the first of each status, in one transaction that changes nothing.
+"""The open rows of an outbox: counts by status and the first rows of each, in one read-only transaction.
 
-Rows that are through with stay for days, and are many. So nothing is asked that an index on open rows could not answer:
-each statement has the words of one of them (`tables.metadata`), written out, because a database that does not know a
-value cannot tell whether an index has it.
+Finished rows stay for days and are many. So each statement repeats the condition of an index on open rows
+(`tables.schema`) with literal values, because a database cannot choose a partial index for a bound parameter.
 
-Not here: what is shown of it (`warren client open`).
+`OpenRows` reports the same as measures. Each collection asks the database; measures collected together share one query.
+A database that does not answer has no points.
 
-What is open, as plain values.
-
-Not here: how it is found out (`ledgers.looking`).
-
-What is open in an outbox, as measures: how many rows of each status, and how old the first of them are.
-
-Each time somebody asks, the database is asked; what is asked together, as all measures are when they are collected, is
-one look at it. A database that does not answer has no points.
-
-Not here: what is counted by a process that works on the rows (`outbox.relay`, `receipts.chaser`).
+Not here: the output of `warren client open`, counters of the processes that work on the rows (`outbox.relay`,
+`receipts.chaser`).
 """
 
 import logging
@@ -40,22 +32,22 @@ from warren.client.tables import LEASES, OUTBOX, check_tables, database_time
 from warren.client.tables.connections import database_name
 
 MEANINGS: Final[dict[str, str]] = {
-    "failed": "Nobody goes on with it: somebody has to look.",
+    "failed": "All attempts failed: a person has to look.",
     "refused": "Its receiver has refused it.",
-    "reversing": "There was no receipt: another row takes it back.",
-    "confirming": "There was no receipt: another row asks for it once more.",
+    "reversing": "There was no receipt: another row reverses it.",
+    "confirming": "There was no receipt: another row confirms it.",
     "sent": "It was sent, and there is no receipt yet.",
     "pending": "It is to be sent.",
 }
-"""The statuses of rows that are open, in the order in which somebody has to look."""
+"""The statuses of open rows, the most urgent for a person first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """A row that is not through with.
+    """An open row.
 
-    `due_at` is when it is tried again if it is pending, and when its receipt is due if it was sent; then `is_overdue`
-    says whether that is past.
+    `due_at` is the time of the next attempt if it is pending, and the time by which its receipt is due if it was sent;
+    `is_overdue` says whether the latter is past.
     """
 
     business_id: str
@@ -78,7 +70,7 @@ class OpenItem:
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many rows have a status; the receipts of `overdue` should be there, and the first row is so old."""
+    """The number of rows with a status, how many receipts are overdue, and the age of the first row."""
 
     status: str
     rows: int
@@ -88,13 +80,13 @@ class StatusCount:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is open at a moment of the database's clock; `items` has the first of each status."""
+    """The open rows at a moment of the database's clock; `items` has the first of each status."""
 
     at: datetime
     counts: tuple[StatusCount, ...]
     items: tuple[OpenItem, ...]
     relay_until: datetime | None
-    """Until when the active relay has its lease; in the past, or None, if there is none."""
+    """The end of the active relay's lease; in the past, or None, if no relay is active."""
 
     @property
     def rows(self) -> int:
@@ -102,7 +94,7 @@ class Standing:
 
     @property
     def is_relayed(self) -> bool:
-        """Whether there is an active relay."""
+        """Whether a relay is active."""
         return self.relay_until is not None and self.relay_until > self.at
 
     def items_of(self, status: str) -> tuple[OpenItem, ...]:
@@ -134,14 +126,14 @@ _UNSETTLED = ROW.status.in_([literal_column(word) for word in ("'failed'", "'ref
 
 
 def open_items(engine: Engine, limit: int = LIMIT) -> list[OpenItem]:
-    """The first rows of each status that are not through with: those first that somebody has to look at."""
+    """The first open rows of each status, the most urgent status first."""
     return list(standing(engine, limit).items)
 
 
 def standing(engine: Engine, limit: int = LIMIT) -> Standing:
     """How many rows are open, and the first `limit` of each status.
 
-    A `CannotConnect` if the database is not there, a `TablesRefused` if its tables are not, or of another version.
+    `CannotConnect` if the database is not reachable, `TablesRefused` if its tables are missing or of another version.
     """
     if limit < 1:
         raise ValueError(f"at least one row of each status is looked at, not {limit}")
@@ -152,7 +144,7 @@ def standing(engine: Engine, limit: int = LIMIT) -> Standing:
 
 @contextmanager
 def _one_moment(engine: Engine) -> Iterator[Connection]:
-    """A transaction that sees one state of the database, and writes nothing."""
+    """A read-only transaction with one snapshot."""
     with engine.connect() as connection:
         if connection.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -178,7 +170,7 @@ def _standing(connection: Connection, limit: int) -> Standing:
 
 
 def _counted(connection: Connection, now: datetime) -> dict[str, tuple[int, int]]:
-    """Of each status how many rows there are, and of how many the receipt is overdue."""
+    """For each status the number of rows, and how many receipts are overdue."""
 
     def number(*conditions: ColumnElement[bool]) -> int:
         return connection.execute(select(func.count()).select_from(OUTBOX).where(*conditions)).scalar_one()
@@ -208,13 +200,13 @@ def _item(row: Row[*tuple[object, ...]], now: datetime) -> OpenItem:
 
 
 TOGETHER_S: Final = 0.5
-"""Within which two questions are one."""
+"""Reads within this time share one query."""
 
 log = logging.getLogger("warren.client.ledgers")
 
 
 class OpenRows:
-    """The rows of one database that are not through with."""
+    """The open rows of one database."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -224,7 +216,7 @@ class OpenRows:
         self._asked_at = -TOGETHER_S
 
     def measures(self) -> Sequence[Measure]:
-        """Of each status how many rows there are, of how many the receipt is overdue, and the age of the first."""
+        """For each status the number of rows, the overdue receipts, and the age of the first row."""
         return [
             Measure("warren.client.outbox.rows", "{row}", "Rows that are open, by status", "gauge", self._rows),
             Measure("warren.client.outbox.overdue", "{row}", "Rows whose receipt should be there", "gauge", self._late),

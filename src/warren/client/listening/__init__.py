@@ -1,4 +1,4 @@
-"""Consuming: a handler is given messages, and what becomes of each of them is decided here.
+"""Consuming: a listener gives messages to a handler and settles them by its result.
 
     listener = Listener(transport, "orders", handle, concurrency=8, retries=Retries(5, backoff(1, 4)))
     await listener.run()
@@ -9,23 +9,22 @@
 
 Promises:
 
-- Every message is settled once, after its handler is done with it. Modes: `auto`, by how the handler ended; `manual`,
-  by the handler; `none`, by the broker before the handler begins.
-- Messages with the same key are handled one after the other, in the order of their queue; others in parallel, no more
-  than `concurrency` of them. A message that is tried again by a queue or an exchange loses its place; one that is tried
-  again in hand keeps it.
-- A message that fails is tried a limited number of times and is then parked. Tries by queues or an exchange are counted
-  in a header that outlives this process, tries in hand by the process. On its way it is confirmed where it goes before
-  it is acked where it was: it may be doubled and is never lost.
-- What cannot be read is parked at once.
-- Stopping takes no longer than its deadline, and what is not done by then goes back.
+- Every message is settled once, after its handler. Modes: `auto`, by how the handler ended; `manual`, by the handler;
+  `none`, by the broker before the handler begins.
+- Messages with the same key are handled one after the other, in the order of their queue; others in parallel, at most
+  `concurrency` of them. A message retried through a queue or an exchange loses its place; one retried in hand keeps it.
+- A message that fails is tried a limited number of times and then parked. Tries through queues or an exchange are
+  counted in a header that survives the process, tries in hand by the process. A moved message is confirmed at its
+  destination before it is acked at its origin: it may be duplicated and is never lost.
+- A message that cannot be read is parked at once.
+- Stopping takes no longer than its deadline, and unfinished messages are requeued.
 
-So a handler is given a message at least once, and twice when a connection, a broker or a process dies at the wrong
-moment; `client.inbox` makes it once. Order by key holds for one listener; across processes there is
-`x-single-active-consumer`, and the groups of streams (`listening.groups`).
+So a handler gets a message at least once, and twice when a connection, a broker or a process dies at the wrong moment;
+`client.inbox` makes it once. Order by key holds within one listener; across processes use `x-single-active-consumer` or
+stream groups (`listening.subscriptions`).
 
-Not here: connections and their recovery (`client.recovering`), publishing (`client.template`), handling once
-(`client.inbox`), a message that kills its process whenever it is handled, which no header counts.
+Not here: connections and recovery (`client.recovering`), publishing (`client.template`), handling once
+(`client.inbox`). A message that kills its process each time is not counted by any header.
 """
 
 from warren.client.listening.arrival import Arrival

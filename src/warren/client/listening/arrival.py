@@ -1,8 +1,8 @@
-"""A message as a handler gets it: an `Incoming` that may be used in any thread and is settled once.
+"""A message as a handler gets it: an `Incoming` for any thread, settled once.
 
-Invariants: the first of `ack` and `nack` counts, whoever calls it, and others do nothing; the broker is told in the
-thread of the event loop, whichever thread the handler runs in. What came back from a retry queue still has the exchange
-and the routing key with which it was first published.
+Invariants: the first `ack` or `nack` counts, from any caller, and later ones do nothing. The broker is told in the
+event loop's thread, whichever thread the handler runs in. A message that came back from a retry queue still has the
+exchange and routing key of its first publish.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Arrival(Generic[T]):
-    """A message, the queue it came from, and its payload: its body, or what the converter made of it."""
+    """A message, its queue, and its payload: the body, or the converter's result."""
 
     __slots__ = (
         "_came_at_s",
@@ -46,7 +46,7 @@ class Arrival(Generic[T]):
     ) -> None:
         self.queue = queue
         self.payload: T = cast(T, incoming.body)
-        # how often it was tried again without having left this process
+        # how often it was retried without leaving this process
         self.tries_in_hand = 0
         self._incoming = incoming
         self._properties: Properties | None = None
@@ -58,7 +58,7 @@ class Arrival(Generic[T]):
 
     @property
     def incoming(self) -> Incoming:
-        """The message as the transport gave it."""
+        """The message of the transport."""
         return self._incoming
 
     @property
@@ -71,7 +71,7 @@ class Arrival(Generic[T]):
             try:
                 self._properties = self._incoming.properties
             except ConnectionFault as fault:
-                raise CannotConvert(f"the properties of the message make no sense: {fault}") from fault
+                raise CannotConvert(f"the properties of the message are invalid: {fault}") from fault
         return self._properties
 
     @property
@@ -96,12 +96,12 @@ class Arrival(Generic[T]):
 
     @property
     def retries(self) -> int:
-        """How often it was tried before and failed."""
+        """How often it was tried and failed."""
         return retries_done(self.headers) + self.tries_in_hand
 
     @property
     def left_s(self) -> float | None:
-        """What is left of its time to live, if it has one and all of it was left when it came."""
+        """The rest of its time to live, if it has one, assuming that all of it was left on arrival."""
         lives_ms = self.properties.expiration
         if lives_ms is None or not lives_ms.isdecimal():
             return None
@@ -112,15 +112,15 @@ class Arrival(Generic[T]):
         return self._settled
 
     def ack(self) -> None:
-        """It is dealt with."""
+        """Acknowledge the message."""
         self._settle(self._incoming.ack)
 
     def nack(self, *, requeue: bool = True) -> None:
-        """It is refused: back to the queue, or to where the queue's dead letters go."""
+        """Refuse the message: requeue it, or dead-letter it."""
         self._settle(lambda: self._incoming.nack(requeue=requeue))
 
     def leave(self) -> None:
-        """Say nothing to the broker, which keeps it or gives it to somebody else."""
+        """Do not settle it; the broker keeps or redelivers it."""
         self._settled = True
 
     def __repr__(self) -> str:

@@ -1,22 +1,21 @@
 """Consuming for programs without an event loop.
 
-A program that listens and does nothing else:
+A program that only listens:
 
     Program(open_transport, lambda transport: Listener(transport, "orders", handle)).run()
 
-`run` keeps the thread that calls it until somebody calls `stop`, a listener cannot go on, or, if it is the main thread,
-a SIGINT or SIGTERM comes. Then every listener stops in good order and the transport is closed, all within the
-deadline. It runs the asyncio listeners and nothing of its own; plain handlers run in threads. Jobs that run and stop,
-as relays do, may be part of it.
+`run` blocks until `stop` is called, a listener fails, or, in the main thread, SIGINT or SIGTERM arrives. Then every
+listener stops and the transport is closed, within the deadline. It runs the asyncio listeners; handlers that are plain
+functions run in threads. Other jobs with `run` and `stop`, such as relays, may be part of it.
 
-A program that asks for messages, or for answers, has a blocking transport:
+A program that asks for messages, or for replies, has a blocking transport:
 
     with blocking.open(url) as transport, Puller(transport, "orders") as puller:
         while group := puller.take(wait_s=5):
             store(group)
             group.ack()
 
-Not here: what the calls do (`listening.pulling`, `listening.requesting`, `listening.listener`).
+Not here: the calls themselves (`listening.puller`, `listening.requester`, `listening.listener`).
 """
 
 import asyncio
@@ -41,11 +40,11 @@ __all__ = ["Job", "Program", "Puller", "Requester"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CLOSE_DEADLINE_S = 1.0
-"""For closing the transport, even if the listeners took all the time."""
+"""The time for closing the transport, even if the listeners used up the deadline."""
 
 
 class Job(Protocol):
-    """What runs until it is told to stop: a relay, a chaser."""
+    """A job that runs until it is stopped: a relay, a chaser."""
 
     async def run(self) -> None: ...
 
@@ -53,7 +52,7 @@ class Job(Protocol):
 
 
 class Program:
-    """Listeners, and other jobs, on a transport of their own."""
+    """Listeners and other jobs on their own transport."""
 
     def __init__(
         self,
@@ -70,12 +69,12 @@ class Program:
         self._is_stopped = False
 
     def run(self) -> None:
-        """Listen until stopped; raises what ended it otherwise."""
+        """Listen until stopped; raises the error that ended it otherwise."""
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._main())
 
     def stop(self) -> None:
-        """Have `run` return soon; from any thread, and before `run` as well."""
+        """Let `run` return soon; from any thread, also before `run`."""
         with self._lock:
             self._is_stopped = True
             if self._loop is not None and self._stopping is not None:
@@ -110,7 +109,7 @@ class Program:
                 await serving
 
     async def _serve(self) -> None:
-        """Until one of them cannot go on, or it is cancelled, at whichever step it is."""
+        """Wait until one of them fails, or until cancelled."""
         transport = await self._open_transport()
         running: list[Listener[Any] | _Running] = []
         try:
@@ -127,7 +126,7 @@ class Program:
 
 
 class _Running:
-    """A job as a program has its listeners: started, waited for, and stopped within a deadline."""
+    """A job with the interface of a listener: start, wait, and stop within a deadline."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -137,7 +136,7 @@ class _Running:
         self._task = asyncio.create_task(self._job.run())
 
     async def wait(self) -> None:
-        """What ended it is raised; whoever is cancelled while he waits does not end it."""
+        """Raise the error of the job; cancelling the wait does not end the job."""
         if self._task is not None:
             await asyncio.wait([self._task])
             self._task.result()
@@ -154,7 +153,7 @@ class _Running:
 
 @contextlib.contextmanager
 def _signals_to(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Iterator[None]:
-    """Signals reach the main thread alone; what was there for them before is there again afterwards."""
+    """Handle signals in the main thread, and restore the former handlers afterwards."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -170,7 +169,7 @@ def _signals_to(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> Ite
 
 
 class _Group(puller.MessageGroup):
-    """Settled in the transport's thread, and handed over as one."""
+    """A group that is settled in the transport's thread with one call."""
 
     def __init__(self, transport: blocking.Transport, inner: puller.MessageGroup) -> None:
         super().__init__([blocking.Taken(transport.thread, message) for message in inner])
@@ -185,7 +184,7 @@ class _Group(puller.MessageGroup):
 
 
 class Puller:
-    """Groups of a queue's messages, when the program asks for them."""
+    """Groups of a queue's messages, on demand."""
 
     def __init__(
         self, transport: blocking.Transport, queue: str, *, group_size: int = 100, stream: StreamReading | None = None
@@ -194,11 +193,11 @@ class Puller:
         self._inner = puller.Puller(transport.inner, queue, group_size=group_size, stream=stream)
 
     def take(self, wait_s: float = 1.0) -> puller.MessageGroup:
-        """A full group as soon as there is one, or when the time is over what has come."""
+        """A full group as soon as there is one, or after `wait_s` the messages so far."""
         return _Group(self._transport, self._transport.run(self._inner.take(wait_s)))
 
     def close(self) -> None:
-        """Ask for no more; what was not handed out goes back, or is still in the stream."""
+        """Ask for no more; messages that were not handed out are requeued, or stay in the stream."""
         self._transport.run(self._inner.close())
 
     def __enter__(self) -> Self:
@@ -211,22 +210,22 @@ class Puller:
 
 
 class Requester:
-    """Asks whoever listens behind an exchange and a routing key; several threads may ask at once."""
+    """Sends requests to an exchange and a routing key; several threads may use it."""
 
     def __init__(self, transport: blocking.Transport, exchange: str = "", routing_key: str = "") -> None:
         self._transport = transport
         self._inner = requester.Requester(transport.inner, exchange, routing_key)
 
     def start(self) -> None:
-        """Have the queue for answers, and listen to it."""
+        """Declare the reply queue and listen to it."""
         self._transport.run(self._inner.start())
 
     def request(self, message: bytes | Message, timeout_s: float = requester.REQUEST_TIMEOUT_S) -> Incoming:
-        """The answer to a message, which needs no ack."""
+        """The reply to a message, which needs no ack."""
         return self._transport.run(self._inner.request(message, timeout_s))
 
     def close(self) -> None:
-        """Whoever still waits gets a `CallTimeout` now."""
+        """Waiting requests end with `CallTimeout`."""
         self._transport.run(self._inner.close())
 
     def __enter__(self) -> Self:

@@ -1,28 +1,24 @@
-"""Which message is handled next: in order where a key asks for it, in parallel otherwise.
+"""The next message to handle: in order where messages have a key, in parallel otherwise.
 
     add ──▶ ready ──take──▶ at work ──finish──▶ gone
      │        ▲  ▲              │
      └▶ line ─┘  └───resume── paused ◀──pause
 
 A message with a key *holds* the key from when it becomes ready until it is finished, also while it is paused. Others
-with the same key stand in its line, and the first of them becomes ready when the key is free. Of the ready ones of a
-queue the one that came first is taken; between queues weights decide.
+with the same key wait in line, and the first becomes ready when the key is free. Within a queue the oldest ready
+message is taken; between queues weights decide.
 
-Invariants: a key is held by one message at most, so no two with the same key are at work together; messages with one
-key are taken in the order in which they were added; with a single worker those of a queue are all taken in that order.
+Invariants: at most one message holds a key, so no two with the same key are at work together. Messages with one key are
+taken in the order in which they were added. With a single worker all messages of a queue are taken in that order.
 
-Not here: who works (`listening.listener`), whose turn it is (`listening.weights`).
+**Weights.** Every source has a *pass*, which grows with each pick by a *stride*; a larger weight has a smaller stride.
+The source with the smallest pass is next. A source that had nothing to give is not compensated for it: its pass is
+raised to that of the last pick.
 
-Who is next, among several that wait: each gets its share by weight, and none waits for ever.
+Lemma: while a source of weight w waits, another of weight v is picked at most v/w + 1 times. A waiting source is never
+behind the last pick and at most one stride ahead of it, and a source with a larger pass is not picked before it.
 
-Every source has a *pass*, which grows with each pick by a *stride*: the smaller, the larger its weight. The source with
-the smallest pass is next. A source that had nothing to give meanwhile does not come back with a claim to everything it
-missed: its pass is then at least that of the last pick.
-
-Lemma: while a source of weight w waits, another one of weight v is picked at most v/w + 1 times. Those that wait are
-never behind the last pick, and we are at most one stride ahead of it; nobody is picked any more who is ahead of us.
-
-Not here: what is waiting (`listening.dispatch`).
+Not here: the workers (`listening.listener`).
 """
 
 import heapq
@@ -34,7 +30,7 @@ from typing import Generic, TypeVar
 
 
 class FairPicker:
-    """Picks by weight; weights are whole numbers from 1 on."""
+    """Picks by weight; weights are integers from 1."""
 
     def __init__(self, weights: Mapping[str, int]) -> None:
         wrong = [f"{name!r}: {weight}" for name, weight in weights.items() if weight < 1]
@@ -47,7 +43,7 @@ class FairPicker:
         self._last_pass = 0
 
     def pick(self, waiting: Collection[str]) -> str:
-        """One of those that wait; of equals the one that was named first."""
+        """One of the waiting sources; among equals the first named."""
         for name in waiting:
             if name not in self._waited:
                 self._passes[name] = max(self._passes[name], self._last_pass)
@@ -63,7 +59,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DispatchEntry(Generic[T]):
-    """A message's place; without a key it has no order to keep."""
+    """A message and its place; without a key it has no order to keep."""
 
     number: int
     source: str
@@ -84,7 +80,7 @@ class Dispatch(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """How many are neither at work nor paused."""
+        """The number of messages that are neither at work nor paused."""
         return self._waiting
 
     def add(self, source: str, key: Hashable | None, item: T) -> None:
@@ -100,7 +96,7 @@ class Dispatch(Generic[T]):
             self._make_ready(ticket)
 
     def take(self) -> DispatchEntry[T] | None:
-        """The next one to be handled, if any may be."""
+        """The next message that may be handled, if any."""
         ready = self._ready[self._next_source()]
         if not ready:
             return None
@@ -108,7 +104,7 @@ class Dispatch(Generic[T]):
         return heapq.heappop(ready)[1]
 
     def finish(self, ticket: DispatchEntry[T]) -> None:
-        """It was handled, or given back; its key is free for the next."""
+        """The message was handled or returned; its key is free."""
         if ticket.key is None:
             return
         line = self._lines[ticket.key]
@@ -118,12 +114,12 @@ class Dispatch(Generic[T]):
             del self._lines[ticket.key]
 
     def resume(self, ticket: DispatchEntry[T]) -> None:
-        """One that was taken and laid aside, with its key held, is to be handled again."""
+        """Make a paused message, which still holds its key, ready again."""
         self._waiting += 1
         self._make_ready(ticket)
 
     def drop(self, is_lost: Callable[[T], bool]) -> None:
-        """Forget those that wait and are lost; those at work and paused keep their keys."""
+        """Forget lost messages that wait; those at work or paused keep their keys."""
         for line in self._lines.values():
             kept = [ticket for ticket in line if not is_lost(ticket.item)]
             self._waiting -= len(line) - len(kept)
@@ -139,7 +135,7 @@ class Dispatch(Generic[T]):
             self.finish(ticket)
 
     def clear(self) -> list[DispatchEntry[T]]:
-        """All that wait, in the order in which they came; those at work and paused keep their keys."""
+        """Take out all waiting messages, in order of arrival; those at work or paused keep their keys."""
         waiting = [ticket for ready in self._ready.values() for _, ticket in ready]
         held = [ticket.key for ticket in waiting if ticket.key is not None]
         for line in self._lines.values():
@@ -165,7 +161,7 @@ class Dispatch(Generic[T]):
 def split_returnable(
     waiting: Sequence[DispatchEntry[T]], before: Sequence[DispatchEntry[T]], *, all_in_order: bool
 ) -> tuple[list[DispatchEntry[T]], list[DispatchEntry[T]]]:
-    """Those that may go back to their queue, and those that stand behind one which may have to go back before them."""
+    """The messages that may be requeued now, and those behind one that may have to be requeued before them."""
     keys = {ticket.key for ticket in before if ticket.key is not None}
     stays_all = all_in_order and bool(before)
     free: list[DispatchEntry[T]] = []
@@ -176,5 +172,5 @@ def split_returnable(
 
 
 def in_order(tickets: Iterable[DispatchEntry[T]]) -> list[DispatchEntry[T]]:
-    """As they came."""
+    """In order of arrival."""
     return sorted(tickets, key=lambda ticket: ticket.number)

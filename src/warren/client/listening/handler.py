@@ -1,30 +1,26 @@
-"""One message, from its arrival to its settlement.
+"""One message, from its delivery to its ack.
 
-    wanted? ──▶ converted ──▶ handled ──▶ answered, if an answer is asked for ──▶ acked
+    wanted? ──▶ converted ──▶ handled ──▶ reply, if one is asked for ──▶ acked
        │            └──────────────┴──────────── failed ──▶ acked, rejected, tried again or parked
        └▶ acked or rejected, unhandled
 
-Invariant: a message that is to be tried again or parked is published there, and acked only when the broker has
-confirmed that. If this process or the connection dies between the two, the message is there twice; it is never
-nowhere. What cannot be moved goes back to its queue after a pause.
+Invariant: a message to retry or park is published to its destination, and acked only after the confirm. If the process
+or the connection dies between the two, the message exists twice; it is never lost. A message that cannot be moved is
+requeued after a pause.
 
-A stream takes nothing back: what fails there is tried again in hand, then parked, and acked if it is refused.
+A stream cannot requeue: a failed message is retried in hand, then parked, and acked if it is refused.
 
-Not here: which message is next (`listening.dispatch`), what becomes of failures (`listening.retrying`).
+Failures are counted by their outcome:
 
-How often a listener's messages failed, and what became of them then; and whether handling goes well of late.
+    retried     tried again: at once, in hand after a while, or through a retry queue
+    parked      moved to the parking queue
+    rejected    dead-lettered, or skipped in a stream
+    stuck       the broker did not take the moved message, and it stays where it is
 
-    retried     it is tried again: at once, in hand after a while, or by way of a retry queue
-    parked      it is in the parking queue
-    rejected    it went to the dead letters of its queue, or of a stream was left behind
-    stuck       it was to be moved, the broker did not take it, and it stays where it is
+Handlers that are plain functions run in daemon threads, so that heartbeats go on while they compute. A handler that
+does not return keeps neither a listener from stopping in time nor the process from ending; its message is requeued.
 
-Not here: which of them it is (`listening.retrying`).
-
-Threads for handlers that are plain functions, so that heartbeats are answered while they compute.
-
-They are daemons: a handler that does not return keeps neither a listener from stopping within its deadline nor the
-process from ending. Its message has gone back to the queue by then.
+Not here: the next message (`listening.dispatch`), the decision after a failure (`listening.retries`).
 """
 
 import asyncio
@@ -66,12 +62,12 @@ _DESCRIPTIONS: dict[FailureOutcome, str] = {
 }
 
 RECENT_MIN = 3
-"""Of fewer, a single failure would be half of them or more."""
+"""With fewer, a single failure would be half of them or more."""
 RECENT_MAX = 100
 
 
 class RecentOutcomes:
-    """How the last few messages fared: a few that nobody can handle among many, or all because something is away."""
+    """The outcomes of the last messages: whether few messages fail, or all of them."""
 
     def __init__(self, count: int = RECENT_MIN) -> None:
         self._fared: deque[bool] = deque(maxlen=min(max(count, RECENT_MIN), RECENT_MAX))
@@ -81,38 +77,38 @@ class RecentOutcomes:
 
     @property
     def goes_well(self) -> bool:
-        """Whether more were handled than failed."""
+        """Whether more succeeded than failed."""
         return 2 * sum(self._fared) > len(self._fared)
 
 
 class FailureCounters:
-    """Of each queue, since the listener began."""
+    """The failures of each queue since the listener began."""
 
     def __init__(self, queues: Iterable[str]) -> None:
         self._queues = tuple(queues)
         self._counts: Counter[tuple[FailureOutcome, str]] = Counter()
 
-    def count(self, fate: FailureOutcome, queue: str) -> None:
-        self._counts[fate, queue] += 1
+    def count(self, outcome: FailureOutcome, queue: str) -> None:
+        self._counts[outcome, queue] += 1
 
-    def total(self, fate: FailureOutcome) -> int:
-        return sum(self._counts[fate, queue] for queue in self._queues)
+    def total(self, outcome: FailureOutcome) -> int:
+        return sum(self._counts[outcome, queue] for queue in self._queues)
 
     def measures(self) -> Sequence[Measure]:
-        return [self._measure(fate) for fate in get_args(FailureOutcome)]
+        return [self._measure(outcome) for outcome in get_args(FailureOutcome)]
 
-    def _measure(self, fate: FailureOutcome) -> Measure:
+    def _measure(self, outcome: FailureOutcome) -> Measure:
         def read() -> list[Point]:
-            return [(self._counts[fate, queue], {DESTINATION: queue}) for queue in self._queues]
+            return [(self._counts[outcome, queue], {DESTINATION: queue}) for queue in self._queues]
 
-        return Measure(f"warren.client.{fate}.messages", "{message}", _DESCRIPTIONS[fate], "counter", read)
+        return Measure(f"warren.client.{outcome}.messages", "{message}", _DESCRIPTIONS[outcome], "counter", read)
 
 
 ThreadJob = Callable[[], None]
 
 
 class HandlerThreads:
-    """As many as are needed at once, up to a number."""
+    """As many threads as are needed at once, up to a limit."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
@@ -121,7 +117,7 @@ class HandlerThreads:
         self._jobs: SimpleQueue[ThreadJob | None] = SimpleQueue()
 
     async def run(self, call: Callable[[], object]) -> object:
-        """What the call comes to; if the caller is cancelled the thread goes on, and nobody hears of it."""
+        """The result of a call in a thread. The thread of a cancelled caller goes on, and its result is dropped."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[object] = loop.create_future()
         context = contextvars.copy_context()
@@ -136,7 +132,7 @@ class HandlerThreads:
             try:
                 loop.call_soon_threadsafe(self._ended, future, result, error)
             except RuntimeError:
-                # the loop has ended without us: nobody waits for the result
+                # the loop has ended: no task waits for the result
                 return
 
         self._at_work += 1
@@ -147,7 +143,7 @@ class HandlerThreads:
         return await future
 
     def stop(self) -> None:
-        """Those at work end when they return."""
+        """Threads at work end when their handler returns."""
         for _ in range(self._started):
             self._jobs.put(None)
 
@@ -164,7 +160,7 @@ class HandlerThreads:
         elif isinstance(error, Exception) and not isinstance(error, StopIteration):
             future.set_exception(error)
         else:
-            # what ends a thread or an iterator is a failure like any other to the one who waits
+            # for the waiting task, an exception that ends a thread or an iterator is a failure like any other
             future.set_exception(RuntimeError(f"the handler raised {error!r}"))
 
 
@@ -175,16 +171,16 @@ Handler = Callable[[Arrival[T]], object]
 
 MOVE_TIMEOUT_S = 30.0
 GIVE_WAY_TIMEOUT_S = 1.0
-"""A worker stands for so long at most: the message has a place in hand if the broker does not take it."""
+"""How long a worker waits for the confirm of a requeued message, which otherwise stays in hand."""
 RETURN_PAUSE_S = 1.0
-"""How long a message is held back that can neither be handled nor moved, lest it go round and round."""
+"""How long a message that can neither be handled nor moved is held, so that it does not loop."""
 
 _log = logging.getLogger("warren.client.listening")
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions(Generic[T]):
-    """What a listener was told about its messages."""
+    """The options of a listener for its messages."""
 
     handler: Handler[T]
     acknowledge: Acknowledge = "auto"
@@ -197,7 +193,7 @@ class ListenerOptions(Generic[T]):
 
 
 class HandlerRunner(Generic[T]):
-    """Deals with messages, one at a time for each who calls."""
+    """Handles messages, one at a time for each caller."""
 
     def __init__(
         self,
@@ -216,9 +212,9 @@ class HandlerRunner(Generic[T]):
         self._none_gives_way_until_s = 0.0
 
     async def deal_with(self, arrival: Arrival[T], *, gives_way: Callable[[], bool] = lambda: False) -> float | None:
-        """Handle and settle it; or in how many seconds it is to be dealt with again, being still in hand.
+        """Handle and settle a message; or return after how many seconds to handle it again, still in hand.
 
-        What is to give way is put behind the others of its queue, once, unless most messages fail.
+        A message that `gives_way` is moved to the end of its queue, once, unless most messages fail.
         """
         try:
             if self._options.accepts is not None and not self._options.accepts(arrival):
@@ -231,7 +227,7 @@ class HandlerRunner(Generic[T]):
                 await self._reply(arrival, answer)
         except Exception as failure:
             if _is_being_cancelled():
-                # drivers make errors of their own of a cancellation, and the message is not to blame
+                # drivers turn a cancellation into their own errors; the message has not failed
                 raise asyncio.CancelledError from failure
             return await self._failed(arrival, failure, gives_way)
         self._recent_outcomes.note(True)
@@ -263,7 +259,7 @@ class HandlerRunner(Generic[T]):
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
-            raise RuntimeError("the handler ended as cancelled, and nobody had cancelled it") from None
+            raise RuntimeError("the handler ended as cancelled, but was not cancelled") from None
 
     async def _reply(self, request: Arrival[T], answer: object) -> None:
         address = request.properties.reply_to
@@ -282,7 +278,7 @@ class HandlerRunner(Generic[T]):
         outgoing = Outgoing(Message(given.body, properties), "", address)
         error = await self._published(outgoing)
         if isinstance(error, PublishFailed) and error.returned:
-            _log.info("nobody waits for the answer at %s any more", address, extra={"queue": request.queue})
+            _log.info("no requester waits for the reply at %s", address, extra={"queue": request.queue})
         elif error is not None:
             raise error
 
@@ -306,7 +302,7 @@ class HandlerRunner(Generic[T]):
         return None
 
     def _left_s(self, arrival: Arrival[T]) -> float | None:
-        # elsewhere it waits without its time to live, and a stream has no use for it
+        # in a queue it waits without its time to live, and a stream has none
         waits_with_it = self._options.retries.way == "in_hand" and not self._options.is_stream
         return arrival.left_s if waits_with_it else None
 
@@ -320,18 +316,18 @@ class HandlerRunner(Generic[T]):
             return await self._move(arrival, outgoing, "retried", failure)
         is_first_failure = arrival.retries == 0
         if is_first_failure:
-            # one that has failed before says nothing of how others would fare now
+            # a repeated failure says nothing about other messages
             self._recent_outcomes.note(False)
         arrival.tries_in_hand += 1
         self._failure_counters.count("retried", arrival.queue)
-        # a short queue has it back at once: that may cost it its first delay, and never all of them
+        # a short queue redelivers it at once: that may cost it its first delay, but not all of them
         may_go = is_first_failure and self._options.retries.tries > 2 and self._recent_outcomes.goes_well
-        if may_go and gives_way() and await self._put_behind(arrival, failure):
+        if may_go and gives_way() and await self._requeue_at_end(arrival, failure):
             return None
         return again.delay_s
 
-    async def _put_behind(self, arrival: Arrival[T], failure: Exception) -> bool:
-        """Whether it is at the end of its queue now; a broker that did not take one is left alone for a while."""
+    async def _requeue_at_end(self, arrival: Arrival[T], failure: Exception) -> bool:
+        """Whether the message is at the end of its queue; after a failure the broker is not asked for a while."""
         clock = asyncio.get_running_loop().time
         if clock() < self._none_gives_way_until_s:
             return False
@@ -354,20 +350,20 @@ class HandlerRunner(Generic[T]):
         return await self._move(arrival, outgoing, "parked", failure)
 
     async def _move(
-        self, arrival: Arrival[T], outgoing: Outgoing, fate: FailureOutcome, failure: Exception
+        self, arrival: Arrival[T], outgoing: Outgoing, outcome: FailureOutcome, failure: Exception
     ) -> float | None:
-        """Confirmed first, acked then."""
+        """Publish with confirm, then ack."""
         error = await self._published(outgoing)
         if isinstance(error, CannotConvert):
-            # what was added to its headers made them too large for a frame
+            # the added headers made the properties too large for a frame
             if not self._options.retries.parking:
                 self._reject(arrival, failure)
                 return None
-            fate, error = (
+            outcome, error = (
                 "parked",
                 await self._published(retries.parking_message_without_properties(arrival, arrival.queue, failure)),
             )
-        self._failure_counters.count(fate if error is None else "stuck", arrival.queue)
+        self._failure_counters.count(outcome if error is None else "stuck", arrival.queue)
         if error is None:
             arrival.ack()
             return None
@@ -395,12 +391,12 @@ class HandlerRunner(Generic[T]):
 
     def _note(self, level: int, what: str, arrival: Arrival[T], failure: Exception) -> None:
         facts = {"queue": arrival.queue, "error": errors.error_summary(failure)}
-        # not by exc_info: handlers of logs print all that the error says, and that may be data of customers
+        # not exc_info: log handlers print the whole error, which may have customers' data
         _log.log(level, "%s: %s\n%s", what, facts["error"], errors.error_trace(failure), extra=facts)
 
 
 def _is_async(handler: Callable[..., object]) -> bool:
-    """Also of an object that is called like a function."""
+    """Whether it is a coroutine function, or a callable object with one."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 

@@ -1,19 +1,19 @@
-"""A listener: subscriptions, workers, and a stop in good order.
+"""A listener: subscriptions, workers, and an orderly stop.
 
-    subscription ──feed──▶ Dispatch ──work──▶ Handling
+    subscription ──feed──▶ Dispatch ──work──▶ HandlerRunner
     subscription ──feed──▶    ▲                  │
                               └── resume after ──┘
 
-There are as many workers as messages may be handled at once. A worker takes the next message that may be handled, and
-deals with it to its end; if the message is to wait in hand it lays it aside and takes another one.
+There are as many workers as messages may be handled at once. A worker takes the next message and handles it to its end;
+if the message has to wait in hand, the worker pauses it and takes another.
 
-Stopping: nothing more is taken; what no handler has begun with goes back at once, in the order in which it came, but
-for what stands behind a message at work; handlers at work may finish within the deadline, and are then cancelled, or
-left alone if they are threads or do not mind, and their messages go back, then those behind them. RabbitMQ's quorum
-queues hand out what came back in the order in which it did so: this is how the order of a key survives there. A
-stream's subscription is cancelled last: what its reader acks counts only as long as it reads.
+Stopping: nothing more is taken. Messages that no handler has begun with are requeued at once in order of arrival,
+except those behind a message at work. Handlers may finish within the deadline; then they are cancelled, or left alone
+if they are threads or ignore it, and their messages are requeued, followed by those behind them. RabbitMQ's quorum
+queues deliver requeued messages in the order of their return, so this keeps the order of a key. A stream's subscription
+is cancelled last, because acks count only while the consumer exists.
 
-Not here: one message's way (`listening.handling`), who is next (`listening.dispatch`).
+Not here: handling one message (`listening.handler`), the next message (`listening.dispatch`).
 """
 
 import asyncio
@@ -51,21 +51,21 @@ Key = Callable[[Incoming], Hashable | None]
 KEY = "x-key"
 STOP_DEADLINE_S = 10.0
 CANCEL_DEADLINE_S = 1.0
-"""For what is said to the broker last, whether it listens or not."""
+"""The time for the last calls to the broker."""
 LEAVE_AFTER_S = 0.1
-"""For handlers that were cancelled to end; those that do not are left behind."""
+"""The time for cancelled handlers to end; those that do not are left behind."""
 
 _log = logging.getLogger("warren.client.listening")
 
 
 def header_key(message: Incoming) -> Hashable | None:
-    """The ordering key that publishers put into a header; none if it is empty."""
+    """The ordering key that publishers put into a header; None if it is empty."""
     found = message.headers.get(KEY)
     return found if isinstance(found, str | int) and found != "" else None
 
 
 class Listener(Generic[T]):
-    """Gives the messages of a queue, or of several by weight, to a handler; weights are between its own queues."""
+    """Gives the messages of a queue, or of several queues by weight, to a handler."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class Listener(Generic[T]):
         arguments: Table | None = None,
         declares: bool = True,
     ) -> None:
-        """See docs/listening.md for what each of them does."""
+        """docs/listening.md describes the options."""
         _check(acknowledge, unwanted, prefetch, concurrency, stream)
         self._transport = transport
         self._weights = {queue: 1} if isinstance(queue, str) else dict(queue)
         self._names = ", ".join(self._weights)
         is_stream = stream is not None
         chosen = retries or DEFAULT_RETRIES
-        # what a stream has given cannot be put back, so it waits in hand
+        # a stream cannot requeue, so retries wait in hand
         self._retries = replace(chosen, way="in_hand") if is_stream else chosen
         options = ListenerOptions(handler, acknowledge, convert, answer, accepts, unwanted, self._retries, is_stream)
         self._threads = HandlerThreads(concurrency)
@@ -109,7 +109,7 @@ class Listener(Generic[T]):
         self._concurrency = concurrency
         self._key = key
         self._is_stream = is_stream
-        # a single worker that lays nothing aside needs no keys for that
+        # a single worker that pauses nothing needs no keys for order
         self._keeps_all_in_order = concurrency == 1 and self._retries.way != "in_hand"
         self._exclusive = exclusive
         self._arguments: Table = {**(stream.arguments if stream else {}), **(arguments or {})}
@@ -121,9 +121,9 @@ class Listener(Generic[T]):
         self._room = asyncio.Event()
         self._paused: dict[DispatchEntry[Arrival[T]], asyncio.TimerHandle] = {}
         self._at_work: dict[DispatchEntry[Arrival[T]], None] = {}
-        # what handlers have left unsettled, in the mode manual
+        # messages that handlers have left unsettled, in mode `manual`
         self._left: dict[Arrival[T], DispatchEntry[Arrival[T]]] = {}
-        # what is to go back, and waits for what has to go before it
+        # messages to requeue after those before them
         self._going_back: list[DispatchEntry[Arrival[T]]] = []
         self._is_manual = acknowledge == "manual"
         self._failure: BaseException | None = None
@@ -133,7 +133,7 @@ class Listener(Generic[T]):
         self._stopped = asyncio.Event()
 
     async def start(self) -> None:
-        """Have the retry queues declared, subscribe, and begin."""
+        """Declare the retry queues, subscribe, and begin."""
         if self._subscriptions or self._is_stopping:
             raise ValueError("a listener is started once; make another one")
         if self._declares and not self._no_ack:
@@ -149,7 +149,7 @@ class Listener(Generic[T]):
         self._feeders = [asyncio.create_task(self._feed(*each)) for each in self._subscriptions.items()]
 
     async def run(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Start, and return when it was stopped; raises what ended it otherwise."""
+        """Start, and return when stopped; raises the error that ended it otherwise."""
         try:
             await self.start()
             await self.wait()
@@ -157,13 +157,13 @@ class Listener(Generic[T]):
             await self.stop(deadline_s)
 
     async def wait(self) -> None:
-        """Return when it was stopped; raises what ended it otherwise."""
+        """Return when stopped; raises the error that ended it otherwise."""
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure
 
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Take no more, let handlers finish within the deadline, and give the rest back."""
+        """Take no more, let handlers finish within the deadline, and requeue the rest."""
         if self._is_stopping:
             await self._stopped.wait()
             return
@@ -193,7 +193,7 @@ class Listener(Generic[T]):
         await self.stop()
 
     def measures(self) -> Sequence[Measure]:
-        """How often its messages failed, and what became of them then."""
+        """The failures by outcome."""
         return self._failure_counters.measures()
 
     # messages in
@@ -229,7 +229,7 @@ class Listener(Generic[T]):
         self._dispatch.add(queue, self._key_of(arrival), arrival)
 
     def _drop_lost(self) -> None:
-        """What a connection that has ended left in hand comes again, and would be kept twice."""
+        """Drop messages of an ended connection: the broker redelivers them."""
         if self._is_stream:
             return
         self._dispatch.drop(lambda arrival: not arrival.is_ours)
@@ -250,11 +250,11 @@ class Listener(Generic[T]):
         try:
             return self._key(arrival)
         except Exception as error:
-            _log.error("a message has no order, its key cannot be told: %s", error, extra={"queue": arrival.queue})
+            _log.error("a message has no order, its key cannot be read: %s", error, extra={"queue": arrival.queue})
             return None
 
     async def _until_room(self) -> None:
-        """No prefetch bounds what comes without acks, nor what a stream's reader has from connections that ended."""
+        """Wait for room: no prefetch limits messages without acks, or a stream's messages from ended connections."""
         may_pile_up = self._no_ack or self._is_stream
         while may_pile_up and self._dispatch.waiting >= self._prefetch and not self._is_stopping:
             self._room.clear()
@@ -273,7 +273,7 @@ class Listener(Generic[T]):
             while True:
                 ticket = self._dispatch.take() if not self._is_stopping or self._no_ack else None
                 if ticket is not None and not self._is_stream and not ticket.item.is_ours:
-                    # its twin comes, or is here: handled as well it would be done twice and out of order
+                    # the broker redelivers it: handling it here too would do it twice and out of order
                     self._dispatch.finish(ticket)
                 elif ticket is not None:
                     await self._deal_with(ticket)
@@ -315,7 +315,7 @@ class Listener(Generic[T]):
                 _log.warning("half of what the listener of %s may have in hand failed and waits", self._names)
 
     def _gives_way(self, ticket: DispatchEntry[Arrival[T]]) -> bool:
-        """A few that nobody can handle are not to fill the hands of the listener; what has a key keeps its place."""
+        """Whether a failed message without a key should make room, so that such messages do not fill the listener."""
         paused = len(self._paused)
         if self._is_stream or ticket.key is not None or paused < self._paused_max:
             return False
@@ -329,7 +329,7 @@ class Listener(Generic[T]):
         self._dispatch.resume(ticket)
         self._wake(1)
 
-    # its end
+    # end
 
     async def _take_no_more(self) -> None:
         self._room.set()
@@ -347,7 +347,7 @@ class Listener(Generic[T]):
                 await subscription.cancel()
 
     def _collect(self) -> None:
-        """What no handler is at work with is to go back."""
+        """Requeue the messages that no handler is working on."""
         for timer in self._paused.values():
             timer.cancel()
         self._going_back += [*self._dispatch.clear(), *self._paused]
@@ -370,7 +370,7 @@ class Listener(Generic[T]):
         tasks = [*self._feeders, *self._workers]
         for task in tasks:
             task.cancel()
-        # also for a worker whose handler keeps its cancellation to itself
+        # also for a worker whose handler suppresses its cancellation
         self._takes_no_more = True
         if tasks:
             await asyncio.wait(tasks, timeout=LEAVE_AFTER_S)

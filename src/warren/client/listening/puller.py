@@ -1,14 +1,14 @@
-"""Messages when the program asks for them, in groups that are settled as one.
+"""Messages on demand, in groups that are settled as one.
 
     async with Puller(transport, "orders", group_size=500) as puller:
         while group := await puller.take(wait_s=5):
             store(group)
             group.ack()
 
-A group is as large as it gets within the time, up to its size. While a group is worked on the next one is on its way,
-so a program has at most two groups that are not settled; who holds two gets no third.
+A group has as many messages as come within the time, up to its size. The next group is on its way while one is
+processed, so at most two groups are unsettled; a program that holds two gets no third.
 
-Not here: one message when a queue has one, without a subscription (`Transport.get`); handlers (`listening.listener`).
+Not here: a single message without a subscription (`Transport.get`), handlers (`listening.listener`).
 """
 
 import asyncio
@@ -24,18 +24,18 @@ GROUPS_IN_HAND = 2
 
 
 class MessageGroup(Sequence[Incoming]):
-    """Messages in the order in which they came; empty if none came in time."""
+    """Messages in order; empty if none came in time."""
 
     def __init__(self, messages: Sequence[Incoming]) -> None:
         self._messages = tuple(messages)
         self._settled = False
 
     def ack(self) -> None:
-        """All of them are dealt with."""
+        """Acknowledge all messages."""
         self._settle(lambda message: message.ack())
 
     def nack(self, *, requeue: bool = True) -> None:
-        """All of them are refused: back to the queue, or to where its dead letters go."""
+        """Refuse all messages: requeue or dead-letter them."""
         self._settle(lambda message: message.nack(requeue=requeue))
 
     def _settle(self, tell: Callable[[Incoming], None]) -> None:
@@ -43,7 +43,7 @@ class MessageGroup(Sequence[Incoming]):
             return
         self._settled = True
         for message in self._messages:
-            # raised for one that was settled singly: the others are not to suffer for it
+            # raised for a message that was settled singly; go on with the others
             with contextlib.suppress(ValueError):
                 tell(message)
 
@@ -77,7 +77,7 @@ class Puller:
         self._in_hand: list[Incoming] = []
 
     async def take(self, wait_s: float = 1.0) -> MessageGroup:
-        """A full group as soon as there is one, or when the time is over what has come."""
+        """A full group as soon as there is one, or after `wait_s` the messages so far."""
         if self._subscription is None:
             self._subscription = await self._transport.subscribe(
                 self._queue,
@@ -92,24 +92,24 @@ class Puller:
             if not batch:
                 break
             if self._stream is None:
-                # those whose connection has ended come again
+                # the broker redelivers messages of an ended connection
                 self._in_hand = [message for message in self._in_hand if message.is_ours]
             self._in_hand += batch
         group = MessageGroup(self._in_hand[: self._group_size])
         del self._in_hand[: self._group_size]
         if self._subscription is not subscription:
-            # it was closed meanwhile
-            self._let_go()
+            # the puller was closed meanwhile
+            self._release()
         return group
 
     async def close(self) -> None:
-        """Ask for no more; what was not handed out goes back, or is still in the stream."""
+        """Ask for no more; messages that were not handed out are requeued, or stay in the stream."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await subscription.cancel()
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._stream is None:
             MessageGroup(self._in_hand).nack()
         self._in_hand.clear()

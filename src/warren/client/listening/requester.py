@@ -1,17 +1,17 @@
-"""Questions that are answered: a request goes out as a message, and its answer comes back to a queue of our own.
+"""Requests with replies: a request is a message, and its reply comes to the requester's own queue.
 
-    requester ──▶ exchange ──▶ queue ──▶ listener, whose handler returns the answer
+    requester ──▶ exchange ──▶ queue ──▶ listener, whose handler returns the reply
         ▲                                    │
         └──── QUEUE.replies.xxxx ◀───────────┘  found by its correlation_id
 
-The reply queue is durable and goes when nobody has used it for a while, so answers wait there while a connection is
-away. A request has its time-out as its time to live: nobody works on what nobody waits for.
+The reply queue is durable and expires when unused, so replies wait there while the connection is lost. A request has
+its timeout as its time to live, so that no listener works on a request after its requester has given up.
 
-Invariants: each request ends with the first answer to it, or with an error: a `PublishFailed` if nobody listens, or a
-`CallTimeout` when the time is over, of which it is unknown whether it was worked on. Answers that come later, or twice,
-are dropped.
+Invariants: each request ends with its first reply or with an error: `PublishFailed` if it is unroutable, or
+`CallTimeout` when the time is over, and then it is unknown whether it was handled. Late or repeated replies are
+dropped.
 
-Not here: answering, which is what a handler's result does (`listening.handling`).
+Not here: replying, which is the result of a handler (`listening.handler`).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _log = logging.getLogger("warren.client.listening")
 
 
 class Requester:
-    """Asks whoever listens behind an exchange and a routing key."""
+    """Sends requests to an exchange and a routing key."""
 
     def __init__(self, transport: Transport, exchange: str = "", routing_key: str = "") -> None:
         self._transport = transport
@@ -46,14 +46,14 @@ class Requester:
         self._failure: Exception | None = None
 
     async def start(self) -> None:
-        """Have the queue for answers, and listen to it."""
+        """Declare the reply queue and listen to it."""
         queue = QueueLayout(self._replies, arguments={"x-expires": REPLY_QUEUE_EXPIRES_MS})
         await self._transport.declare(Layout(queues=(queue,)))
         self._subscription = await self._transport.subscribe(self._replies)
         self._reader = asyncio.create_task(self._read(self._subscription))
 
     async def request(self, message: bytes | Message, timeout_s: float = REQUEST_TIMEOUT_S) -> Incoming:
-        """The answer to a message; several may be under way at once."""
+        """The reply to a message; several requests may wait at once."""
         if self._reader is None:
             raise ValueError("a requester is started before it asks: use it in `async with`, or call start()")
         if self._failure is not None:
@@ -75,7 +75,7 @@ class Requester:
             del self._waiting[correlation_id]
 
     async def close(self) -> None:
-        """Whoever still waits gets a `CallTimeout` now."""
+        """Waiting requests end with `CallTimeout`."""
         self._end(CallTimeout("the requester was closed before an answer came"))
         if self._subscription is not None:
             await self._subscription.cancel()
@@ -107,7 +107,7 @@ class Requester:
                     self._came(reply)
             self._end(ClientError(f"the subscription to {self._replies!r} ended"))
         except Exception as error:
-            _log.error("no answers come from %s any more: %s", self._replies, error)
+            _log.error("no more replies come from %s: %s", self._replies, error)
             self._end(error)
 
     def _came(self, reply: Incoming) -> None:

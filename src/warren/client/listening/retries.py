@@ -1,45 +1,36 @@
-"""What becomes of a message whose handling failed: pure decisions, and the queues they need.
+"""The decision after a failed message, the queues for retries, and the messages that are moved.
 
-    how it failed                     what becomes of it
+    how it failed                     the decision
     ImmediateAck                      acked
     RejectAndDontRequeue              rejected
     CannotConvert                     parked: it will not be readable next time either
-    anything else                     tried again, until it has been tried `tries` times or, in hand, would be so behind
-                                      the end of its time to live; then parked
+    anything else                     tried again, until it was tried `tries` times or, in hand, the next try would be
+                                      after the end of its time to live; then parked
 
-How often a message was tried again is counted in its header `x-retries`, so the count outlives whoever counted; in hand
-it is counted by the listener alone.
+The header `x-retries` counts the retries, so the count survives the process; in hand the listener counts.
 
     queues             QUEUE ──▶ QUEUE.retry.1 ──(time over)──▶ QUEUE ──▶ QUEUE.retry.2 ──▶ ... ──▶ QUEUE.parked
     delayed_exchange   QUEUE ──▶ QUEUE.delayed, an x-delayed-message exchange ──(time over)──▶ QUEUE
                                           └── no longer bound to it ──▶ QUEUE.undelivered ──▶ QUEUE.parked
     in_hand            it stays unacked with its listener, which holds its key: nothing with the key overtakes it
 
-A queue for each step keeps messages with a long delay from standing before those with a short one. The delay is each
+Each step has its own queue, so that a message with a long delay does not block those with a short one. The delay is the
 message's own time to live, not the queue's, so that it can be changed without deleting a queue.
 
-Not here: the messages that are moved (`listening.moving`), moving them (`listening.handling`).
+A moved message keeps body, properties and headers, and gets these headers:
 
-A message as it is published again, to wait for its next try or to be parked.
-
-It keeps body, properties and headers, and gets what is needed to find one's way back:
-
-    x-retries             how often it was tried again
-    x-error               what went wrong last, in one line
-    x-origin-exchange     how it first came to its queue
+    x-retries             how often it was retried
+    x-error               the last error, in one line
+    x-origin-exchange     the exchange and routing key of its first publish
     x-origin-key
-    x-origin-queue        where it was parked from
+    x-origin-queue        the queue it was parked from
 
-What must not be kept is left out. `expiration` and the broker's own delay would end a message that waits or is parked;
-`user_id` is refused by a broker when others publish it; `CC` would send everyone else their copy again; the names by
-which Warren knows a repetition would have it dropped as one; and by its history of deaths RabbitMQ may take what comes
-back from a retry queue for a cycle, in which it drops messages.
+Some properties are dropped. `expiration` and the broker's delay header would end a message that waits or is parked. A
+broker refuses a `user_id` from another user. `CC` would send all copies again. Warren's deduplication headers would
+make the broker drop the message as a duplicate. With its `x-death` history RabbitMQ may take a message from a retry
+queue for a cycle, and drop it.
 
-Not here: when a message is moved (`listening.retrying`), and that it is not lost meanwhile (`listening.handling`).
-
-What a handler raises to say itself what becomes of its message.
-
-Any other exception means that handling failed, and may be tried again (`listening.retrying`).
+Not here: moving messages without losing them (`listening.handler`).
 """
 
 from dataclasses import dataclass, field
@@ -53,35 +44,35 @@ from warren.wire.properties import Properties
 
 
 class RejectAndDontRequeue(Exception):
-    """Refuse the message for good: it becomes a dead letter if its queue has a place for those, or is dropped."""
+    """Raised by a handler to refuse a message for good: it is dead-lettered, or dropped."""
 
     def __init__(self, reason: str = "the handler refused it") -> None:
         super().__init__(reason)
 
 
 class ImmediateAck(Exception):
-    """Acknowledge the message although handling it did not come to its end."""
+    """Raised by a handler to acknowledge a message although it was not handled to its end."""
 
 
 RetryMethod = Literal["queues", "delayed_exchange", "in_hand"]
 
 DELAY_MAX_S = 4_294_967
-"""What fits the 32 bits that brokers have for milliseconds."""
+"""The limit of the 32 bits that brokers have for milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """It is done with."""
+    """Acknowledge it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """It goes where the queue's dead letters go."""
+    """Dead-letter it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """It is tried again after a while; steps count from 1, step 0 is at once."""
+    """Try it again after a delay; steps count from 1, and step 0 is at once."""
 
     step: int
     delay_s: float
@@ -89,7 +80,7 @@ class RetryAfter:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """It is laid aside for somebody to look at."""
+    """Put it into the parking queue, for a person to look at."""
 
 
 RetryDecision = Ack | Reject | RetryAfter | Park
@@ -97,10 +88,10 @@ RetryDecision = Ack | Reject | RetryAfter | Park
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a message is tried, with what delays between, and where it goes when nothing helps.
+    """How often a message is tried, with which delays, and what happens after the last try.
 
-    With fewer delays than retries the last one counts for the rest; with none, `()`, a message is back at once.
-    `arguments` are those of the queues that it needs, such as their type.
+    With fewer delays than retries the last delay is repeated; with none, `()`, a message is retried at once.
+    `arguments` are those of the queues that are declared, such as their type.
     """
 
     tries: int = 5
@@ -119,9 +110,9 @@ class Retries:
             raise ValueError(f"a message waits in queues, at a delayed_exchange or in_hand, not {self.way!r}")
 
     def after(self, failure: Exception, retries_done: int, left_s: float | None = None) -> RetryDecision:
-        """What becomes of a message that was tried again so many times before it failed like this.
+        """The decision for a message that failed after so many retries.
 
-        `left_s` is what is left of its time to live: nobody waits for what is done later.
+        `left_s` is the rest of its time to live: a retry after that is useless.
         """
         if isinstance(failure, ImmediateAck):
             return Ack()
@@ -134,7 +125,7 @@ class Retries:
         return Park() if self.parking else Reject()
 
     def layout(self, queue: str) -> Layout:
-        """What the broker must have so that messages of a queue can be tried again and parked."""
+        """The queues and exchanges that retries and parking of a queue need."""
         parked = (QueueLayout(parking_queue(queue), arguments=self.arguments),) if self.parking else ()
         if self.way == "delayed_exchange" and self._steps:
             return self._delayed_layout(queue, parked)
@@ -152,7 +143,7 @@ class Retries:
         arguments: Table = {"x-delayed-type": "direct"}
         if not parked:
             return Layout((ExchangeLayout(name, "x-delayed-message", arguments=arguments),), (), (back,))
-        # a message that is delayed cannot come back as unroutable: nobody waits for it when it is due
+        # a delayed message cannot be returned as unroutable: its publisher does not wait that long
         catching = undelivered_exchange(queue)
         arguments["alternate-exchange"] = catching
         exchanges = ExchangeLayout(catching, "fanout"), ExchangeLayout(name, "x-delayed-message", arguments=arguments)
@@ -160,7 +151,7 @@ class Retries:
 
     @property
     def _steps(self) -> int:
-        """No more than there are retries to use them."""
+        """As many as there are retries to use them."""
         return min(len(self.delays_s), self.tries - 1)
 
     def _again(self, retries_done: int) -> RetryAfter:
@@ -171,15 +162,15 @@ class Retries:
 
 
 DEFAULT_RETRIES: Final = Retries(way="in_hand")
-"""Tries over a minute, so that a database that is away for half of that costs nobody a parked message.
+"""Tries over a minute, so that a database that is away for half a minute parks no message.
 
-In hand, because then it is as many messages as are in hand that wait, and not one after the other all of the queue, and
-because the order of a key survives.
+In hand, so that only the messages in hand wait and not the whole queue one by one, and so that the order of a key is
+kept.
 """
 
 
 def backoff(first_s: float, count: int, *, factor: float = 2.0, longest_s: float = 3600.0) -> tuple[float, ...]:
-    """Delays that grow by a factor, up to a longest."""
+    """Delays that grow by a factor up to a limit."""
     delays = []
     delay_s = first_s
     for _ in range(count):
@@ -214,19 +205,19 @@ _DROPPED_HEADERS = frozenset({"CC", "BCC", "x-delay", "x-warren-publisher", "x-w
 
 
 def retries_done(headers: Table) -> int:
-    """How often a message was tried again; what others may have written there counts for nothing."""
+    """The number of retries; an invalid header counts as 0."""
     found = headers.get(RETRIES)
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
 def origin(headers: Table) -> tuple[str, str] | None:
-    """Exchange and routing key with which a message was first published, if it was moved since."""
+    """The exchange and routing key of the first publish, if the message was moved since."""
     exchange, key = headers.get(ORIGIN_EXCHANGE), headers.get(ORIGIN_KEY)
     return (exchange, key) if isinstance(exchange, str) and isinstance(key, str) else None
 
 
 def retry_message(message: Incoming, queue: str, again: RetryAfter, way: RetryMethod, failure: Exception) -> Outgoing:
-    """The message on its way to its next try."""
+    """The message for its next try."""
     properties = _properties(message, failure)
     headers = _headers_of(properties)
     for name in [name for name in headers if _is_death_header(name)]:
@@ -237,16 +228,16 @@ def retry_message(message: Incoming, queue: str, again: RetryAfter, way: RetryMe
         return Outgoing(Message(message.body, properties), "", queue)
     if way == "delayed_exchange":
         headers["x-delay"] = delay_ms
-        # if its queue is gone when it is due, it goes where it is parked
+        # if its queue is gone when it is due, it is parked
         headers[ORIGIN_QUEUE] = queue
-        # nobody can tell yet whether there will be a queue for it
+        # not mandatory: its route is known only when it is due
         return Outgoing(Message(message.body, properties), delayed_exchange(queue), queue, mandatory=False)
     properties.expiration = str(delay_ms)
     return Outgoing(Message(message.body, properties), "", retry_queue(queue, again.step))
 
 
 def requeue_message(message: Incoming, queue: str, retries: int, left_s: float | None, failure: Exception) -> Outgoing:
-    """The message, after so many retries, on its way to the end of its own queue; it lives no longer for that."""
+    """The message for the end of its own queue, with the rest of its time to live."""
     properties = _properties(message, failure)
     _headers_of(properties)[RETRIES] = retries
     if left_s is not None:
@@ -255,20 +246,20 @@ def requeue_message(message: Incoming, queue: str, retries: int, left_s: float |
 
 
 def parking_message(message: Incoming, queue: str, retries: int, failure: Exception) -> Outgoing:
-    """The message, after so many retries, on its way to where somebody looks at it."""
+    """The message for the parking queue."""
     properties = _properties(message, failure)
     _headers_of(properties).update({ORIGIN_QUEUE: queue, RETRIES: retries})
     return Outgoing(Message(message.body, properties), "", parking_queue(queue))
 
 
 def parking_message_without_properties(message: Incoming, queue: str, failure: Exception) -> Outgoing:
-    """Body alone, for a message whose properties nobody can read."""
+    """The body alone, for a message with unreadable properties."""
     headers: Table = {ORIGIN_QUEUE: queue, ERROR: error_summary(failure)}
     return Outgoing(Message(message.body, Properties(headers=headers, delivery_mode=2)), "", parking_queue(queue))
 
 
 def with_changes(properties: Properties | None, **changes: object) -> Properties:
-    """A copy with some of them changed: what came, or what a program made, stays as it is."""
+    """A changed copy; the original stays as it is."""
     fields = dict((properties or Properties()).fields())
     return Properties(**{**fields, **changes})  # type: ignore[arg-type]  # names and values are those of properties
 

@@ -1,19 +1,17 @@
-"""Consumers that share the work: the queue of a group, and readers of streams.
+"""Consumer groups, stream readers, and message filters.
 
-On queues a group is a queue of its own, bound to the exchange: each group gets every message, and of a group one
-listener does. Where order matters to more than one process the queue has `x-single-active-consumer`, so that one
-listener has them all and the next one takes over when it goes.
+On queues a group is a queue of its own, bound to the exchange: each group gets every message, and one listener of a
+group gets it. If several processes need order, the queue has `x-single-active-consumer`: one listener gets all
+messages, and the next takes over when it ends.
 
-On streams a group is a name (Warren's `x-stream-group`): each partition is read by one member at a time, in order, and
-the broker keeps how far the group has come.
-
-Which messages a listener wants: by a tag in a header, or by how they were routed.
+On streams a group is a name (Warren's `x-stream-group`): one member at a time reads each partition, in order, and the
+broker stores the group's offset.
 
     Listener(transport, "orders", handler, accepts=tagged("food", "drink"), unwanted="ack")
     Listener(transport, "orders", handler, accepts=routed("orders.*.eu", "orders.test.#"))
 
-A filter is any function from a message to whether it is wanted; these make the usual ones. Of a stream the broker
-itself leaves out what is not wanted: see `StreamReading.filter`.
+A filter is any function from a message to a bool; `tagged` and `routed` make the usual ones. The broker filters a
+stream itself: see `StreamReading.filter`.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +26,7 @@ def group_queue(exchange: str, group: str) -> str:
 
 
 def group_layout(exchange: str, group: str, routing_keys: Sequence[str] = ("",), *, ordered: bool = False) -> Layout:
-    """The queue `EXCHANGE.GROUP`, bound with each key; its listeners compete, or if `ordered` stand by."""
+    """The queue `EXCHANGE.GROUP`, bound with each key. Its listeners compete; if `ordered`, one is active."""
     name = group_queue(exchange, group)
     arguments: Table = {"x-single-active-consumer": True} if ordered else {}
     bindings = tuple(BindingLayout(exchange, name, key) for key in routing_keys)
@@ -40,9 +38,9 @@ class StreamReading:
     """How a stream is read.
 
     `offset` is where to begin: `first`, `last`, `next`, `stored`, a number, a time, or an interval such as `5m`. With
-    `name` the broker keeps how far this reader has come, with `group` how far the group has; a group begins at
-    `offset` only while there is nothing to go on from. Names and groups are Warren's; of RabbitMQ's streams only the
-    offset is asked for. `filter` leaves in what has one of these values in `x-stream-filter-value`.
+    `name` the broker stores the offset of this reader, with `group` that of the group; a group begins at `offset` only
+    if it has no stored one. Names and groups are Warren's; RabbitMQ's streams take only the offset. `filter` selects
+    messages by their `x-stream-filter-value`.
     """
 
     offset: str | int | Timestamp = "next"
@@ -56,13 +54,13 @@ class StreamReading:
         if self.name and self.group:
             raise ValueError("a stream is read under a name of one's own or as a group, not both")
         if self.member and not self.group:
-            raise ValueError("who is a member names the group")
+            raise ValueError("a member names its group")
         if self.match_unfiltered and not self.filter:
             raise ValueError("without a filter nothing is left out, and match_unfiltered has no meaning")
 
     @property
     def arguments(self) -> Table:
-        """As the broker is told when the subscription begins."""
+        """The arguments of basic.consume."""
         table: Table = {"x-stream-offset": self.offset}
         named = {"consumer-name": self.name, "group": self.group, "member": self.member}
         table.update({f"x-stream-{key}": value for key, value in named.items() if value})
@@ -79,7 +77,7 @@ TAG = "x-tag"
 
 
 def tagged(*tags: str, header: str = TAG) -> Filter:
-    """Those whose header has one of these values; a header with a list of tags is asked for each of them."""
+    """Accept messages whose header has one of these values, or a list with one of them."""
     wanted = frozenset(tags)
 
     def accepts(message: Incoming) -> bool:
@@ -91,7 +89,7 @@ def tagged(*tags: str, header: str = TAG) -> Filter:
 
 
 def routed(*patterns: str) -> Filter:
-    """Those whose routing key fits one of the patterns of a topic exchange: `*` is a word, `#` any number of them."""
+    """Accept messages whose routing key matches one of the topic patterns: `*` is a word, `#` any number of them."""
     wanted = [pattern.split(".") for pattern in patterns]
 
     def accepts(message: Incoming) -> bool:
@@ -102,7 +100,7 @@ def routed(*patterns: str) -> Filter:
 
 
 def topic_fits(pattern: list[str], words: list[str]) -> bool:
-    """Walks the words once, with every place of the pattern that may have been reached so far."""
+    """Match in one pass over the words, with the set of pattern positions reached so far."""
     reached = _beyond_hashes(pattern, {0})
     for word in words:
         stepped = {at for at in reached if at < len(pattern) and pattern[at] == "#"}
@@ -112,7 +110,7 @@ def topic_fits(pattern: list[str], words: list[str]) -> bool:
 
 
 def _beyond_hashes(pattern: list[str], reached: set[int]) -> set[int]:
-    """A `#` may stand for nothing."""
+    """A `#` may match nothing."""
     beyond = set(reached)
     for at in range(len(pattern)):
         if at in beyond and pattern[at] == "#":

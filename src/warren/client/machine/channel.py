@@ -1,23 +1,23 @@
-"""One channel: its calls, its publishes, its deliveries, its end.
+"""One channel: its calls, publishes, deliveries and end.
 
     opening ──open-ok──▶ open ──close by us──▶ closing ──close-ok──▶ closed
                           └───close by the broker──────────────────────▲
 
-Invariants: calls are answered in the order they were made, so `_calls` is the row of those that wait. Publishes are
-counted from the moment confirm.select is written, as the broker counts them from the moment it reads it. While the
-channel is closing nothing but the end of that matters.
+Invariants: the broker answers calls in the order they were made, so `_calls` is a queue. Publishes are counted from the
+moment confirm.select is written, as the broker counts them from the moment it reads confirm.select. A closing channel
+handles nothing but the end of its closing.
 
-Not here: what comes from the broker (`machine.input`), encoding publishes (`machine.publishing`).
+Not here: frames from the broker (`machine.connection`), encoding publishes (`machine.publishes`).
 """
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from warren.client.machine.deliveries import AckLedger
+from warren.client.machine.deliveries import AckLedger, PartialContent
 from warren.client.machine.publishes import (
     ConfirmLedger,
     ConfirmRange,
@@ -30,26 +30,19 @@ from warren.wire.frames import write_ack
 from warren.wire.methods import BasicConsume, ChannelClose, ConfirmSelect, Method, TxSelect, encode_method
 from warren.wire.properties import Properties
 
-if TYPE_CHECKING:
-    from warren.client.machine.connection import ConnectionMachine
-    from warren.client.machine.deliveries import PartialContent
-
-
 CHANNEL_OPENING: Final[i64] = 0
 CHANNEL_OPEN: Final[i64] = 1
 CHANNEL_CLOSING: Final[i64] = 2
 CHANNEL_CLOSED: Final[i64] = 3
 
 WINDOW: Final = 65_536
-"""How many publishes may be unconfirmed at once, unless the program says otherwise."""
+"""The default limit of unconfirmed publishes."""
 
 REPLY_SUCCESS: Final = 200
 
 
 @final
 class PendingCall:
-    """A call that waits for its answer."""
-
     def __init__(self, ticket: int, method: Method) -> None:
         self.ticket: int = ticket
         self.method: Method = method
@@ -57,7 +50,7 @@ class PendingCall:
 
 @final
 class ConsumerEntry:
-    """A consumer as the broker named it."""
+    """A consumer under the tag that the broker gave it."""
 
     def __init__(self, tag: str, no_ack: bool) -> None:
         self.tag: str = tag
@@ -65,10 +58,29 @@ class ConsumerEntry:
 
 
 @final
-class ChannelMachine:
-    """One of a connection's conversations."""
+class MachineOutput:
+    """The bytes that a connection and its channels have to send, the tickets of calls, and the acks to add."""
 
-    def __init__(self, connection: "ConnectionMachine", number: int, frame_max: int) -> None:
+    def __init__(self) -> None:
+        self.out: BytesWriter = BytesWriter()
+        # channels with acks that are written with the next output
+        self.acking: list[ChannelMachine] = []
+        self._ticket: int = 0
+
+    def next_ticket(self) -> int:
+        self._ticket += 1
+        return self._ticket
+
+    def acks_wait(self, channel: "ChannelMachine") -> None:
+        if not self.acking or self.acking[-1] is not channel:
+            self.acking.append(channel)
+
+
+@final
+class ChannelMachine:
+    """One channel of a connection."""
+
+    def __init__(self, output: MachineOutput, number: int, frame_max: int) -> None:
         self.number: int = number
         self.state: i64 = CHANNEL_OPENING
         self.confirming: bool = False
@@ -77,20 +89,20 @@ class ChannelMachine:
         self.confirms: ConfirmLedger = ConfirmLedger()
         self.mandatory: MandatoryPublishes = MandatoryPublishes()
         self.acks: AckLedger = AckLedger()
-        # by the octets of their tag
+        # by the bytes of the consumer tag
         self.consumers: dict[bytes, ConsumerEntry] = {}
-        # a message whose frames have not all come
+        # a message with frames still to come
         self.content: PartialContent | None = None
-        self._connection: ConnectionMachine = connection
+        self._output: MachineOutput = output
         self._writer: PublishWriter = PublishWriter(number, frame_max)
         self._calls: deque[PendingCall] = deque()
 
     # calls
 
     def call(self, method: Method) -> int:
-        """Write a method that the broker answers (none with nowait); the ticket its answer will carry."""
+        """Write a method that the broker answers (nowait excluded), and return the ticket of the answer."""
         self._check_usable()
-        # whole, or not at all: what does not fit its field raises here
+        # encode before writing, so that a value that does not fit its field raises and sends nothing
         data = encode_method(self.number, method)
         self.output().write(data)
         if isinstance(method, ConfirmSelect):
@@ -99,7 +111,7 @@ class ChannelMachine:
             self.transactional = True
         elif isinstance(method, ChannelClose):
             self.state = CHANNEL_CLOSING
-        ticket = self._connection.next_ticket()
+        ticket = self._output.next_ticket()
         self._calls.append(PendingCall(ticket, method))
         return ticket
 
@@ -107,7 +119,7 @@ class ChannelMachine:
         return self.call(ChannelClose(reply_code=REPLY_SUCCESS, reply_text="Goodbye"))
 
     def answered_call(self, method: Method) -> PendingCall | None:
-        """The call that this method answers, which is the oldest; None if it does not."""
+        """The oldest call if this method answers it, else None."""
         if not self._calls or not answers(method.name, self._calls[0].method.name):
             return None
         return self._calls.popleft()
@@ -121,7 +133,7 @@ class ChannelMachine:
     # publishing
 
     def room(self) -> i64:
-        """How many publishes the window has room for."""
+        """How many publishes fit into the window."""
         return max(self.window - self.confirms.unconfirmed(), 0) if self.confirming else self.window
 
     def publish(
@@ -131,7 +143,7 @@ class ChannelMachine:
         routing_key: str,
         mandatory: bool = False,
     ) -> int:
-        """Write one message; its number, 0 on a channel without confirms. Whether there is room is for the caller."""
+        """Write one message and return its number, 0 without confirms. The caller checks the window."""
         self._check_usable()
         key = message.routing_key
         return self._publish(
@@ -148,15 +160,15 @@ class ChannelMachine:
         mandatory: bool,
         bytes_max: int,
     ) -> int:
-        """Write messages from `at` on, as many as the window has room for and until `bytes_max` are exceeded.
+        """Write messages from index `at` while the window has room and the output has grown by less than `bytes_max`.
 
-        Returns where to go on. Bare bodies, and messages without properties, get those of the call.
+        Returns the next index. Bodies, and messages without properties, get the properties of the call.
         """
         self._check_usable()
         tail = property_tail(properties)
-        # many messages may share their properties
+        # messages often share one Properties object
         latest, latest_tail = properties, tail
-        out = self._connection.out
+        out = self._output.out
         stop_bytes: i64 = len(out) + bytes_max
         end: i64 = min(i64(len(messages)), at + self.room())
         index: i64 = at
@@ -175,14 +187,14 @@ class ChannelMachine:
         return int(index)
 
     def publish_encoded(self, frames: bytes, count: i64) -> None:
-        """Write publishes whose frames the caller has made, for this channel and within its frame size."""
+        """Write publishes that the caller has encoded for this channel and its frame size."""
         self._check_usable()
-        self._connection.out.write(frames)
+        self._output.out.write(frames)
         if self.confirming:
             self.confirms.last_no += count
 
     def _publish(self, body: bytes, tail: bytes, exchange: str, routing_key: str, mandatory: bool) -> int:
-        self._writer.write(self._connection.out, exchange, routing_key, mandatory, tail, body)
+        self._writer.write(self._output.out, exchange, routing_key, mandatory, tail, body)
         if not self.confirming:
             return 0
         confirms = self.confirms
@@ -193,7 +205,7 @@ class ChannelMachine:
         return number
 
     def take_confirms(self) -> list[ConfirmRange]:
-        """What was decided since it was asked last."""
+        """The confirms since the last call."""
         ranges = self.confirms.take()
         if len(self.mandatory) > 0:
             for decided in ranges:
@@ -203,30 +215,29 @@ class ChannelMachine:
     # settling deliveries
 
     def ack(self, tag: int, multiple: bool = False) -> None:
-        """Gathered with others, and written with the next output; in a transaction written at once."""
+        """Collect an ack for the next output; in a transaction write it at once."""
         self._check_usable()
         if self.transactional:
-            write_ack(self._connection.out, self.number, 80, tag, 1 if multiple else 0)
+            write_ack(self._output.out, self.number, 80, tag, 1 if multiple else 0)
             return
         self.acks.ack(tag, multiple)
-        self._connection.acks_wait(self)
+        self._output.acks_wait(self)
 
     def nack(self, tag: int, multiple: bool = False, requeue: bool = True) -> None:
         self._check_usable()
         if self.transactional:
             bits = (1 if multiple else 0) | (2 if requeue else 0)
-            write_ack(self._connection.out, self.number, 120, tag, bits)
+            write_ack(self._output.out, self.number, 120, tag, bits)
             return
-        self.acks.refuse(self._connection.out, self.number, tag, multiple, requeue)
+        self.acks.refuse(self._output.out, self.number, tag, multiple, requeue)
 
-    def came(self, tag: i64, no_ack: bool) -> None:
-        """A delivery has come."""
+    def record_delivery(self, tag: i64, no_ack: bool) -> None:
         if not self.transactional:
-            self.acks.came(tag, not no_ack)
+            self.acks.record_delivery(tag, not no_ack)
 
     def output(self) -> BytesWriter:
-        """Where to write what must not overtake the acks that wait."""
-        out = self._connection.out
+        """The output, with the collected acks written: later methods must not overtake them."""
+        out = self._output.out
         self.acks.write(out, self.number)
         return out
 
@@ -240,7 +251,7 @@ class ChannelMachine:
 
 
 def answers(answer: str, call: str) -> bool:
-    """Whether a method of the first name answers one of the second."""
+    """Whether a method named `answer` answers a method named `call`."""
     if call == "basic.get":
         return answer == "basic.get-ok" or answer == "basic.get-empty"
     return answer == call + "-ok"

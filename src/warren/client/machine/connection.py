@@ -1,25 +1,11 @@
-"""A client's connection: the state that handshake, channels and heartbeats share, and the doors of the machine.
+"""A client's connection: handshake, frames to events, channels, heartbeats.
 
     greeting ──start──▶ login ──tune──▶ opening ──open-ok──▶ open ──close()──▶ closing ──close-ok──▶ closed
 
-From anywhere it goes to closed when the broker closes it, when the transport is lost, when the broker is silent for too
-long, or when it says what makes no sense. `Closed` is the last event, and there is one.
+Every stage goes to closed when the broker closes the connection, when the transport is lost, when heartbeats are
+missed, or when the broker breaks the protocol. `Closed` is the last event, and there is one.
 
-**Heartbeats.** Something is sent at least once an interval; a broker that is silent for two of them is gone. Whoever
-drives the machine calls `tick` several times an interval. A tick that is itself late by an interval says that the
-program slept, and what the broker sent meanwhile was not read: its silence is counted anew.
-
-Not here: reading frames (`machine.input`), the handshake's steps (`machine.handshake`).
-
-The one door for what a broker sends: frames become events.
-
-Deliveries and confirms are known by their ids and take the short road; all else is decoded and dispatched.
-
-Invariant: nothing leaves here but a `ConnectionFault`, whatever the bytes are.
-
-Not here: the handshake (`machine.handshake`), what a channel remembers (`machine.channel`).
-
-From the protocol header to connection.open-ok, as the client sees it.
+**Handshake.**
 
     client                       broker
     AMQP 0 0 9 1          ->
@@ -29,15 +15,19 @@ From the protocol header to connection.open-ok, as the client sees it.
     tune-ok, open (vhost) ->
                           <-     open-ok, or close: the virtual host was refused
 
-A broker that is not told of `authentication_failure_close` hangs up on a login it refuses, so it is told. A limit of 0
-means none; of two limits the smaller counts. A client that names no heartbeat takes the broker's; one that names one
-takes the smaller of both, and none if it names 0.
+A broker closes a connection with a reason after a failed login only if the client has the capability
+`authentication_failure_close`, so the client announces it. A limit of 0 means none; of two limits the smaller counts. A
+client without a heartbeat of its own takes the broker's. A client with one takes the smaller of both, and none if its
+own is 0.
 
-Not here: what a hang-up during the handshake means to the user (`warren.client.errors`).
+**Frames.** Deliveries and confirms are recognised by their method ids and take a short path. Other methods are decoded
+and dispatched. Reading raises nothing but a `ConnectionFault`, for any bytes.
 
-How far a connection has come.
+**Heartbeats.** The machine sends something at least once an interval. A broker that is silent for two intervals is
+gone. The caller calls `tick` several times an interval. A tick that is late by an interval means that the program did
+not run and read nothing; the broker's silence is then counted from that tick.
 
-Not here: how it gets from one to the next (`machine.connection`).
+Not here: the state of a channel (`machine.channel`), the errors that a user sees (`client.protocol`).
 """
 
 from typing import Final, final
@@ -45,7 +35,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.client.machine.channel import CHANNEL_CLOSED, CHANNEL_CLOSING, CHANNEL_OPEN, ChannelMachine
+from warren.client.machine.channel import CHANNEL_CLOSED, CHANNEL_CLOSING, CHANNEL_OPEN, ChannelMachine, MachineOutput
 from warren.client.machine.deliveries import ContentMethod, Delivery, PartialContent, ReturnedMessage
 from warren.client.machine.events import (
     BY_BROKER,
@@ -121,7 +111,7 @@ IS_OPEN: Final[i64] = 3
 CLOSING: Final[i64] = 4
 CLOSED: Final[i64] = 5
 
-# how far the handshake had come when a connection ended
+# the stage of the handshake in which a connection ended
 GREETING: Final = "greeting"
 LOGIN: Final = "login"
 OPENING: Final = "opening"
@@ -162,7 +152,7 @@ def _start(connection: "ConnectionMachine", method: ConnectionStart) -> None:
     settings = connection.settings
     connection.server_properties = method.server_properties
     theirs = method.server_properties.get("capabilities")
-    connection.tells_refusals = isinstance(theirs, dict) and theirs.get("authentication_failure_close") is True
+    connection.announces_refusals = isinstance(theirs, dict) and theirs.get("authentication_failure_close") is True
     offered = method.mechanisms.decode("utf-8", "replace").split()
     if settings.mechanism not in offered:
         connection.stage = LOGIN
@@ -197,7 +187,7 @@ def _tune(connection: "ConnectionMachine", method: ConnectionTune) -> None:
 
 
 def _smaller(ours: int, theirs: int) -> int:
-    """Of two limits of which 0 is none."""
+    """The smaller of two limits, where 0 means none."""
     if ours == 0 or theirs == 0:
         return max(ours, theirs)
     return min(ours, theirs)
@@ -209,13 +199,13 @@ NACK: Final[i64] = 60 << 16 | 120
 
 CONFIRM_BYTES: Final[i64] = 13
 GET_ROUTE_AT: Final[i64] = 13
-"""Where exchange and routing key stand in a basic.get-ok: behind the ids, the tag and a flag."""
+"""The offset of exchange and routing key in basic.get-ok: after the ids, the tag and a flag."""
 
 OTHER_PROTOCOL: Final = b"AMQP"
 
 
 def receive_bytes(connection: "ConnectionMachine", data: bytes) -> None:
-    """Everything that one read completes."""
+    """Handle all frames that one read completes."""
     reader = connection.reader
     if connection.state == AWAIT_START and data.startswith(OTHER_PROTOCOL):
         version = ".".join([str(octet) for octet in data[5:8]])
@@ -230,7 +220,7 @@ def receive_bytes(connection: "ConnectionMachine", data: bytes) -> None:
             _channel_method(connection, channel, reader)
         else:
             _content_frame(connection, channel, reader)
-    connection.tell_confirms()
+    connection.emit_confirms()
 
 
 def _connection_frame(connection: "ConnectionMachine", reader: FrameReader) -> None:
@@ -287,10 +277,10 @@ def _decoded(connection: "ConnectionMachine", channel: ChannelMachine, reader: F
     elif isinstance(method, BasicCancel):
         channel.unsubscribed(method.consumer_tag)
         if not method.nowait:
-            write_method(connection.out, channel.number, BasicCancelOk(method.consumer_tag))
+            write_method(connection.output.out, channel.number, BasicCancelOk(method.consumer_tag))
         connection.events.append(Cancelled(channel.number, method.consumer_tag))
     elif isinstance(method, ChannelFlow):
-        write_method(connection.out, channel.number, ChannelFlowOk(method.active))
+        write_method(connection.output.out, channel.number, ChannelFlowOk(method.active))
         connection.events.append(FlowChanged(channel.number, method.active))
     elif isinstance(method, ChannelClose):
         _channel_closed(connection, channel, method)
@@ -299,11 +289,11 @@ def _decoded(connection: "ConnectionMachine", channel: ChannelMachine, reader: F
 
 
 def _channel_closed(connection: "ConnectionMachine", channel: ChannelMachine, method: ChannelClose) -> None:
-    write_method(connection.out, channel.number, ChannelCloseOk())
+    write_method(connection.output.out, channel.number, ChannelCloseOk())
     if channel.state == CHANNEL_CLOSING:
-        # both sides closed it at once: the answer to ours is still to come
+        # both sides closed the channel at once: close-ok is still to come
         return
-    connection.tell_confirms()
+    connection.emit_confirms()
     connection.forget_channel(channel)
     blamed = method_name(method.blamed_class_id, method.blamed_method_id) if method.blamed_class_id else ""
     connection.events.append(ChannelClosedByBroker(channel.number, method.reply_code, method.reply_text, blamed))
@@ -322,7 +312,7 @@ def _answer(connection: "ConnectionMachine", channel: ChannelMachine, method: Me
     elif isinstance(method, BasicRecoverOk):
         channel.acks.forget_all()
     elif isinstance(method, ChannelCloseOk):
-        connection.tell_confirms()
+        connection.emit_confirms()
         connection.forget_channel(channel)
     connection.events.append(CallAnswered(channel.number, call.ticket, method))
 
@@ -361,7 +351,7 @@ def _delivered(
     consumer = channel.consumers.get(consumer_tag)
     if consumer is None:
         raise ConnectionFault(UNEXPECTED_FRAME, "a delivery for a consumer that does not exist")
-    channel.came(tag, consumer.no_ack)
+    channel.record_delivery(tag, consumer.no_ack)
     delivery = Delivery(channel.number, consumer.tag, tag, redelivered, route, header, body)
     batch = connection.delivered
     if batch is None or not _goes_on(connection, batch, channel.number, consumer_tag):
@@ -374,7 +364,7 @@ def _delivered(
 
 
 def _goes_on(connection: "ConnectionMachine", batch: Delivered, channel: int, consumer_tag: bytes) -> bool:
-    """Whether it is the same consumer's, and nothing came between: events stay in the order of the wire."""
+    """Whether a delivery joins the batch: same consumer and no event in between, which keeps the wire's order."""
     return batch.channel == channel and connection.delivered_tag == consumer_tag and connection.events[-1] is batch
 
 
@@ -410,7 +400,7 @@ def _got(connection: "ConnectionMachine", channel: ChannelMachine, method: Basic
     call = channel.answered_call(method)
     if call is None or not isinstance(call.method, BasicGet):
         raise ConnectionFault(UNEXPECTED_FRAME, "basic.get-ok answers no call")
-    channel.came(method.delivery_tag, call.method.no_ack)
+    channel.record_delivery(method.delivery_tag, call.method.no_ack)
     route = content.opening.route
     delivery = Delivery(
         channel.number, "", method.delivery_tag, method.redelivered, route, content.header, content.body()
@@ -425,8 +415,8 @@ def _returned(
     header = content.header
     body = content.body()
     message = ReturnedMessage(method.reply_code, method.reply_text, method.exchange, method.routing_key, header, body)
-    looks = (method.exchange, method.routing_key, header[TAIL_AT:], body)
-    message.publish_no = channel.mandatory.came_back(looks)
+    fingerprint = (method.exchange, method.routing_key, header[TAIL_AT:], body)
+    message.publish_no = channel.mandatory.came_back(fingerprint)
     connection.events.append(Returned(channel.number, message))
 
 
@@ -439,7 +429,7 @@ def _route_fits(data: bytes, start: i64, end: i64) -> bool:
 
 
 FIRST_FRAME_MAX: Final = 131_072
-"""How large a frame may be before that is agreed upon."""
+"""The frame size limit until tune."""
 
 
 @final
@@ -450,36 +440,33 @@ class ConnectionMachine:
         self.settings: ClientSettings = settings
         self.state: i64 = AWAIT_START
         self.stage: str = GREETING
-        self.out: BytesWriter = BytesWriter()
+        self.output: MachineOutput = MachineOutput()
         self.events: list[ClientEvent] = []
         self.reader: FrameReader = FrameReader(FIRST_FRAME_MAX)
         self.channels: dict[int, ChannelMachine] = {}
         self.server_properties: Table = {}
-        # whether the broker says so when it refuses a login
-        self.tells_refusals: bool = False
+        # whether the broker closes with a reason after a failed login
+        self.announces_refusals: bool = False
         self.channel_max: int = 0
         self.frame_max: int = 0
         self.heartbeat_s: int = 0
-        # the event that deliveries of the moment go to, and the consumer it is for
+        # the batch of the deliveries being read, and its consumer tag
         self.delivered: Delivered | None = None
         self.delivered_tag: bytes = b""
-        # channels some of whose publishes were decided in this read
+        # channels with publishes decided in this read
         self.confirmed: list[ChannelMachine] = []
         self._now_ms: i64 = now_ms
         self._heard_at_ms: i64 = now_ms
         self._sent_at_ms: i64 = now_ms
         self._ticked_at_ms: i64 = now_ms
-        self._ticket: int = 0
         self._next_number: int = 1
         self._free_numbers: list[int] = []
-        # channels with acks that wait for the next output
-        self._acking: list[ChannelMachine] = []
-        self.out.write(PROTOCOL_HEADER)
+        self.output.out.write(PROTOCOL_HEADER)
 
-    # doors
+    # entry points
 
     def receive(self, data: bytes, now_ms: i64) -> list[ClientEvent]:
-        """What one read means."""
+        """Handle the bytes of one read."""
         self._now_ms = now_ms
         self._heard_at_ms = now_ms
         if self.state != CLOSED:
@@ -490,7 +477,7 @@ class ConnectionMachine:
         return self._take_events()
 
     def tick(self, now_ms: i64) -> list[ClientEvent]:
-        """Time has passed."""
+        """Check heartbeats at this time."""
         interval_ms: i64 = self.heartbeat_s * 1000
         slept = now_ms - self._ticked_at_ms > interval_ms
         self._now_ms = now_ms
@@ -501,26 +488,26 @@ class ConnectionMachine:
             self._heard_at_ms = now_ms
         if now_ms - self._heard_at_ms > 2 * interval_ms:
             self.end(HEARTBEAT_MISSED, 0, f"nothing was heard for {(now_ms - self._heard_at_ms) // 1000} s")
-        elif 2 * (now_ms - self._sent_at_ms) >= interval_ms and len(self.out) == 0:
-            self.out.write(HEARTBEAT_FRAME)
+        elif 2 * (now_ms - self._sent_at_ms) >= interval_ms and len(self.output.out) == 0:
+            self.output.out.write(HEARTBEAT_FRAME)
         return self._take_events()
 
-    def hold_judgement(self, now_ms: i64) -> None:
-        """Nothing was read because nobody wanted to: the broker's silence is counted from here."""
+    def restart_silence(self, now_ms: i64) -> None:
+        """Reading was paused by the program: count the broker's silence from here."""
         self._heard_at_ms = now_ms
 
     def lose(self, reason: str) -> list[ClientEvent]:
-        """The transport is gone."""
+        """The transport is lost."""
         if self.state == CLOSING:
             self.end(BY_CLIENT, 200, reason)
-        elif self.state == AWAIT_TUNE and not self.tells_refusals:
+        elif self.state == AWAIT_TUNE and not self.announces_refusals:
             self.end(LOGIN_REFUSED, 0, reason)
         else:
             self.end(LOST, 0, reason)
         return self._take_events()
 
     def close(self, code: int = 200, text: str = "Goodbye") -> None:
-        """Begin to close in good order; `Closed` comes with the broker's close-ok."""
+        """Begin to close; `Closed` follows the broker's close-ok."""
         if self.state != IS_OPEN:
             raise ValueError("the connection is not open")
         for channel in list(self.channels.values()):
@@ -529,27 +516,28 @@ class ConnectionMachine:
         self.state = CLOSING
 
     def take_output(self) -> bytes:
-        """Everything that is to be sent, in one piece."""
-        if self._acking:
-            for channel in self._acking:
+        """All bytes to send, in one piece."""
+        output = self.output
+        if output.acking:
+            for channel in output.acking:
                 if channel.state < CHANNEL_CLOSED and self.state == IS_OPEN:
                     channel.output()
-            self._acking = []
-        if len(self.out) == 0:
+            output.acking = []
+        if len(output.out) == 0:
             return b""
         self._sent_at_ms = self._now_ms
-        data = self.out.getvalue()
-        self.out = BytesWriter()
+        data = output.out.getvalue()
+        output.out = BytesWriter()
         return data
 
     # channels
 
     def open_channel(self) -> tuple[ChannelMachine, int]:
-        """A channel, and the ticket of its opening."""
+        """A channel, and the ticket of its channel.open."""
         if self.state != IS_OPEN:
             raise ValueError("the connection is not open")
         number = self._number()
-        channel = ChannelMachine(self, number, self.frame_max)
+        channel = ChannelMachine(self.output, number, self.frame_max)
         self.channels[number] = channel
         return channel, channel.call(ChannelOpen())
 
@@ -567,19 +555,11 @@ class ConnectionMachine:
         self._next_number += 1
         return number
 
-    # what the other modules of the machine use
+    # for the functions above
 
     def send(self, method: Method) -> None:
-        """A method of channel 0."""
-        write_method(self.out, 0, method)
-
-    def next_ticket(self) -> int:
-        self._ticket += 1
-        return self._ticket
-
-    def acks_wait(self, channel: ChannelMachine) -> None:
-        if not self._acking or self._acking[-1] is not channel:
-            self._acking.append(channel)
+        """Write a method on channel 0."""
+        write_method(self.output.out, 0, method)
 
     def tuned(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
         self.channel_max = channel_max
@@ -594,7 +574,7 @@ class ConnectionMachine:
         self.stage = LOGIN if state == AWAIT_TUNE else OPENING if state == AWAIT_OPEN_OK else OPEN
 
     def fail(self, fault: ConnectionFault) -> None:
-        """The broker said what makes no sense: it is told so, once there is somebody to tell."""
+        """The broker broke the protocol: close the connection with a reason if it is open."""
         if self.state == IS_OPEN:
             self.send(ConnectionClose(reply_code=fault.code, reply_text=fault.reply_text()))
         self.end(PROTOCOL_ERROR, fault.code, fault.text)
@@ -602,16 +582,16 @@ class ConnectionMachine:
     def end(self, cause: str, code: int, text: str) -> None:
         if self.state == CLOSED:
             return
-        self.tell_confirms()
+        self.emit_confirms()
         self.state = CLOSED
         for channel in self.channels.values():
             channel.state = CHANNEL_CLOSED
         self.channels = {}
-        self._acking = []
+        self.output.acking = []
         self.events.append(Closed(cause, self.stage, code, text))
 
-    def tell_confirms(self) -> None:
-        """Before anything that must not come before them."""
+    def emit_confirms(self) -> None:
+        """Add the events of pending confirms before an event that must follow them."""
         for channel in self.confirmed:
             ranges = channel.take_confirms()
             if ranges:

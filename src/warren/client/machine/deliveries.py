@@ -1,30 +1,22 @@
-"""Messages that came, as slices of what was read.
+"""Deliveries, returned messages, and the acks of one channel.
 
-A `Delivery` has its body and its header frame's payload as bytes, and exchange and routing key as the bytes with which
-its method ended. They become text and properties when asked for, each time anew: who asks twice keeps the answer.
-Properties that make no sense are a `ConnectionFault` then, and not before: nobody looked.
+A `Delivery` keeps slices of the bytes read: the body, the payload of the header frame, and the exchange and routing key
+from the end of the method. Text and properties are decoded at each access, so a caller that needs them twice keeps the
+result. Malformed properties raise a `ConnectionFault` at that access.
 
-Not here: how they are cut out of the stream (`machine.input`), what acking one does (`machine.acks`).
+Most messages arrive in one read. A message that arrives in several reads is a `PartialContent` until it is complete.
 
-Messages that come in several pieces, and what becomes of one that is whole.
+`AckLedger` sends the fewest acks. Delivery tags count from 1 over all consumers of a channel. A delivery is *settled*
+when it was acked or nacked, or needs no ack. An ack waits until the output is taken:
 
-Most messages are read in one piece and never become a `PartialContent`.
+- All deliveries up to `low` are settled. So the waiting acks up to `low` become one `basic.ack` with `multiple`, at the
+  highest of them.
+- An ack above `low` is sent alone, because a `multiple` would cover a delivery that is not settled.
 
-Not here: the frames (`machine.input`).
+The tag of a `multiple` must be one that the broker still waits for. Therefore it is the highest *waiting* ack and not
+`low`, which may have been sent before.
 
-Which deliveries of one channel were settled, and the fewest acks that say so.
-
-Delivery tags count from 1 through all consumers of a channel. A delivery is *settled* when it was acked or refused, or
-needed neither. An ack waits here until the output is taken, and then goes one of two ways:
-
-- All up to `low` are settled. So those of the waiting acks that are not above it need one `basic.ack` with `multiple`,
-  at the highest of them: whatever else it passes is settled.
-- An ack above `low` goes singly, because a `multiple` would pass a delivery that is not settled.
-
-The tag of a `multiple` must be one that the broker still waits for. That is why it is the highest *waiting* ack and not
-`low` itself, which may have been told before.
-
-Not here: deliveries of a channel with transactions, whose acks go out one by one, as told.
+Not here: frames (`machine.connection`); acks of a channel with transactions, which are written one by one.
 """
 
 from typing import Final, final
@@ -43,18 +35,18 @@ from warren.wire.scalars import lossless_text
 
 @final
 class Delivery:
-    """A message for a consumer, or one that was fetched."""
+    """A message for a consumer, or the answer to basic.get."""
 
     def __init__(
         self, channel: int, consumer_tag: str, tag: i64, redelivered: bool, route: bytes, header: bytes, body: bytes
     ) -> None:
         self.channel: int = channel
-        # empty for one that was fetched
+        # empty after basic.get
         self.consumer_tag: str = consumer_tag
         self.delivery_tag: i64 = tag
         self.redelivered: bool = redelivered
         self.body: bytes = body
-        # how many were left in the queue when this one was fetched; -1 for one that came to a consumer
+        # the messages left in the queue after basic.get; -1 for a consumer
         self.messages_left: int = -1
         self._route: bytes = route
         self._header: bytes = header
@@ -88,7 +80,7 @@ class Delivery:
 
 @final
 class ReturnedMessage:
-    """A message that came back; `publish_no` is its number if the channel has confirms, else 0."""
+    """A message returned by the broker; `publish_no` is its number if the channel has confirms, else 0."""
 
     def __init__(self, code: int, text: str, exchange: str, routing_key: str, header: bytes, body: bytes) -> None:
         self.code: int = code
@@ -112,7 +104,7 @@ class ReturnedMessage:
 
 
 def exchange_of(route: bytes) -> str:
-    """The first of two short strings; whoever cut them out has checked that they fit."""
+    """The first of two short strings. The caller has checked that both fit."""
     return lossless_text(route[1 : 1 + route[0]])
 
 
@@ -122,7 +114,7 @@ def routing_key_of(route: bytes) -> str:
 
 @final
 class ContentMethod:
-    """A method that content follows: a delivery in its parts, anything else as it was decoded."""
+    """A method with content: the fields of a delivery, or another method decoded."""
 
     def __init__(self, method: Method | None, consumer_tag: bytes, tag: i64, redelivered: bool, route: bytes) -> None:
         self.method: Method | None = method
@@ -135,7 +127,7 @@ class ContentMethod:
 
 @final
 class PartialContent:
-    """A message whose frames have not all come."""
+    """A message with frames still to come."""
 
     def __init__(self, opening: ContentMethod) -> None:
         self.opening: ContentMethod = opening
@@ -174,19 +166,19 @@ REQUEUE: Final[i64] = 2
 
 @final
 class AckLedger:
-    """The delivery tags of a channel, from the first to the last that came."""
+    """The delivery tags of a channel, and the acks that wait for the next output."""
 
     def __init__(self) -> None:
         self.last_tag: i64 = 0
         self.low: i64 = 0
-        # settled, above `low`; those of them that the broker has not been told
+        # settled above `low`; those of them that the broker has not been told
         self._apart: set[int] = set()
         self._apart_untold: list[int] = []
-        # the highest ack not above `low` that waits, 0 if none does, and how many do
+        # the highest waiting ack up to `low` (0 for none), and how many wait
         self._waiting_tag: i64 = 0
         self._waiting_count: i64 = 0
 
-    def came(self, tag: i64, needs_ack: bool) -> None:
+    def record_delivery(self, tag: i64, needs_ack: bool) -> None:
         if tag > self.last_tag:
             self.last_tag = tag
         if not needs_ack:
@@ -198,7 +190,7 @@ class AckLedger:
     def ack(self, tag: i64, multiple: bool) -> None:
         self._check(tag)
         if multiple:
-            # goes out as a multiple, however few it is found to pass
+            # sent as a multiple even if it covers one delivery
             self._waiting_count += tag - self.low
             self._pass(tag)
             self._wait(tag)
@@ -210,7 +202,7 @@ class AckLedger:
             self._apart_untold.append(int(tag))
 
     def refuse(self, out: BytesWriter, channel: i64, tag: i64, multiple: bool, requeue: bool) -> None:
-        """A nack; those that wait go before it, so that it passes none of them."""
+        """Write a nack, after the acks that wait, so that a multiple nack does not cover them."""
         self._check(tag)
         self.write(out, channel)
         write_ack(out, channel, NACK, tag, (MULTIPLE if multiple else 0) | (REQUEUE if requeue else 0))
@@ -220,7 +212,7 @@ class AckLedger:
             self._settle(tag)
 
     def forget_all(self) -> None:
-        """The broker has taken back everything that was not settled (basic.recover)."""
+        """The broker requeued all unsettled deliveries (basic.recover)."""
         self.low = self.last_tag
         self._apart.clear()
         self._apart_untold.clear()
@@ -228,7 +220,7 @@ class AckLedger:
         self._waiting_count = 0
 
     def write(self, out: BytesWriter, channel: i64) -> None:
-        """Tell everything that waits."""
+        """Write all acks that wait."""
         if self._apart_untold:
             self._gather()
         if self._waiting_tag:
@@ -256,7 +248,7 @@ class AckLedger:
             raise ValueError(f"delivery {tag} was settled before")
 
     def _gather(self) -> None:
-        """What was acked out of turn and is not above `low` any more joins those that one `multiple` tells."""
+        """Move waiting single acks that are no longer above `low` to the `multiple`."""
         above: list[int] = []
         for tag in self._apart_untold:
             if tag > self.low:
@@ -279,7 +271,7 @@ class AckLedger:
             self._apart.remove(int(self.low))
 
     def _pass(self, tag: i64) -> None:
-        """Everything up to `tag` is settled by one word, which makes single ones below it needless."""
+        """Settle everything up to `tag` at once; waiting single acks below it are not needed."""
         if self._apart:
             self._apart = {settled for settled in self._apart if settled > tag}
             self._apart_untold = [untold for untold in self._apart_untold if untold > tag]

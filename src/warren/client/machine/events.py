@@ -1,6 +1,6 @@
-"""What the machine tells of: a class for each thing that can happen to a client's connection.
+"""The events of the machine: one class for each thing that can happen to a client's connection.
 
-Not here: when they happen (`machine.input`, `machine.connection`).
+Not here: when they happen (`machine.connection`).
 """
 
 from typing import Final, final
@@ -22,12 +22,12 @@ PROTOCOL_ERROR: Final = "misunderstood"
 
 
 class ClientEvent:
-    """Something that happened."""
+    """Something that happened to a connection."""
 
 
 @final
 class HandshakeCompleted(ClientEvent):
-    """The handshake is done; these are the limits both sides keep, and what the broker says of itself."""
+    """The handshake is complete: the limits agreed upon, and the broker's properties."""
 
     def __init__(self, server_properties: Table, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
         self.server_properties: Table = server_properties
@@ -38,7 +38,7 @@ class HandshakeCompleted(ClientEvent):
 
 @final
 class CallAnswered(ClientEvent):
-    """The answer to a call; that of basic.get may have a message with it."""
+    """The answer to a call. The answer to basic.get may have a message."""
 
     def __init__(self, channel: int, ticket: int, method: Method, delivery: Delivery | None = None) -> None:
         self.channel: int = channel
@@ -55,13 +55,13 @@ class Delivered(ClientEvent):
         self.channel: int = channel
         self.consumer_tag: str = consumer_tag
         self.deliveries: list[Delivery] = deliveries
-        # what their bodies weigh together
+        # the sum of their bodies
         self.body_bytes: i64 = 0
 
 
 @final
 class Returned(ClientEvent):
-    """A mandatory message came back, because no queue was there for it."""
+    """The broker returned a mandatory message, because no queue was bound for it."""
 
     def __init__(self, channel: int, message: ReturnedMessage) -> None:
         self.channel: int = channel
@@ -70,7 +70,7 @@ class Returned(ClientEvent):
 
 @final
 class Confirmed(ClientEvent):
-    """Publishes that were decided, as ranges of their numbers, in the order the broker told of them."""
+    """Publishes that the broker decided, as ranges of their numbers, in the order of the wire."""
 
     def __init__(self, channel: int, ranges: list[ConfirmRange]) -> None:
         self.channel: int = channel
@@ -79,7 +79,7 @@ class Confirmed(ClientEvent):
 
 @final
 class Cancelled(ClientEvent):
-    """The broker ended a consumer: its queue is gone, or has another home."""
+    """The broker cancelled a consumer: its queue was deleted, or moved to another node."""
 
     def __init__(self, channel: int, consumer_tag: str) -> None:
         self.channel: int = channel
@@ -88,7 +88,7 @@ class Cancelled(ClientEvent):
 
 @final
 class FlowChanged(ClientEvent):
-    """The broker asks to stop publishing on a channel, or to go on."""
+    """The broker asks to pause publishing on a channel, or to resume."""
 
     def __init__(self, channel: int, active: bool) -> None:
         self.channel: int = channel
@@ -97,7 +97,7 @@ class FlowChanged(ClientEvent):
 
 @final
 class Blocked(ClientEvent):
-    """The broker takes no publishes of this connection for a while, and says why."""
+    """The broker takes no publishes from this connection for a while; `reason` is its text."""
 
     def __init__(self, reason: str) -> None:
         self.reason: str = reason
@@ -105,12 +105,12 @@ class Blocked(ClientEvent):
 
 @final
 class Unblocked(ClientEvent):
-    """It takes them again."""
+    """The broker takes publishes again."""
 
 
 @final
 class ChannelClosedByBroker(ClientEvent):
-    """The broker closed a channel: the code and text it gave, and the method it blames, if any."""
+    """The broker closed a channel: its code and text, and the method that caused it, if any."""
 
     def __init__(self, channel: int, code: int, text: str, method_name: str) -> None:
         self.channel: int = channel
@@ -121,9 +121,10 @@ class ChannelClosedByBroker(ClientEvent):
 
 @final
 class Closed(ClientEvent):
-    """The connection has ended, all its channels with it. Always the last event, and told once.
+    """The connection has ended, with all its channels. This is the last event, and there is one.
 
-    `stage` is how far it had come. A broker that does not tell when it refuses a login hangs up on it: `SHUT_OUT`.
+    `stage` is the stage it had reached. A broker that sends no close when it refuses a login drops the connection:
+    `LOGIN_REFUSED`.
     """
 
     def __init__(self, cause: str, stage: str, code: int, text: str) -> None:

@@ -1,39 +1,25 @@
-"""Publishes as bytes, many of them at little cost.
+"""Publishes as bytes, their confirms, and their returns.
 
-The frames of a publish are
+**Frames.** The frames of a publish are
 
     method frame | header frame to its weight | body size | flags, properties, end | body frame | ...
 
-and all but the size and the body is the same for messages with the same exchange, key and properties. So the method
-frame is remembered for each exchange and key, and the properties are encoded once for each call.
+and only the size and the body differ between messages with the same exchange, key and properties. So `PublishWriter`
+caches the method frame by exchange and key, and the properties are encoded once for each call. A message that cannot be
+encoded raises a `ValueError` before its first byte is written.
 
-Invariant: what cannot be encoded raises a `ValueError` before an octet of its message is written.
+**Confirms.** Publishes are numbered from 1. A number is *decided* when the broker acks or nacks it, alone or with a
+`multiple`. Every number up to `low` is decided, and `_apart` has the decided numbers above it. A number is decided
+once; a repeated confirm is ignored. So each number is in exactly one range that `take` returns.
 
-Not here: numbering, the window (`machine.channel`).
+**Returns.** A `basic.return` carries the message without its number. It belongs to the oldest undecided mandatory
+publish with the same exchange, routing key, properties and body. Two equal publishes can be confused only if one was
+routed and a later one was not, and then their contents are equal anyway. A broker may change the properties: it removes
+`BCC`, and interceptors may change more. So if no publish is equal, the oldest with the same route and body is taken, or
+else the oldest with the same route. `MandatoryPublishes` holds only mandatory publishes that are undecided and not
+returned.
 
-What became of the publishes of one channel.
-
-Publishes are numbered from 1. A number is *decided* once the broker acked or nacked it, by itself or by a `multiple`
-that reaches it.
-
-Invariants: every number up to `low` is decided, and `_apart` has those above it that are. A number is decided once:
-what the broker says of it again is not heard. So each number is in exactly one range that `take` hands out.
-
-Not here: returns, which come before the ack of their message (`machine.returns`).
-
-Which of the publishes it was that came back.
-
-A `basic.return` has the message and where it was to go, but not its number. It is the oldest undecided publish that was
-sent as mandatory and looks the same: exchange, routing key, properties and body. Two that look the same may be taken
-for each other only if one of them was routed and a later one was not, and then their contents were the same anyway.
-
-A broker may have changed the properties (it takes `BCC` out, and what its interceptors do nobody knows). So if nothing
-looks the same it is the oldest with the same route and body; or else with the same route: some publish came back, and
-none of them may pass for one that was routed while another might.
-
-Invariant: what is remembered here is mandatory, undecided, and has not come back.
-
-Not here: what the publisher is told.
+Not here: numbering and the window (`machine.channel`).
 """
 
 from collections import deque
@@ -48,15 +34,15 @@ from warren.wire.methods import BasicPublish, encode_method
 from warren.wire.properties import Properties, encode_properties
 
 METHODS_MAX: Final = 4096
-"""How many exchanges and keys are remembered."""
+"""The size of the cache of method frames."""
 
 TAIL_AT: Final[i64] = 12
-"""Where flags and properties stand."""
+"""The offset of flags and properties in the payload of a header frame."""
 
 
 @final
 class Message:
-    """What is to be published. A routing key of its own takes the place of the one that is given with the call."""
+    """A message to publish. Its own routing key replaces the routing key of the call."""
 
     def __init__(self, body: bytes, properties: Properties | None = None, routing_key: str | None = None) -> None:
         self.body: bytes = body
@@ -68,7 +54,7 @@ class Message:
 
 
 def property_tail(properties: Properties | None) -> bytes:
-    """Flags and properties, as they stand behind the size in the payload of a header frame."""
+    """Flags and properties, as they follow the body size in the payload of a header frame."""
     if properties is None:
         return b"\x00\x00"
     return encode_properties(properties)
@@ -81,10 +67,10 @@ class PublishWriter:
     def __init__(self, channel: int, frame_max: int) -> None:
         self._channel: int = channel
         self._payload_max: i64 = frame_max - FRAME_OVERHEAD
-        # type and channel, with which a frame begins
+        # the first bytes of a frame: type and channel
         self._header_start: bytes = b"\x02" + channel.to_bytes(2, "big")
         self._body_start: bytes = b"\x03" + channel.to_bytes(2, "big")
-        # by exchange, key and whether mandatory: the method frame, and the start of the header frame behind it
+        # by exchange, key and mandatory: the method frame, and the first bytes of the header frame
         self._methods: dict[tuple[str, str, bool], bytes] = {}
 
     def write(
@@ -151,7 +137,7 @@ class ConfirmRange:
 
 @final
 class ConfirmLedger:
-    """Numbers publishes, and hears their fate."""
+    """Numbers publishes, and records their confirms."""
 
     def __init__(self) -> None:
         self.last_no: i64 = 0
@@ -181,7 +167,7 @@ class ConfirmLedger:
         self._close_up()
 
     def take(self) -> list[ConfirmRange]:
-        """What was decided since it was asked last."""
+        """The ranges decided since the last call."""
         ranges = self._ranges
         self._ranges = []
         return ranges
@@ -227,36 +213,36 @@ MessageFingerprint = tuple[str, str, bytes, bytes]
 
 @final
 class MandatoryPublishes:
-    """Remembers what mandatory messages look like until they are decided."""
+    """The fingerprints of mandatory publishes until they are decided."""
 
     def __init__(self) -> None:
-        # as a rule the first of them goes first
+        # equal publishes, oldest first
         self._numbers: dict[MessageFingerprint, deque[int]] = {}
-        self._looks: dict[int, MessageFingerprint] = {}
+        self._fingerprints: dict[int, MessageFingerprint] = {}
 
     def __len__(self) -> int:
-        return len(self._looks)
+        return len(self._fingerprints)
 
-    def sent(self, number: int, looks: MessageFingerprint) -> None:
-        self._looks[number] = looks
-        numbers = self._numbers.get(looks)
+    def sent(self, number: int, fingerprint: MessageFingerprint) -> None:
+        self._fingerprints[number] = fingerprint
+        numbers = self._numbers.get(fingerprint)
         if numbers is None:
-            self._numbers[looks] = deque([number])
+            self._numbers[fingerprint] = deque([number])
         else:
             numbers.append(number)
 
-    def came_back(self, looks: MessageFingerprint) -> int:
-        """The number of the publish that looks like this; 0 if none does."""
-        numbers = self._numbers.get(looks)
-        number = self._most_alike(looks) if numbers is None else numbers[0]
+    def came_back(self, fingerprint: MessageFingerprint) -> int:
+        """The number of the publish that was returned; 0 if none fits."""
+        numbers = self._numbers.get(fingerprint)
+        number = self._most_alike(fingerprint) if numbers is None else numbers[0]
         if number:
             self._forget(number)
         return number
 
-    def _most_alike(self, looks: MessageFingerprint) -> int:
-        exchange, routing_key, _, body = looks
+    def _most_alike(self, fingerprint: MessageFingerprint) -> int:
+        exchange, routing_key, _, body = fingerprint
         same_route = 0
-        for number, each in self._looks.items():
+        for number, each in self._fingerprints.items():
             if each[0] == exchange and each[1] == routing_key:
                 if each[3] == body:
                     return number
@@ -266,14 +252,14 @@ class MandatoryPublishes:
 
     def decided(self, first: i64, last: i64) -> None:
         at: i64 = first
-        while at <= last and self._looks:
-            if int(at) in self._looks:
+        while at <= last and self._fingerprints:
+            if int(at) in self._fingerprints:
                 self._forget(int(at))
             at += 1
 
     def _forget(self, number: int) -> None:
-        looks = self._looks.pop(number)
-        numbers = self._numbers[looks]
+        fingerprint = self._fingerprints.pop(number)
+        numbers = self._numbers[fingerprint]
         numbers.remove(number)
         if not numbers:
-            del self._numbers[looks]
+            del self._numbers[fingerprint]

@@ -1,4 +1,4 @@
-"""What a client wants of a connection: who it is, where it goes, and the limits it asks for.
+"""The settings of a connection: user, virtual host, and the limits that the client asks for.
 
 Not here: hosts, TLS, timeouts (`warren.client.uri`).
 """
@@ -11,12 +11,12 @@ PLAIN: Final = "PLAIN"
 EXTERNAL: Final = "EXTERNAL"
 
 AS_SUGGESTED: Final = -1
-"""A heartbeat that is the broker's to choose."""
+"""Take the broker's heartbeat."""
 
 
 @final
 class ClientSettings:
-    """A limit of 0 is the broker's to choose; a heartbeat of 0 means none."""
+    """A limit of 0 leaves the choice to the broker; a heartbeat of 0 means none."""
 
     def __init__(
         self,

@@ -1,23 +1,18 @@
-"""Messages written into the table by whoever has something to tell, in the transaction in which it happens.
+"""Messages written into the outbox table, in the transaction of the event that they report.
 
-Invariants: if the caller's transaction fails there is no row, and if it commits there is one, whatever happens to
-either process or the broker. A business id is there once: added again with the same content, nothing happens; with
-another, it is a `ValueError`, because two messages with one id would be one to whoever receives them.
+Invariants: if the caller's transaction fails there is no row; if it commits there is one, whatever happens to the
+processes or the broker. A business id exists once: adding it again with the same content does nothing; with another
+content it is a `ValueError`, because a receiver takes two messages with one id for one.
 
-Not here: publishing (`outbox.relay`).
+Kinds of rows:
 
-Kinds of rows, and how a message tells its receiver that it stands for another one.
-
-    message        what happened
-    confirmation   of a message that nobody acknowledged: it is to be handled, unless it was
+    message        an event
+    confirmation   of a message without a receipt: it is to be handled, unless it was
     reversal       of such a message: it is to be undone, or never done
-    receipt        for a message of somebody else's
+    receipt        for a received message
 
-Not here: when they are made (`client.receipts`), what a receiver does about them (`client.inbox`).
-
-The properties of a message as JSON text, so that a person can read them in the table and any language write them.
-
-What JSON has no word for is an object with one name that begins with `$`:
+**Properties** are stored as JSON text, which people can read and any language can write. A value that JSON does not
+have is an object with one name that begins with `$`:
 
 | value                   | text                              |
 |-------------------------|-----------------------------------|
@@ -27,9 +22,9 @@ What JSON has no word for is an object with one name that begins with `$`:
 | `Long`                  | `{"$long": 7}`                    |
 | a table that looks so   | `{"$table": {"$bytes": "plain"}}` |
 
-Invariants: what is read is what was written; what AMQP could not carry is a `CannotConvert` before it is written.
+A value is read as it was written. A value that AMQP cannot carry raises `CannotConvert` before it is written.
 
-Not here: `message_id`, which is the row's `business_id`, and the headers that the relay adds (`outbox.publishing`).
+Not here: publishing, and the headers that the relay adds (`outbox.publisher`), compensations (`client.receipts`).
 """
 
 import base64
@@ -57,14 +52,14 @@ RECEIPT: Final = "receipt"
 KIND_HEADER: Final = "x-kind"
 SETTLES_HEADER: Final = "x-settles"
 WRITTEN_HEADER: Final = "x-written-at"
-"""When it, or the one for which it stands, was written: a receiver can tell whether it may have forgotten it."""
+"""When the message, or the one it confirms or reverses, was written: the receiver may have pruned its row."""
 
 COMPENSATIONS: Final = {"confirm": CONFIRMATION, "reverse": REVERSAL}
-"""What a row may ask for if no receipt comes, and the kind of the row that does it."""
+"""The compensations if no receipt comes, and the kinds of their rows."""
 
 
 def properties_text(properties: Properties) -> str:
-    """All that are present, but the `message_id`."""
+    """All present properties but the `message_id`."""
     present = {name: value for name, value in properties.fields() if value is not None}
     present.pop("message_id", None)
     try:
@@ -77,7 +72,7 @@ def properties_text(properties: Properties) -> str:
 
 
 def stored_properties(text: str) -> Properties:
-    """What was written; a `CannotConvert` if somebody else wrote something else."""
+    """Parse stored properties; `CannotConvert` if the text is invalid."""
     try:
         found = orjson.loads(text)
         headers = found.pop("headers", {})
@@ -138,21 +133,21 @@ READ: dict[str, Callable[..., object]] = {
 
 
 CHANNEL = "warren_outbox"
-"""On which PostgreSQL tells the relay of rows that were committed."""
+"""The channel on which PostgreSQL notifies the relay of committed rows."""
 
 PERSISTENT = 2
 TEXT_BYTES_MAX = 255
 KIND_CHARACTERS_MAX = 20
 
 AS_NEW: dict[str, Any] = {"status": "pending", "due_at": None, "resends": 0, "refused_at": None}
-"""What a row says that is to be sent as if it had not been."""
+"""The columns of a row that is to be sent again."""
 
 NEVER_SENT: dict[str, Any] = {"sent_at": None, "done_at": None, "refusals": 0, "last_error": None}
-"""And one that has not."""
+"""The columns of a row that was never sent."""
 
 
 class Outbox:
-    """Where messages go that are not told otherwise: an exchange and a routing key."""
+    """Writes messages; the exchange and routing key are defaults for messages without their own."""
 
     def __init__(self, *, exchange: str = "", routing_key: str = "") -> None:
         self._exchange = exchange
@@ -160,7 +155,7 @@ class Outbox:
 
     @property
     def has_address(self) -> bool:
-        """Whether it says where messages go that do not say it themselves."""
+        """Whether it has a default destination."""
         return bool(self._exchange or self._routing_key)
 
     def add(
@@ -179,12 +174,12 @@ class Outbox:
         currency: str | None = None,
         replace: bool = False,
     ) -> str:
-        """Write it in the caller's own transaction; the message's business id.
+        """Write a message in the caller's transaction; returns its business id.
 
-        That is `business_id`, or the message's `message_id`, or a random one. It is persistent unless its
+        The id is `business_id`, or the message's `message_id`, or a random one. The message is persistent unless its
         `delivery_mode` says otherwise. `compensation` is what is done if a receipt is wanted and none comes: `confirm`
-        or `reverse`. `amount` and `currency` are for the ledgers. With `replace` a row with that id becomes this one,
-        and is sent again. What does not fit the table is a `ValueError`, in a database as well that would take it.
+        or `reverse`. `amount` and `currency` are for the ledgers. With `replace` a row with that id is overwritten and
+        sent again. A value that does not fit the table is a `ValueError`, also in a database that would take it.
         """
         whole = message if isinstance(message, Message) else Message(message)
         properties = _persistent(whole.properties or Properties())
@@ -212,9 +207,9 @@ class Outbox:
         return known
 
     def resend(self, executor: Executor, business_id: str) -> bool:
-        """Have a row published once more, whatever became of it, in the caller's own transaction; whether it is there.
+        """Publish a row once more, whatever its status, in the caller's transaction; whether it exists.
 
-        The same as changing its status to `pending` by hand, but the relay hears of it at once.
+        The same as changing its status to `pending` by hand, but the relay is notified.
         """
         row = update(OUTBOX).where(OUTBOX.c.business_id == business_id).values(AS_NEW)
         found = executor.execute(row.returning(OUTBOX.c.id)).first() is not None
@@ -228,7 +223,7 @@ def _chosen(*choices: str | None) -> str:
 
 
 def _persistent(properties: Properties) -> Properties:
-    """The same, with a delivery mode; the caller's own stay as they are."""
+    """A copy with a delivery mode, if it has none."""
     if properties.delivery_mode is not None:
         return properties
     fields: dict[str, Any] = dict(properties.fields())
@@ -260,14 +255,14 @@ def _write(executor: Executor, business_id: str, content: dict[str, Any]) -> Non
 
 def _write_over(executor: Executor, business_id: str, content: dict[str, Any]) -> None:
     row = insert_into(executor, OUTBOX).values(business_id=business_id, created_at=database_time(), **content)
-    # under another id: a relay that has the old content in hand is about to mark what it sent by that
+    # with a new id: a relay that has published the old content marks the old id
     other = {"id": row.excluded.id, "created_at": row.excluded.created_at, **content, **AS_NEW, **NEVER_SENT}
     executor.execute(row.on_conflict_do_update(index_elements=[OUTBOX.c.business_id], set_=other))
     notify_relay(executor)
 
 
 def notify_relay(executor: Executor) -> None:
-    """The relay hears it when the transaction commits, and once however often it is said."""
+    """Notify the relay when the transaction commits, once for all rows."""
     if dialect_of(executor) == "postgresql":
         executor.execute(text(f"NOTIFY {CHANNEL}"))
 

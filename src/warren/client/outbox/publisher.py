@@ -1,25 +1,19 @@
-"""Rows of the table as messages, and what became of each.
+"""Rows as messages, the order of their publishing, and their outcomes.
 
     sent        the broker has it
-    refused     by the broker, for what it is or where it goes: unroutable, no such exchange
-    put off     by the broker, for the state that it is in: nacked, because a queue is full or has no master
-    undecided   nobody knows: it is to be sent again
+    refused     by the broker, because of the message or its destination: unroutable, no such exchange
+    put off     by the broker, because of its state: nacked, because a queue is full or has no master
+    undecided   the outcome is unknown: it is sent again
 
-A message to an exchange that is not there ends a channel, with others on it; that the transport tells who is to blame
-for that is its promise: each answer is about its own message.
+A message to a missing exchange closes its channel, with other messages on it. The transport finds out which message
+caused it, so each outcome is about its own message.
 
-Not here: in which order (`outbox.waves`), what is written about it (`outbox.shelf`).
+**Waves.** A *wave* has at most one row of each key, and all rows without a key. Two rows of a key are never in flight
+together: if the first were refused and the second accepted, no resend could restore the order. So a key gets as many
+rows a second as there are confirms, and many keys go in parallel. Every row is in at most one wave; rows of a key keep
+their order; after a held row no row of its key follows.
 
-The order of publishing: rows with a key one after the other, each when the one before it is confirmed.
-
-A *wave* has at most one row of each key, and all rows without one. Two of a key are never on their way together: if
-the first were refused the second might be taken, and no later sending could put that right. So a key carries as many
-rows a second as there are confirms, and many keys go side by side.
-
-Invariants: every row is in one wave at most; rows of a key come in the order in which they were given; behind a row
-that was held nothing of its key comes.
-
-Not here: which rows there are (`outbox.shelf`), publishing them (`outbox.publishing`).
+Not here: selecting rows and recording outcomes (`outbox.table`).
 """
 
 from collections import deque
@@ -40,7 +34,7 @@ KEY_HEADER = "x-key"
 
 
 class PendingRow(NamedTuple):
-    """What the relay reads of a row."""
+    """The columns of a row that the relay reads."""
 
     id: int
     business_id: str
@@ -69,23 +63,23 @@ class PublishedRow:
 
 
 class RowPublisher:
-    """Publishes rows, and judges what the transport says of them."""
+    """Publishes rows, and derives their outcomes from the transport's answers."""
 
     def __init__(self, transport: Transport, timeout_s: float) -> None:
         self._transport = transport
         self._timeout_s = timeout_s
 
     async def publish(self, rows: Sequence[PendingRow]) -> list[PublishedRow]:
-        """All at once; what became of each."""
-        judged: list[PublishedRow] = []
+        """Publish rows together; returns the outcome of each."""
+        published: list[PublishedRow] = []
         messages: list[tuple[PendingRow, Outgoing]] = []
         for row in rows:
             try:
                 messages.append((row, outgoing_of_row(row)))
             except CannotConvert as trouble:
-                judged.append(_published_row(row, trouble))
+                published.append(_published_row(row, trouble))
         answers = await self._answers([message for _, message in messages])
-        return judged + [_published_row(row, trouble) for (row, _), trouble in zip(messages, answers, strict=True)]
+        return published + [_published_row(row, trouble) for (row, _), trouble in zip(messages, answers, strict=True)]
 
     async def _answers(self, messages: Sequence[Outgoing]) -> Sequence[ClientError | None]:
         try:
@@ -95,16 +89,16 @@ class RowPublisher:
 
 
 def outgoing_of_row(row: PendingRow) -> Outgoing:
-    """The message that a row is, with its attempt, its age and its key; a `CannotConvert` if it is none."""
+    """The message of a row, with the headers for attempt, age and key; `CannotConvert` if the row is invalid."""
     properties = stored_properties(row.properties)
     properties.message_id = row.business_id
     properties.headers = {**(properties.headers or {}), ATTEMPT_HEADER: row.attempt + 1}
-    # what stands for another row has the time of that one
+    # a confirmation or reversal has the time of its message
     if row.created_at is not None and WRITTEN_HEADER not in properties.headers:
         properties.headers[WRITTEN_HEADER] = Timestamp(int(row.created_at.timestamp()))
     if row.ordering_key:
         properties.headers[KEY_HEADER] = row.ordering_key
-    # SQLite lets text into a column of bytes
+    # SQLite accepts text in a column of bytes
     body = row.body.encode() if isinstance(row.body, str) else row.body
     return Outgoing(Message(body, properties), row.exchange, row.routing_key)
 
@@ -118,22 +112,22 @@ def _published_row(row: PendingRow, trouble: ClientError | None) -> PublishedRow
 
 
 def has_given_up(trouble: ClientError) -> bool:
-    """Whether it says that the transport will never publish again: it was closed, or its user is not let in.
+    """Whether the transport will never publish again: it was closed, or its login is refused.
 
-    It took nothing, says that another try is of no use, and it is not the message that is wrong.
+    The error is not retriable, nothing was sent, and the message is not the cause.
     """
     return trouble.outcome == "not_sent" and not trouble.retriable and not isinstance(trouble, CannotConvert)
 
 
 def _is_its_fault(trouble: ClientError) -> bool:
-    """Whether it is the message that is wrong, or where it goes, and not the way there."""
+    """Whether the message or its destination caused the error, and not the connection."""
     if isinstance(trouble, ChannelClosed | ConnectionClosed):
         return trouble.code != 0 and not trouble.retriable
     return trouble.outcome == "rejected" or isinstance(trouble, CannotConvert)
 
 
 class PublishWaves:
-    """Rows in the order of their ids, dealt out in waves."""
+    """Rows in the order of their ids, divided into waves."""
 
     def __init__(self, rows: Sequence[PendingRow]) -> None:
         self._loose = [row for row in rows if not row.ordering_key]
@@ -143,12 +137,12 @@ class PublishWaves:
                 self._lines.setdefault(row.ordering_key, deque()).append(row)
 
     def next(self) -> list[PendingRow]:
-        """The next wave; empty when all are dealt out or held."""
+        """The next wave; empty when no row is left."""
         wave = self._loose + [line.popleft() for line in self._lines.values()]
         self._loose = []
         self._lines = {key: line for key, line in self._lines.items() if line}
         return wave
 
     def hold(self, key: str) -> None:
-        """Deal out no more rows of this key."""
+        """Skip all further rows of a key."""
         self._lines.pop(key, None)

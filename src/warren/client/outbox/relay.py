@@ -1,31 +1,25 @@
-"""The process that publishes what the table has: one is active among as many as there are.
+"""The relay: publishes the rows of the outbox. One of many is active.
 
-    serve       read rows, publish them in waves, write down what became of them, over and over
-    stop        finish what is in hand, and let go of the lease
+    serve       read rows, publish them in waves, record their outcomes, repeatedly
+    stop        finish the current batch, and release the lease
 
-If the lease is lost, whatever was published meanwhile is published again by whoever took over, and marked by nobody
-else. The order of a key stands even while both publish: each sends a row when it has the confirm of the row before it,
-so whichever of them is the first to send a row, the one before it has arrived.
+If the lease is lost, the next relay publishes the unmarked rows again, and only it marks them. The order of a key holds
+even while both publish: each sends a row after the confirm of the row before it, so the first sending of a row always
+follows the arrival of the one before.
 
-If a whole pass comes to nothing, and the broker answered for no row, it is the broker that cannot be reached: the rows
-stay untouched and the relay pauses. If it answered for some, those that it did not take are put back for a moment each,
-so that one silent or full queue does not hold up the others.
+If a whole pass has no progress and the broker answered for no row, the broker is unreachable: the rows stay untouched
+and the relay pauses. If it answered for some, each of the others is delayed for a moment, so that one silent or full
+queue does not hold up the rest.
 
-A transport that has given up ends the relay: one that kept the lease would keep out another that can publish.
+A transport that has given up ends the relay: keeping the lease would block a relay that can publish.
 
-A database that is gone for a while is logged, and tried again; only at the start is it an error.
+A lost database is logged and tried again; only at the start is it an error.
 
-Not here: whose turn it is (`tables.leading`), the SQL (`outbox.shelf`), the judgement of answers
-(`outbox.publishing`), the order (`outbox.waves`).
+**Wake-ups.** PostgreSQL's `NOTIFY` is part of the transaction that adds a row, and reaches listeners when it commits. A
+notification that is missed while the connection is down is made up for by polling. The relay reads the table after it
+began to listen, so no row falls between the two.
 
-Who tells a relay that there may be something to do: PostgreSQL, or nobody.
-
-`NOTIFY` is part of the transaction that adds a row, and is told to whoever listens when that commits. A word that is
-missed, because the connection was down, is made up for by looking from time to time.
-
-Invariant: whoever waits looks at the table after it began to listen, so nothing falls between the two.
-
-Not here: how often to look (`outbox.relay`).
+Not here: the lease (`tables.leases`), the SQL (`outbox.table`), outcomes and order (`outbox.publisher`).
 """
 
 import asyncio
@@ -55,27 +49,27 @@ from warren.client.transport import Transport
 
 
 class WakeupSource(Protocol):
-    """Sets an event whenever there may be something to do."""
+    """Sets an event when there may be new rows."""
 
     @property
     def tells(self) -> bool:
-        """Whether somebody does; else one has to look."""
+        """Whether notifications arrive; if not, the relay polls."""
 
     async def open(self) -> None:
-        """Begin to listen, unless that is so already; the database's error if it cannot be."""
+        """Begin to listen, unless it does already; raises the database's error."""
 
     def close(self) -> None: ...
 
 
 def wakeup_source_for(engine: Engine, woken: asyncio.Event) -> WakeupSource:
-    """What this database and its driver can do."""
+    """The source for this database and its driver."""
     if engine.dialect.name == "postgresql" and engine.dialect.driver == "psycopg":
         return PostgresWakeups(engine, woken)
     return NoWakeups()
 
 
 class NoWakeups:
-    """Nobody tells."""
+    """For a database without notifications."""
 
     tells = False
 
@@ -87,7 +81,7 @@ class NoWakeups:
 
 
 class PostgresWakeups:
-    """PostgreSQL tells, over a connection of its own."""
+    """PostgreSQL's notifications, over a connection of their own."""
 
     def __init__(self, engine: Engine, woken: asyncio.Event) -> None:
         self._engine = engine
@@ -116,10 +110,10 @@ class PostgresWakeups:
 
 
 class _NotifyConnection:
-    """A connection that is read when there is something to read."""
+    """A connection that is read when data arrives."""
 
     def __init__(self, engine: Engine) -> None:
-        # imported where PostgreSQL is used, for its driver need not be there elsewhere
+        # imported here, because only PostgreSQL needs this driver
         from psycopg import Connection, OperationalError
 
         self._lost = OperationalError
@@ -127,13 +121,13 @@ class _NotifyConnection:
         driver = self._connection.connection.driver_connection
         assert isinstance(driver, Connection)
         self._driver = driver
-        # it is kept as long as the relay runs, and is not to be missing in the pool
+        # it lives as long as the relay and must not occupy the pool
         self._connection.detach()
         self._connection.exec_driver_sql(f"LISTEN {CHANNEL}")
         self.fileno = driver.fileno()
 
     def take(self) -> bool:
-        """Read what is there; False if the connection is lost."""
+        """Read the notifications; False if the connection is lost."""
         try:
             self._driver.pgconn.consume_input()
             while self._driver.pgconn.notifies():
@@ -144,13 +138,13 @@ class _NotifyConnection:
 
     def close(self) -> None:
         self._driver.close()
-        # what is left of it rolls back, for which it is too late
+        # closing rolls back, which may fail on a lost connection
         with contextlib.suppress(DBAPIError):
             self._connection.close()
 
 
 PASS_S_MAX = 1.0
-"""After which no more waves of a pass are begun: what was confirmed is to be written down soon."""
+"""The time after which a pass begins no more waves, so that confirms are recorded soon."""
 
 CLEAN_EVERY_S = 60.0
 VERDICT = "warren.verdict"
@@ -159,9 +153,9 @@ log = logging.getLogger("warren.client.outbox")
 
 
 class Relay:
-    """Publishes the rows of one database through one transport; `run` until `stop`, or `drain` once.
+    """Publishes the rows of one database through one transport: `run` until `stop`, or `drain` once.
 
-    A relay runs once: for another run make another one.
+    A relay runs once; make a new one for another run.
     """
 
     def __init__(self, engine: Engine, transport: Transport, settings: RelaySettings | None = None) -> None:
@@ -174,13 +168,13 @@ class Relay:
         self._wakeups: WakeupSource = wakeup_source_for(engine, self._woken)
         self._stopped = asyncio.Event()
         self._clean_at = 0.0
-        self._judged: Counter[RowVerdict] = Counter()
+        self._verdicts: Counter[RowVerdict] = Counter()
         self._where = {DATABASE: database_name(engine)}
 
     async def run(self) -> None:
-        """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause.
+        """Run until `stop`. An unusable database is an error at the start, and later a pause.
 
-        A transport that was closed, or whose user is no longer let in, is an error at any time.
+        A transport that was closed, or whose login is refused, is an error at any time.
         """
         await asyncio.to_thread(self._claim.check)
         try:
@@ -189,34 +183,34 @@ class Relay:
             self._wakeups.close()
 
     def stop(self) -> None:
-        """Have `run` return when what is in hand is written down; may be a signal's handler in the loop."""
+        """Let `run` return after the current batch; may be a signal handler of the loop."""
         self._stopped.set()
         self._woken.set()
 
     async def drain(self) -> int:
-        """Publish what may go until there is no more; how many rows were sent, which is 0 if another relay is active.
+        """Publish until no row may be published; returns how many were sent, 0 if another relay is active.
 
-        If nothing gets through at all, the error of the first row.
+        If nothing can be published at all, raises the error of the first row.
         """
         await asyncio.to_thread(self._claim.check)
         sent = 0
         async with self._leading.lead():
             while self._goes_on and (rows := await asyncio.to_thread(self._table.rows)):
-                judged = await self._pass(rows)
-                if not _made_progress(judged):
-                    raise judged[0].trouble or AssertionError("a row without an answer")
-                sent += sum(each.verdict is RowVerdict.SENT for each in judged) if self._leading.leads else 0
+                published = await self._pass(rows)
+                if not _made_progress(published):
+                    raise published[0].trouble or AssertionError("a row without an answer")
+                sent += sum(each.verdict is RowVerdict.SENT for each in published) if self._leading.leads else 0
         return sent
 
     def measures(self) -> Sequence[Measure]:
-        """What became of the rows that it published, and whether it is the active one."""
+        """The outcomes of published rows, and whether this relay is active."""
         return [
             Measure("warren.client.relay.rows", "{row}", "Rows that were published, by verdict", "counter", self._rows),
             Measure("warren.client.relay.leads", "1", "Whether this relay is the active one", "gauge", self._leads),
         ]
 
     def _rows(self) -> list[Point]:
-        return [(self._judged[verdict], {**self._where, VERDICT: verdict.value}) for verdict in RowVerdict]
+        return [(self._verdicts[verdict], {**self._where, VERDICT: verdict.value}) for verdict in RowVerdict]
 
     def _leads(self) -> list[Point]:
         return [(int(self._leading.leads), self._where)]
@@ -227,7 +221,7 @@ class Relay:
 
     async def _serve(self) -> None:
         while self._goes_on:
-            # before anything is looked at: what happens from here on wakes it
+            # before the rows are read, so that later changes wake it
             self._woken.clear()
             await self._wakeups.open()
             cleaned = await self._clean_from_time_to_time()
@@ -238,35 +232,35 @@ class Relay:
                 await self._rest()
 
     async def _pass(self, rows: Sequence[PendingRow]) -> list[PublishedRow]:
-        """Publish them and write down what became of them, unless nothing came of any.
+        """Publish rows and record their outcomes, unless there was no progress.
 
-        The transport's own error if it has given up.
+        Raises the transport's error if it has given up.
         """
-        judged = await self._publish(rows)
-        self._judged.update(each.verdict for each in judged)
-        if not _made_progress(judged):
-            log.warning("relay.broker_unreachable", extra={"rows": len(judged), "reason": str(judged[0].trouble)})
-        elif not await asyncio.to_thread(self._table.settle, judged):
+        published = await self._publish(rows)
+        self._verdicts.update(each.verdict for each in published)
+        if not _made_progress(published):
+            log.warning("relay.broker_unreachable", extra={"rows": len(published), "reason": str(published[0].trouble)})
+        elif not await asyncio.to_thread(self._table.settle, published):
             self._leading.lose()
-        _log_refusals(judged)
-        _check_transport(judged)
-        return judged
+        _log_refusals(published)
+        _check_transport(published)
+        return published
 
     async def _publish(self, rows: Sequence[PendingRow]) -> list[PublishedRow]:
         loop = asyncio.get_running_loop()
         waves = PublishWaves(rows)
         over_at = loop.time() + PASS_S_MAX
-        judged: list[PublishedRow] = []
+        published: list[PublishedRow] = []
         while wave := waves.next():
             answered = await self._publisher.publish(wave)
-            judged += answered
+            published += answered
             for each in answered:
                 if each.verdict is not RowVerdict.SENT:
                     waves.hold(each.row.ordering_key)
             silent = any(each.verdict is RowVerdict.UNDECIDED for each in answered)
             if silent or loop.time() >= over_at or not self._goes_on:
                 break
-        return judged
+        return published
 
     async def _clean_from_time_to_time(self) -> int:
         now = asyncio.get_running_loop().time()
@@ -277,28 +271,28 @@ class Relay:
         return cleaned
 
     async def _rest(self) -> None:
-        """Nothing may go: wait for a word, for a row's time, or long enough."""
+        """Wait for a notification, for the due time of a row, or for the poll interval."""
         look_after_s = self._settings.listening_poll_s if self._wakeups.tells else self._settings.poll_s
         due_s = await asyncio.to_thread(self._table.next_due_s)
         await wait_for_event(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
 
 
-def _log_refusals(judged: Sequence[PublishedRow]) -> None:
-    for each in judged:
+def _log_refusals(published: Sequence[PublishedRow]) -> None:
+    for each in published:
         if each.verdict is RowVerdict.REFUSED:
             facts = {"business_id": each.row.business_id, "attempt": each.row.attempt + 1, "reason": str(each.trouble)}
             log.warning("relay.row_refused", extra=facts)
-    # a full queue may put off all that there is, again and again
-    if put_off := [each for each in judged if each.verdict is RowVerdict.PUT_OFF]:
+    # a full queue may put off all rows, again and again
+    if put_off := [each for each in published if each.verdict is RowVerdict.PUT_OFF]:
         log.warning("relay.rows_put_off", extra={"rows": len(put_off), "reason": str(put_off[0].trouble)})
 
 
-def _check_transport(judged: Sequence[PublishedRow]) -> None:
-    for trouble in (each.trouble for each in judged):
+def _check_transport(published: Sequence[PublishedRow]) -> None:
+    for trouble in (each.trouble for each in published):
         if trouble is not None and has_given_up(trouble):
             log.error("relay.transport_ended", extra={"reason": str(trouble)})
             raise trouble
 
 
-def _made_progress(judged: Sequence[PublishedRow]) -> bool:
-    return any(each.verdict is not RowVerdict.UNDECIDED for each in judged)
+def _made_progress(published: Sequence[PublishedRow]) -> bool:
+    return any(each.verdict is not RowVerdict.UNDECIDED for each in published)

@@ -1,27 +1,22 @@
-"""The table as the relay sees it: which rows may go, what became of them, what can be thrown away.
+"""The outbox table as the relay uses it: publishable rows, outcomes, cleaning.
 
-**Which rows may go** is decided by their status and never by an id that was reached: in PostgreSQL a transaction with a
-lower id may commit after one with a higher, and its row must be seen then. Of a key, rows that were never sent wait
-behind one of the same key that failed, or is refused for the time being. A row that was sent before is a repeat,
-whose order no longer matters: it waits for nobody, and nobody for it. Nor does what confirms or reverses another row,
-for it may be the one behind which everybody waits that is reversed. A repeat's `due_at` is the date of its receipt, and
-no reason to wait, unless a later publish of it came to nothing: then `last_error` says so. No pause is longer than
-`BACKOFF_S_MAX`: a row that seems to have a longer one got it before the clock was set back, and may go.
+**Publishable rows** are found by their status and never by a position: in PostgreSQL a transaction with a lower id may
+commit after one with a higher id, and its row must be seen then. Within a key, rows that were never sent wait behind
+one that failed or is delayed. A row that was sent before is a repeat; its order does not matter, so it does not wait
+and nothing waits for it. The same holds for confirmations and reversals, because the row that everything waits for may
+be the one to be reversed. The `due_at` of a repeat is the date of its receipt and no delay, unless a later publish
+failed and set `last_error`. No delay is longer than `BACKOFF_S_MAX`: a row with a longer one got it before the clock
+was set back, and is publishable.
 
-**A batch** has a limit of rows and one of bytes. Sizes are read before the rows, because drivers have the whole of an
-answer in memory before the first row of it can be looked at.
+**A batch** has a limit of rows and one of bytes. Sizes are read before the rows, because drivers load a whole result
+into memory before the first row can be read.
 
-**What became of them** is written in a transaction that renews the lease first. If the fence has moved nothing is
-written: a relay that lost its lease marks nothing. A row that is no longer pending is left as it is, for a receipt may
-have come in before the confirm was written down.
+**Outcomes** are written in a transaction that renews the lease first. If the fence has moved nothing is written. A row
+that is no longer pending is left as it is, because a receipt may have arrived before the confirm was recorded.
 
-All of it is synchronous: the relay calls it in threads.
+All of it is synchronous; the relay calls it in threads.
 
-Not here: publishing, waiting (`outbox.relay`).
-
-How a relay goes about its work.
-
-Not here: where it publishes to; that is in the rows and in the transport.
+Not here: publishing and waiting (`outbox.relay`).
 """
 
 from collections.abc import Sequence
@@ -59,31 +54,31 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class RelaySettings:
-    """What may be chosen; the defaults suit most."""
+    """The settings of a relay; the defaults suit most programs."""
 
     batch_rows: int = 1000
-    """Rows that are read, published and marked together; fewer if they have more than 16 MiB."""
+    """Rows that are read, published and marked together; fewer if they exceed 16 MiB."""
 
     tries: int = 5
-    """How often a row that cannot be routed, or could never be taken, is offered before it counts as failed."""
+    """How often an unroutable or unacceptable row is tried before it is failed."""
 
     backoff_s: float = 1.0
-    """Before a row that was not taken is offered again; doubled each time, up to a minute."""
+    """The delay before a row that was not accepted is tried again; doubled each time, up to a minute."""
 
     lease_s: float = 10.0
-    """How long a relay that died keeps the others waiting; it is renewed three times within."""
+    """How long a dead relay keeps its lease; a live one renews it three times within."""
 
     publish_timeout_s: float = 10.0
     """How long a confirm may take before the row counts as undecided and is sent again."""
 
     poll_s: float = 0.2
-    """How often the table is looked at where nobody tells that there is something."""
+    """How often the table is read without notifications."""
 
     listening_poll_s: float = 5.0
-    """The same where PostgreSQL tells, in case a word of it was missed."""
+    """How often the table is read with PostgreSQL's notifications, in case one was missed."""
 
     keep_s: float | None = 7 * DAY_S
-    """How long rows that are through with are kept, and their business ids refused a second time; None: for ever."""
+    """How long finished rows are kept, and their business ids refused a second time; None: for ever."""
 
     receipt_within_s: float = 300.0
     """When a receipt is due after the first sending, for rows that want one."""
@@ -103,7 +98,7 @@ class RelaySettings:
 
 
 LEASE = "outbox"
-"""The claim under which its rows are marked."""
+"""The name of the relay's lease."""
 
 BACKOFF_S_MAX = 60.0
 DOUBLINGS_MAX = 16
@@ -114,13 +109,13 @@ ROW = OUTBOX.c
 _READ = [ROW[name] for name in PendingRow._fields]
 _THESE = ROW.id.in_(bindparam("ids", expanding=True, literal_execute=True))
 _WHOLE_ROWS = select(*_READ).where(_THESE).order_by(ROW.id)
-# constants, for an index that has only such rows is of use to a statement that says so
+# literals: a partial index is used only if the statement repeats its condition
 _STILL_PENDING = ROW.status == literal_column("'pending'")
 _FAILED = ROW.status == literal_column("'failed'")
 
 
 class OutboxTable:
-    """One relay's side of the table."""
+    """The table as one relay uses it."""
 
     def __init__(self, engine: Engine, claim: LeaseHolder, settings: RelaySettings) -> None:
         self._engine = engine
@@ -129,20 +124,20 @@ class OutboxTable:
         self._looked_at: datetime | None = None
 
     def rows(self) -> list[PendingRow]:
-        """The first that may go, in the order of their ids: at least one, and no more than fit a batch."""
+        """The first publishable rows by id: at least one, and at most a batch."""
         with self._engine.connect() as connection:
             self._looked_at = connection.execute(select_time_without_sort(connection.dialect.name)).scalar_one()
             sizes = connection.execute(select_publishable(self._looked_at, self._settings.batch_rows)).all()
             ids = _ids_of_batch([(row.id, row.size) for row in sizes])
             return [PendingRow._make(row) for row in connection.execute(_WHOLE_ROWS, {"ids": ids})] if ids else []
 
-    def settle(self, judged: Sequence[PublishedRow]) -> bool:
-        """Write down what became of them; False, and nothing is written, if the lease is lost."""
+    def settle(self, published: Sequence[PublishedRow]) -> bool:
+        """Record outcomes; False if the lease is lost, and then nothing is written."""
         with self._claim.transaction() as connection:
             if connection is None:
                 return False
-            self._mark_sent(connection, [each.row.id for each in judged if each.verdict is RowVerdict.SENT])
-            for each in judged:
+            self._mark_sent(connection, [each.row.id for each in published if each.verdict is RowVerdict.SENT])
+            for each in published:
                 if each.verdict is RowVerdict.REFUSED:
                     self._mark_refused(connection, each)
                 elif each.verdict is not RowVerdict.SENT:
@@ -150,7 +145,7 @@ class OutboxTable:
         return True
 
     def next_due_s(self) -> float | None:
-        """How long until a row may go that had to wait when `rows` looked."""
+        """How long until a delayed row is publishable."""
         if self._looked_at is None:
             return None
         waiting = and_(_STILL_PENDING, ROW.due_at > self._looked_at, ROW.due_at <= _longest_pause(self._looked_at))
@@ -159,7 +154,7 @@ class OutboxTable:
         return None if due_at is None else max((due_at - now).total_seconds(), 0.0)
 
     def clean(self) -> int:
-        """Throw away some rows that are through with and old; how many."""
+        """Delete some finished old rows; returns how many."""
         if self._settings.keep_s is None:
             return 0
         with self._claim.transaction() as connection:
@@ -180,16 +175,16 @@ class OutboxTable:
         sent = update(OUTBOX).where(_THESE, _STILL_PENDING)
         values = {"status": "sent", "attempt": ROW.attempt + 1, "refusals": 0, "last_error": None}
         now = database_time()
-        # who wrote the row in plain SQL may have said nothing of when
+        # a row inserted in plain SQL may have no time
         dates = {"sent_at": now, "due_at": receipt_due, "created_at": func.coalesce(ROW.created_at, now)}
         connection.execute(sent.values(**values, **dates), {"ids": ids})
 
-    def _mark_refused(self, connection: Connection, judged: PublishedRow) -> None:
-        refusals = judged.row.refusals + 1
+    def _mark_refused(self, connection: Connection, published: PublishedRow) -> None:
+        refusals = published.row.refusals + 1
         failed = refusals >= self._settings.tries
-        pause_s = self._pause_s(judged.row.refusals)
+        pause_s = self._pause_s(published.row.refusals)
         connection.execute(
-            _marked(judged).values(
+            _marked(published).values(
                 status="failed" if failed else "pending",
                 refusals=0 if failed else refusals,
                 due_at=None if failed else database_time(pause_s),
@@ -197,46 +192,46 @@ class OutboxTable:
             )
         )
 
-    def _put_back(self, connection: Connection, judged: PublishedRow) -> None:
-        """It is nobody's fault, or the broker's: it is offered again, however often."""
-        pause_s = self._pause_s(judged.row.attempt)
-        connection.execute(_marked(judged).values(due_at=database_time(pause_s)))
+    def _put_back(self, connection: Connection, published: PublishedRow) -> None:
+        """Delay a row that failed because of the broker or the connection; it is tried without limit."""
+        pause_s = self._pause_s(published.row.attempt)
+        connection.execute(_marked(published).values(due_at=database_time(pause_s)))
 
     def _pause_s(self, times_before: int) -> float:
         doublings = min(times_before, DOUBLINGS_MAX)
         return min(self._settings.backoff_s * (1 << doublings), BACKOFF_S_MAX)
 
 
-def _marked(judged: PublishedRow) -> Update:
-    """It was published once more, to no avail."""
-    row = update(OUTBOX).where(ROW.id == judged.row.id, _STILL_PENDING)
-    return row.values(attempt=ROW.attempt + 1, last_error=storable_text(str(judged.trouble)))
+def _marked(published: PublishedRow) -> Update:
+    """Count a publish that failed."""
+    row = update(OUTBOX).where(ROW.id == published.row.id, _STILL_PENDING)
+    return row.values(attempt=ROW.attempt + 1, last_error=storable_text(str(published.trouble)))
 
 
 def select_time_without_sort(dialect: str) -> Select[datetime]:
-    """The time; and a word to PostgreSQL, which would sort all there is for each batch of it.
+    """Select the time, and tell PostgreSQL not to sort all rows for each batch.
 
-    It does as long as it has not noticed how much that is. Read by an index that has them in order, the first rows cost
-    as much as they are many. The word holds until the transaction ends.
+    PostgreSQL sorts while its statistics are out of date. Reading by an index in order costs only the rows of the
+    batch. The setting lasts until the transaction ends.
     """
     time = select(database_time())
     return time.where(func.set_config("enable_sort", "off", true()) == "off") if dialect == "postgresql" else time
 
 
 def select_publishable(now: datetime, limit: int) -> Select[int, int]:
-    """Their ids and sizes.
+    """The ids and sizes of publishable rows.
 
-    The time is given, for SQLite looks at the clock anew for every row: of a key, a later one would be due before an
-    earlier.
+    The time is a parameter, because SQLite reads the clock anew for every row: a later row of a key could be due before
+    an earlier one.
     """
-    # in the words of the index that has them: who failed, or must wait, and was never sent
+    # the condition of the index: failed or delayed, and never sent
     held_perhaps = and_(ROW.sent_at.is_(None), or_(_FAILED, ROW.due_at.is_not(None)), ROW.settles.is_(None))
     held = select(ROW.ordering_key).where(
         held_perhaps,
         or_(_FAILED, and_(_STILL_PENDING, ROW.due_at > now, ROW.due_at <= _longest_pause(now))),
         ROW.ordering_key != "",
     )
-    # in words that no index on `due_at` seems to be made for: the rows are to be read in order
+    # written so that no index on `due_at` fits: the rows must be read in order
     not_before = func.coalesce(ROW.due_at, now)
     due = or_(
         not_before <= now,
@@ -255,7 +250,7 @@ def _longest_pause(now: datetime) -> datetime:
 
 
 def _ids_of_batch(sizes: Sequence[tuple[int, int]]) -> list[int]:
-    """The ids of the first ones."""
+    """The ids of the first rows that fit a batch."""
     reached = accumulate(size for _, size in sizes)
     fitting = list(takewhile(lambda so_far: so_far <= BATCH_BYTES_MAX, reached))
     return [row_id for row_id, _ in sizes[: max(len(fitting), 1)]]
@@ -269,7 +264,7 @@ _FINISHED: tuple[ColumnElement[bool], ...] = (
 
 
 def _clean(connection: Connection, through: ColumnElement[bool], keep_s: float) -> int:
-    """The age of the first alone is looked at, so that it costs little to find nothing."""
+    """Only the age of the first row is checked, so finding nothing is cheap."""
     ended_at = func.coalesce(ROW.done_at, ROW.sent_at, ROW.created_at)
     first = (
         select(ROW.id, ended_at.label("ended_at")).where(through).order_by(ROW.id).limit(CLEANED_ROWS_MAX).subquery()

@@ -1,4 +1,4 @@
-"""Did it arrive, and was it done: receipts, and what is done when none comes.
+"""Receipts: whether a message arrived and was done, and what happens when no receipt comes.
 
     sender   outbox.add(..., wants_receipt=True, compensation="reverse")        Receipts(engine).handler
                   │                                                                   ▲
@@ -14,14 +14,13 @@
 
 Promises and invariants:
 
-1. A row that wants a receipt ends as `done` or `reversed` by the word of its receiver, or as `failed`, and somebody is
-   told.
-2. What is sent again has the same business id; what confirms or reverses has one of its own, made of that, and is one
-   row however often it is asked for. With an inbox at the other end a message is done once, or undone once, or never.
-3. A message for which there is a reversal is never `done`: a receipt that comes late is logged. At the receiver, a
-   message that comes after its reversal is a duplicate.
-4. Everything is in the rows. Chasers and handlers of receipts may be killed at any point; one chaser is active among
-   many, and one that lost its lease writes nothing.
+1. A row that wants a receipt ends as `done` or `reversed` by its receiver's receipt, or as `failed` with an alert.
+2. A resent message has the same business id. A confirmation or reversal has its own, derived from it, and is one row
+   however often it is requested. With an inbox at the receiver a message is done once, or undone once, or never.
+3. A message with a reversal is never `done`: a late receipt is logged. At the receiver, a message that comes after its
+   reversal is a duplicate.
+4. All state is in the rows. Chasers and receipt handlers may be killed at any point; one chaser of many is active, and
+   one that lost its lease writes nothing.
 5. An alert is raised at least once for each message that failed.
 
 Not here: sending and its order (`client.outbox`), the receiver's side (`client.inbox`).

@@ -2,10 +2,10 @@
 
     Chaser(engine).once()
 
-It needs no connection and no thread: what it does is done in the database. A process that chases and does nothing else
-is `warren client chase`; one that listens as well is a `listening.Program` with a chaser among its jobs.
+It needs no connection and no thread: it works in the database. `warren client chase` is a process that only chases; a
+`listening.Program` may have a chaser among its jobs.
 
-Not here: what the calls do (`receipts.chaser`).
+Not here: the work itself (`receipts.chaser`).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ __all__ = ["Chaser"]
 
 
 class Chaser:
-    """Chases the receipts of one database when it is told to."""
+    """Chases the receipts of one database on demand."""
 
     def __init__(
         self, engine: Engine, settings: ChasingSettings | None = None, *, on_alert: OnAlert | None = None
@@ -29,5 +29,5 @@ class Chaser:
         self._on_alert = on_alert
 
     def once(self) -> Chased:
-        """Deal with all that is overdue now, and tell of what failed; none if another chaser is active."""
+        """Handle all overdue rows, and raise alerts; does nothing if another chaser is active."""
         return asyncio.run(on_loop.Chaser(self._engine, self._settings, on_alert=self._on_alert).once())

@@ -1,43 +1,27 @@
-"""The process that goes after receipts that are overdue: one is active among as many as there are.
+"""The chaser: handles overdue and refused receipts, and raises alerts. One of many is active.
 
-    chase    rows that are overdue or refused: sent again, compensated for, or failed, a batch in a transaction
-    tell     of rows that failed and nobody was told of
+    chase    overdue or refused rows: resent, compensated or failed, a batch in a transaction
+    tell     an alert for each failed row without one
 
-It works in the database alone. What is to be sent again the relay sends, woken as by any other row. All that it goes by
-is in the rows, so it may be stopped or killed at any point, and another goes on.
+    message                  overdue: resent, `resends` times; then, or if refused: compensated or failed.
+                             To confirm a refused message is of no use
+    confirmation, reversal   overdue: resent, until it was sent `compensations` times; then, or if refused: failed
 
-Not here: whose turn it is (`tables.leading`), the SQL (`receipts.overdue`), the rules (`receipts.deciding`).
+A chaser works in the database alone; the relay sends the rows it makes pending. All state is in the rows, so a chaser
+may be stopped or killed at any point, and another continues. The relay sets when a receipt is due after each sending
+(`receipt_within_s` and `resent_receipt_within_s` of `RelaySettings`).
 
-The table as the chaser sees it: rows of which nobody has heard in time, and what is written about them.
+Every change is in a transaction that renews the lease first; after a lost lease nothing is written. A round is one
+transaction. Receipts that arrive meanwhile wait for it, or it for them: rows are locked before the decision, messages
+before the rows that confirm or reverse them.
 
-Every change is made in a transaction that renews the lease first; if that is lost nothing is written. A round is one
-transaction, so a chaser that is killed leaves it done or not begun. Receipts that come in meanwhile wait for it, or it
-for them: rows are locked before they are judged, messages before what confirms or reverses them.
+**Alerts are raised at least once.** `alerted_at` is written after the alert. If a chaser is killed between the two, its
+successor raises the alert again.
 
-**Told at least once.** `alerted_at` is written after the alert was raised. A chaser that is killed between the two has
-its successor raise it again.
+**A clock that was set back** leaves rows that were sent in the future and would wait too long. Such rows, among those
+that are due last, get a new due time with the same waiting time.
 
-**A clock that was set back** leaves rows that were sent in the future, and would wait for so much longer. Of those that
-are due last, such rows are dated anew, with the time that they had.
-
-Not here: what is done (`receipts.deciding`), when (`receipts.chaser`).
-
-What is done about a row whose receipt is overdue, or which its receiver has refused.
-
-    message                  overdue: sent again, `resends` times; then, or if refused: compensated for, or failed.
-                             To confirm what was refused is of no use
-    confirmation, reversal   overdue: sent again, until it was sent `compensations` times; then, or if refused: failed
-
-Not here: doing it (`receipts.overdue`).
-
-Somebody is told: a message is `failed`, and nothing more is done about it.
-
-Not here: how it came to that (`receipts.deciding`), which rows nobody was told of (`receipts.overdue`).
-
-How long to wait for receipts, and how often to try.
-
-When a receipt is due after each sending is for the relay to say, which knows when that was: `receipt_within_s` and
-`resent_receipt_within_s` of the `RelaySettings`.
+Not here: the lease (`tables.leases`), compensating rows (`receipts.compensation`).
 """
 
 import asyncio
@@ -63,7 +47,7 @@ log = logging.getLogger("warren.client.receipts")
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A message of which somebody has to find out what became of it."""
+    """A failed message, for a person to look into."""
 
     business_id: str
     kind: str
@@ -79,39 +63,39 @@ OnAlert = Callable[[Alert], object]
 
 
 def raise_alert(alert: Alert, on_alert: OnAlert | None) -> None:
-    """Log it and call; what the callee raises is logged, and changes nothing."""
+    """Log an alert and call `on_alert`; an error of the callee is logged and changes nothing."""
     log.error("receipt.alert", extra=asdict(alert))
     if on_alert is None:
         return
     try:
         on_alert(alert)
     except Exception as trouble:
-        # whatever it is, the message's row says that it failed, and has been logged
+        # in any case the row says that it failed, and the alert is logged
         facts = {"business_id": alert.business_id, "reason": error_summary(trouble), "raised": error_trace(trouble)}
         log.error("receipt.alert_failed", extra=facts)
 
 
 @dataclass(frozen=True, slots=True)
 class ChasingSettings:
-    """What may be chosen; the defaults suit most."""
+    """The settings of a chaser; the defaults suit most programs."""
 
     resends: int = 3
-    """How often a message is sent again when its receipt is overdue, before it is compensated for; 0: never."""
+    """How often a message with an overdue receipt is resent before it is compensated; 0: never."""
 
     compensations: int = 5
-    """How often a confirmation or a reversal is sent in all, before somebody has to look."""
+    """How often a confirmation or a reversal is sent in all before the message fails."""
 
     batch_rows: int = 100
-    """Overdue rows that are dealt with in one transaction."""
+    """Overdue rows in one transaction."""
 
     poll_s: float = 1.0
-    """How often the table is looked at."""
+    """How often the table is read."""
 
     lease_s: float = 10.0
-    """How long a chaser that died keeps the others waiting; it is renewed three times within."""
+    """How long a dead chaser keeps its lease; a live one renews it three times within."""
 
     backoff_s: float = 1.0
-    """After trouble with the database."""
+    """The pause after database errors."""
 
     def __post_init__(self) -> None:
         if self.resends < 0 or self.compensations < 1 or self.batch_rows < 1:
@@ -123,7 +107,7 @@ class ChasingSettings:
 
 
 class AwaitedRow(NamedTuple):
-    """What is read of a row of which nobody has heard, or nothing good."""
+    """The columns of an overdue or refused row."""
 
     id: int
     business_id: str
@@ -142,7 +126,7 @@ class OverdueStep(Enum):
 
 
 def next_overdue_step(row: AwaitedRow, settings: ChasingSettings) -> OverdueStep:
-    """What is done about it now."""
+    """The step for a row."""
     is_refused = row.status == "refused"
     if not is_refused and row.resends < _resends_max(row, settings):
         return OverdueStep.RESEND
@@ -156,7 +140,7 @@ def next_overdue_step(row: AwaitedRow, settings: ChasingSettings) -> OverdueStep
 
 
 def failure_reason(row: AwaitedRow) -> str:
-    """For whoever has to look."""
+    """The reason in the alert."""
     if row.status == "refused":
         return row.last_error or "it was refused"
     known = row.compensation in ("", *COMPENSATIONS)
@@ -169,21 +153,21 @@ def _resends_max(row: AwaitedRow, settings: ChasingSettings) -> int:
 
 
 LEASE = "receipts"
-"""The claim under which overdue rows are changed."""
+"""The name of the chaser's lease."""
 
 ROW = OUTBOX.c
 CLOCK_TOLERANCE_S = 5.0
 
 _ALERT_COLUMNS = [ROW[each.name] for each in fields(Alert) if each.name != "reason"] + [ROW.id, ROW.last_error]
 _READ = [ROW[name] for name in AwaitedRow._fields]
-# constants, for an index that has only such rows is of use to a statement that says so
+# literals: a partial index is used only if the statement repeats its condition
 _SENT, _REFUSED, _FAILED = (ROW.status == literal_column(f"'{word}'") for word in ("sent", "refused", "failed"))
 _BEING_SETTLED = ROW.status.in_([literal_column("'confirming'"), literal_column("'reversing'")])
 _AWAITED = and_(_SENT, ROW.due_at.is_not(None))
 
 
 class Chased(NamedTuple):
-    """How many rows were dealt with, and how."""
+    """How many rows were handled, by step."""
 
     resent: int = 0
     compensated: int = 0
@@ -195,14 +179,14 @@ class Chased(NamedTuple):
 
 
 class OverdueRows:
-    """One chaser's side of the table."""
+    """The table as one chaser uses it."""
 
     def __init__(self, claim: LeaseHolder, settings: ChasingSettings) -> None:
         self._claim = claim
         self._settings = settings
 
     def chase(self) -> Chased | None:
-        """Deal with some rows that are overdue or refused; None, and nothing is written, if the lease is lost."""
+        """Handle some overdue or refused rows; None if the lease is lost, and then nothing is written."""
         with self._claim.transaction() as connection:
             if connection is None:
                 return None
@@ -216,7 +200,7 @@ class OverdueRows:
         return Chased(resent, steps.count(OverdueStep.COMPENSATE), failed)
 
     def alerts(self) -> list[tuple[int, Alert]] | None:
-        """Rows that failed and nobody was told of, with their ids; None if the lease is lost."""
+        """Failed rows without an alert, with their ids; None if the lease is lost."""
         with self._claim.transaction() as connection:
             if connection is None:
                 return None
@@ -225,7 +209,7 @@ class OverdueRows:
             return [(row.id, _alert(row)) for row in connection.execute(untold.limit(self._settings.batch_rows))]
 
     def mark_told(self, ids: Sequence[int]) -> bool:
-        """Whether the lease was still there."""
+        """Whether the lease was still held."""
         with self._claim.transaction() as connection:
             if connection is not None:
                 told = update(OUTBOX).where(ROW.id.in_(ids), _FAILED).values(alerted_at=database_time())
@@ -233,7 +217,7 @@ class OverdueRows:
             return connection is not None
 
     def _rows(self, connection: Connection) -> Iterator[AwaitedRow]:
-        """Some that are overdue or refused, locked along with the messages that they confirm or reverse."""
+        """Some overdue or refused rows, locked with the messages that they confirm or reverse."""
         found: list[int] = []
         settled: list[str] = []
         for status in (_SENT, _REFUSED):
@@ -244,12 +228,12 @@ class OverdueRows:
         concerned = or_(ROW.id.in_(found), ROW.business_id.in_(settled))
         locked = connection.execute(select(*_READ).where(concerned).order_by(ROW.id).with_for_update()).all()
         ids = set(found)
-        # a receipt may have come in before the lock
+        # a receipt may have arrived before the lock
         return (AwaitedRow._make(row) for row in locked if row.id in ids and row.status in ("sent", "refused"))
 
 
 def _resend(connection: Connection, ids: Sequence[int]) -> int:
-    """Have them sent again, all by one statement; how many it were."""
+    """Make rows pending again with one statement; returns how many."""
     if ids:
         again = {"status": "pending", "due_at": None, "resends": ROW.resends + 1}
         connection.execute(update(OUTBOX).where(ROW.id.in_(ids)).values(again))
@@ -257,7 +241,7 @@ def _resend(connection: Connection, ids: Sequence[int]) -> int:
 
 
 def _apply_step(connection: Connection, row: AwaitedRow, step: OverdueStep) -> OverdueStep:
-    """Compensate for it or let it fail; what it came to."""
+    """Compensate or fail a row; returns the step that was taken."""
     reason = failure_reason(row)
     if step is OverdueStep.COMPENSATE:
         try:
@@ -268,23 +252,23 @@ def _apply_step(connection: Connection, row: AwaitedRow, step: OverdueStep) -> O
             return step
     being = "confirming" if row.kind == CONFIRMATION else "reversing"
     message = and_(ROW.business_id == (row.settles or ""), ROW.status == being)
-    # the message is not marked as refused: whoever will not have it confirmed may have done it, and forgotten
+    # the message is not marked as refused: a receiver that refuses the confirmation may have done it and pruned its row
     has_message = _fail(connection, message, f"{row.business_id}: {reason}") > 0
     _fail(connection, ROW.id == row.id, reason, is_told=has_message)
     return OverdueStep.FAIL
 
 
 def _fail(connection: Connection, which: ColumnElement[bool], reason: str, *, is_told: bool = False) -> int:
-    """How many rows it were. `is_told`: somebody is told of another row in its place."""
+    """Mark rows as failed and return how many. `is_told`: the alert is raised for another row."""
     alerted_at = database_time() if is_told else None
-    # it is given up, and is to hold back nobody, even if it was never sent
+    # it must not hold back later rows, even if it was never sent
     sent_at = func.coalesce(ROW.sent_at, database_time())
     values = {"status": "failed", "sent_at": sent_at, "due_at": None, "last_error": reason, "alerted_at": alerted_at}
     return connection.execute(update(OUTBOX).where(which).values(values)).rowcount
 
 
 def _fail_stranded(connection: Connection, limit: int) -> int:
-    """Messages whose confirmation or reversal could not be sent: the relay has marked it as failed."""
+    """Fail messages whose confirmation or reversal the relay has marked as failed."""
     own = OUTBOX.alias("own")
     goes_with = or_(
         and_(ROW.status == literal_column("'confirming'"), own.c.kind == CONFIRMATION),
@@ -308,7 +292,7 @@ def _renew_due_times(connection: Connection, limit: int) -> None:
     ahead = [row for row in rows if row.sent_at is not None and (row.sent_at - now).total_seconds() > CLOCK_TOLERANCE_S]
     if not ahead:
         return
-    # a receipt may have come in meanwhile, or somebody has dated it: then it is left as it is
+    # skip a row that got a receipt or a new due time meanwhile
     as_read = and_(ROW.id == bindparam("this"), _SENT, ROW.due_at == bindparam("was"))
     anew = update(OUTBOX).where(as_read).values(sent_at=now, due_at=bindparam("due"))
     due = [{"this": row.id, "was": row.due_at, "due": now + (row.due_at - row.sent_at)} for row in ahead]
@@ -332,10 +316,10 @@ DONE = "warren.done"
 
 
 class Chaser:
-    """Chases the receipts of one database; `run` until `stop`, or look `once`.
+    """Chases the receipts of one database: `run` until `stop`, or work `once`.
 
-    `resent`, `compensated`, `failed` and `alerts` count since the program began. A chaser runs once: for another run
-    make another one.
+    `resent`, `compensated`, `failed` and `alerts` count since the program began. A chaser runs once; make a new one for
+    another run.
     """
 
     def __init__(
@@ -355,17 +339,17 @@ class Chaser:
         self._leading = LeaderLoop(self._claim, log, "chaser", self._woken)
 
     async def run(self) -> None:
-        """Until `stop`. A database that cannot be reached or used at the start is an error, later a pause."""
+        """Run until `stop`. An unusable database is an error at the start, and later a pause."""
         await asyncio.to_thread(self._claim.check)
         await self._leading.run(self._serve, self._stopped, self._settings.backoff_s)
 
     def stop(self) -> None:
-        """Have `run` return when what is in hand is written down; may be a signal's handler in the loop."""
+        """Let `run` return after the current transaction; may be a signal handler of the loop."""
         self._stopped.set()
         self._woken.set()
 
     async def once(self) -> Chased:
-        """Deal with all that is overdue now, and tell of what failed; none if another chaser is active."""
+        """Handle all overdue rows, and raise alerts; does nothing if another chaser is active."""
         await asyncio.to_thread(self._claim.check)
         before = Chased(self.resent, self.compensated, self.failed)
         async with self._leading.lead():
@@ -374,7 +358,7 @@ class Chaser:
         return Chased(self.resent - before.resent, self.compensated - before.compensated, self.failed - before.failed)
 
     def measures(self) -> Sequence[Measure]:
-        """What the counts say, and whether it is the active one."""
+        """The counters, and whether this chaser is active."""
         rows = "Rows that this chaser dealt with, by what it did"
         return [
             Measure("warren.client.chaser.rows", "{row}", rows, "counter", self._rows),

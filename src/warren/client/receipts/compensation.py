@@ -1,11 +1,11 @@
-"""Rows that confirm or reverse another one: the same message with an id of its own, which says what it stands for.
+"""Rows that confirm or reverse a message: a copy of the message with an id of its own.
 
     compensate(transaction, "payment 7", "reverse")      ──▶ row "payment 7/reverse"; "payment 7" is `reversing`
 
-A message is confirmed by one row and reversed by one row, however often that is asked for: the ids are made of the
-message's. If the row is there and failed it is sent anew; if it is done, so is what it was for.
+A message has at most one confirmation and one reversal, however often they are requested, because their ids are derived
+from the message's. A row that exists and failed is sent again; if it is done, its message is done or reversed.
 
-Not here: when that is called for (`receipts.deciding`), how it ends (`receipts.marking`).
+Not here: when to compensate (`receipts.chaser`), receipts of such rows (`receipts.receipts`).
 """
 
 import hashlib
@@ -47,9 +47,10 @@ def compensating_id(business_id: str, compensation: Compensation) -> str:
 
 
 def compensate(executor: Executor, business_id: str, compensation: Compensation) -> str | None:
-    """Have a message confirmed or reversed, in the caller's own transaction: the id of the row that does it.
+    """Confirm or reverse a message in the caller's transaction; returns the id of the row that does it.
 
-    None if there is no such message. A `CannotConvert` if no such row can be made of it, a `ValueError` if it is one.
+    None if there is no such message. `CannotConvert` if the row cannot be made, `ValueError` if the message is itself
+    such a row.
     """
     own_id = write_compensation(executor, business_id, compensation)
     if own_id is not None:
@@ -58,8 +59,8 @@ def compensate(executor: Executor, business_id: str, compensation: Compensation)
 
 
 def write_compensation(executor: Executor, business_id: str, compensation: Compensation) -> str | None:
-    """The same, without a word to the relay."""
-    # as the first statement it makes SQLite's transaction a writer's; in either database it locks the row
+    """`compensate` without waking the relay."""
+    # as the first statement it makes SQLite's transaction a writer; in both databases it locks the row
     locked = update(OUTBOX).where(ROW.business_id == business_id).values(status=ROW.status)
     message = executor.execute(locked.returning(ROW.id, ROW.kind, ROW.settles, ROW.properties, ROW.created_at)).first()
     if message is None:
@@ -75,12 +76,12 @@ def write_compensation(executor: Executor, business_id: str, compensation: Compe
 
 
 def settled_status(kind: str) -> str:
-    """What a message is when the receipt for its confirmation or reversal has come."""
+    """The status of a message after the receipt of its confirmation or reversal."""
     return "done" if kind == CONFIRMATION else "reversed"
 
 
 def _write(executor: Executor, message: Row[Any], business_id: str, own_id: str, compensation: Compensation) -> bool:
-    """Whether it was written; if not, a row with that id is there. What it shares with the message is copied there."""
+    """Whether the row was written; if not, it exists. The database copies the shared columns."""
     kind = COMPENSATIONS[compensation]
     properties = stored_properties(message.properties)
     properties.headers = {**(properties.headers or {}), KIND_HEADER: kind, SETTLES_HEADER: business_id}
@@ -101,7 +102,7 @@ def _write(executor: Executor, message: Row[Any], business_id: str, own_id: str,
 
 
 def _take_up(executor: Executor, business_id: str, own_id: str, compensation: Compensation) -> str:
-    """What the message is, given a row that was made for it before."""
+    """The status of a message whose compensating row exists."""
     there = executor.execute(select(ROW.id, ROW.settles, ROW.status).where(ROW.business_id == own_id)).one()
     if there.settles != business_id:
         raise CannotConvert(f"the outbox has another message with business id {own_id!r}")

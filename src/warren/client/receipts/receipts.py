@@ -1,8 +1,6 @@
 """`Receipts`: the sender's side of receipts, as messages or as calls.
 
-Not here: what changes (`receipts.marking`), what is done if none comes (`receipts.chaser`).
-
-What a receipt changes in the table.
+A receipt changes the table as follows:
 
 | receipt | of                       | which is                  | and then                                     |
 |---------|--------------------------|---------------------------|----------------------------------------------|
@@ -13,17 +11,13 @@ What a receipt changes in the table.
 | refused | any                      | pending, sent             | `refused`, and the chaser goes on from there |
 | refused | any                      | failed                    | as it was, and marked as refused             |
 
-One that waits is pending, sent, refused or failed: a receiver may be faster than the mark that the row was sent, and
-slower than everybody's patience.
+A row that waits is pending, sent, refused or failed: a receipt may come before the row is marked as sent, or after it
+failed.
 
-Invariants: a receipt that comes again changes nothing. A message is locked before its confirmation or reversal, by
-everybody. The first statement is one that writes, so that nobody else writes in SQLite until the transaction ends.
+Invariants: a repeated receipt changes nothing. Every transaction locks a message before its confirmation or reversal.
+The first statement writes, so that SQLite admits no other writer until the transaction ends.
 
-Not here: receipts as messages (`receipts.reading`), whose transaction it is (`receipts.receipts`).
-
-A receipt as it came, read.
-
-Not here: what it looks like (`inbox.receipting`), what it changes (`receipts.marking`).
+Not here: the form of a receipt (`inbox.receipt_writer`), missing receipts (`receipts.chaser`).
 """
 
 import logging
@@ -57,7 +51,7 @@ _reversed_by_another = _settling.where(_other.c.kind == REVERSAL).exists()
 
 
 class Marked(Enum):
-    """What came of a receipt."""
+    """The effect of a receipt."""
 
     DONE = "done"
     REVERSED = "reversed"
@@ -68,7 +62,7 @@ class Marked(Enum):
 
 
 def mark_done(executor: Executor, business_id: str) -> tuple[Marked, str]:
-    """What came of it, and the business id of the message that is done or reversed by it."""
+    """The effect, and the business id of the message that it makes done or reversed."""
     if _finish(executor, business_id):
         return Marked.DONE, business_id
     found = _row(executor, business_id)
@@ -82,7 +76,7 @@ def mark_done(executor: Executor, business_id: str) -> tuple[Marked, str]:
 def mark_refused(executor: Executor, business_id: str, reason: str) -> Marked:
     refused = update(OUTBOX).where(ROW.business_id == business_id, ROW.status.in_(["pending", "sent"]))
     said = storable_text(f"refused: {reason}")
-    # it has been sent, even if that is not marked yet, and is not to hold back others as if it had not
+    # it was sent, even if not marked yet, and must not hold back later rows
     sent_at = func.coalesce(ROW.sent_at, database_time())
     now = database_time()
     values = {"status": "refused", "sent_at": sent_at, "due_at": now, "refused_at": now, "last_error": said}
@@ -97,14 +91,14 @@ def mark_refused(executor: Executor, business_id: str, reason: str) -> Marked:
 
 
 def _finish(executor: Executor, business_id: str) -> bool:
-    """The usual case, in one statement: a message that was not done before, and that no other row is for."""
+    """The usual case in one statement: a message that was not done, and that no other row is for."""
     message = update(OUTBOX).where(ROW.business_id == business_id, ROW.settles.is_(None), ROW.done_at.is_(None))
     done = message.where(ROW.status.in_(WAITING), ~_settled_by_another).values(_as("done"))
     return executor.execute(done.returning(ROW.id)).first() is not None
 
 
 def _settle(executor: Executor, found: Row[Any]) -> tuple[Marked, str]:
-    """Of a confirmation or a reversal."""
+    """Apply the receipt of a confirmation or a reversal."""
     message = _locked(executor, found.settles)
     own = _locked(executor, found.business_id)
     if own is None or own.status not in WAITING:
@@ -124,7 +118,7 @@ def _settle(executor: Executor, found: Row[Any]) -> tuple[Marked, str]:
 
 
 def _mark_other(executor: Executor, business_id: str) -> Marked:
-    """Of a message that is confirmed or reversed, or was done before."""
+    """Apply the receipt of a message that is confirmed or reversed, or was done before."""
     message = _locked(executor, business_id)
     if message is None:
         return Marked.UNKNOWN
@@ -162,7 +156,7 @@ def _read(business_id: str) -> Any:
 
 
 class Receipt(NamedTuple):
-    """Of which message, and what became of it."""
+    """A parsed receipt: its message and outcome."""
 
     business_id: str
     is_refusal: bool = False
@@ -170,7 +164,7 @@ class Receipt(NamedTuple):
 
 
 def receipt_of(incoming: Incoming) -> Receipt:
-    """What it says; a `CannotConvert` if it is no receipt, or says nothing that makes sense."""
+    """Parse a receipt; `CannotConvert` if the message is none, or is invalid."""
     properties = incoming.properties
     if properties.type != RECEIPT:
         raise CannotConvert(f"it is no receipt: its type is {properties.type!r}, not {RECEIPT!r}")
@@ -209,10 +203,10 @@ EVENTS = {
 
 
 class Receipts:
-    """Marks rows of one database's outbox; `counts` has how many receipts came to what, since the program began.
+    """Marks rows of one database's outbox; `counts` has the number of receipts by effect, since the program began.
 
-    `settled` is called in the transaction in which a message becomes `done` or `reversed`, once for each: what the
-    sender's own books make of it stands if and only if the mark does.
+    `settled` is called once for each message, in the transaction in which it becomes `done` or `reversed`, so that the
+    sender's own books change if and only if the row does.
     """
 
     def __init__(self, engine: Engine, settled: Settled | None = None) -> None:
@@ -222,10 +216,10 @@ class Receipts:
         self._counting = Lock()
 
     def done(self, executor: Executor | None, business_id: str) -> bool:
-        """The receiver has done it: whether the message is done, or the confirmation or reversal is.
+        """The receiver has done it: whether the message, confirmation or reversal is done.
 
-        In the caller's transaction, or with None in one of its own. False if there is no such row, or the message has
-        been taken back meanwhile.
+        In the caller's transaction, or with None in one of its own. False if there is no such row, or the message was
+        reversed meanwhile.
         """
         with self._transaction(executor) as transaction:
             marked, message_id = mark_done(transaction, business_id)
@@ -237,14 +231,14 @@ class Receipts:
         return marked in (Marked.DONE, Marked.REVERSED, Marked.REPEATED)
 
     def refused(self, executor: Executor | None, business_id: str, reason: str = "") -> bool:
-        """The receiver will not do it: whether the row waited for a word; the chaser compensates for it."""
+        """The receiver refuses it: whether the row waited for a receipt. The chaser compensates for it."""
         with self._transaction(executor) as transaction:
             marked = mark_refused(transaction, business_id, reason)
         self._note(marked, business_id, reason)
         return marked is Marked.REFUSED
 
     def handler(self, message: Incoming) -> None:
-        """For a listener of the queue to which receipts go. What is no receipt is a `CannotConvert`, and is parked."""
+        """A handler for a listener on the queue of receipts. A message that is no receipt raises `CannotConvert`."""
         receipt = receipt_of(message)
         if receipt.is_refusal:
             self.refused(None, receipt.business_id, receipt.reason)
@@ -252,14 +246,14 @@ class Receipts:
             self.done(None, receipt.business_id)
 
     def measures(self) -> Sequence[Measure]:
-        """What `counts` says."""
+        """The counters in `counts`."""
 
         where = {DATABASE: database_name(self._engine)}
 
         def read() -> list[Point]:
             return [(count, {**where, MARKED: marked.value}) for marked, count in self.counts.items()]
 
-        return [Measure("warren.client.receipts", "{receipt}", "Receipts, by what came of them", "counter", read)]
+        return [Measure("warren.client.receipts", "{receipt}", "Receipts, by their effect", "counter", read)]
 
     def _transaction(self, executor: Executor | None) -> AbstractContextManager[Executor]:
         if executor is None:

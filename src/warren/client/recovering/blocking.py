@@ -1,15 +1,15 @@
-"""The transport for programs without an event loop: every call returns when it is done.
+"""The transport for programs without an event loop: every call blocks until it is done.
 
     with open("amqp://localhost") as transport:
         transport.publish([Outgoing(Message(b"tea"), routing_key="orders")])
 
-It is no second implementation: the calls are those of a transport, run in a thread with an event loop and waited for.
-So the connection is kept alive while the program computes. It may be used by several threads, and whatever else has a
-blocking face (pullers, requesters, relays) may share it.
+This is not a second implementation: a thread with an event loop runs the calls of a transport. So the connection stays
+alive while the program computes. Several threads, and other blocking objects (pullers, requesters, relays), may share
+one transport.
 
-Messages are settled without being waited for: that is handed over to the thread, in order.
+`ack` and `nack` do not wait: the thread gets them in order.
 
-Not here: what the calls do (`recovering.transport`), the thread (`client.loop_thread`).
+Not here: the calls themselves (`recovering.transport`), the thread (`client.loop_thread`).
 """
 
 import ssl
@@ -22,68 +22,42 @@ from warren.client.errors import ClientError
 from warren.client.loop_thread import LoopThread
 from warren.client.recovering import transport as on_loop
 from warren.client.recovering.connection import Observer
-from warren.client.transport import Incoming, Layout, Outgoing
+from warren.client.transport import Incoming, Layout, MessageView, Outgoing
 from warren.client.transport import Transport as LoopTransport
-from warren.wire.field_tables import Table
-from warren.wire.properties import Properties
 
 __all__ = ["Taken", "Transport", "open"]
 
 R = TypeVar("R")
 
 
-class Taken:
-    """A message that came, an `Incoming` for any thread."""
+class Taken(MessageView[Incoming]):
+    """A delivered message, an `Incoming` for any thread."""
 
     def __init__(self, thread: LoopThread, inner: Incoming) -> None:
+        super().__init__(inner)
         self._thread = thread
-        self._inner = inner
-
-    @property
-    def body(self) -> bytes:
-        return self._inner.body
-
-    @property
-    def properties(self) -> Properties:
-        return self._inner.properties
-
-    @property
-    def headers(self) -> Table:
-        return self._inner.headers
-
-    @property
-    def exchange(self) -> str:
-        return self._inner.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self._inner.routing_key
-
-    @property
-    def redelivered(self) -> bool:
-        return self._inner.redelivered
 
     @property
     def is_ours(self) -> bool:
-        return self._inner.is_ours
+        return self._message.is_ours
 
     def ack(self) -> None:
-        """It is dealt with."""
-        self._thread.post(self._inner.ack)
+        """Acknowledge the message."""
+        self._thread.post(self._message.ack)
 
     def nack(self, *, requeue: bool = True) -> None:
-        """It is refused: back to the queue, or to where the queue's dead letters go."""
-        self._thread.post(lambda: self._inner.nack(requeue=requeue))
+        """Refuse the message: requeue it, or dead-letter it."""
+        self._thread.post(lambda: self._message.nack(requeue=requeue))
 
     def __repr__(self) -> str:
-        return f"<Taken: {self._inner!r}>"
+        return f"<Taken: {self._message!r}>"
 
 
 class Transport:
-    """A transport and the thread in which it lives; `open` makes one, and closing it ends both."""
+    """A transport and its thread; `open` makes it, and `close` ends both."""
 
     def __init__(self, opening: Coroutine[Any, Any, LoopTransport]) -> None:
-        """`opening` is awaited in the thread: any transport will do, also one that is traced, or in memory."""
+        """`opening` is awaited in the thread and may make any transport, also a traced one or one in memory."""
         self.thread = LoopThread()
         try:
             self.inner = self.thread.run(opening)
@@ -92,23 +66,23 @@ class Transport:
             raise
 
     def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """What a coroutine comes to, in the thread."""
+        """Run a coroutine in the thread, and return its result."""
         return self.thread.run(coroutine)
 
     def post(self, call: Callable[[], None]) -> None:
-        """Have something done in the thread, without waiting for it."""
+        """Run a call in the thread without waiting."""
         self.thread.post(call)
 
     def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
-        """For each None if the broker has it, or what went wrong."""
+        """For each message None if the broker has it, or its error."""
         return self.run(self.inner.publish(messages, timeout_s))
 
     def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
-        """All of them, or an error, whose `outcome` says whether the broker has none."""
+        """Publish all messages in one transaction; the `outcome` of an error says whether the broker has none."""
         self.run(self.inner.publish_together(messages, timeout_s))
 
     def send(self, messages: Sequence[Outgoing]) -> None:
-        """One way: nobody learns what became of them."""
+        """Publish without confirms: the outcome is not reported."""
         self.run(self.inner.send(messages))
 
     def get(self, queue: str, *, no_ack: bool = False) -> Taken | None:
@@ -117,11 +91,11 @@ class Transport:
         return None if found is None else Taken(self.thread, found)
 
     def declare(self, layout: Layout) -> None:
-        """Have all of it on the broker now, and again after each failure of the connection."""
+        """Declare a layout now, and again after each failure of the connection."""
         self.run(self.inner.declare(layout))
 
     def close(self, deadline_s: float = on_loop.CLOSE_S) -> None:
-        """Take no more, finish what is in hand, and end within the deadline; the thread ends with it."""
+        """Take no more, wait for acks and confirms, and end within the deadline, with the thread."""
         self.thread.stop(self.inner.close(deadline_s))
 
     def __enter__(self) -> Self:
@@ -142,7 +116,7 @@ def open(
     ssl_context: ssl.SSLContext | None = None,
     observer: Observer | None = None,
 ) -> Transport:
-    """A transport to the brokers of an AMQP URL; raises if none lets it in. The observer is called in the thread."""
+    """Open a transport to the brokers of an AMQP URL. The observer is called in the thread."""
 
     async def opening() -> LoopTransport:
         return await on_loop.open(

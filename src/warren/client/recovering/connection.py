@@ -3,31 +3,23 @@
     open ──▶ up ──ended──▶ down ──a host answers, layout declared──▶ up
                              └──login refused for a minute──▶ given up
 
-`open` tries as often as the URL says, and raises what came of it: that is the check at the start. From then on the line
-tries for ever, at each host in turn, beginning behind the one that was lost, with a `Backoff` between two rounds. Only
-a login that every host refuses, in each round for a minute, is final: the brokers are there, and say no. A single
-refusal is not: a broker that starts or stops may hang up in the midst of a login, and may know no users for a while.
+`open` makes as many attempts as the URL allows, and raises their error. Later it reconnects without a limit: each host
+in turn, beginning after the lost one, with a `Backoff` between rounds. Only a login that every host refuses in each
+round for a minute is final. A single refusal is not, because a broker that starts or stops may drop a connection during
+the login, or have no users for a while.
 
-Invariant: whoever gets a connection from here gets one on which the layout was declared.
+**Delays.** After an outage all clients of a broker come back. Delays double up to a limit, and each is shortened at
+random to between half and all of it, so that clients do not return together. A connection counts as a success if it
+lasted longer than the delay before it; otherwise the delays go on growing, so that a broker that accepts connections
+and then fails is not asked without a pause.
 
-Not here: what runs on it (`recovering.sending`, `recovering.subscription`).
+**Notices** about connections and subscriptions are logged under `warren.client.recovering`, with their facts in
+`extra`, and passed to the observer of `open`.
 
-How long to wait before something is tried again: longer each time, and never as long as others wait.
+Invariant: a connection from here has the layout declared.
 
-After an outage every client of a broker comes back. Delays double up to a limit, and each is cut at random to between
-half and all of it, so that clients who lost their connections together do not return together.
-
-A success is one if it lasted longer than the delay before it; else the delays go on where they were, and a broker that
-lets everyone in and then falls over is not asked without a pause.
-
-Not here: what is tried.
-
-What becomes of a transport's connections, for logs and for whoever watches.
-
-Every notice is logged under `warren.client.recovering`, with its facts in `extra`, and handed to the observer that was
-given to `open`, if one was.
-
-Not here: whether the broker takes publishes at the moment (`RecoveringTransport.blocked_reason`).
+Not here: publishing and consuming on it (`recovering.sender`, `recovering.subscription`), blocked publishes
+(`RecoveringTransport.blocked_reason`).
 """
 
 import asyncio
@@ -47,7 +39,7 @@ BACKOFF_MAX_S: Final = 5.0
 
 
 class Backoff:
-    """The delays of one thing that is tried again and again; `chance` is a number from 0 up to 1."""
+    """The delays between attempts; `chance` returns a number from 0 up to 1."""
 
     def __init__(
         self,
@@ -61,7 +53,7 @@ class Backoff:
         self._last_s = 0.0
 
     def next_s(self) -> float:
-        """The delay before the next try."""
+        """The delay before the next attempt."""
         self._last_s = min(max(self._first_s, 2 * self._last_s), self._most_s)
         return self._last_s * (0.5 + 0.5 * self._chance())
 
@@ -75,14 +67,14 @@ LOGGER: Final = logging.getLogger("warren.client.recovering")
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that happened; `role` is the connection's, `publishing` or `consuming`."""
+    """An event of a connection or a subscription; `role` is `publishing` or `consuming`."""
 
     role: str
 
 
 @dataclass(frozen=True)
 class ConnectionDown(Notice):
-    """A connection has ended, and is made again."""
+    """A connection has ended, and is being made again."""
 
     address: str
     error: ClientError
@@ -90,7 +82,7 @@ class ConnectionDown(Notice):
 
 @dataclass(frozen=True)
 class ConnectionUp(Notice):
-    """A connection is there again: to which host, and how long it was not."""
+    """A connection is up again: to which host, and how long it was down."""
 
     address: str
     after_s: float
@@ -98,7 +90,7 @@ class ConnectionUp(Notice):
 
 @dataclass(frozen=True)
 class ReconnectFailed(Notice):
-    """No host could be reached; it is tried again after the delay."""
+    """No host could be reached; the next attempt follows after the delay."""
 
     error: ClientError
     delay_s: float
@@ -106,14 +98,14 @@ class ReconnectFailed(Notice):
 
 @dataclass(frozen=True)
 class GivenUp(Notice):
-    """For a minute no broker has let this user in, or an error came that nobody foresaw; nothing is tried again."""
+    """No broker accepted the login for a minute, or an unexpected error occurred; there are no more attempts."""
 
     error: ClientError
 
 
 @dataclass(frozen=True)
 class LayoutRefused(Notice):
-    """Something that was declared before is refused when it is declared again."""
+    """The broker refuses to declare again a part of the layout."""
 
     name: str
     error: ClientError
@@ -121,7 +113,7 @@ class LayoutRefused(Notice):
 
 @dataclass(frozen=True)
 class SubscriptionDown(Notice):
-    """A subscription was ended by the broker, and is taken up again if the connection holds."""
+    """The broker ended a subscription, which is resumed if the connection holds."""
 
     queue: str
     error: ClientError
@@ -143,12 +135,12 @@ _WORDS: Final[dict[type[Notice], tuple[int, str]]] = {
     GivenUp: (logging.ERROR, "the {role} connection is given up: {error}"),
     LayoutRefused: (logging.ERROR, "{name} could not be declared again: {error}"),
     SubscriptionDown: (logging.WARNING, "the subscription to {queue} has ended: {error}"),
-    SubscriptionUp: (logging.INFO, "the subscription to {queue} is taken up again"),
+    SubscriptionUp: (logging.INFO, "the subscription to {queue} is resumed"),
 }
 
 
 class Notifier:
-    """Where notices go."""
+    """Logs notices, and passes them to the observer."""
 
     def __init__(self, observer: Observer | None) -> None:
         self._observer = observer
@@ -156,7 +148,7 @@ class Notifier:
     def tell(self, notice: Notice) -> None:
         level, words = _WORDS[type(notice)]
         facts = {field: getattr(notice, field) for field in notice.__dataclass_fields__}
-        # `name` is taken by the logger itself
+        # the logger reserves `name`
         LOGGER.log(level, words.format(**facts), extra={f"warren_{field}": str(fact) for field, fact in facts.items()})
         if self._observer is not None:
             try:
@@ -166,15 +158,15 @@ class Notifier:
 
 
 CLOSE_GRACE_S: Final = 1.0
-"""How long a connection that has ended may take to let go of its socket."""
+"""The time for an ended connection to close its socket."""
 
 
 LOGIN_PATIENCE_S: Final = 60.0
-"""How long nobody may let in who was let in before, until that is final."""
+"""How long every host must refuse a login that worked before, until the refusal is final."""
 
 
 class RecoveringConnection:
-    """One of a transport's connections, by what it is for."""
+    """One connection of a transport, by its role."""
 
     def __init__(
         self, role: str, dialer: Dialer, prepare: Callable[[Connection], Awaitable[None]], notifier: Notifier
@@ -182,7 +174,7 @@ class RecoveringConnection:
         self.role = role
         # why it is down, or was when it was down last
         self.trouble: CannotConnect | None = None
-        # why it will never be up again
+        # why it is closed for good
         self.failure: ErrorFactory | None = None
         self._dialer = dialer
         self._prepare = prepare
@@ -206,7 +198,7 @@ class RecoveringConnection:
         return self._connection.blocked_reason if self._connection is not None else None
 
     async def connection(self) -> Connection:
-        """The connection, as soon as there is one; raises if there never will be."""
+        """The connection, when there is one; an error if there will be none."""
         while self._connection is None or not self._connection.is_open:
             if self.failure is not None:
                 raise self.failure()
@@ -264,7 +256,7 @@ class RecoveringConnection:
                 await self._prepare(connection)
                 return connection
             except ClientError as error:
-                # also what refuses a virtual host: it was there before, and a broker that starts may not have it yet
+                # this includes a refused virtual host: a broker that starts may not have it yet
                 if isinstance(error, LoginRefused):
                     refused_at_s = loop.time() if refused_at_s is None else refused_at_s
                     if loop.time() - refused_at_s >= LOGIN_PATIENCE_S:
@@ -284,7 +276,7 @@ class RecoveringConnection:
                 self._part(connection)
 
     def _part(self, connection: Connection) -> None:
-        """Let its socket be closed, however long that takes, while others go on."""
+        """Close the socket in the background."""
         task = asyncio.create_task(connection.close(CLOSE_GRACE_S))
         self._parting.add(task)
         task.add_done_callback(self._parting.discard)

@@ -1,20 +1,16 @@
-"""Messages that came on a channel which may end before they are settled.
+"""Messages of a channel that may end before they are settled.
 
-A `Desk` is a channel on which messages are handed out, and knows how many of them are in somebody's hands. When the
-channel has ended the broker gives its messages to somebody again, so settling them does nothing, and nobody waits for
-it.
+A `DeliveryChannel` hands out messages and counts the unsettled ones. When the channel has ended, the broker redelivers
+them; settling them then has no effect, and `idle` does not wait for them.
 
-Not here: where they come from (`recovering.subscription`, `recovering.fetching`).
+`MessageFetcher` serves `Transport.get`. A basic.get of a missing queue closes its channel, and with it the unsettled
+messages of that channel. So each queue has its own `DeliveryChannel`. The channels of the queues used last are kept, at
+most `FETCH_CHANNELS_MAX`, so that a program that reads from ever new queues does not use up the channels of its
+connection.
 
-Messages that are asked for one by one, by `Transport.get`.
-
-A queue that is missing ends the channel on which it is asked for, and with it what others have in hand there. So each
-queue has a `Desk` of its own, and the channels of the queues that were asked for last are kept, no more than
-`DESKS_MAX` of them: a program that looks into ever other queues does not use up the channels of its connection.
-
-Without acks, too, the broker is asked for an ack, which it gets when the message is handed out. So a message that comes
-for somebody who has gone meanwhile, because the call was cancelled or took too long, goes back to its queue. The price
-is that a connection which ends at that moment may deliver it once more.
+A fetch with `no_ack` asks the broker for acks too, and acks when the message is handed out. So a message for a caller
+that was cancelled or timed out is requeued. The price: if the connection ends at that moment, the message may be
+delivered twice.
 
 Not here: subscriptions (`recovering.subscription`).
 """
@@ -29,14 +25,13 @@ from warren.client.channel import Channel
 from warren.client.connection import Connection
 from warren.client.errors import CallTimeout, ClientError
 from warren.client.machine.deliveries import Delivery
-from warren.wire.field_tables import Table
-from warren.wire.properties import Properties
+from warren.client.transport import MessageView
 
-# an event loop does not keep its tasks
+# an event loop holds only weak references to its tasks
 _closing: set[asyncio.Task[None]] = set()
 
 LOOK_AGAIN_S: Final = 0.1
-"""How soon it is noticed that a channel has ended of which nobody is told."""
+"""How soon the end of a channel is noticed that gives no notice."""
 
 
 class DeliveryChannel:
@@ -47,12 +42,12 @@ class DeliveryChannel:
     ) -> None:
         self.channel = channel
         self._no_ack = no_ack
-        # a stream does not, and knows how far its reader has come by what was acked
+        # False for a stream, which keeps its messages and tracks its reader by acks
         self._takes_back = takes_back
-        # whether the broker delivers again what was handed out and not settled
+        # whether the broker redelivers unsettled messages
         self._comes_again = comes_again and not no_ack
         self._in_hand = 0
-        # whose answers have not come
+        # unanswered fetches
         self._asked = 0
         self._retired = False
         self._closing: asyncio.Task[None] | None = None
@@ -65,17 +60,17 @@ class DeliveryChannel:
 
     @property
     def in_hand(self) -> int:
-        """How many were handed out that the broker waits for."""
+        """The number of messages that the broker waits for."""
         return self._in_hand if self.channel.is_open else 0
 
     @property
-    def gives_out(self) -> bool:
-        """Whether what has come is still for this program: else the broker gives it to somebody again."""
+    def is_delivering(self) -> bool:
+        """Whether messages that have come are still for this program; if not, the broker redelivers them."""
         return self._no_ack or self.channel.is_open
 
     @property
     def has_lost(self) -> bool:
-        """Whether the broker delivers again what was handed out."""
+        """Whether the broker redelivers the messages that were handed out."""
         return self._comes_again and not self.channel.is_open
 
     def hand_out(self, deliveries: Iterable[Delivery]) -> "list[AmqpIncoming]":
@@ -86,7 +81,7 @@ class DeliveryChannel:
         return messages
 
     async def fetch(self, queue: str) -> "AmqpIncoming | None":
-        """The first ready message of a queue, if it has one; it goes back if the caller is cancelled meanwhile."""
+        """The first ready message of a queue, if any; requeued if the caller is cancelled meanwhile."""
         self._asked += 1
         asking = asyncio.create_task(self.channel.get(queue))
         try:
@@ -97,7 +92,7 @@ class DeliveryChannel:
         except Exception as error:
             self._answered(error)
             raise
-        # nothing is awaited from here: nobody can go before the message is in their hands
+        # no await from here on: the caller cannot be cancelled before it has the message
         try:
             if delivery is None:
                 return None
@@ -116,18 +111,18 @@ class DeliveryChannel:
 
     def _answered(self, error: BaseException | None = None) -> None:
         self._asked -= 1
-        # after a time-out the answer may come yet, and with the channel its message goes back
+        # after a timeout the answer may still come; closing the channel requeues its message
         self._retired = self._retired or isinstance(error, CallTimeout)
         self._close_if_through()
 
     def give_back(self, deliveries: Iterable[Delivery]) -> None:
-        """Those that nobody was handed."""
+        """Requeue messages that were not handed out."""
         for delivery in deliveries:
             if self.channel.is_open and self._takes_back:
                 self.channel.nack(delivery)
 
-    def part_with(self, delivery: Delivery) -> None:
-        """One that was handed out, to nobody who will settle it."""
+    def abandon(self, delivery: Delivery) -> None:
+        """Stop counting a message that was handed out and will not be settled."""
         if self.channel.is_open:
             self.give_back([delivery])
             self._settled()
@@ -143,12 +138,12 @@ class DeliveryChannel:
             self._settled()
 
     def retire(self) -> None:
-        """Nothing more is asked for: the channel is closed when what is in hand is settled."""
+        """Fetch no more, and close the channel when all messages are settled."""
         self._retired = True
         self._close_if_through()
 
     async def idle(self) -> None:
-        """Returns when all that was handed out is settled, or need not be any more."""
+        """Return when all messages are settled or cannot be settled any more."""
         while self.in_hand:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_S):
@@ -166,7 +161,7 @@ class DeliveryChannel:
 
 
 async def open_channel(connection: Connection) -> Channel:
-    """A channel of its own; if the caller is cancelled meanwhile, it is closed when it is there."""
+    """Open a channel; if the caller is cancelled meanwhile, the channel is closed once it is open."""
     opening = asyncio.create_task(connection.channel())
     try:
         return await asyncio.shield(opening)
@@ -182,84 +177,59 @@ async def _close_when_open(opening: asyncio.Task[Channel]) -> None:
 
 
 async def close_quietly(channel: Channel) -> None:
-    """Close it, if it is not closed by then."""
+    """Close a channel, ignoring errors."""
     with contextlib.suppress(ClientError):
         await channel.close()
 
 
-class AmqpIncoming:
-    """An `Incoming` of AMQP."""
+class AmqpIncoming(MessageView[Delivery]):
+    """An `Incoming` over AMQP."""
 
-    __slots__ = ("_delivery", "_desk")
+    __slots__ = ("_delivery_channel",)
 
     def __init__(self, delivery: Delivery, delivery_channel: DeliveryChannel) -> None:
-        self._delivery = delivery
-        self._desk = delivery_channel
-
-    @property
-    def body(self) -> bytes:
-        return self._delivery.body
-
-    @property
-    def properties(self) -> Properties:
-        return self._delivery.properties
-
-    @property
-    def headers(self) -> Table:
-        return self._delivery.headers
-
-    @property
-    def exchange(self) -> str:
-        return self._delivery.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self._delivery.routing_key
-
-    @property
-    def redelivered(self) -> bool:
-        return self._delivery.redelivered
+        super().__init__(delivery)
+        self._delivery_channel = delivery_channel
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is for this program to handle; else its connection has ended, and the broker delivers it again."""
-        return not self._desk.has_lost
+        """Whether the program still has to settle it. If not, its connection has ended and the broker redelivers it."""
+        return not self._delivery_channel.has_lost
 
     def ack(self) -> None:
-        """It is dealt with; nothing happens if its connection has ended."""
-        self._desk.ack(self._delivery)
+        """Acknowledge the message; no effect after its connection has ended."""
+        self._delivery_channel.ack(self._message)
 
     def nack(self, *, requeue: bool = True) -> None:
-        """It is refused; nothing happens if its connection has ended."""
-        self._desk.nack(self._delivery, requeue)
+        """Refuse the message; no effect after its connection has ended."""
+        self._delivery_channel.nack(self._message, requeue)
 
     def give_back(self) -> None:
-        """Nobody took it: back to where it came from, unless that keeps it anyway."""
-        self._desk.part_with(self._delivery)
+        """Requeue a message that the program has not taken, unless its queue keeps it anyway."""
+        self._delivery_channel.abandon(self._message)
 
     def __repr__(self) -> str:
-        return repr(self._delivery).replace("Delivery", "HeldMessage", 1)
+        return repr(self._message).replace("Delivery", "AmqpIncoming", 1)
 
 
 FETCH_CHANNELS_MAX: Final = 32
 
 
 class MessageFetcher:
-    """The desks of a transport at which single messages are fetched."""
+    """The channels of a transport for single fetches."""
 
     def __init__(self) -> None:
-        # by queue and whether acks are wanted; the one that was used last is the last
+        # by queue and no_ack, the most recently used last
         self._delivery_channels: OrderedDict[tuple[str, bool], DeliveryChannel] = OrderedDict()
-        # that hand out nothing more, and wait for acks
+        # channels that fetch no more and wait for acks
         self._leaving: list[DeliveryChannel] = []
 
     async def fetch(self, connection: Connection, queue: str, no_ack: bool) -> AmqpIncoming | None:
-        """The first ready message of a queue, if it has one."""
         delivery_channel = self._usable(queue, no_ack) or await self._open(connection, queue, no_ack)
         return await delivery_channel.fetch(queue)
 
     async def idle(self) -> None:
-        """Returns when all that was handed out is settled, or need not be any more."""
+        """Return when all messages are settled or cannot be settled any more."""
         await asyncio.gather(
             *(delivery_channel.idle() for delivery_channel in [*self._leaving, *self._delivery_channels.values()])
         )
@@ -274,7 +244,7 @@ class MessageFetcher:
     async def _open(self, connection: Connection, queue: str, no_ack: bool) -> DeliveryChannel:
         delivery_channel = DeliveryChannel(await open_channel(connection), no_ack)
         if (others := self._usable(queue, no_ack)) is not None:
-            # somebody else who asks for the same was faster
+            # another task opened a channel for the same queue first
             delivery_channel.retire()
             return others
         replaced = self._delivery_channels.pop((queue, no_ack), None)

@@ -1,12 +1,12 @@
-"""Layouts: put together, taken apart, and declared on a connection.
+"""Layouts: merging, filtering, and declaring them on a connection.
 
-What is exclusive belongs to the connection that declares it, so the consuming one declares everything, and the
-publishing one all but exclusive queues and what is bound to them.
+An exclusive queue belongs to the connection that declares it. So the consuming connection declares everything, and the
+publishing one everything but exclusive queues and their bindings.
 
-Declared for the first time, what is refused raises. Declared again after a failure, each thing stands for itself: one
-that is refused is told, and does not keep the others from being there.
+The first declaration raises when the broker refuses. A declaration after a failure reports each refusal and goes on
+with the rest.
 
-Not here: when (`recovering.line`).
+Not here: when layouts are declared (`recovering.connection`).
 """
 
 from collections import OrderedDict
@@ -20,13 +20,13 @@ from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Queue
 
 Named = TypeVar("Named", ExchangeLayout, QueueLayout)
 DeclareStep = tuple[str, Callable[[Channel], Awaitable[object]]]
-"""What is declared, in words, and how."""
+"""The name for messages, and the call."""
 
 UNUSED_QUEUES_MAX: Final = 256
 
 
 def merge_layouts(known: Layout, more: Layout) -> Layout:
-    """Both; of what they both name the later counts."""
+    """Both layouts; the later one counts for names in both."""
     return Layout(
         _by_name(known.exchanges + more.exchanges),
         _by_name(known.queues + more.queues),
@@ -35,7 +35,7 @@ def merge_layouts(known: Layout, more: Layout) -> Layout:
 
 
 def without_exclusive(layout: Layout) -> Layout:
-    """Without what belongs to a single connection."""
+    """Without exclusive queues and their bindings."""
     exclusive = {queue.name for queue in layout.queues if queue.exclusive}
     return Layout(
         layout.exchanges,
@@ -54,7 +54,7 @@ def layout_of_queue(layout: Layout, name: str) -> Layout:
 
 
 def without_auto_delete(layout: Layout, name: str) -> Layout:
-    """Without a queue and its bindings if the broker deletes it when nobody consumes it; else the same."""
+    """Without a queue and its bindings if the broker deletes it without consumers; else the same layout."""
     if not any(_is_auto_delete(queue) for queue in layout.queues if queue.name == name):
         return layout
     return Layout(
@@ -65,17 +65,17 @@ def without_auto_delete(layout: Layout, name: str) -> Layout:
 
 
 class UnusedQueues:
-    """Queues that go by themselves, with their bindings, of those to which nobody is subscribed any more.
+    """Self-deleting queues without a subscription, with their bindings.
 
-    They are known again when somebody is. The last ones are kept: a program that makes up names for its queues does not
-    come back to them.
+    A queue returns to the layout when it gets a subscription. Only the latest ones are kept, because a program that
+    generates queue names does not use them again.
     """
 
     def __init__(self) -> None:
         self._parts: OrderedDict[str, Layout] = OrderedDict()
 
     def put(self, layout: Layout, name: str) -> Layout:
-        """The layout without a queue if that goes by itself, which is kept here then."""
+        """The layout without a queue if it deletes itself; that queue is kept here."""
         rest = without_auto_delete(layout, name)
         if rest is not layout:
             self._parts[name] = layout_of_queue(layout, name)
@@ -84,7 +84,7 @@ class UnusedQueues:
         return rest
 
     def take(self, layout: Layout, name: str) -> Layout:
-        """The layout with a queue that was laid aside, unless it was declared anew meanwhile."""
+        """The layout with a queue that was put here, unless the queue was declared again meanwhile."""
         part = self._parts.pop(name, None)
         is_declared = any(queue.name == name for queue in layout.queues)
         return layout if part is None or is_declared else merge_layouts(layout, part)
@@ -97,7 +97,7 @@ def check_layout(layout: Layout) -> None:
 
 
 async def declare_layout(connection: Connection, layout: Layout) -> None:
-    """All of it; a `ChannelClosed` if something is refused."""
+    """Declare a layout; `ChannelClosed` if the broker refuses a part."""
     async with await connection.channel() as channel:
         for _, step in _steps(layout):
             await step(channel)
@@ -106,7 +106,7 @@ async def declare_layout(connection: Connection, layout: Layout) -> None:
 async def redeclare_layout(
     connection: Connection, layout: Layout, refused: Callable[[str, ChannelClosed], None]
 ) -> None:
-    """All that the broker takes."""
+    """Declare what the broker accepts."""
     channel: Channel | None = None
     for name, step in _steps(layout):
         if channel is None or not channel.is_open:

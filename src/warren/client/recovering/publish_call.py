@@ -1,17 +1,17 @@
-"""What one caller wants published, and what became of each of its messages.
+"""The messages of one publish call, and their outcomes.
 
     waiting ──written──▶ on the channel ──confirmed, returned, refused──▶ decided
        ▲                       │
        └──the channel ended────┘
 
-Messages are told by their place in the call. They are written in their order, so all before `_reached` were written at
-least once; of those, what is not decided may be at the broker or not.
+A message is identified by its index in the call. Messages are written in order, so all before `_reached` were written
+at least once; the undecided ones among them may be at the broker or not.
 
-Invariants: a message is in exactly one of the three states; `left` counts those that are not decided; a call has ended
-when none is left, and nothing of it is written from then on. The outcome of a message is None only if its confirm came:
-until it is decided an error stands there, which says that nothing is known.
+Invariants: a message is in exactly one of the three states; `left` counts the undecided ones; a call has ended when
+none is left, and nothing of it is written after that. The outcome of a message is None only after its confirm: until it
+is decided the outcome is an error that says so.
 
-Not here: when messages are written and taken back (`recovering.sending`).
+Not here: when messages are written and taken back (`recovering.sender`).
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from warren.client.machine.publishes import Message
 from warren.client.publisher import PublishBulk
 from warren.client.transport import Outgoing
 
-UNDECIDED: Final = CallTimeout("the broker has not said what became of the message")
+UNDECIDED: Final = CallTimeout("the broker has not confirmed the message")
 ENCODING_ERRORS: Final = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
-"""What comes of encoding a message whose values are too large, or of types that have no form."""
+"""The errors of encoding a message with values that are too large, or of unsupported types."""
 
 
 class CallSlice:
@@ -36,13 +36,13 @@ class CallSlice:
         self, call: "PublishCall", places: Sequence[int], first: Outgoing, messages: Sequence[Message]
     ) -> None:
         self.call = call
-        # of its messages within the call, in the order in which they are in the bulk
+        # the index in the call, by the index in the bulk
         self.places = places
         self.exchange = first.exchange
         self.routing_key = first.routing_key
         self.mandatory = first.mandatory
         self.bulk = PublishBulk(messages, self._ended)
-        # told when the channel ends before all is decided
+        # called when the channel ends before all is decided
         self.on_break: Callable[[], None] | None = None
 
     def _ended(self, bulk: PublishBulk) -> None:
@@ -60,7 +60,7 @@ class PublishCall:
         self.outcomes: list[ClientError | None] = [UNDECIDED] * len(messages)
         self.left = len(messages)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # told when none is left, perhaps more than once: a callback of the future would cost a turn of the event loop
+        # called when none is left, perhaps more than once; a callback of the future would cost a turn of the event loop
         self.on_end: Callable[[PublishCall], None] | None = None
         self._waiting: Sequence[int] = range(len(messages))
         self._parts: list[CallSlice] = []
@@ -75,9 +75,9 @@ class PublishCall:
         return bool(self._waiting) and self.left > 0
 
     def next_part(self, most: int) -> CallSlice:
-        """The next that may go in one bulk: one exchange, mandatory or not; a key of its own is no reason to part.
+        """The next slice for one bulk: one exchange and one `mandatory`; routing keys may differ.
 
-        One of the `MISFITS` if the first that waits is no message.
+        One of the `ENCODING_ERRORS` if the first waiting item is no message.
         """
         first = self.messages[self._waiting[0]]
         exchange, mandatory, common_key = first.exchange, first.mandatory, first.routing_key
@@ -91,7 +91,7 @@ class PublishCall:
                 if outgoing.routing_key != common_key and message.routing_key is None:
                     message = Message(message.body, message.properties, outgoing.routing_key)
                 if not isinstance(message.body, bytes | bytearray):
-                    # it would be noticed only after its header was written
+                    # the writer would notice it after it has written the header
                     raise TypeError(f"its body is of type {type(message.body).__name__}, not bytes")
             except ENCODING_ERRORS:
                 if not messages:
@@ -101,12 +101,12 @@ class PublishCall:
         return CallSlice(self, self._waiting[: len(messages)], first, messages)
 
     def begin(self, part: CallSlice) -> None:
-        """It is about to be written."""
+        """The slice is about to be written."""
         self._parts.append(part)
         self._waiting = self._waiting[len(part.places) :]
 
     def stopped(self, part: CallSlice) -> None:
-        """No more of it is written; what was not waits again."""
+        """No more of the slice is written; the rest waits again."""
         self._reach(part)
         sent = part.bulk.sent
         if self.left and sent < len(part.places):
@@ -114,26 +114,26 @@ class PublishCall:
             part.places = part.places[:sent]
 
     def decided(self, part: CallSlice) -> None:
-        """All that was sent of a part is decided."""
+        """All sent messages of a slice are decided."""
         if part in self._parts:
             self._parts.remove(part)
             self._note(part, part.places[: part.bulk.sent])
 
     def fail_next(self, error: ClientError) -> None:
-        """The outcome of the first that waits."""
+        """Set the outcome of the first waiting message."""
         self.outcomes[self._waiting[0]] = error
         self._waiting = self._waiting[1:]
         self._count(1)
 
     def fail(self, errors: Mapping[int, ClientError]) -> None:
-        """The outcomes of some that wait."""
+        """Set the outcomes of some waiting messages."""
         self._waiting = [place for place in self._waiting if place not in errors]
         for place, error in errors.items():
             self.outcomes[place] = error
         self._count(len(errors))
 
     def take_back(self) -> "list[SuspectPublish]":
-        """The channel has ended: all that is not decided waits again. Returned is what was written on that channel."""
+        """The channel has ended: all undecided messages wait again. Returns those written on that channel."""
         if not self._parts:
             return []
         suspects: list[SuspectPublish] = []
@@ -151,7 +151,7 @@ class PublishCall:
         return suspects
 
     def give_up(self, error: Callable[[bool], ClientError]) -> None:
-        """What is not decided has an error for its outcome, which depends on whether it was ever written."""
+        """Set an error as the outcome of each undecided message; it depends on whether the message was ever written."""
         for part in self._parts:
             part.bulk.wanted = False
         self.take_back()
@@ -166,7 +166,7 @@ class PublishCall:
             self._reached = max(self._reached, part.places[part.bulk.sent - 1] + 1)
 
     def _note(self, part: CallSlice, decided: Sequence[int]) -> None:
-        """Places of a part that the broker has confirmed or refused."""
+        """Record the indexes of a slice that the broker has confirmed or refused."""
         for place in decided:
             self.outcomes[place] = None
         for index, error in part.bulk.failed.items():
@@ -176,7 +176,7 @@ class PublishCall:
     def _count(self, decided: int) -> None:
         self.left -= decided
         if self.left == 0:
-            # it is done as well if who waits for it was cancelled
+            # it is also done if the caller was cancelled
             if not self.ended.done():
                 self.ended.set_result(None)
             if self.on_end is not None:
@@ -185,7 +185,7 @@ class PublishCall:
 
 @dataclass(frozen=True, slots=True)
 class SuspectPublish:
-    """A message that was written on a channel and not decided when that ended; `before`: also on an earlier one."""
+    """A message that was written and undecided when its channel ended; `before`: also on an earlier channel."""
 
     call: PublishCall
     place: int

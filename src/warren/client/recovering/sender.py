@@ -1,34 +1,31 @@
-"""Publishing that outlives its connection: one row of calls, and one task that writes them in their order.
+"""Publishing across lost connections: a queue of calls that one task writes in order, and transactions.
 
-Whoever publishes puts a call into the row and waits for its end. The task writes what waits, as far as the window of
-its channel has room, and confirms end calls from the front. When the channel ends, all that is undecided waits again
-and goes out on the next channel before anything that came later. So
+A publisher adds a call to the queue and waits for its end. The task writes waiting messages as far as the window of the
+channel has room, and confirms end the calls. When the channel ends, all undecided messages wait again and are sent on
+the next channel, before any later ones. So
 
-- what was confirmed is never written again, and what was not is, until it is decided or its caller gives up;
-- what is written twice is the same message, and the broker may have both;
-- two messages that were published one after the other are first written in that order, and resent in that order.
+- a confirmed message is never written again, and an unconfirmed one is, until it is decided or its caller gives up;
+- a message written twice is the same message, and the broker may have both;
+- messages are written, and resent, in the order of their publishing.
 
 **The awkward case** is a message that makes the broker close the channel: its exchange is missing, or may not be
-written to. The broker says that a publish was wrong, but not which one, and what else was on the channel is lost with
-it. An exchange that the broker names as missing condemns all messages to it. Else the undecided are sent again, half as
-many at a time, and waited for, until the one is alone on its channel that ends it. Only then, and only if it was never
-written before, is it certain that the broker has not got it.
+written to. The broker does not say which publish caused it, and the other messages of the channel are lost with it. If
+the broker names a missing exchange, all messages to that exchange fail. Otherwise the undecided messages are resent,
+half as many at a time, waiting after each group, until the culprit is alone on its channel. Only then, and only if it
+was never written before, is it certain that the broker does not have it.
 
-Not here: what became of each message (`recovering.call`), connections (`recovering.line`).
+**Transactions** use a channel that is kept for them.
 
-Publishes that count together: AMQP's transactions, on a channel that is kept for them.
+    open, select ──▶ publishes, commit ──commit-ok──▶ the broker has all of them
+                          │    └── the connection ended: the outcome is unknown
+                          └── it ended before the commit was written: the broker has none; start again
 
-    open, select ──▶ publishes, commit ──commit-ok──▶ all of them are there
-                          │    └── the connection ended: nobody knows
-                          └── it ended before the commit was written: none is there, and it begins again
+A commit is written once for a call, so no message arrives twice. Transactions do not overlap. A channel with an
+unfinished transaction is not used again, and the broker drops the transaction with the channel. Neither RabbitMQ nor
+Warren is atomic across queues if it dies during a commit or a queue refuses a message; the broker then reports a
+partial transaction, and the outcome is unknown.
 
-Invariants: a commit is written once for a call, so nothing arrives twice; transactions do not overlap; a channel on
-which one did not come to its end is not used again, and what the broker had of it is dropped with the channel.
-
-What the broker does with a commit is its own affair: neither RabbitMQ nor Warren is atomic across queues when it dies
-meanwhile or a queue refuses a message. Then it says that the transaction is partial, and the outcome is unknown.
-
-Not here: publishes that are decided one by one (`recovering.sending`).
+Not here: the outcome of each message (`recovering.publish_call`), connections (`recovering.connection`).
 """
 
 import asyncio
@@ -57,17 +54,17 @@ from warren.errors import NOT_FOUND
 
 
 class Sender:
-    """The publishing side of a transport; at most `window` publishes are on the wire and undecided."""
+    """The publishing side of a transport; at most `window` publishes are sent and undecided."""
 
     def __init__(self, recovering_connection: RecoveringConnection, window: int) -> None:
         self._recovering_connection = recovering_connection
         self._window = window
         # in order; a dict, because calls leave from anywhere
         self._row: dict[PublishCall, None] = {}
-        # of them, those of which something may wait to be written
+        # the calls that may have messages to write
         self._unwritten: OrderedDict[PublishCall, None] = OrderedDict()
         self._undecided = 0
-        # how many are tried at once, and how many are still to be, while a message is sought that ends channels
+        # while a message that closes channels is sought: how many are tried at once, and how many are left to try
         self._limit: int | None = None
         self._sought = 0
         self._refusal: ErrorFactory | None = None
@@ -75,7 +72,7 @@ class Sender:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._writer: asyncio.Task[None] | None = None
-        # on which the writer would write if there was something
+        # the channel of the writer while it has nothing to write
         self._idle_channel: Channel | None = None
 
     def start(self) -> None:
@@ -109,19 +106,18 @@ class Sender:
         self._enter(messages)
 
     async def drained(self) -> None:
-        """Returns when nothing is undecided."""
+        """Return when all publishes are decided."""
         while self._row:
             await asyncio.wait([next(reversed(self._row)).ended])
 
     async def close(self, refusal: ErrorFactory) -> None:
-        """Take nothing more, and give up what is left."""
+        """Take nothing more, and end the undecided publishes with an error."""
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.wait([self._writer])
         self._refuse_all(refusal)
 
     def refuse(self, refusal: ErrorFactory) -> None:
-        """Take nothing more."""
         self._refusal = refusal
         self._has_room.set()
 
@@ -141,7 +137,7 @@ class Sender:
         return call
 
     def _write_at_once(self, call: PublishCall) -> bool:
-        """Whether all of it was written, because the writer has nothing to do and need not be woken for it."""
+        """Whether all of the call was written, because the writer is idle and need not be woken."""
         channel = self._idle_channel
         if channel is None or self._unwritten or self._limit is not None or not channel.publisher.is_free:
             return False
@@ -152,7 +148,7 @@ class Sender:
             finally:
                 call.stopped(part)
         except ENCODING_ERRORS:
-            # what cannot be encoded is left to the writer, who tells so
+            # the writer reports a message that cannot be encoded
             return False
         except Exception as error:
             self._break_off(error)
@@ -186,7 +182,7 @@ class Sender:
             self._break_off(error)
 
     def _break_off(self, error: Exception) -> None:
-        """An error that nobody foresaw."""
+        """End all calls after an unexpected error."""
         LOGGER.error("publishing has ended, nothing more is sent: open another transport", exc_info=error)
         self._refuse_all(partial(ClientError, f"publishing has ended, open another transport: {error!r}"))
 
@@ -205,7 +201,7 @@ class Sender:
                 self._take_back(error)
 
     async def _write_on(self, channel: Channel) -> None:
-        """Write all that waits, and whatever comes; ends when the channel has, with the reason."""
+        """Write all waiting messages, and later ones; ends with the channel and raises its error."""
         self._unwritten = OrderedDict.fromkeys(self._row)
         while True:
             while self._unwritten:
@@ -232,7 +228,7 @@ class Sender:
             try:
                 await channel.publisher.send_bulk(part.bulk, part.exchange, part.routing_key, part.mandatory)
             finally:
-                # whatever ended it, what was not written is not forgotten
+                # in any case the unwritten rest waits again
                 call.stopped(part)
         except ENCODING_ERRORS as mistake:
             if call.waits:
@@ -246,17 +242,17 @@ class Sender:
         call.begin(part)
         return part
 
-    # what may have ended a channel
+    # messages that may have closed a channel
 
     async def _decided(self, channel: Channel, count: int) -> None:
-        """Nothing else is written before these are decided."""
+        """Wait until the first `count` publishes are decided; nothing else is written meanwhile."""
         await channel.wait_for_confirms()
         self._sought -= count
         if self._sought <= 0:
             self._limit = None
 
     def _take_back(self, error: ClientError) -> None:
-        # calls of which nothing is left leave the row
+        # calls without undecided messages leave the queue
         suspects = [suspect for call in list(self._row) for suspect in call.take_back()]
         if not suspects or not _blames_a_publish(error):
             return
@@ -270,7 +266,7 @@ class Sender:
             self._sought = len(suspects)
 
     def _condemn(self, culprits: list[SuspectPublish], error: ClientError) -> None:
-        # one of several may have been taken before whatever made the next one impossible
+        # one of several may have been accepted before the broker closed the channel
         certain = len(culprits) == 1 and not culprits[0].before and isinstance(error, ChannelClosed)
         of_calls: dict[PublishCall, dict[int, ClientError]] = {}
         for culprit in culprits:
@@ -311,19 +307,19 @@ def _cannot_be_encoded(mistake: Exception) -> CannotConvert:
 
 
 def _blames_a_publish(error: ClientError) -> bool:
-    """Whether what was sent may have ended it, and would again; a connection says so by a code that is not passing."""
+    """Whether a publish may have caused the error and would again; for a connection the error is not retriable."""
     if isinstance(error, ChannelClosed):
         return error.code != 0
     return isinstance(error, ConnectionClosed) and error.code != 0 and not error.retriable
 
 
 def _is_missing(error: ClientError, exchange: str) -> bool:
-    """Whether the broker says that there is no such exchange, in the words that brokers have for it."""
+    """Whether the broker says that the exchange does not exist, in RabbitMQ's words."""
     return isinstance(error, ChannelClosed) and error.code == NOT_FOUND and f"no exchange '{exchange}' " in error.text
 
 
 def _verdict(error: ClientError, certain: bool) -> ClientError:
-    """One for each message; `certain` is that the broker has not got it."""
+    """The error of one message; `certain` means that the broker does not have it."""
     copy: ClientError
     if isinstance(error, ChannelClosed):
         copy = ChannelClosed(str(error), error.code, error.text, error.method)
@@ -345,7 +341,7 @@ COMMIT = "tx.commit"
 
 @dataclass(slots=True)
 class _TransactionAttempt:
-    """What is to be committed, and whether the broker may have been told to."""
+    """A transaction, and whether its commit may have been written."""
 
     messages: Sequence[Outgoing]
     commits: bool = False
@@ -361,7 +357,7 @@ class TransactionSender:
         self._is_closed = False
 
     async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None) -> None:
-        """Returns when the broker has all of them; else an error, of which `outcome` says whether it has none."""
+        """Return when the broker has all messages; the `outcome` of an error says whether it has none."""
         attempt = _TransactionAttempt(messages)
         try:
             async with asyncio.timeout(timeout_s), self._turn:
@@ -370,16 +366,15 @@ class TransactionSender:
             raise self._out_of_time(attempt, timeout_s or 0.0) from None
 
     def refuse(self) -> None:
-        """Take nothing more."""
         self._is_closed = True
 
     async def idle(self) -> None:
-        """Returns when none is under way."""
+        """Return when no transaction is running."""
         async with self._turn:
             return
 
     async def _until_decided(self, attempt: _TransactionAttempt) -> None:
-        """On one connection after the other, as long as no commit was written."""
+        """Try on one connection after the other until a commit is written."""
         while attempt.messages:
             if self._is_closed:
                 raise _transaction_not_sent(transport_closed())
@@ -397,12 +392,12 @@ class TransactionSender:
                 error.outcome = "unknown" if attempt.commits else "not_sent"
                 raise
             except ChannelClosed as error:
-                # what blames a publish was said before the commit was looked at
+                # the broker closed the channel for a publish before it looked at the commit
                 error.outcome = "unknown" if error.method == COMMIT else "rejected"
                 raise
 
     async def _channel(self, connection: Connection) -> Channel:
-        """One with transactions, none of which is under way; it is kept again when that has come to its end."""
+        """A channel with transactions and none of them open; it is kept after its transaction has ended."""
         kept, self._kept = self._kept, None
         if kept is not None and kept.is_open:
             return kept
@@ -427,9 +422,9 @@ class TransactionSender:
             self._kept = channel
         finally:
             if self._kept is None:
-                # what the broker has of it goes with its channel
+                # closing the channel drops the transaction
                 channel.leave()
-        # what came back did so before the answer to the commit
+        # returned messages came before commit-ok
         await channel.wait_for_confirms()
 
     def _out_of_time(self, attempt: _TransactionAttempt, timeout_s: float) -> ClientError:
@@ -447,7 +442,7 @@ class TransactionSender:
 async def _publish_all(channel: Channel, messages: Sequence[Outgoing]) -> None:
     for each in messages:
         if not isinstance(each.message.body, bytes | bytearray):
-            # it would be noticed only after its header was written
+            # the writer would notice it after it has written the header
             raise TypeError(f"its body is of type {type(each.message.body).__name__}, not bytes")
         await channel.publisher.send(each.message, each.exchange, each.routing_key, each.mandatory)
 

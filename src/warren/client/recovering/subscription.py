@@ -1,29 +1,24 @@
-"""A queue's messages, whatever happens to the connection meanwhile.
+"""The messages of a queue, across lost connections.
 
-    taken up ──the channel or connection ended, or basic.cancel──▶ down ──consumed again──▶ taken up
+    active ──the channel or connection ended, or basic.cancel──▶ down ──consumed again──▶ active
         └────────────────────────── refused for good ──▶ failed
 
-Whoever reads notices that the consumer has ended, and a task takes the subscription up again, for as long as that may
-pass: the reader waits, or gives up and comes back, without consequence. A cancel by the broker (its queue was deleted,
-or got another home) leaves the channel as it is, and what is in hand can be settled on it; the queue is declared again
-if it is in the layout, and consumed again.
+The reader notices that the consumer has ended, and a task resumes the subscription as long as the error is transient.
+Meanwhile the reader waits, or times out and comes back. A basic.cancel by the broker (the queue was deleted or moved to
+another node) leaves the channel open, and its messages can be settled there; the queue is declared again if it is in
+the layout, and consumed again.
 
-What had come on a channel that has ended, and was not handed out, is dropped: the broker delivers it again. Without
-acks it does not, so there it is handed out.
+Messages of an ended channel that were not handed out are dropped, because the broker redelivers them. With `no_ack` it
+does not, so they are handed out.
 
-A stream for which an offset was named goes on behind the last message that was handed out.
+A stream that was subscribed with an offset resumes after the last message that was handed out.
 
-Not here: settling (`recovering.incoming`), what may pass (`recovering.judging`).
+**Transient refusals.** After a failure the same calls are made that worked before. Some refusals pass: the queue's node
+is not up yet, or the broker has not noticed the end of a connection with an exclusive consumer. Changes by a person do
+not pass: a deleted queue, a revoked permission. The broker uses the same codes for both, so the text decides; it is
+RabbitMQ's, and Warren's is the same.
 
-Whether what the broker refuses may work a little later.
-
-After a failure the same calls are made again that worked before. Some of what is refused then passes: a queue whose
-home is not there yet, an exclusive consumer of a connection whose end the broker has not noticed. What a person has
-done meanwhile does not: a queue that was deleted, a permission that was taken away.
-
-The broker gives both the same code, so its words count; they are those of RabbitMQ, which Warren has too.
-
-Not here: the end of connections, of which `ConnectionClosed.retriable` tells.
+Not here: settling (`recovering.incoming`), errors of connections (`ConnectionClosed.retriable`).
 """
 
 import asyncio
@@ -55,13 +50,13 @@ IN_USE: Final = "in exclusive use"
 
 
 def is_transient(error: ChannelClosed) -> bool:
-    """Whether it is worth asking again."""
+    """Whether a retry may succeed."""
     if error.code == NOT_FOUND:
         return any(words in error.text for words in QUEUE_UNAVAILABLE)
     if error.code == ACCESS_REFUSED:
         return IN_USE in error.text
     if error.code == PRECONDITION_FAILED:
-        # a delivery that was not acked in time ends a channel, too; an argument that makes no sense never will
+        # an ack timeout closes a channel too and passes; an invalid argument of these methods does not
         return error.method not in ("basic.consume", "basic.qos")
     return True
 
@@ -72,12 +67,12 @@ STREAM_WORDS: Final = "x-stream-"
 KEPT_BY_BROKER: Final = "stored"
 
 Redeclare = Callable[[Connection, str], Awaitable[None]]
-"""Has what the layout says of a queue on the broker again."""
+"""Declares the part of the layout that concerns one queue."""
 
 
 @dataclass(frozen=True)
 class SubscriptionRequest:
-    """What is to be consumed, and how."""
+    """The queue and options of a subscription."""
 
     queue: str
     prefetch: int
@@ -92,12 +87,12 @@ class SubscriptionRequest:
 
     @property
     def is_of_a_stream(self) -> bool:
-        """Whether it says so: a stream takes nothing back, and ends the connection of whoever tries."""
+        """Whether the arguments name a stream, which closes the connection of a client that requeues."""
         return any(name.startswith(STREAM_WORDS) for name in self.arguments)
 
 
 class RecoveringSubscription:
-    """A `Subscription` of AMQP; read by one task."""
+    """A `Subscription` over AMQP; one task reads it."""
 
     def __init__(
         self,
@@ -106,17 +101,17 @@ class RecoveringSubscription:
         redeclare: Redeclare,
         notifier: Notifier,
     ) -> None:
-        # told the queue when it was cancelled
+        # called with the queue after `cancel`
         self.when_cancelled: Callable[[str], None] = lambda queue: None
         self._request = request
         self._recovering_connection = recovering_connection
         self._redeclare = redeclare
         self._notifier = notifier
-        self._desk: DeliveryChannel | None = None
-        # of earlier channels, on which messages may still be settled
+        self._active_channel: DeliveryChannel | None = None
+        # earlier channels, with messages that can still be settled
         self._left: list[DeliveryChannel] = []
         self._consumer: Consumer | None = None
-        # came and not handed out yet
+        # received and not handed out
         self._pending: deque[Delivery] = deque()
         self._last_offset: int | None = None
         self._cancelled = False
@@ -124,10 +119,10 @@ class RecoveringSubscription:
         self._taking_up: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        # whether somebody waits for a batch
+        # whether a task waits for a batch
         self._is_awaited = False
-        # the last one for who waits: in hand before its channel is told to close when nothing is
-        self._parting: list[AmqpIncoming] = []
+        # the last batch for a waiting reader: handed out before its channel may close
+        self._last_batch: list[AmqpIncoming] = []
 
     @property
     def queue(self) -> str:
@@ -139,7 +134,7 @@ class RecoveringSubscription:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was cancelled, and nothing of it is in anybody's hands."""
+        """Whether it was cancelled and all its messages are settled."""
         return self._cancelled and not self.in_hand
 
     @property
@@ -148,43 +143,43 @@ class RecoveringSubscription:
 
     @property
     def _delivery_channels(self) -> list[DeliveryChannel]:
-        return self._left if self._desk is None else [*self._left, self._desk]
+        return self._left if self._active_channel is None else [*self._left, self._active_channel]
 
     async def begin(self, connection: Connection) -> None:
-        """For the first time: what the broker refuses is raised."""
+        """Consume for the first time; a refusal raises."""
         await self._consume(connection)
 
     async def batch(self, timeout_s: float | None = None) -> list[AmqpIncoming]:
-        """All that are there, at least one; none if the time is over, or it was cancelled."""
+        """All messages that are there, at least one; none after the timeout or `cancel`."""
         self._is_awaited = not self._cancelled
         try:
             await self._fill(timeout_s)
         except BaseException:
             self._is_awaited = False
             self._give_back_if_over()
-            for message in self._take_parting():
+            for message in self._take_last_batch():
                 message.give_back()
             raise
         self._is_awaited = False
-        return self._take_parting() or self._hand_out()
+        return self._take_last_batch() or self._hand_out()
 
     async def __aiter__(self) -> AsyncIterator[AmqpIncoming]:
         while True:
             await self._fill(None)
-            if self._desk is None or not self._pending:
+            if self._active_channel is None or not self._pending:
                 return
             delivery = self._pending.popleft()
             self._follow(delivery)
-            [message] = self._desk.hand_out([delivery])
+            [message] = self._active_channel.hand_out([delivery])
             yield message
 
     async def cancel(self) -> None:
-        """Ask for no more; what was not handed out goes back. What was may still be settled.
+        """Ask for no more. Messages that were handed out can still be settled; the others are requeued.
 
-        Who waits for a batch gets what still comes: queues that hand out what came back in the order in which it did
-        so would have it before what was handed out earlier.
+        A waiting reader gets the messages that still come: requeued ones might otherwise be delivered before messages
+        that were handed out earlier.
 
-        It comes to its end also if the caller is cancelled meanwhile.
+        It completes even if the caller is cancelled meanwhile.
         """
         if self._ending is None:
             self._cancelled = True
@@ -200,29 +195,29 @@ class RecoveringSubscription:
                 self._pending.extend(await self._consumer.batch())
         self._give_back_if_over()
         if self._is_awaited and not self._request.no_ack:
-            self._parting = self._hand_out()
-        if self._desk is not None:
-            self._desk.retire()
+            self._last_batch = self._hand_out()
+        if self._active_channel is not None:
+            self._active_channel.retire()
 
     async def idle(self) -> None:
-        """Returns when nothing of it is in anybody's hands."""
+        """Return when all its messages are settled."""
         await asyncio.gather(*(delivery_channel.idle() for delivery_channel in self._delivery_channels))
 
     # reading
 
     async def _fill(self, timeout_s: float | None) -> None:
-        """Returns when something is pending, when the time is over, or when it was cancelled."""
+        """Return when messages are pending, after the timeout, or after `cancel`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not self._has_pending() and not self._cancelled:
                     await self._read()
-                # what needs no ack goes back to nobody: it is this program's until the broker says that no more comes
+                # messages without acks cannot be requeued: hand them out until the broker confirms the cancel
                 if self._ending is not None and (self._is_awaited or self._request.no_ack):
                     await asyncio.shield(self._ending)
         self._give_back_if_over()
 
     def _has_pending(self) -> bool:
-        if self._pending and self._desk is not None and not self._desk.gives_out:
+        if self._pending and self._active_channel is not None and not self._active_channel.is_delivering:
             self._pending.clear()
         return bool(self._pending)
 
@@ -234,20 +229,20 @@ class RecoveringSubscription:
             await self._changed.wait()
             return
         try:
-            # a read that is interrupted has taken nothing out of the consumer's inbox
+            # an interrupted read has taken nothing out of the consumer's inbox
             self._pending.extend(await self._consumer.batch())
         except ClientError as error:
             self._go_down(error)
 
     def _hand_out(self) -> list[AmqpIncoming]:
-        if self._desk is None or not self._pending:
+        if self._active_channel is None or not self._pending:
             return []
         pending, self._pending = self._pending, deque()
         self._follow(pending[-1])
-        return self._desk.hand_out(pending)
+        return self._active_channel.hand_out(pending)
 
-    def _take_parting(self) -> list[AmqpIncoming]:
-        parting, self._parting = self._parting, []
+    def _take_last_batch(self) -> list[AmqpIncoming]:
+        parting, self._last_batch = self._last_batch, []
         return parting
 
     def _follow(self, last: Delivery) -> None:
@@ -260,10 +255,10 @@ class RecoveringSubscription:
         if not self._cancelled or self._request.no_ack or self._is_awaited:
             return
         pending, self._pending = self._pending, deque()
-        if self._desk is not None:
-            self._desk.give_back(pending)
+        if self._active_channel is not None:
+            self._active_channel.give_back(pending)
 
-    # taking up
+    # resuming
 
     def _go_down(self, error: ClientError) -> None:
         self._consumer = None
@@ -275,10 +270,8 @@ class RecoveringSubscription:
             await self._consume_again(error)
         except Exception as unforeseen:
             queue = self._request.queue
-            LOGGER.exception("the subscription to %s is not taken up again", queue)
-            self._fail(
-                ClientError(f"the subscription to {queue} is not taken up again, subscribe anew: {unforeseen!r}")
-            )
+            LOGGER.exception("the subscription to %s is not resumed", queue)
+            self._fail(ClientError(f"the subscription to {queue} is not resumed, subscribe again: {unforeseen!r}"))
 
     async def _consume_again(self, error: ClientError) -> None:
         backoff = Backoff()
@@ -308,7 +301,7 @@ class RecoveringSubscription:
         self._changed.set()
 
     async def _consume(self, connection: Connection) -> None:
-        delivery_channel = self._desk
+        delivery_channel = self._active_channel
         if delivery_channel is None or not delivery_channel.is_usable:
             delivery_channel = DeliveryChannel(
                 await open_channel(connection),
@@ -319,13 +312,13 @@ class RecoveringSubscription:
         try:
             consumer = await self._ask_for_messages(delivery_channel.channel)
         except BaseException:
-            # the answer may come yet, and deliveries behind it that nobody would take
+            # the answer may still come, with deliveries after it
             delivery_channel.retire()
             raise
         self._left = [each for each in self._delivery_channels if each is not delivery_channel and each.in_hand]
-        self._desk, self._consumer = delivery_channel, consumer
+        self._active_channel, self._consumer = delivery_channel, consumer
         if self._cancelled:
-            self._desk.retire()
+            self._active_channel.retire()
 
     async def _ask_for_messages(self, channel: Channel) -> Consumer:
         request = self._request

@@ -1,10 +1,10 @@
-"""The transport over AMQP: two connections that keep themselves alive, and what runs on them.
+"""The transport over AMQP: a connection for publishing and one for consuming, both recovering.
 
-Publishing and consuming have a connection each: a broker that is short of memory or disk stops reading from those who
-publish, and acks on the same connection would stop with the publishes.
+A broker with a memory or disk alarm stops reading from publishing connections. Acks on the same connection would stop
+with the publishes, so consuming has its own.
 
-Not here: connections (`recovering.line`), publishes (`recovering.sending`), transactions (`recovering.together`),
-subscriptions (`recovering.subscription`), single messages (`recovering.fetching`).
+Not here: connections (`recovering.connection`), publishes and transactions (`recovering.sender`), subscriptions
+(`recovering.subscription`), single fetches (`recovering.incoming`).
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from warren.wire.field_tables import Table
 Result = TypeVar("Result")
 
 WINDOW: Final = 16_384
-"""How many publishes may be undecided at once, unless the program says otherwise."""
+"""The default limit of undecided publishes."""
 
 CLOSE_S: Final = 10.0
 CLOSE_GRACE_S: Final = 1.0
-"""What is left for closing connections in any case."""
+"""The time reserved for closing connections."""
 
 
 async def open(
@@ -49,10 +49,10 @@ async def open(
     ssl_context: ssl.SSLContext | None = None,
     observer: Observer | None = None,
 ) -> "RecoveringTransport":
-    """A transport to the brokers of an AMQP URL; raises if none lets it in after as many attempts as the URL says.
+    """Open a transport to the brokers of an AMQP URL, with as many attempts as the URL allows.
 
-    `name` is shown to the broker's operators, `observer` is called with each `Notice` of what becomes of connections
-    and subscriptions.
+    `name` is shown to the broker's operators. `observer` is called with each `Notice` about connections and
+    subscriptions.
     """
     if window < 1:
         raise ValueError("a window has room for one publish at least")
@@ -67,7 +67,7 @@ async def open(
 
 
 class RecoveringTransport:
-    """A `Transport` over AMQP; made by `open`."""
+    """A `Transport` over AMQP; `open` makes it."""
 
     def __init__(self, dialer: Callable[[str], Dialer], window: int, call_timeout_s: float, notifier: Notifier) -> None:
         self._notifier = notifier
@@ -95,7 +95,7 @@ class RecoveringTransport:
 
     @property
     def blocked_reason(self) -> str | None:
-        """Why the broker takes no publishes at the moment, in its words; publishes wait meanwhile."""
+        """Why the broker takes no publishes at present, in its words; publishes wait."""
         return self._publishing.blocked_reason
 
     @property
@@ -105,29 +105,29 @@ class RecoveringTransport:
 
     @property
     def undecided(self) -> int:
-        """How many messages were handed over whose calls the broker has not decided."""
+        """The number of messages in undecided calls."""
         return self._sender.undecided
 
     # publishing
 
     async def publish(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> list[ClientError | None]:
-        """Returns when each is decided or the time is over: for each None if the broker has it, or what went wrong.
+        """Return when each message is decided or the time is over: for each None if the broker has it, or its error.
 
-        What is not decided when the connection ends is sent again, in order, so the broker may get it twice.
+        Messages that are undecided when the connection ends are resent in order, so the broker may get them twice.
         """
         return await self._sender.publish(messages, timeout_s)
 
     async def publish_together(self, messages: Sequence[Outgoing], timeout_s: float | None = None) -> None:
-        """Returns when the broker has committed all of them; else an error, whose `outcome` says whether it has none.
+        """Return when the broker has committed all messages; the `outcome` of an error says whether it has none.
 
-        A commit is sent once: if the connection ends before its answer, nobody knows.
+        A commit is sent once: if the connection ends before the answer, the outcome is unknown.
         """
         await self._transactions.publish(messages, timeout_s)
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
-        """One way: returns when there is room for them, and nobody learns what became of them.
+        """Return when there is room for the messages; their outcome is not reported.
 
-        They are sent again, too, if the connection ends before the broker has them.
+        They are resent too if the connection ends before the broker has them.
         """
         await self._sender.send(messages)
 
@@ -142,10 +142,10 @@ class RecoveringTransport:
         exclusive: bool = False,
         arguments: Table | None = None,
     ) -> RecoveringSubscription:
-        """A queue's messages from now on; a `ChannelClosed` if the broker refuses it now."""
+        """The messages of a queue from now on; `ChannelClosed` if the broker refuses at once."""
         request = SubscriptionRequest(queue, prefetch, no_ack, exclusive, arguments or {})
         subscription = RecoveringSubscription(request, self._consuming, self._declare_queue_again, self._notifier)
-        subscription.when_cancelled = self._look_what_goes
+        subscription.when_cancelled = self._unsubscribed
         before, self._layout = self._layout, self._unused_queues.take(self._layout, queue)
         was_aside = self._layout is not before
         self._beginning.append(queue)
@@ -154,7 +154,7 @@ class RecoveringTransport:
         except BaseException:
             self._beginning.remove(queue)
             if was_aside:
-                self._look_what_goes(queue)
+                self._unsubscribed(queue)
             raise
         self._beginning.remove(queue)
         self._subscriptions = [each for each in self._subscriptions if not each.is_over]
@@ -162,23 +162,23 @@ class RecoveringTransport:
         return subscription
 
     async def get(self, queue: str, *, no_ack: bool = False) -> AmqpIncoming | None:
-        """The first ready message of a queue, if it has one; it goes back if the caller is cancelled meanwhile."""
+        """The first ready message of a queue, if any; requeued if the caller is cancelled meanwhile."""
         return await self._insist(lambda connection: self._fetching.fetch(connection, queue, no_ack))
 
     # topology
 
     async def declare(self, layout: Layout) -> None:
-        """Have all of it on the broker now, and again after each failure of the connection.
+        """Declare a layout now, and again after each failure of the connection.
 
-        But for queues that go by themselves (`auto_delete`, `x-expires`) from when a subscription to them is cancelled
-        until there is another.
+        Exception: a self-deleting queue (`auto_delete`, `x-expires`) is not declared again while it has no
+        subscription.
         """
         layouts.check_layout(layout)
         await self._insist(lambda connection: layouts.declare_layout(connection, layout))
         self._layout = layouts.merge_layouts(self._layout, layout)
 
-    def _look_what_goes(self, queue: str) -> None:
-        """A queue that goes by itself when nobody consumes it is not to be there again after a failure."""
+    def _unsubscribed(self, queue: str) -> None:
+        """A queue that deletes itself without consumers is not declared again after a failure."""
         is_wanted = any(each.queue == queue and not each.is_cancelled for each in self._subscriptions)
         if not is_wanted and queue not in self._beginning:
             self._layout = self._unused_queues.put(self._layout, queue)
@@ -201,7 +201,7 @@ class RecoveringTransport:
         await layouts.redeclare_layout(connection, layout, refused)
 
     async def _insist(self, call: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Make a call on the consuming connection; again if that ends meanwhile, until the time for a call is over."""
+        """Call on the consuming connection, and again if it ends meanwhile, until the call timeout."""
         if self._closing:
             raise transport_closed()
         try:
@@ -211,7 +211,7 @@ class RecoveringTransport:
                     try:
                         return await call(connection)
                     except ConnectionClosed as error:
-                        # what the broker blames on the call it would blame on it again
+                        # the broker blames the call, and would again
                         if error.code and not error.retriable:
                             raise
         except TimeoutError:
@@ -219,13 +219,13 @@ class RecoveringTransport:
                 raise CannotConnect(self._consuming.trouble.attempts) from None
             raise CallTimeout(f"the broker did not answer within {self._call_timeout_s:g} s") from None
 
-    # its end
+    # end
 
     async def close(self, deadline_s: float = CLOSE_S) -> None:
-        """Take no more, finish what is in hand, and end within the deadline.
+        """Take no more, and end within the deadline.
 
-        Publishes that are undecided are waited for, subscriptions are cancelled, and what was handed out may be
-        settled; what is not settled by then goes back to its queue.
+        Waits for undecided publishes, cancels subscriptions, and lets the program settle its messages; the broker
+        requeues the rest.
         """
         loop = asyncio.get_running_loop()
         end_at_s = loop.time() + deadline_s
@@ -237,7 +237,7 @@ class RecoveringTransport:
                 await asyncio.gather(self._sender.drained(), self._transactions.idle(), self._finish_consuming())
         await self._sender.close(transport_closed)
         left_s = max(end_at_s - loop.time(), 0.05)
-        # a broker that takes no publishes does not read a goodbye either
+        # a broker that blocks publishes does not read connection.close either
         goodbye_s = min(left_s, CLOSE_GRACE_S) if self.blocked_reason else left_s
         await asyncio.gather(self._publishing.close(goodbye_s), self._consuming.close(left_s))
 

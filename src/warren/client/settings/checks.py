@@ -1,8 +1,10 @@
-"""The naming convention: whose a virtual host, an exchange or a queue is, and which way messages go, is in its name.
+"""Checks of settings: the naming convention, and what a broker lacks.
+
+A name says to which system a virtual host, an exchange or a queue belongs, and the direction of messages.
 
     X_VHOST            SHOP_VHOST                   the virtual host of system X
-    A_TO_B_EXCHANGE    SHOP_TO_BILLING_EXCHANGE     what A sends to B
-    X_QUEUE            SHOP_ORDERS_QUEUE            what system X has to do; a few more words may follow X
+    A_TO_B_EXCHANGE    SHOP_TO_BILLING_EXCHANGE     messages from A to B
+    X_QUEUE            SHOP_ORDERS_QUEUE            messages for system X; a few more words may follow X
 
 | rule | what it wants |
 |---|---|
@@ -12,19 +14,13 @@
 | vhost | in `X_VHOST` a queue's name begins with `X`, and so does one side of an exchange's |
 | binding | the name of a bound queue begins as one side of the exchange does: with its sender or its receiver |
 
-Names that the broker made (`amq.`…) and the nameless exchange have no convention; neither has a name that is not known
-because it has a variable in it.
+Names made by the broker (`amq.`…) and the nameless exchange have no convention, nor have names with an unset variable.
+Of one name only the first broken rule is reported, since the others follow from it.
 
-Invariant: of one name only the first rule that it breaks is told, since the others follow from it.
+`absences` declares each exchange and queue passively. A refusal closes the channel, so a new one is opened after each.
+AMQP cannot ask for a binding, so bindings are not checked.
 
-Not here: reading the names (`settings.files`).
-
-What of a layout a broker lacks, found out without making anything.
-
-Each exchange and queue is declared passively. A refusal closes the channel, so after each a channel is opened anew.
-AMQP has no way to ask for a binding; they are not looked at.
-
-Not here: having them made (`Transport.declare`).
+Not here: reading the names (`settings.files`), declaring (`Transport.declare`).
 """
 
 import re
@@ -67,7 +63,7 @@ def lint(settings: Settings) -> list[Finding]:
 
 
 def sender_and_receiver(exchange: str) -> tuple[str, str] | None:
-    """Sender and receiver of an exchange, if its name tells them."""
+    """Sender and receiver in the name of an exchange, if it has them."""
     sender, separator, receiver = _stem("exchange", exchange).partition("_TO_")
     if not exchange.endswith(ENDINGS["exchange"]) or not separator or "TO" in receiver.split("_"):
         return None
@@ -75,7 +71,7 @@ def sender_and_receiver(exchange: str) -> tuple[str, str] | None:
 
 
 def _own_findings(kind: str, name: str) -> list[Finding]:
-    """What is wrong with a name whatever the others are."""
+    """The rules that concern one name alone."""
     if not _is_known(name):
         return []
     if not _WORDS.fullmatch(name):
@@ -116,7 +112,7 @@ def _strange_bindings(layout: Layout) -> Iterator[Finding]:
 
 
 def _exchange_names(settings: Settings) -> list[str]:
-    """Those that are declared, and the one that is sent to, once each."""
+    """The declared exchanges and the one that is sent to, once each."""
     names = [exchange.name for exchange in settings.layout.exchanges]
     return list(dict.fromkeys([*names, settings.template.exchange]))
 
@@ -130,7 +126,7 @@ def _stem(kind: str, name: str) -> str:
 
 
 def _begins(name: str, words: str) -> bool:
-    """Whether the first words of a name are these."""
+    """Whether a name begins with these words."""
     return f"{name}_".startswith(f"{words}_")
 
 
@@ -147,7 +143,7 @@ class Absence:
 
 
 async def absences(settings: Settings) -> list[Absence]:
-    """What the settings name and the broker does not have; the exchange that is sent to included."""
+    """What the settings name and the broker lacks, including the exchange that is sent to."""
     wanted = [("exchange", name) for name in _exchanges(settings)]
     wanted += [("queue", queue.name) for queue in settings.layout.queues]
     found: list[Absence] = []

@@ -1,19 +1,16 @@
-r"""Settings from a file: TOML, or Java-style properties, which the end of its name tells.
-
-Not here: what a file may say (`settings.checking`), the lines of a properties file (`settings.properties_lines`).
-
-Java-style properties as the same tree that a TOML file gives.
+r"""Settings from a file: TOML, or Java-style properties, by the ending of its name.
 
     # a comment, as is a line that begins with !
     connection.hosts = broker-1:5672, broker-2
     queues[0].name: BILLING_QUEUE
     queues[0].arguments.x-max-length 1000
 
-A key ends at `=`, `:` or a blank; a backslash at a line's end continues it; `\t`, `\n`, `\r`, `\f`, `\uXXXX` and a
-backslash before anything else mean what they mean in Java. What follows `arguments.` is one name, dots and all. Lists
-are numbered from 0 and have no gaps. A key that is there twice is refused: Java would take the last without a word.
+Properties become the same tree as TOML. A key ends at `=`, `:` or a blank; a backslash at a line's end continues it;
+`\t`, `\n`, `\r`, `\f`, `\uXXXX` and a backslash before anything else mean the same as in Java. The rest after
+`arguments.` is one name, with its dots. Lists are numbered from 0 without gaps. A repeated key is refused, while Java
+would silently take the last.
 
-Not here: what the keys are (`settings.checking`).
+Not here: the keys (`settings.settings`).
 """
 
 import os
@@ -34,7 +31,7 @@ _NUMBERED = re.compile(r"([^\[\]]+)\[([0-9]{1,5})\]")
 
 
 def properties_tree(text: str, file: str) -> dict[str, object]:
-    """Tables within tables, with text at their ends."""
+    """Nested tables with text values."""
     tree: dict[str, object] = {}
     for number, line in _logical_lines(text):
         found = _PAIR.fullmatch(line)
@@ -47,7 +44,7 @@ def properties_tree(text: str, file: str) -> dict[str, object]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that say something, each with those that continue it, and the number of the first."""
+    """Lines with content, each with its continuation lines, and the number of the first."""
     begun, whole = 0, ""
     for number, natural in enumerate(text.split("\n"), start=1):
         line = natural.removesuffix("\r").lstrip(" \t\f")
@@ -55,7 +52,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
             begun = number
-        # an even number of backslashes at the end are backslashes, each escaped
+        # an even number of backslashes at the end are escaped backslashes
         if (len(line) - len(line.rstrip("\\"))) % 2:
             whole += line[:-1]
             continue
@@ -79,7 +76,7 @@ def _put(tree: dict[str, object], key: str, value: str, file: str) -> None:
     for step in above:
         inner = table.setdefault(step, {})
         if not isinstance(inner, dict):
-            raise SettingsError(f"{file}: {key} stands below a key that has a value of its own", file, key)
+            raise SettingsError(f"{file}: {key} is below a key that has a value of its own", file, key)
         table = inner
     if last in table:
         raise SettingsError(f"{file}: {key} is given twice; keep one of them", file, key)
@@ -87,7 +84,7 @@ def _put(tree: dict[str, object], key: str, value: str, file: str) -> None:
 
 
 def _path(key: str) -> list[str]:
-    """The steps to a value; the number of a list's item is a step `[N]`."""
+    """The steps to a value; the index of a list item is a step `[N]`."""
     before, marker, name = key.partition(f".{ARGUMENTS}.")
     steps: list[str] = []
     for part in before.split("."):
@@ -119,7 +116,7 @@ def _is_list(table: dict[str, object]) -> bool:
 
 
 def read_settings(path: str | Path, environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of a file; a `SettingsError` says what to change in it."""
+    """The settings of a file; a `SettingsError` says what to change."""
     file = str(path)
     suffix = Path(path).suffix
     if suffix == ".toml":
@@ -130,7 +127,7 @@ def read_settings(path: str | Path, environment: Mapping[str, str] = os.environ)
 
 
 def toml_settings(text: str, environment: Mapping[str, str], file: str) -> Settings:
-    """The settings of a text in TOML; `file` is its name in errors."""
+    """The settings of a TOML text; `file` is its name in errors."""
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -139,7 +136,7 @@ def toml_settings(text: str, environment: Mapping[str, str], file: str) -> Setti
 
 
 def properties_settings(text: str, environment: Mapping[str, str], file: str) -> Settings:
-    """The settings of a text of properties; `file` is its name in errors."""
+    """The settings of a properties text; `file` is its name in errors."""
     return checked_settings(properties_tree(text, file), SettingsSource(file, textual=True, environment=environment))
 
 

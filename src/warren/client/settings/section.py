@@ -1,13 +1,12 @@
-"""One table of settings, taken key by key; what nobody took is refused.
+"""One table of settings, read key by key; unread keys are refused.
 
-Whoever reads a section asks for its keys with the kind each must have, so what is allowed is written down once, as
-those questions. A properties file has text only, and so has a variable of the environment: there a number or a flag is
-read from its text.
+The reader asks for each key with the type it must have, so the allowed keys are written down once, as those calls. A
+properties file and environment variables have only text, so numbers and flags are parsed from text there.
 
-Invariant: an error quotes what stands in the file, never what a variable was replaced by. Of a URL's options alone the
-URL's own reader tells what it found.
+Invariant: an error quotes the text of the file, never the value of a variable. Only the URL parser quotes options of a
+URL.
 
-Not here: which sections and keys there are (`settings.checking`).
+Not here: the sections and keys (`settings.settings`).
 """
 
 import difflib
@@ -28,7 +27,7 @@ _KINDS = {bool: "a flag", int: "a whole number", float: "a number", str: "text",
 
 @dataclass(frozen=True)
 class SettingsSource:
-    """Where settings come from: a file or none; whether all its values are text; the variables, if it may name any."""
+    """The origin of settings: a file or none, whether all values are text, and the variables it may use."""
 
     file: str = ""
     textual: bool = False
@@ -39,7 +38,7 @@ class SettingsSource:
         raise SettingsError(f"{where}{key} {reason}", self.file, key)
 
     def resolved(self, text: str, key: str) -> str:
-        """The text with variables in the place of their names."""
+        """The text with its variables replaced."""
         environment = self.environment
         if environment is None:
             return text
@@ -56,7 +55,7 @@ class SettingsSource:
 
 
 class SettingsSection:
-    """A table at `key`; the whole is at the empty one."""
+    """A table at `key`; the root has the empty key."""
 
     def __init__(self, source: SettingsSource, values: object, key: str = "") -> None:
         self.source = source
@@ -73,7 +72,7 @@ class SettingsSection:
         self.source.refuse(self._path(name), reason)
 
     def quoted(self, name: str) -> str:
-        """What stands there, for an error."""
+        """The text of a value, for an error."""
         return repr(self._values.get(name))
 
     def text(self, name: str, default: str = "", *, max_bytes: int | None = None) -> str:
@@ -88,7 +87,7 @@ class SettingsSection:
         return text
 
     def name(self, name: str) -> str:
-        """The name of an exchange or queue, which must be there."""
+        """The name of an exchange or queue, which is required."""
         text = self.text(name, max_bytes=NAME_BYTES_MAX)
         if not text:
             self.refuse(name, f"is missing: it is text of 1 to {NAME_BYTES_MAX} bytes")
@@ -126,7 +125,7 @@ class SettingsSection:
         return value
 
     def seconds(self, name: str, default: float, highest: float) -> float:
-        """More than none of them."""
+        """A number of seconds above zero."""
         value = self._take(name)
         if value is None:
             return default
@@ -138,7 +137,7 @@ class SettingsSection:
         return float(value)
 
     def texts(self, name: str) -> list[str]:
-        """A list, which in text is one with commas."""
+        """A list; in text its items are separated by commas."""
         value = self._take(name)
         if value is None:
             return []
@@ -172,12 +171,12 @@ class SettingsSection:
         return [SettingsSection(self.source, each, f"{self._path(name)}[{index}]") for index, each in enumerate(value)]
 
     def whole(self) -> SettingsTree:
-        """All of it, for whoever knows no names in advance."""
+        """The whole table, for readers without fixed names."""
         self._asked = list(self._values)
         return self._values
 
     def end(self) -> None:
-        """Refuse what nobody asked for."""
+        """Refuse unread keys."""
         for name in self._values:
             if name not in self._asked:
                 nearest = difflib.get_close_matches(name, self._asked, 1)
@@ -192,7 +191,7 @@ class SettingsSection:
         return f"{self.key}.{name}" if self.key else name
 
     def _from_text(self, name: str, value: object) -> str | None:
-        """The text that a number or a flag is to be read from, if it may be."""
+        """The text to parse a number or a flag from, if the value may be text."""
         if not isinstance(value, str):
             return None
         resolved = self.source.resolved(value, self._path(name))

@@ -1,17 +1,10 @@
-"""Settings, once they make sense.
+"""`Settings`: their keys, their check, and a builder for programs.
 
-Not here: where they come from (`settings.files`, `settings.builder`), what they may be (`settings.checking`).
+    [connection]   the brokers: a URL, or its parts
+    [template]     defaults for all messages
+    [[exchanges]]  [[queues]]  [[bindings]]   the topology
 
-From a tree of plain values to `Settings`: which sections and keys there are, and what each may be.
-
-    [connection]   where the brokers are: a URL, or its parts
-    [template]     what is fixed once for all that is sent
-    [[exchanges]]  [[queues]]  [[bindings]]   what must be there
-
-Not here: how a value is looked at (`settings.section`), where the tree comes from (`settings.files`,
-`settings.builder`).
-
-Settings made by a program, call by call.
+A program builds settings call by call:
 
     settings = (
         SettingsBuilder()
@@ -21,10 +14,10 @@ Settings made by a program, call by call.
         .build()
     )
 
-Each call gives another builder and leaves the one it was called on as it was, so several settings may begin as one.
-What is given is taken as it is: `${` means nothing here. `build` checks all of it as it would check a file.
+Each call returns a new builder and leaves the old one as it was, so several settings may share a beginning. Values are
+taken literally: `${` has no meaning here. `build` checks the same as for a file.
 
-Not here: what is allowed (`settings.checking`).
+Not here: reading a value (`settings.section`), files (`settings.files`).
 """
 
 import re
@@ -46,7 +39,7 @@ WINDOW = 1000
 
 @dataclass(frozen=True, slots=True)
 class TemplateSettings:
-    """What is fixed once for all that a program sends; `converter` is the name of one."""
+    """Defaults for all messages of a program; `converter` is a name."""
 
     exchange: str = ""
     routing_key: str = ""
@@ -59,7 +52,7 @@ class TemplateSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a program is told; `name` is shown to the broker's operators."""
+    """All settings of a program; `name` is shown to the broker's operators."""
 
     url: str = field(repr=False)
     name: str = ""
@@ -74,7 +67,7 @@ class Settings:
 Named = TypeVar("Named", ExchangeLayout, QueueLayout)
 
 PARTS: Final = ("hosts", "user", "password", "vhost", "tls", *OPTIONS)
-"""What a URL has in it, so that it stands in the place of all of them."""
+"""The keys that a URL replaces."""
 
 EXCHANGE_KINDS: Final = ("direct", "fanout", "topic", "headers")
 WINDOW_MAX: Final = 1_000_000
@@ -83,7 +76,7 @@ _HOST = re.compile(r"[^\s/@?#,%]+")
 
 
 def checked_settings(tree: SettingsTree, source: SettingsSource) -> Settings:
-    """The settings, whole; a `SettingsError` if any of them makes no sense."""
+    """The checked settings; a `SettingsError` if any value is invalid."""
     root = SettingsSection(source, tree)
     connection = root.section("connection")
     template = root.section("template")
@@ -189,7 +182,7 @@ def _binding(section: SettingsSection) -> BindingLayout:
 
 
 def _distinct(found: Iterable[tuple[Named, SettingsSection]]) -> tuple[Named, ...]:
-    """Each of them, once it is known that no two have a name."""
+    """All of them, after checking that no name is used twice."""
     things: dict[str, Named] = {}
     for thing, section in found:
         if thing.name in things:
@@ -204,12 +197,12 @@ def _arguments(section: SettingsSection) -> Table:
     try:
         encode_table(table)
     except ValueError as error:
-        section.refuse("arguments", f"cannot be told to a broker: {error}")
+        section.refuse("arguments", f"cannot be sent to a broker: {error}")
     return table
 
 
 def _argument(section: SettingsSection, name: str, value: object) -> object:
-    """A value as it is; in a file of text a whole number or a flag is what looks like one."""
+    """A value as it is; in a text file integers and flags are recognised."""
     if not isinstance(value, str):
         return value
     text = section.source.resolved(value, f"{section.key}.{name}")
@@ -221,22 +214,22 @@ def _argument(section: SettingsSection, name: str, value: object) -> object:
 
 
 class SettingsBuilder:
-    """Immutable; begin with an empty one."""
+    """An immutable builder; begin with an empty one."""
 
     def __init__(self, tree: SettingsTree | None = None) -> None:
         self._tree: SettingsTree = tree or {}
 
     def build(self) -> Settings:
-        """The settings; a `SettingsError` if they make no sense."""
+        """The settings; a `SettingsError` if they are invalid."""
         return checked_settings(self._tree, SettingsSource())
 
-    # where
+    # connection
 
     def url(self, url: str) -> Self:
         return self._with("connection", url=url)
 
     def hosts(self, *hosts: str) -> Self:
-        """Names or addresses, with :PORT or without, to be tried in this order."""
+        """Names or addresses, with :PORT or without, tried in this order."""
         return self._with("connection", hosts=list(hosts))
 
     def login(self, user: str, password: str) -> Self:
@@ -246,18 +239,18 @@ class SettingsBuilder:
         return self._with("connection", vhost=name)
 
     def tls(self, **options: str) -> Self:
-        """With TLS; the options are those of the URL, such as `cacertfile`."""
+        """Use TLS; the options are those of the URL, such as `cacertfile`."""
         return self._with("connection", tls=True, **options)
 
     def options(self, **options: str | int | float) -> Self:
-        """What else a URL may say, such as `heartbeat`."""
+        """Other options of the URL, such as `heartbeat`."""
         return self._with("connection", **options)
 
     def name(self, name: str) -> Self:
-        """What the broker's operators see."""
+        """The name for the broker's operators."""
         return self._with("connection", name=name)
 
-    # what must be there
+    # topology
 
     def exchange(
         self, name: str, kind: str = "direct", *, durable: bool = True, arguments: Table | None = None
@@ -299,7 +292,7 @@ class SettingsBuilder:
         )
 
     def layout(self, layout: Layout) -> Self:
-        """All of a layout that was made elsewhere."""
+        """Add a whole layout."""
         builder = self
         for exchange in layout.exchanges:
             builder = builder._with_exchange(exchange)
@@ -309,7 +302,7 @@ class SettingsBuilder:
             builder = builder._with_binding(binding)
         return builder
 
-    # how it sends
+    # sending
 
     def template(self, **settings: str | bool | int | float) -> Self:
         """The fields of `TemplateSettings`."""

@@ -1,25 +1,25 @@
-"""The tables of the reliability kit in a team's own database: what they are, how they come to be, and whose turn it is.
+"""The tables of the reliability kit in a team's own database: their schema, migrations and leases.
 
-    outbox      warren_outbox     what is to be published, written in the transaction that it tells of
-    inbox       warren_inbox      what has been handled, written in the transaction that handled it
-    leases      warren_leases     who among many does a job that one must do
-                warren_tables     the version of each of these parts
+    outbox      warren_outbox     messages to publish, written in the transaction that they report
+    inbox       warren_inbox      handled messages, written in the transaction that handled them
+    leases      warren_leases     which of several processes does a job that only one may do
+                warren_tables     the version of each of these groups
 
 Promises and invariants:
 
-1. `create_tables` makes what is missing, brings older parts up to date, and leaves the rest alone, all in one
-   transaction and one process at a time. Tables of a later version, or of somebody else, are a `TablesRefused`; then
-   nothing was changed.
-2. Every deadline is compared by the database with the database's own clock (`database_time`): processes need not agree
-   on the time. Times are UTC, and come back with their zone.
-3. A lease has a *fence*, a number that grows whenever the lease changes hands. Whoever writes under a lease renews it
-   first, in the same transaction: the row is then locked until that ends, and if the fence has moved nothing is
-   written. So a holder that slept through its lease cannot write a word after its successor began.
+1. `create_tables` creates missing tables, migrates older ones, and leaves the rest alone, in one transaction and one
+   process at a time. Tables of a later version, or with the same name from another program, raise `TablesRefused` and
+   change nothing.
+2. The database compares every deadline with its own clock (`database_time`), so processes need not agree on the time.
+   Times are UTC, and are returned with their zone.
+3. A lease has a *fence*, a number that grows whenever the lease changes hands. A holder that writes renews the lease
+   first, in the same transaction: the row is then locked until the transaction ends, and if the fence has moved nothing
+   is written. So a holder that slept beyond its lease cannot write after its successor has begun.
 
-SQLite and PostgreSQL. All of it is SQLAlchemy Core, synchronous: what a caller passes is a `Connection` or a `Session`
-with a transaction of the caller's own.
+SQLite and PostgreSQL. All of it is SQLAlchemy Core, synchronous: a caller passes a `Connection` or a `Session` with its
+own transaction.
 
-Not here: what is written into them (`client.outbox`, `client.inbox`, `client.receipts`).
+Not here: the contents (`client.outbox`, `client.inbox`, `client.receipts`).
 """
 
 from warren.client.tables.connections import Executor, connection_of, insert_unless_there

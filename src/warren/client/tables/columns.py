@@ -1,17 +1,11 @@
-"""Types of columns that mean the same in SQLite and in PostgreSQL.
+"""Column types and value checks with the same meaning in SQLite and PostgreSQL.
 
-SQLite knows neither times nor decimal numbers; both are text there, written so that the order of the text is the order
-of the times, and no cent is lost.
+SQLite has neither times nor decimals; both are text there, in a form that sorts like the values and loses no digit.
 
-Not here: the time itself (`tables.clock`).
+Values are checked before the database gets them, because SQLite accepts values that PostgreSQL refuses. Text from other
+programs is changed until it fits; text of the caller is refused instead.
 
-Values that fit the columns of either database, told before it is asked: SQLite takes what PostgreSQL refuses.
-
-Not here: text of others, which is made to fit (`tables.texts`).
-
-Text of others, made such that every database keeps it.
-
-Not here: text of the caller's own, which is refused instead (`outbox.adding`, `inbox.recording`).
+Not here: the database's clock (`tables.leases`).
 """
 
 from datetime import UTC, datetime
@@ -24,12 +18,12 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from warren.client.errors import CannotConvert
 
-# SQLite counts up only what is called INTEGER
+# SQLite autoincrements only a column of type INTEGER
 RowId = BigInteger().with_variant(Integer, "sqlite")
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment: given with a zone, kept as UTC, returned as UTC."""
+    """A time: given with a zone, stored and returned as UTC."""
 
     impl = DateTime
     cache_ok = True
@@ -41,7 +35,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"{value} says no zone; give a time with one, such as datetime.now(UTC)")
+            raise ValueError(f"{value} has no zone; give a time with one, such as datetime.now(UTC)")
         moment = value.astimezone(UTC)
         return moment.replace(tzinfo=None) if dialect.name == "sqlite" else moment
 
@@ -52,7 +46,7 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 class Money(TypeDecorator[Decimal]):
-    """A decimal number with four places behind the point."""
+    """A decimal with four places."""
 
     impl = Numeric(20, 4)
     cache_ok = True
@@ -83,7 +77,7 @@ AMOUNT_PLACES_MAX: Final = 4
 
 
 def utf8_bytes(name: str, value: str) -> bytes:
-    """It as UTF-8; a `CannotConvert` if no database keeps it as text."""
+    """The text as UTF-8; `CannotConvert` if databases cannot store it as text."""
     octets = value.encode(errors="replace")
     if b"\x00" in octets or octets.decode() != value:
         raise CannotConvert(f"the {name} {value!r} has characters that no database keeps as text")
@@ -91,14 +85,14 @@ def utf8_bytes(name: str, value: str) -> bytes:
 
 
 def check_length(name: str, value: str, most: int) -> None:
-    """A `ValueError` if its column has no room for it."""
+    """`ValueError` if the value is too long for its column."""
     utf8_bytes(name, value)
     if len(value) > most:
         raise ValueError(f"the {name} has {len(value)} characters, and the table keeps at most {most}")
 
 
 def check_money(amount: Decimal | None, currency: str | None) -> None:
-    """A `ValueError` if the ledgers cannot tell them to the cent."""
+    """`ValueError` if the ledgers cannot store the amount exactly."""
     check_length("currency", currency or "", CURRENCY_CHARACTERS_MAX)
     if amount is not None and not _fits(amount):
         raise ValueError(
@@ -116,5 +110,5 @@ ERROR_CHARACTERS_MAX = 2000
 
 
 def storable_text(reason: str, most: int = ERROR_CHARACTERS_MAX) -> str:
-    """The same without NUL, with a mark in the place of what is no character, and no longer than that."""
+    """The text without NUL, with a replacement for invalid characters, and cut to the limit."""
     return reason.replace("\x00", "").encode(errors="replace").decode()[:most]

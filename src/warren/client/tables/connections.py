@@ -1,14 +1,6 @@
-"""A caller's own transaction: what may be passed for one, and whether it is one.
+"""The caller's transaction, conditional inserts, and the name of a database for logs.
 
-Not here: what is written in it.
-
-Rows that are written unless they are there, in either database.
-
-Not here: what it means that one was there; that is for its writer to say.
-
-A database by a word for logs and metrics, that has no user and no password in it.
-
-Not here: errors, which tell the whole URL but its password.
+Not here: what is written (`client.outbox`, `client.inbox`), errors with the URL (`ledgers.database`).
 """
 
 from typing import Any
@@ -20,13 +12,13 @@ from sqlalchemy.orm import Session, scoped_session
 from warren.client.errors import TablesRefused
 
 Executor = Connection | Session | scoped_session[Session]
-"""Whatever has a transaction of the caller's own."""
+"""An object with the caller's transaction."""
 
 DIALECTS = ("sqlite", "postgresql")
 
 
 def connection_of(executor: object) -> Connection:
-    """The connection on which it is; a `ValueError` if that commits each statement by itself."""
+    """The connection of the transaction; `ValueError` if it commits each statement by itself."""
     if isinstance(executor, Connection):
         connection = executor
     elif isinstance(executor, Session | scoped_session):
@@ -42,7 +34,7 @@ def connection_of(executor: object) -> Connection:
 
 
 def dialect_of(executor: Executor) -> str:
-    """`sqlite` or `postgresql`; a `TablesRefused` for any other."""
+    """`sqlite` or `postgresql`; `TablesRefused` for any other."""
     return connection_of(executor).dialect.name
 
 
@@ -50,7 +42,7 @@ def _commits_by_itself(connection: Connection) -> bool:
     driver: Any = connection.connection.dbapi_connection
     if connection.dialect.name == "postgresql":
         return bool(getattr(driver, "autocommit", False))
-    # a program may as well begin SQLite's transactions by its own statement
+    # a program may begin SQLite's transactions by its own statement
     return connection.in_transaction() and driver.isolation_level is None and not driver.in_transaction
 
 
@@ -58,14 +50,14 @@ Insert = postgresql.Insert | sqlite.Insert
 
 
 def insert_into(executor: Executor, table: Table) -> Insert:
-    """An INSERT that can be told what to do about a row that is there."""
+    """An INSERT that supports ON CONFLICT."""
     return postgresql.insert(table) if dialect_of(executor) == "postgresql" else sqlite.insert(table)
 
 
 def insert_unless_there(executor: Executor, table: Table, **values: Any) -> bool:
-    """Whether it was written; if not, a row with the same key is there.
+    """Whether the row was written; if not, a row with the same key exists.
 
-    Waits for a transaction that is about to write the same key, and writes if that one fails.
+    Waits for a transaction that is writing the same key, and writes if that one fails.
     """
     first_of_key = next(iter(table.primary_key.columns))
     statement = insert_into(executor, table).values(**values).on_conflict_do_nothing().returning(first_of_key)
@@ -73,7 +65,7 @@ def insert_unless_there(executor: Executor, table: Table, **values: Any) -> bool
 
 
 def database_name(engine: Engine) -> str:
-    """`HOST:PORT/NAME`, or the name of a file."""
+    """`HOST:PORT/NAME` or the name of a file, without user and password."""
     url = engine.url
     if url.host is None:
         return url.database or ""

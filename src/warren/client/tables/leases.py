@@ -1,42 +1,31 @@
-"""A job that one must do among many who could: who has it, until when, and the fence that keeps out who had it before.
+"""Leases: a job that one of many processes does, and the fence that stops its former holder.
 
     take      free or expired: it is ours, and the fence moves
-    renew     the fence has not moved: it is ours for longer, and, until this transaction ends, nobody else's
-    release   the fence has not moved: anybody may take it
+    renew     the fence has not moved: it is ours for longer, and locked until this transaction ends
+    release   the fence has not moved: another process may take it
 
-A lease that nobody took after its end is renewed like any other: nobody else has written under it.
+An expired lease that no process took is renewed like any other, because no other process wrote under it.
 
-A clock that is set back leaves leases that seem to last for years. None is given for longer than `LEASE_S_MAX`, so one
-that ends later than that is as good as expired.
+A clock that is set back leaves leases that seem to last for years. No lease is longer than `LEASE_S_MAX`, so a lease
+that ends later than that counts as expired.
 
-Not here: what is done under a lease (`client.outbox`).
+**Clock.** The database's clock serves all processes that share the database. It is the time of the statement, not of
+the start of the transaction, which may be long ago. Within a statement it is constant, so that an index on a time can
+be used.
 
-The database's own clock, in SQL: one for all processes that share the database.
+**Holder.** A `LeaseHolder` writes only in transactions that renew the lease first. If the fence has moved there is no
+transaction. All of it is synchronous; a program with an event loop calls it in threads.
 
-It is the time at which the statement was received, not that of the transaction's start, which may be long ago. Within
-a statement it stands still, so that an index on a time can be used.
-
-Not here: how long to wait between two looks; that is measured by each process on its monotonic clock.
-
-One process's claim to a job that one must do: the lease that it has or has not, and transactions under that.
-
-Whatever is written under a claim is written in a transaction that renews the lease first. If the fence has moved there
-is no transaction, and nothing is written.
-
-All of it is synchronous: whoever has an event loop calls it in threads.
-
-Not here: leases in the table (`tables.leases`), keeping one while the work goes on (`tables.leading`).
-
-Being the active one among many, for as long as the lease is ours and nobody says stop.
+**Leader loop.**
 
     stand by    until the lease is free
     serve       while a task renews the lease
-    let go      at the end, and when the database made trouble
+    let go      at the end, and after database errors
 
-A lease that is lost shows at the next renewal, or at the next transaction under it; whoever notices says `lose`. A
-database that is gone for a while is logged, and tried again.
+A lost lease is noticed at the next renewal or transaction, which calls `lose`. An unreachable database is logged and
+tried again.
 
-Not here: the work (`outbox.relay`, `receipts.chaser`), the lease (`tables.claiming`).
+Not here: the jobs (`outbox.relay`, `receipts.chaser`), pauses between polls, which use each process's monotonic clock.
 """
 
 import asyncio
@@ -65,7 +54,7 @@ from warren.client.tables.schema import LEASES, check_tables
 
 
 class DatabaseTime(FunctionElement[datetime]):
-    """Now, and so many seconds."""
+    """The current time plus some seconds."""
 
     type = UtcTime()
     name = "database_time"
@@ -73,7 +62,7 @@ class DatabaseTime(FunctionElement[datetime]):
 
 
 def database_time(plus_s: float = 0.0) -> DatabaseTime:
-    """The present moment as the database has it, or one so many seconds later (or earlier)."""
+    """The database's current time, or a time this many seconds later."""
     return DatabaseTime(literal(plus_s, Float()))
 
 
@@ -86,7 +75,7 @@ def _in_postgresql(element: DatabaseTime, compiler: SQLCompiler, **options: Any)
 @compiles(DatabaseTime, "sqlite")
 def _in_sqlite(element: DatabaseTime, compiler: SQLCompiler, **options: Any) -> str:
     seconds = compiler.process(element.clauses, **options)
-    # six digits behind the second, as SQLAlchemy writes a time that it is given
+    # six digits after the second, as SQLAlchemy writes times
     return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', printf('%+.3f seconds', {seconds}))"
 
 
@@ -95,7 +84,7 @@ LEASE_S_MAX = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a holder shows to renew it; worth nothing once the fence has moved."""
+    """The proof of a holder; void once the fence has moved."""
 
     name: str
     holder: str
@@ -103,7 +92,7 @@ class Lease:
 
 
 def take_lease(executor: Executor, name: str, holder: str, duration_s: float) -> Lease | None:
-    """The lease, if nobody has it."""
+    """The lease, if it is free."""
     until = database_time(_checked(duration_s))
     fresh = insert_into(executor, LEASES).values(name=name, holder=holder, fence=1, expires_at=until)
     free = or_(LEASES.c.expires_at <= database_time(), LEASES.c.expires_at > database_time(LEASE_S_MAX))
@@ -117,13 +106,13 @@ def take_lease(executor: Executor, name: str, holder: str, duration_s: float) ->
 
 
 def renew_lease(executor: Executor, lease: Lease, duration_s: float) -> bool:
-    """Whether it is still ours; if so, nobody can take it before the caller's transaction has ended."""
+    """Whether the lease is still ours; if so, it stays ours until the caller's transaction ends."""
     longer = update(LEASES).where(_ours(lease)).values(expires_at=database_time(_checked(duration_s)))
     return executor.execute(longer.returning(LEASES.c.fence)).first() is not None
 
 
 def release_lease(executor: Executor, lease: Lease) -> None:
-    """Let the next one have it at once."""
+    """Make the lease free at once."""
     executor.execute(update(LEASES).where(_ours(lease)).values(expires_at=database_time()))
 
 
@@ -138,7 +127,7 @@ def _checked(duration_s: float) -> float:
 
 
 class LeaseHolder:
-    """To the job of that name, in that database."""
+    """One process's side of the lease on a job."""
 
     def __init__(self, engine: Engine, name: str, lease_s: float) -> None:
         self.lease_s = lease_s
@@ -146,11 +135,11 @@ class LeaseHolder:
         self._name = name
         self._holder = uuid.uuid4().hex
         self._lease: Lease | None = None
-        # a renewal that a thread has yet to finish must not come after the release
+        # a renewal in a thread must not finish after the release
         self._one_at_a_time = threading.Lock()
 
     def check(self) -> None:
-        """A `CannotConnect` or a `TablesRefused` if there is nothing to work with."""
+        """`CannotConnect` or `TablesRefused` if the database or its tables are missing."""
         try:
             with self._engine.connect() as connection:
                 check_tables(connection)
@@ -159,18 +148,17 @@ class LeaseHolder:
             raise CannotConnect([(where, _first_line(trouble))]) from trouble
 
     def take(self) -> bool:
-        """Whether the job is this process's from now on."""
+        """Whether this process has the lease from now on."""
         with self._engine.begin() as connection:
             self._lease = take_lease(connection, self._name, self._holder, self.lease_s)
         return self._lease is not None
 
     def renew(self) -> bool:
-        """Whether it still is."""
+        """Whether this process still has the lease."""
         with self.transaction() as connection:
             return connection is not None
 
     def release(self) -> None:
-        """Let another one have it at once."""
         with self.transaction() as connection:
             if connection is not None and self._lease is not None:
                 release_lease(connection, self._lease)
@@ -178,7 +166,7 @@ class LeaseHolder:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection | None]:
-        """One in which nobody else can take the lease; None if somebody has."""
+        """A transaction that holds the lease; None if another process has it."""
         with self._one_at_a_time, self._engine.begin() as connection:
             ours = self._lease is not None and renew_lease(connection, self._lease, self.lease_s)
             yield connection if ours else None
@@ -192,9 +180,9 @@ DATABASE_ERRORS = (DBAPIError, PoolTimeout)
 
 
 class LeaderLoop:
-    """`leads` says whether this is the active one; `job` begins the names of what is logged.
+    """Runs a job while this process has the lease; `job` is the prefix of log events.
 
-    `woken` is set when the lease is lost, for whoever waits for work.
+    `leads` says whether it has the lease. `woken` is set when the lease is lost, for tasks that wait for work.
     """
 
     def __init__(self, claim: LeaseHolder, log: logging.Logger, job: str, woken: asyncio.Event) -> None:
@@ -205,7 +193,7 @@ class LeaderLoop:
         self._woken = woken
 
     async def run(self, serve: Callable[[], Awaitable[None]], stopped: asyncio.Event, pause_s: float) -> None:
-        """Serve whenever this is the active one, until it is stopped; `pause_s` after trouble with the database."""
+        """Serve while this process leads, until it is stopped; wait `pause_s` after database errors."""
         while not stopped.is_set():
             try:
                 async with self.lead():
@@ -218,7 +206,7 @@ class LeaderLoop:
 
     @contextlib.asynccontextmanager
     async def lead(self) -> AsyncIterator[None]:
-        """Take the lease if it is free, keep it, and let go of it at the end."""
+        """Take the lease if it is free, keep it, and release it at the end."""
         self.leads = await asyncio.to_thread(self._claim.take)
         if not self.leads:
             yield
@@ -235,7 +223,7 @@ class LeaderLoop:
                 await asyncio.to_thread(self._claim.release)
 
     def lose(self) -> None:
-        """Somebody else has the lease."""
+        """Another process has the lease."""
         if self.leads:
             self._log.warning(f"{self._job}.lease_lost")
         self.leads = False
@@ -252,7 +240,7 @@ class LeaderLoop:
 
 
 async def wait_for_event(event: asyncio.Event, most_s: float) -> None:
-    """For the event, or for so long."""
+    """Wait for the event, at most this long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(most_s):
             await event.wait()

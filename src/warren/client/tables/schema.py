@@ -1,50 +1,40 @@
-"""The tables, as SQLAlchemy sees them. Rows may as well be written in plain SQL: what can have a default has one.
+"""The tables as SQLAlchemy sees them, and their migrations. Rows may also be inserted in plain SQL.
 
 | column of the outbox      | what it says                                                                             |
 |---------------------------|------------------------------------------------------------------------------------------|
-| `id`                      | the order; ids of transactions that ran side by side may become visible in any order     |
+| `id`                      | the order; ids of concurrent transactions may become visible in any order                |
 | `business_id`             | the message's `message_id`, the same however often it is sent                            |
-| `kind`                    | `message`; `confirmation` or `reversal` of one; `receipt` for one of somebody else's     |
-| `ordering_key`            | rows with the same one go in the order of their ids; empty: no order is wanted           |
-| `status`                  | `pending`, `sent`, `done` (there is a receipt), `refused` (by who received it), `failed`,|
+| `kind`                    | `message`; `confirmation` or `reversal` of one; `receipt` for a received message         |
+| `ordering_key`            | rows with the same key are sent in the order of their ids; empty: no order               |
+| `status`                  | `pending`, `sent`, `done` (there is a receipt), `refused` (by the receiver), `failed`,   |
 |                           | `confirming` or `reversing` (another row does that), `reversed`                          |
 | `attempt`                 | how often it was published                                                               |
 | `refusals`                | how often the broker has refused it since it became pending                              |
-| `due_at`                  | pending: not before; sent: the receipt is expected by then, also if made pending again   |
-| `resends`                 | how often it was sent again because there was no receipt                                 |
-| `compensation`            | what is done if none comes: `confirm`, `reverse`, or nothing but an alert                |
+| `due_at`                  | pending: not before; sent: the receipt is due by then, also if made pending again        |
+| `resends`                 | how often it was resent because no receipt came                                          |
+| `compensation`            | what is done if no receipt comes: `confirm`, `reverse`, or nothing but an alert          |
 | `settles`                 | the business id of the row that this one confirms or reverses                            |
-| `alerted_at`              | failed: when somebody was told                                                           |
-| `refused_at`              | refused, or failed after that: when who received it said so                              |
+| `alerted_at`              | failed: when the alert was raised                                                        |
+| `refused_at`              | refused, or failed after that: when the receiver refused it                              |
 
 | column of the inbox       | what it says                                                                             |
 |---------------------------|------------------------------------------------------------------------------------------|
 | `outcome`                 | `done`; `refused`; `taken_back`, after it was done or in place of it                     |
-| `digest`                  | what tells it from another message with the same id; none: it is taken for any such      |
+| `digest`                  | distinguishes messages with the same id; without one the row matches any of them         |
 
-Not here: how they are made and brought up to date (`tables.versions`).
+**Migrations.** `warren_tables` has the version of each group. The state found decides, before anything is changed:
 
-How the tables come to be, and are brought up to date.
-
-`warren_tables` has the version of each part. What is found decides, before anything is changed:
-
-    no row, no table             the part is made
-    no row, a table of the name  somebody else's: refused
-    an older version             its steps are taken, one version after the other
-    this version                 nothing to do; a table that somebody dropped is made again
+    no row, no table             the tables are created
+    no row, a table of the name  of another program: refused
+    an older version             its migrations run, one version after the other
+    this version                 nothing to do; a dropped table is created again
     a later version              refused
 
-All of it is one transaction, for which processes queue up: in PostgreSQL by an advisory lock, in SQLite because it
-begins as a writer.
+All of it is one transaction, and processes take turns: in PostgreSQL by an advisory lock, in SQLite because it begins
+as a writer. A migration is written for its version and never changes, because the current tables may have moved on. It
+skips a table that was dropped, which is created again in its current form.
 
-Not here: the tables as they are (`tables.metadata`), the steps (`tables.steps`).
-
-What older tables lack: the statements of each step, in words that SQLite and PostgreSQL share.
-
-A step says what its version had, and is never changed: the tables as they are may have gone on since. A table that
-somebody dropped is left to those who make it anew.
-
-Not here: which steps are taken, and when (`tables.versions`).
+Not here: what is written into the tables (`client.outbox`, `client.inbox`).
 """
 
 from collections.abc import Callable, Sequence
@@ -103,11 +93,11 @@ OUTBOX = Table(
     Column("settles", String(255)),
     Column("alerted_at", UtcTime),
     Column("refused_at", UtcTime),
-    # an id is never given twice, not even after its row was cleaned away
+    # an id is never reused, not even after its row was deleted
     sqlite_autoincrement=True,
 )
 
-# each has a few of the many rows, so that those that are through with cost nothing
+# partial indexes of few rows, so that finished rows cost nothing
 for _name, _columns, _where in (
     ("pending", [OUTBOX.c.id], "status = 'pending'"),
     ("held", [OUTBOX.c.ordering_key], "sent_at IS NULL AND (status = 'failed' OR due_at IS NOT NULL)"),
@@ -166,17 +156,17 @@ TIMES = {"sqlite": "DATETIME", "postgresql": "TIMESTAMP WITH TIME ZONE"}
 
 
 def outbox_to_2(connection: Connection) -> None:
-    """Resends, compensations and alerts."""
+    """Add resends, compensations and alerts."""
     _change(connection, "warren_outbox", OUTBOX_2)
 
 
 def inbox_to_2(connection: Connection) -> None:
-    """What a message came to."""
+    """Add the outcome of a message."""
     _change(connection, "warren_inbox", INBOX_2)
 
 
 def inbox_to_3(connection: Connection) -> None:
-    """What tells a message from another one with the same id; rows that are there have none."""
+    """Add the digest; existing rows have none."""
     _change(connection, "warren_inbox", INBOX_3)
 
 
@@ -188,13 +178,13 @@ def _change(connection: Connection, table: str, statements: Sequence[str]) -> No
 
 Migration = Callable[[Connection], None]
 
-# "warren" as octets: any number that nobody else's advisory locks have
+# "warren" as bytes: a number that other advisory locks do not use
 ADVISORY_LOCK = 0x77617272656E
 
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """Tables that change together; `steps[n]` takes them from version n + 1 to the next."""
+    """Tables that change together; `steps[n]` migrates them from version n + 1 to the next."""
 
     name: str
     tables: tuple[Table, ...]
@@ -213,12 +203,12 @@ TABLE_GROUPS = (
 
 
 def create_tables(engine: Engine) -> None:
-    """Have every table, in this program's version; a `TablesRefused` if that cannot be without harm."""
+    """Create and migrate all tables; `TablesRefused` if that would do harm."""
     migrate_tables(engine, TABLE_GROUPS)
 
 
 def check_tables(connection: Connection) -> None:
-    """A `TablesRefused` unless every table is there, in this program's version; changes nothing."""
+    """`TablesRefused` unless every table exists in this program's version; changes nothing."""
     connection_of(connection)
     present = set(inspect(connection).get_table_names())
     found = _versions_found(connection, present)
@@ -240,7 +230,7 @@ def migrate_tables(engine: Engine, parts: Sequence[TableGroup]) -> None:
         for part in parts:
             _check(part, found.get(part.name), present)
         VERSIONS.create(connection, checkfirst=True)
-        # those that run take a row of the inbox, then one of the outbox: in another order each would wait for the other
+        # running programs lock a row of the inbox, then one of the outbox: the other order could deadlock
         for part in reversed(parts):
             _migrate_group(connection, part, found.get(part.name))
 

@@ -1,6 +1,6 @@
-"""What spans, attributes and metrics are called: OpenTelemetry's names for messaging, and ours where it has none.
+"""Names of spans, attributes and metrics: OpenTelemetry's for messaging, and ours where it has none.
 
-Not here: what they are for (`telemetry.traced`, `telemetry.meters`).
+Not here: their use (`telemetry.traces`, `telemetry.metrics`).
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ def span_attributes(name: str, kind: str, place: str, key: str, properties: Prop
         MESSAGE_ID: properties.message_id,
         CONVERSATION_ID: properties.correlation_id,
     }
-    # what is not UTF-8 would cost the exporter its whole batch
+    # text that is not UTF-8 would cost the exporter its whole batch
     return always | {name: text.encode(errors="replace").decode() for name, text in said.items() if text}
 
 
@@ -52,10 +52,10 @@ def routing_key_of_outgoing(outgoing: Outgoing) -> str:
 
 
 def destination_of(outgoing: Outgoing) -> str:
-    """The default exchange leads to the queue that the key names."""
+    """The exchange; for the default exchange the queue that the key names."""
     return outgoing.exchange or routing_key_of_outgoing(outgoing)
 
 
 def destination_name(*names: str) -> str:
-    """Exchange, routing key and queue as OpenTelemetry writes them: what is empty or said already is left out."""
+    """Exchange, routing key and queue in OpenTelemetry's form; empty and repeated names are left out."""
     return ":".join(dict.fromkeys(name for name in names if name))

@@ -1,6 +1,6 @@
-"""What is counted, and how long things take.
+"""Counters and durations of messages, and measures as metrics.
 
-Not here: when (`telemetry.traced`, `telemetry.incoming`).
+Not here: when they are recorded (`telemetry.traces`).
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from warren.client.telemetry.conventions import ERROR_TYPE, OPERATION_NAME, OUTC
 
 
 def observe(*parts: Measured, meter_provider: MeterProvider | None = None) -> None:
-    """Have what they measure as metrics, from now on and while the program runs."""
+    """Report the measures of these objects as metrics, while the program runs."""
     told = _OBSERVED.setdefault(meter_provider or _GLOBAL_PROVIDER, {})
     meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
     for measure in (measure for part in parts for measure in part.measures()):
@@ -28,12 +28,12 @@ def observe(*parts: Measured, meter_provider: MeterProvider | None = None) -> No
 
 
 class _GlobalProvider:
-    """The program's own provider, which may be set later than it is used."""
+    """The program's global provider, which may be set after its first use."""
 
 
 _GLOBAL_PROVIDER = _GlobalProvider()
 _OBSERVED: WeakKeyDictionary[MeterProvider | _GlobalProvider, dict[str, list[Measure]]] = WeakKeyDictionary()
-"""By name all who have a measure of it: of a second instrument of that name OpenTelemetry would ask nothing."""
+"""All measures by name: OpenTelemetry ignores a second instrument with the same name."""
 
 
 def _reading(same: list[Measure]) -> Callable[[CallbackOptions], Iterable[Observation]]:
@@ -45,7 +45,7 @@ def _reading(same: list[Measure]) -> Callable[[CallbackOptions], Iterable[Observ
 
 
 class Meters:
-    """What is counted, each by place; a place is an exchange or a queue."""
+    """Counters and durations by destination, an exchange or a queue."""
 
     def __init__(self, provider: MeterProvider | None) -> None:
         meter = metrics.get_meter(SCOPE, meter_provider=provider)
@@ -64,7 +64,7 @@ class Meters:
         )
 
     def published(self, where: str, error: BaseException | None, seconds: float, confirms: bool) -> None:
-        """Without `confirms` it was sent one way, and nobody knows whether the broker has it."""
+        """Without `confirms` the outcome of the publish is unknown."""
         attributes = _counted("publish", where, error)
         self._sent.add(1, attributes)
         self._operation.record(seconds, attributes)

@@ -1,14 +1,8 @@
-"""`Traced`: a transport around a transport.
+"""`Traced`, a transport that traces another one; traced messages; trace contexts in headers.
 
-Not here: what becomes of a message after it came (`telemetry.incoming`).
+A message in hand has a span of its handling, and a handler may run within it. Contexts are in W3C form.
 
-A message in hand: its handling is a span, and the handler may run within it.
-
-Not here: how it came (`telemetry.traced`).
-
-Contexts of traces in the headers of messages, as the W3C writes them.
-
-Not here: whose contexts they are (`telemetry.traced`, `telemetry.incoming`).
+Not here: counters (`telemetry.metrics`), names and attributes (`telemetry.conventions`).
 """
 
 import inspect
@@ -35,7 +29,7 @@ from warren.client.telemetry.conventions import (
     span_attributes,
 )
 from warren.client.telemetry.metrics import Meters
-from warren.client.transport import Incoming, Layout, Outgoing, Subscription, Transport
+from warren.client.transport import Incoming, Layout, MessageView, Outgoing, Subscription, Transport
 from warren.errors import ConnectionFault
 from warren.wire.field_tables import Table
 from warren.wire.properties import Properties
@@ -46,12 +40,12 @@ TRACESTATE: Final = "tracestate"
 
 
 def stamped(message: Message) -> Message:
-    """The message with the context of the span that is current; the same message if it has one."""
+    """The message with the context of the current span; the same message if it has a context."""
     return message if context_of(headers_of(message)) is not None else with_context(message, context.get_current())
 
 
 def context_of(headers: Table) -> context.Context | None:
-    """The context that somebody has put there; none if it makes no sense, for anybody may write anything there."""
+    """The context in the headers; None if it is invalid, since any publisher can write there."""
     if TRACEPARENT not in headers:
         return None
     found = {name: headers.get(name) for name in (TRACEPARENT, TRACESTATE)}
@@ -80,7 +74,7 @@ Result = TypeVar("Result")
 
 
 def in_span(handler: Callable[[Came], Result]) -> Callable[[Came], Result]:
-    """The handler, run within the consumer's span of its message: what it does belongs to the message's trace."""
+    """The handler, run within the consumer span of its message, so that its work belongs to the message's trace."""
     if not inspect.iscoroutinefunction(handler):
 
         def handle(message: Came) -> Result:
@@ -96,11 +90,11 @@ def in_span(handler: Callable[[Came], Result]) -> Callable[[Came], Result]:
     return cast(Callable[[Came], Result], handle_async)
 
 
-class TracedIncoming:
-    """A message whose handling is a span: from `processing`, or else from when it came, until it is settled."""
+class TracedIncoming(MessageView[Incoming]):
+    """A message with a span of its handling: from `processing`, or else from its delivery, until it is settled."""
 
     def __init__(self, message: Incoming, queue: str, tracer: trace.Tracer, meters: Meters) -> None:
-        self._message = message
+        super().__init__(message)
         self._queue = queue
         self._tracer = tracer
         self._meters = meters
@@ -109,30 +103,6 @@ class TracedIncoming:
         self._span: Span | None = None
         self._error: BaseException | None = None
         self._is_settled = False
-
-    @property
-    def body(self) -> bytes:
-        return self._message.body
-
-    @property
-    def properties(self) -> Properties:
-        return self._message.properties
-
-    @property
-    def headers(self) -> Table:
-        return self._message.headers
-
-    @property
-    def exchange(self) -> str:
-        return self._message.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self._message.routing_key
-
-    @property
-    def redelivered(self) -> bool:
-        return self._message.redelivered
 
     @property
     def is_ours(self) -> bool:
@@ -148,7 +118,7 @@ class TracedIncoming:
 
     @contextmanager
     def processing(self) -> Iterator[None]:
-        """Within it, the message's span is the current one; what is raised there is in the span."""
+        """Make the message's span current; an error is recorded in it."""
         if self._span is None:
             self._began = time.perf_counter()
             self._span = self._started(time.time_ns())
@@ -166,7 +136,7 @@ class TracedIncoming:
             self._span.set_status(Status(StatusCode.OK))
 
     def settled(self, how: str) -> None:
-        """The message is no longer in hand, and its span has ended."""
+        """The message was settled; its span ends."""
         if self._is_settled:
             return
         self._is_settled = True
@@ -177,7 +147,7 @@ class TracedIncoming:
         self._meters.handled(self._queue, how, self._error, time.perf_counter() - self._began)
 
     def _readable_properties(self) -> Properties:
-        """None of them if they make no sense: what is told of a message keeps nobody from settling it."""
+        """Empty if they are invalid: tracing must not prevent settling."""
         try:
             return self.properties
         except ConnectionFault:
@@ -203,13 +173,13 @@ class TracedIncoming:
 
 
 def _processing(message: Incoming) -> AbstractContextManager[None]:
-    """A listener's message has the one in it that the transport gave."""
+    """The traced message, also inside a listener's `Arrival`."""
     found = getattr(message, "incoming", message)
     return found.processing() if isinstance(found, TracedIncoming) else nullcontext()
 
 
 class Traced:
-    """A transport that tells OpenTelemetry what goes through it; without providers, those of the program."""
+    """A transport that reports to OpenTelemetry; without providers, to the program's global ones."""
 
     def __init__(
         self,
@@ -239,7 +209,7 @@ class Traced:
         try:
             await self._transport.publish_together(_on_the_way(messages, spans), timeout_s)
         except PublishFailed as failed:
-            # what did not come back is there
+            # messages that were not returned are at the broker
             self._published(messages, spans, [failed if _came_back(each, failed) else None for each in messages], began)
             raise
         except BaseException as error:
@@ -287,7 +257,7 @@ class Traced:
         attributes = span_attributes(
             "publish", "send", destination_name(outgoing.exchange, key), key, properties, outgoing.message.body
         )
-        # nothing carried: the span that is current is the parent
+        # without a context of its own, the current span is the parent
         parent = context_of(headers_of(outgoing.message))
         return self._tracer.start_span(f"publish {destination_of(outgoing)}", parent, SpanKind.PRODUCER, attributes)
 

@@ -1,24 +1,24 @@
-"""A template: exchange, routing key and converter fixed once, and from then on `send(payload)`.
+"""A template: exchange, routing key and converter set once, then `send(payload)`.
 
-    payload ──▶ converter ──▶ Outgoing ──▶ Transport ──▶ confirm, or an error that says what became of it
+    payload ──▶ converter ──▶ Outgoing ──▶ Transport ──▶ confirm, or an error with the outcome
 
 | call | returns |
 |---|---|
 | `send` | when the broker has the message, with its id |
 | `send_batch` | when the broker has all of them; a `BatchFailed` names those it has not |
-| `transaction` | a block; when it is left, the broker has all that was sent by it, or nothing |
+| `transaction` | a block; when it is left, the broker has all messages sent in it, or none |
 | `submit` | a future, as soon as fewer than `window` messages are undecided |
-| `send_one_way` | when the message is handed over; nobody learns what became of it |
+| `send_one_way` | when the message is handed over; its outcome is not reported |
 
-Promises: what cannot be converted is a `CannotConvert` before anything is sent, of a batch not one message. Every
-message has an id (`message_id`), which is what an inbox knows it by; a payload that is sent a second time because the
-first outcome was unknown keeps it if the program gives it. What is mandatory and has no queue is a `PublishFailed`.
+Promises: a payload that cannot be converted raises `CannotConvert` before anything is sent, also for a batch. Every
+message has an id (`message_id`), by which an inbox recognises it; a program that sends a payload again after an unknown
+outcome passes the same id. An unroutable mandatory message raises `PublishFailed`.
 
-`open_template` opens the transport that settings describe, declares their layout, and gives a template;
-`template.blocking` does so for programs without an event loop.
+`open_template` opens the transport of settings, declares their layout, and makes a template; `template.blocking` does
+so for programs without an event loop.
 
-Not here: reconnecting and resending (`client.recovering`), requests that wait for a reply (`client.listening`), sending
-what a transaction has written (`client.outbox`).
+Not here: reconnecting and resending (`client.recovering`), requests with replies (`client.listening`), messages of a
+database transaction (`client.outbox`).
 """
 
 from warren.client.template.template import (

@@ -1,12 +1,12 @@
-"""The template for programs without an event loop: every call returns when it is done.
+"""The template for programs without an event loop: every call blocks until it is done.
 
     with open_template(read_settings("shop.toml")) as template:
         template.send({"order": 7})
 
-It is no second implementation: the calls are those of `template.Template`, run in a thread with an event loop and
-waited for. It may be used by several threads.
+This is not a second implementation: a thread with an event loop runs the calls of `template.Template`. Several threads
+may use it.
 
-Not here: what the calls do (`template.template`), the thread (`client.loop_thread`).
+Not here: the calls themselves (`template.template`), the thread (`client.loop_thread`).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ R = TypeVar("R")
 def _waits(
     method: Callable[Concatenate[on_loop.Template, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate["Template", P], R]:
-    """The method of the same name, waited for."""
+    """The blocking form of a coroutine method."""
 
     def call(self: "Template", /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._thread.run(method(self._inner, *args, **kwargs))
@@ -41,7 +41,7 @@ def _waits(
 
 
 class Template:
-    """Sends payloads; made by `open_template`, or of a template and the thread in which its transport lives."""
+    """Sends payloads; made by `open_template`, or from a template and the thread of its transport."""
 
     def __init__(self, thread: LoopThread, inner: on_loop.Template) -> None:
         self._thread = thread
@@ -57,7 +57,7 @@ class Template:
 
     @contextmanager
     def transaction(self) -> Iterator[TransactionBuffer]:
-        """For `with`: what is sent by it counts when the block is left, all of it or nothing."""
+        """A `with` block; when it is left, all messages sent in it are committed, or none."""
         together = self._inner.transaction()
         try:
             yield together
@@ -68,7 +68,7 @@ class Template:
             self._thread.run(together.commit())
 
     def submit(self, payload: object, **overrides: Unpack[Overrides]) -> "concurrent.futures.Future[str]":
-        """A future for threads, with what `send` returns or raises, once there is room in the window."""
+        """A future with the result of `send`, as soon as the window has room."""
         told: concurrent.futures.Future[str] = concurrent.futures.Future()
         self._thread.run(self._submit(payload, overrides, told))
         return told
@@ -81,7 +81,7 @@ class Template:
 def _tell(told: "concurrent.futures.Future[str]", decided: "asyncio.Future[str]") -> None:
     if decided.cancelled():
         told.cancel()
-    # of a future that its owner has cancelled nobody wants to hear
+    # a future that its owner cancelled gets no result
     elif told.set_running_or_notify_cancel():
         error = decided.exception()
         if error is not None:
@@ -92,7 +92,7 @@ def _tell(told: "concurrent.futures.Future[str]", decided: "asyncio.Future[str]"
 
 @contextmanager
 def open_template(settings: Settings) -> Iterator[Template]:
-    """A template on a transport of its own, in a thread of its own."""
+    """A template with its own transport and thread."""
     thread = LoopThread()
     try:
         transport = thread.run(open_transport(settings))

@@ -1,70 +1,44 @@
-"""The template itself: one object for each exchange and routing key that a program sends to.
-
-A template has no connection of its own; many may share a transport, and closing that is for whoever opened it.
-
-Not here: how a message is made (`template.preparing`), how many may be undecided (`template.window`).
-
-From settings to a template that sends.
+"""Templates: making messages from payloads, sending them, and opening a template from settings.
 
     async with open_template(read_settings("shop.toml")) as template:
         await template.send({"order": 7})
 
-The layout is declared before anything is sent, and again whenever the connection was lost. When the block is left, what
-was submitted is decided first; when it is left by an error the transport still finishes what it has in hand.
+A template has no connection of its own; many may share a transport, which its opener closes. `open_template` declares
+the layout before anything is sent, and again after each lost connection. When its block is left, submitted messages are
+decided first; after an error the transport still finishes its publishes.
 
-Not here: how the transport keeps itself alive (`client.recovering`).
+**Messages.** Content type and encoding are the converter's. A content type in the call's properties replaces it,
+because a format may have a more specific name (`application/vnd.order+json`). Properties of a caller are copied, never
+changed. A message that AMQP cannot carry is refused here, before the messages before it in a batch are sent. Message
+ids are UUIDs of version 7, so later ids sort later, to the millisecond. After a clock is set back ids sort earlier, but
+none repeats: 74 of their bits are random.
 
-From a payload to the message that is sent, with what a call says otherwise.
-
-Content type and encoding are the converter's; a content type that the call's own properties name stands in its place,
-because a format may be known by a more exact one (`application/vnd.order+json`).
-
-Invariants: properties that a caller gave are copied, never changed; what AMQP could not carry is refused here, so that
-the messages before it in a batch are not sent either.
-
-Not here: sending (`template.template`).
-
-Ids of messages: UUIDs of version 7, so that ids made later sort later, to the millisecond.
-
-A clock that is set back makes ids that sort earlier, and none twice: 74 of their bits are chance.
-
-Not here: ids that mean something to a business; those are the program's own.
-
-Messages of a template that count together.
+**Transactions.** Messages are collected, and sent as one transaction when the block is left, or not at all after an
+error.
 
     async with template.transaction() as together:
         together.send(order)
         together.send(bill, routing_key="billing")
 
-They are gathered, and sent when the block is left: as one transaction, or, if an error leaves it, not at all.
+**Window.** At most `window` submitted messages are undecided.
 
-Not here: what the broker does with it (`Transport.publish_together`).
+    submit ──▶ collected ──▶ one Transport.publish for each step of the loop ──▶ futures
 
-Messages that are sent without being waited for, of which at most so many are undecided.
+Messages submitted in one step of the loop are published together, in order, and in parts, so that the window is filled
+again while the rest is in flight. A part with failures is logged in one line, because a program may not check all
+futures. A place in the window is taken before a message is collected, and released when it is decided. Each future is
+decided exactly once.
 
-    submit ──▶ gathered ──▶ one Transport.publish for each step of the loop ──▶ futures
-
-What is submitted in one step of the loop is published together, in the order in which it was submitted; in parts, so
-that a window of which a part is decided is filled again while the rest is on its way.
-
-A part of which something failed is logged in one line, because a program may not look at all of its futures.
-
-Invariants: a place in the window is taken before a message is gathered, and given back when it is decided, whatever
-that decision is; each future is decided exactly once.
-
-Not here: what a message is (`template.preparing`).
-
-An exchange from which nothing is lost: what none of its bindings wants goes to an alternate exchange.
+**Alternate exchange.** An unroutable message goes to the alternate exchange and its queue.
 
     EXCHANGE ──▶ its bindings
         └──────▶ EXCHANGE's alternate (fanout) ──▶ a queue that catches all
 
-The names follow the convention where the exchange's does: A_TO_B_EXCHANGE has A_TO_B_UNROUTED_EXCHANGE and
-A_TO_B_UNROUTED_QUEUE; any other, say orders, has orders.unrouted twice.
+The names follow the convention if the exchange's does: A_TO_B_EXCHANGE has A_TO_B_UNROUTED_EXCHANGE and
+A_TO_B_UNROUTED_QUEUE; any other, say orders, has orders.unrouted twice. A message that went there was routed: it is
+confirmed, and not returned if mandatory.
 
-A message that went that way was routed: it is confirmed, and a mandatory one does not come back.
-
-Not here: telling the sender instead (`mandatory`, which all templates begin with).
+Not here: recovery of the transport (`client.recovering`), transactions at the broker (`Transport.publish_together`).
 """
 
 import asyncio
@@ -94,7 +68,7 @@ _VARIANT = 0b10 << 62
 
 
 def new_message_id() -> str:
-    """An id that nobody else has."""
+    """A unique id."""
     chance = int.from_bytes(os.urandom(10), "big")
     above = (chance >> 62) & 0xFFF
     below = chance & 0x3FFF_FFFF_FFFF_FFFF
@@ -103,7 +77,7 @@ def new_message_id() -> str:
 
 
 KEY_HEADER: Final = "x-key"
-"""The header with the key within which order is kept."""
+"""The header with the ordering key."""
 
 NAME_BYTES_MAX: Final = 255
 PERSISTENT: Final = 2
@@ -111,7 +85,7 @@ TRANSIENT: Final = 1
 
 
 class Overrides(TypedDict, total=False):
-    """What a call may say otherwise; `key` is the ordering key, a header like those in `headers`."""
+    """What a call may override; `key` is the ordering key, a header like those in `headers`."""
 
     exchange: str
     routing_key: str
@@ -126,7 +100,7 @@ class Overrides(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TemplateDefaults:
-    """What is fixed for all calls."""
+    """The defaults of all calls."""
 
     exchange: str
     routing_key: str
@@ -140,7 +114,7 @@ class TemplateDefaults:
 
 
 def prepare_message(payload: object, standing: TemplateDefaults, overrides: Overrides) -> Outgoing:
-    """The message that a payload becomes, and where it goes."""
+    """The message of a payload, and its destination."""
     if not overrides:
         return _plain(payload, standing)
     if unknown := sorted(set(overrides) - Overrides.__optional_keys__):
@@ -159,7 +133,7 @@ def prepare_message(payload: object, standing: TemplateDefaults, overrides: Over
 
 
 def message_id_of(outgoing: Outgoing) -> str:
-    """The id of a message; empty if it was prepared elsewhere and has none."""
+    """The id of a message; empty if it was made elsewhere and has none."""
     properties = outgoing.message.properties
     return (properties.message_id or "") if properties is not None else ""
 
@@ -176,7 +150,7 @@ def _plain(payload: object, standing: TemplateDefaults) -> Outgoing:
 
 
 def _merged(made: Properties, overrides: Overrides) -> Properties:
-    """The caller's properties where there are any, with those that were made in the gaps."""
+    """The caller's properties, completed with the template's."""
     given = overrides.get("properties")
     found = dict(given.fields()) if given is not None else {}
     headers: Table = {**((given.headers if given is not None else None) or {}), **overrides.get("headers", {})}
@@ -185,7 +159,7 @@ def _merged(made: Properties, overrides: Overrides) -> Properties:
     merged = Properties(**{name: value for name, value in found.items() if value is not None})  # type: ignore[arg-type]
     merged.headers = headers or None
     merged.content_type = merged.content_type or made.content_type
-    # the converter has written the body, so it knows; one that does not say leaves it to the caller
+    # the converter wrote the body, so its encoding counts; without one the caller's counts
     merged.content_encoding = made.content_encoding or merged.content_encoding
     merged.message_id = overrides.get("message_id") or merged.message_id or made.message_id
     if merged.delivery_mode is None or "persistent" in overrides:
@@ -206,7 +180,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 class TransactionBuffer:
-    """Messages, as long as they are taken: until they are sent or dropped."""
+    """Messages that are collected until they are sent or dropped."""
 
     def __init__(self, outgoing_of: Callable[[object, Overrides], Outgoing]) -> None:
         self._outgoing_of = outgoing_of
@@ -218,18 +192,17 @@ class TransactionBuffer:
         return self._is_over
 
     def send(self, payload: object, **overrides: Unpack[Overrides]) -> str:
-        """The id that the message will have; a `CannotConvert` if it cannot be sent."""
+        """Collect a message and return its id; `CannotConvert` if it cannot be sent."""
         self._check_open()
         outgoing = self._outgoing_of(payload, overrides)
         self._messages.append(outgoing)
         return message_id_of(outgoing)
 
     def drop(self) -> None:
-        """Send none of them."""
         self._is_over = True
 
     def end(self) -> list[Outgoing]:
-        """What is to be sent, once."""
+        """The messages to send, once."""
         self._check_open()
         self._is_over = True
         return self._messages
@@ -240,7 +213,7 @@ class TransactionBuffer:
 
 
 class Transaction(TransactionBuffer):
-    """For `async with`: committed when the block is left, unless it was before, or dropped."""
+    """For `async with`: committed at the end of the block, unless it was committed or dropped before."""
 
     def __init__(
         self, transport: Transport, outgoing_of: Callable[[object, Overrides], Outgoing], timeout_s: float | None
@@ -250,7 +223,7 @@ class Transaction(TransactionBuffer):
         self._timeout_s = timeout_s
 
     async def commit(self) -> None:
-        """Returns when the broker has all of them; else an error, whose `outcome` says whether it has none."""
+        """Return when the broker has all messages; the `outcome` of an error says whether it has none."""
         if messages := self.end():
             await self._transport.publish_together(messages, self._timeout_s)
 
@@ -273,7 +246,7 @@ Submitted = tuple[Outgoing, "asyncio.Future[str]"]
 
 
 class SubmitWindow:
-    """One for each template."""
+    """The undecided messages of one template."""
 
     def __init__(self, transport: Transport, size: int, timeout_s: float | None) -> None:
         if size < 1:
@@ -283,11 +256,11 @@ class SubmitWindow:
         self._part_size = max(1, size // WINDOW_PARTS)
         self._room = asyncio.Semaphore(size)
         self._gathered: list[Submitted] = []
-        # the loop itself keeps no task alive
+        # the loop holds only weak references to tasks
         self._publishing: set[asyncio.Task[None]] = set()
 
     async def submit(self, outgoing: Outgoing) -> "asyncio.Future[str]":
-        """Waits for room; the future has the message's id when the broker has it, or the error."""
+        """Wait for room; the future has the message's id when the broker has it, or the error."""
         await self._room.acquire()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str] = loop.create_future()
@@ -297,7 +270,7 @@ class SubmitWindow:
         return future
 
     async def drain(self) -> None:
-        """Returns when nothing is undecided; what failed is told by its future."""
+        """Return when nothing is undecided; failures are in the futures."""
         self._publish_gathered()
         while self._publishing:
             await asyncio.wait(self._publishing)
@@ -351,7 +324,7 @@ def _fail(future: "asyncio.Future[str]", error: BaseException) -> None:
 
 
 class Template:
-    """Sends payloads. A payload that is an `Outgoing` already, from `prepare`, is sent as it is."""
+    """Sends payloads. An `Outgoing` from `prepare` is sent as it is."""
 
     def __init__(
         self,
@@ -365,7 +338,7 @@ class Template:
         timeout_s: float | None = SEND_TIMEOUT_S,
         window: int = WINDOW,
     ) -> None:
-        """Without a converter payloads become JSON; without a `timeout_s` a call waits as long as it takes."""
+        """Without a converter payloads become JSON; without a `timeout_s` a call waits without limit."""
         self._transport = transport
         self._timeout_s = timeout_s
         self._standing = TemplateDefaults(exchange, routing_key, converter or CONVERTERS["json"], mandatory, persistent)
@@ -373,7 +346,7 @@ class Template:
 
     @classmethod
     def of(cls, transport: Transport, settings: TemplateSettings) -> Self:
-        """As settings describe it."""
+        """A template from settings."""
         return cls(
             transport,
             exchange=settings.exchange,
@@ -386,11 +359,11 @@ class Template:
         )
 
     def prepare(self, payload: object, **overrides: Unpack[Overrides]) -> Outgoing:
-        """What would be sent; to be sent later, or as one of a batch with overrides of its own."""
+        """The message that would be sent; for sending later, or as one of a batch with its own overrides."""
         return self._outgoing(payload, overrides)
 
     async def send(self, payload: object, **overrides: Unpack[Overrides]) -> str:
-        """The message's id, when the broker has it; the error that says what became of it if it has not."""
+        """Return the message's id when the broker has it; else raise the error with the outcome."""
         outgoing = self._outgoing(payload, overrides)
         [error] = await self._transport.publish([outgoing], self._timeout_s)
         if error is not None:
@@ -398,7 +371,7 @@ class Template:
         return message_id_of(outgoing)
 
     async def send_batch(self, payloads: Iterable[object], **overrides: Unpack[Overrides]) -> list[str]:
-        """Their ids, when the broker has all of them; else a `BatchFailed` with those it has not."""
+        """Return the ids when the broker has all messages; else raise `BatchFailed` with those it has not."""
         if "message_id" in overrides:
             raise ValueError("the messages of a batch have an id each; give it with prepare")
         batch = [self._outgoing(payload, overrides) for payload in payloads]
@@ -410,19 +383,19 @@ class Template:
         return ids
 
     def transaction(self) -> Transaction:
-        """For `async with`: what is sent by it counts when the block is left, all of it or nothing."""
+        """An `async with` block; when it is left, all messages sent in it are committed, or none."""
         return Transaction(self._transport, self._outgoing, self._timeout_s)
 
     async def submit(self, payload: object, **overrides: Unpack[Overrides]) -> "asyncio.Future[str]":
-        """A future with what `send` returns or raises, once there is room in the window."""
+        """A future with the result of `send`, as soon as the window has room."""
         return await self._window.submit(self._outgoing(payload, overrides))
 
     async def drain(self) -> None:
-        """Returns when all that was submitted is decided; what failed is told by its future."""
+        """Return when all submitted messages are decided; failures are in the futures."""
         await self._window.drain()
 
     async def send_one_way(self, payload: object, **overrides: Unpack[Overrides]) -> str:
-        """The message's id, as soon as it is handed over: nobody learns whether it arrived."""
+        """Return the message's id when it is handed over; its outcome is not reported."""
         outgoing = self._outgoing(payload, overrides)
         await self._transport.send([outgoing])
         return message_id_of(outgoing)
@@ -437,7 +410,7 @@ class Template:
 
 @asynccontextmanager
 async def open_template(settings: Settings) -> AsyncIterator[Template]:
-    """A template on a transport of its own."""
+    """A template with its own transport."""
     transport = await open_transport(settings)
     try:
         template = Template.of(transport, settings.template)
@@ -448,7 +421,7 @@ async def open_template(settings: Settings) -> AsyncIterator[Template]:
 
 
 async def open_transport(settings: Settings) -> Transport:
-    """A transport that has found, or made, everything that the settings name."""
+    """A transport with the layout of the settings declared."""
     transport = await recovering.open(settings.url, name=settings.name)
     try:
         await transport.declare(settings.layout)
@@ -462,7 +435,7 @@ ALTERNATE_ARGUMENT = "alternate-exchange"
 
 
 def with_alternate(exchange: ExchangeLayout) -> Layout:
-    """The exchange, its alternate, and the queue behind it; in the order in which they are declared."""
+    """The exchange, its alternate and the queue behind it, in the order of declaring."""
     alternate, queue = _unrouted_names(exchange.name)
     catching = ExchangeLayout(alternate, "fanout", exchange.durable)
     guarded = replace(exchange, arguments={**exchange.arguments, ALTERNATE_ARGUMENT: alternate})

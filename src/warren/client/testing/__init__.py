@@ -1,22 +1,22 @@
-"""For the tests of programs that use this client: a broker in memory, and every fault between a program and a broker.
+"""Tools for the tests of programs that use this client: a broker in memory, and faults on demand.
 
-    MemoryBroker   a broker without a process: routes, queues, prefetch, redelivery, expiry, limits and dead letters as
-                   RabbitMQ has them, its time in the test's hands. `transport()` gives what template, listener and
-                   relay stand on
-    Faults         what it does wrong on demand, as `broker.faults`: refuse, lose, repeat, delay, block
-    FaultProxy     the same for real brokers, between a program and its broker's port: cut, stall, delay, close after
-                   so many bytes, in either direction
+    MemoryBroker   Warren's broker core without a process, its clock controlled by the test. `transport()` makes the
+                   transport for templates, listeners and relays
+    Faults         the faults of a memory broker, as `broker.faults`: refuse, lose, repeat, delay, block
+    FaultProxy     faults of real connections: a proxy in front of a broker's port that cuts, stalls, delays, or closes
+                   after a number of bytes, in either direction
 
-Promises: the same suite of tests holds for memory, for Warren and for RabbitMQ (tests/client/test_transports*.py); what
-memory does not know, such as streams and quorum queues, it refuses to declare. A memory broker may be used by several
-threads. pytest is needed only by `testing.fixtures`, which a test suite enables as a plugin.
+Promises: one suite of tests holds for memory, Warren and RabbitMQ (tests/client/test_transports*.py). A memory broker
+refuses queue arguments that the documentation does not name, such as those of streams. Several threads may use one
+memory broker. Only `testing.fixtures` needs pytest; a test suite enables it as a plugin.
 
-Not here: how the seam is done over AMQP (`client.recovering`).
+This package is the one part of the client that imports the broker.
+
+Not here: the transport over AMQP (`client.recovering`).
 """
 
-from warren.client.testing.broker import Faults, MemoryBroker
+from warren.client.testing.broker import MemoryBroker, StoredMessage
 from warren.client.testing.proxy import FaultProxy
-from warren.client.testing.queues import StoredMessage
-from warren.client.testing.transport import MemoryTransport
+from warren.client.testing.transport import Faults, MemoryTransport
 
 __all__ = ["FaultProxy", "Faults", "MemoryBroker", "MemoryTransport", "StoredMessage"]

@@ -1,8 +1,8 @@
-"""pytest's fixtures, for a test suite that enables them: `pytest_plugins = ["warren.client.testing.fixtures"]`.
+"""Fixtures for pytest. A test suite enables them with `pytest_plugins = ["warren.client.testing.fixtures"]`.
 
-Each test has a broker of its own; what a test leaves open is closed behind it.
+Each test has its own broker. The fixtures close what a test leaves open.
 
-Not here: anything that needs no pytest (`client.testing`).
+Not here: the tools that need no pytest (`client.testing`).
 """
 
 import asyncio
@@ -34,6 +34,6 @@ def transport(memory_broker: MemoryBroker) -> Iterator[MemoryTransport]:
 
 @pytest.fixture
 def fault_proxy() -> Iterator[Callable[[str], FaultProxy]]:
-    """Called with a broker's URL: a proxy to it that listens, and is closed when the test is over."""
+    """A function from a broker's URL to a listening proxy, which is closed after the test."""
     with contextlib.ExitStack() as started:
         yield lambda url: started.enter_context(FaultProxy(url))

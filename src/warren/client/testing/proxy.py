@@ -1,16 +1,16 @@
-"""A proxy on the loopback between a program and its broker, whose connections fail on demand.
+"""A proxy on the loopback between a program and its broker, with faults on demand.
 
     with FaultProxy("amqp://localhost:5672/%2F") as proxy:
         transport = await recovering.open(proxy.url)
         proxy.cut()
 
-What it delays it keeps in order, and goes on taking in meanwhile: a delay costs time, not throughput. What it stalls
-it does not lose either; a network that loses everything and one that has not delivered yet look the same. It runs in a
-thread of its own, so it serves programs with an event loop and without: each call returns when it has taken effect.
+A delay keeps the order, and the proxy goes on reading: a delay costs time, not throughput. Stalled bytes are kept, not
+lost; to both ends this looks like a network that loses everything. The proxy runs in its own thread, so it serves
+programs with and without an event loop. Each call returns when it has taken effect.
 
-Invariant: when it is closed no connection through it is left.
+Invariant: after `close` no connection through the proxy is left.
 
-Not here: what goes wrong inside a broker (`testing.faults`).
+Not here: faults inside a broker (`testing.transport`).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Direction = Literal["to_broker", "to_client"]
 _CHUNK_BYTES = 65_536
 _CHUNKS_IN_HAND = 256
 _DEADLINE_S = 10.0
-# a socket that is closed with this resets its connection, as one does whose host has forgotten it
+# closing a socket with this linger option resets the connection
 _RESET = struct.pack("ii", 1, 0)
 _IN_WORDS = struct.pack("ii", 0, 0)
 
@@ -38,17 +38,17 @@ Chunks = asyncio.Queue[tuple[float, bytes]]
 
 @dataclass(slots=True)
 class DirectionFaults:
-    """What happens in one direction."""
+    """The faults of one direction."""
 
     is_stalled: bool = False
     delay_s: float = 0.0
-    # how much passes until the connection is closed
+    # the bytes that pass until the connection is closed
     bytes_left: int | None = None
     bytes_passed: int = 0
 
 
 class FaultProxy:
-    """Between whoever connects to `url` and the broker that a URL names; a context manager, with `async` or without."""
+    """A proxy to the broker of a URL; a context manager, with `async` or without."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -65,7 +65,7 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """The broker's URL, by way of this proxy."""
+        """The broker's URL through this proxy."""
         scheme, _, rest = self._url.partition("://")
         hosts = rest.split("/", 1)[0].split("?", 1)[0]
         user, at, _ = hosts.rpartition("@")
@@ -79,7 +79,7 @@ class FaultProxy:
         return self._ways[direction].bytes_passed
 
     def cut(self, *, refuse: bool = False) -> None:
-        """Reset all connections there are; with `refuse` also those that are made, until `restore`."""
+        """Reset all connections; with `refuse` also new ones, until `restore`."""
 
         def act() -> None:
             self._refuses = refuse
@@ -89,22 +89,22 @@ class FaultProxy:
         self._do(act)
 
     def stall(self, direction: Direction | None = None) -> None:
-        """Let nothing pass, in one direction or in both, until `restore`."""
+        """Let nothing pass, in one direction or both, until `restore`."""
         self._change(direction, lambda way: setattr(way, "is_stalled", True))
 
     def delay(self, seconds: float, direction: Direction | None = None) -> None:
-        """Let everything pass so much later."""
+        """Let all bytes pass this much later."""
         self._change(direction, lambda way: setattr(way, "delay_s", seconds))
 
     def close_after(self, byte_count: int, direction: Direction) -> None:
-        """Let so many bytes more pass in a direction, to the byte, and close one connection behind the last.
+        """Let this many bytes pass in a direction, then close one connection.
 
-        Whoever they go to learns it at once; who sent them, when the other has ended its side.
+        The receiver sees the close at once; the sender sees it when the receiver has closed its side.
         """
         self._change(direction, lambda way: setattr(way, "bytes_left", byte_count))
 
     def restore(self) -> None:
-        """Be a proxy without faults: what was held back goes on its way."""
+        """End all faults; bytes that were held back go on."""
 
         def heal(way: DirectionFaults) -> None:
             way.is_stalled, way.delay_s, way.bytes_left = False, 0.0, None
@@ -124,7 +124,7 @@ class FaultProxy:
         return self
 
     def close(self) -> None:
-        """End all connections and listen no more."""
+        """End all connections and stop listening."""
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_DEADLINE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -157,7 +157,7 @@ class FaultProxy:
         self._do(act)
 
     def _do(self, act: Callable[[], None]) -> None:
-        """In the proxy's thread, and wait for it."""
+        """Run a call in the proxy's thread and wait for it."""
 
         async def acting() -> None:
             act()
@@ -184,7 +184,7 @@ class FaultProxy:
                 task.add_done_callback(self._carrying.pop)
 
     async def _serve(self, caller: socket.socket) -> None:
-        """A connection, until both its ends have ended it, or one has broken it, or it is cut."""
+        """Serve a connection until both ends have closed it, one has broken it, or it is cut."""
         with caller, socket.socket() as onward:
             for end in (caller, onward):
                 end.setblocking(False)
@@ -200,10 +200,10 @@ class FaultProxy:
                 for end in (caller, onward):
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _IN_WORDS)
             except* OSError:
-                pass  # one end broke it, and so does this proxy at the other
+                pass  # one end broke the connection, so the proxy breaks the other
 
     async def _carry(self, source: socket.socket, sink: socket.socket, way: DirectionFaults) -> None:
-        """One direction of a connection; an empty chunk is its end."""
+        """Copy one direction of a connection; an empty chunk is its end."""
         chunks: Chunks = asyncio.Queue(_CHUNKS_IN_HAND)
         async with asyncio.TaskGroup() as both:
             both.create_task(self._hand_on(chunks, sink, way))

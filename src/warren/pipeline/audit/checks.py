@@ -1,62 +1,48 @@
-"""What each message's way through a queue says for itself, before the queue's counters are known.
+"""The audit as functions from DataFrames to DataFrames: passages, queue stats, and findings.
 
-    judged(passages, taken) -> DataFrame        passages, with these columns
+**Passages.** `check_passages` adds these columns to each message's passage through a queue:
 
     missing         1 or more: it came to the queue, and is not known to have left it. Messages that came after the
-                    counters were asked for are not judged.
-    waited          it left the queue, after the counters were there: it is among those that they say were waiting
+                    counters were requested are not judged.
+    waited          it left the queue after the counters were taken: it is among those that they count as waiting
     expirable       it is missing, and its own `expiration` has passed
-    repeated        how many deliveries, or publishes under its id, there are beyond what there should be
-    guessed         the part of `repeated` that is of messages without an id: equal messages that were published while
-                    nobody traced look the same
-    untraced        it was delivered, and nothing says how it came to the queue
-    overtaking      it was delivered before one that was published earlier on the same way
+    repeated        how many deliveries, or publishes under its id, there are beyond the expected ones
+    guessed         the part of `repeated` of messages without an id: equal messages that were published while
+                    tracing was off look the same
+    untraced        it was delivered, and the trace does not show how it came to the queue
+    overtaking      it was delivered before a message that was published earlier on the same path
 
-A message has come to a queue once for its publishes, however often it was published under its id, and once for each
-time it came back as a dead letter. It has left it with each first delivery, and when it died waiting. Any sign of a
-client that had it (an ack, a redelivery) is as good as a first delivery, which may have happened while nobody traced.
-Equal messages without an id are judged together, in the row of the last of them.
+A message comes to a queue once for its publishes, however often it was published under its id, and once for each time
+it was dead-lettered there. It leaves the queue with each first delivery, and when it dies waiting. Any sign of a client
+that had it (an ack, a redelivery) counts as a first delivery, which may have happened while tracing was off. Equal
+messages without an id are judged together, in the row of the last of them.
 
-*The same way* is what AMQP promises order for: one channel that published, one exchange and routing key, one queue,
-one channel that it was delivered to; and one priority. Only first deliveries that are not marked as redelivered count,
-and only messages that were published once: which attempt of several came to the queue is not known. Only places of the
-same source are compared, so that no clock is asked.
+*The same path* is where AMQP promises order: one publishing channel, one exchange and routing key, one queue, one
+consuming channel, and one priority. Only first deliveries that are not marked as redelivered count, and only messages
+that were published once: which of several attempts came to the queue is not known. Only places of the same source are
+compared, so that no clock matters.
 
-Not here: what is lost (`audit.figures`).
+**Queues.** With `missing` messages, and at most as many of them still waiting as were `in_queue` and have not left it
+since:
 
-One row per queue: what the trace saw, what the broker counted, and what is wrong between the two.
-
-    figures(judged, counters) -> DataFrame
-
-With `missing` messages that came to the queue and are not known to have left it (`audit.judging`), and at most as many
-of them still waiting there as were `in_queue` and have not left it since:
-
-    lost            what is missing beyond those that may wait, and beyond those that may be excused. Nobody knows which
-                    ones wait, and so those that could be excused are taken for them first
-    excused         what else is missing. The broker kept its word all the same, or may have: the message's expiration
-                    had passed; the queue has limits and no dead-letter exchange, or refuses what is too much; the queue
-                    is mirrored and the message was never confirmed
-    duplicated      repetitions (`audit.judging`). Of messages without an id, less those that the broker counted as
-                    published and nobody traced
+    lost            the missing messages beyond those that may wait and those that may be excused. It is not known which
+                    ones wait, so those that could be excused are counted as waiting first
+    excused         the other missing messages. The broker kept its promise, or may have: the message's expiration had
+                    passed; the queue has limits and no dead-letter exchange, or rejects publishes; the queue is
+                    mirrored and the message was never confirmed
+    duplicated      repetitions. For messages without an id, less those that the broker counted as published and the
+                    trace does not have
     out_of_order    messages that overtook another
-    untraced        messages that were delivered, and nothing says how they came to the queue
+    untraced        delivered messages without a trace of how they came to the queue
 
 A queue that the broker does not know has nothing waiting. If it is known only as the key of a publish to the default
-exchange there never was one, and it has no row; streams have none, for they keep what they give.
+exchange it never existed, and has no row. Streams have none, because they keep their messages.
 
-Not here: which messages these are (`audit.findings`).
+**Findings** are the messages behind the stats. It cannot be known which missing messages wait and which are lost; those
+published first are listed, because a queue delivers them first. The list depends on the rows alone; each kind has at
+most `limit`, the first by publish time.
 
-The messages behind a queue's figures: which are lost, which came twice, which overtook others.
-
-    findings(judged, figures, limit) -> DataFrame       the figures, with a list of messages in each row
-
-Which of the missing messages wait in the queue and which are lost nobody can say; those that were published first are
-named, because a queue gives them first.
-
-Invariant: what is listed, and in which order, depends on the rows alone; of each kind `limit` at most, the first by the
-time they were published.
-
-Not here: how many there are (`audit.figures`).
+Not here: passages (`trace.passages`), the broker's counters (`audit.counters`).
 """
 
 from dataclasses import dataclass
@@ -87,14 +73,14 @@ WAY: Final = (
 
 @dataclass(frozen=True)
 class CountersInterval:
-    """When the broker was asked for its counters, and when it had answered; what lies between may be in them or not."""
+    """When the counters were requested and when they were answered; events in between may be counted or not."""
 
     asked_at: datetime
     answered_at: datetime
 
 
 def check_passages(passages: DataFrame, taken: CountersInterval | None) -> DataFrame:
-    """Passages with what they say; without a time all of them were over when the counters were taken."""
+    """Passages with the columns above; without a time all of them ended before the counters were taken."""
     until = None if taken is None else taken.asked_at
     counted = passages.withColumns(
         {
@@ -135,12 +121,12 @@ def _waited(taken: CountersInterval | None) -> Column:
 
 
 def _of_equals(figure: Column) -> Column:
-    """The sum over all messages that are equal to this one; of a message with an id there is only one."""
+    """The sum over all messages equal to this one; a message with an id has no equals."""
     return sql.sum(figure).over(Window.partitionBy(*EQUALS))
 
 
 def _once(figure: Column) -> Column:
-    """What is known of equal messages only together stands in the row of the last of them."""
+    """Put a sum over equal messages into the row of the last of them."""
     last = sql.max("copy").over(Window.partitionBy(*EQUALS))
     return sql.when(sql.col("copy") == last, sql.greatest(sql.lit(0).cast("bigint"), figure)).otherwise(0)
 
@@ -150,7 +136,7 @@ def _missing() -> Column:
 
 
 def _repeated() -> Column:
-    """Beyond one for each time it came; of equal messages without an id each publish is one that came."""
+    """Beyond one for each time it came; each publish of equal messages without an id is one."""
     extra = _of_equals(sql.col("first_deliveries") - sql.col("entered"))
     anonymous = sql.when(_of_equals(sql.col("entered")) > 0, extra).otherwise(0)
     beyond = sql.col("first_deliveries") - sql.greatest(sql.col("entered"), sql.lit(1))
@@ -167,7 +153,7 @@ def _has_expired(until: datetime | None) -> Column:
 
 
 def _is_ordered() -> Column:
-    """Whether it was published and delivered on one way, which can be compared with others."""
+    """Whether it was published and delivered on one path that can be compared with others."""
     once = (sql.col("attempts") == 1) & (sql.col("arrivals") == 0) & (sql.col("deliveries") > 0)
     return once & ~sql.coalesce("first_delivery.redelivered", sql.lit(True))
 
@@ -203,10 +189,10 @@ STATS_COLUMNS: Final = (
 FAULTS: Final = ("lost", "duplicated", "out_of_order")
 
 
-def queue_stats(judged: DataFrame, counters: DataFrame) -> DataFrame:
-    """A row for every queue that the trace tells of."""
+def queue_stats(checked: DataFrame, counters: DataFrame) -> DataFrame:
+    """A row for every queue in the trace."""
     together = (
-        judged.where(sql.col("queue").isNotNull()).groupBy("vhost", "queue").agg(*_traced_counts(), *_fault_counts())
+        checked.where(sql.col("queue").isNotNull()).groupBy("vhost", "queue").agg(*_traced_counts(), *_fault_counts())
     )
     known = together.join(sql.broadcast(counters.withColumn("is_there", sql.lit(True))), ["vhost", "queue"], "left")
     audited = known.where(
@@ -215,9 +201,9 @@ def queue_stats(judged: DataFrame, counters: DataFrame) -> DataFrame:
     return _balanced(audited).select(*STATS_COLUMNS)
 
 
-def unroutable(judged: DataFrame, counters: DataFrame) -> DataFrame:
-    """One row, `publishes`: how many came to no queue, or named one to the default exchange that never was."""
-    named = judged.groupBy("vhost", "queue").agg(_existed(), sql.sum("publishes").alias("publishes"))
+def unroutable(checked: DataFrame, counters: DataFrame) -> DataFrame:
+    """One row, `publishes`: how many reached no queue, or named a queue that never existed on the default exchange."""
+    named = checked.groupBy("vhost", "queue").agg(_existed(), sql.sum("publishes").alias("publishes"))
     known = counters.select("vhost", "queue")
     nowhere = named.where(sql.col("queue").isNull() | ~sql.col("existed"))
     unknown = nowhere.join(sql.broadcast(known), ["vhost", "queue"], "left_anti")
@@ -241,7 +227,7 @@ def _traced_counts() -> list[Column]:
 
 
 def _existed() -> Column:
-    """Whether anything but a publish to the default exchange tells of the queue."""
+    """Whether anything but a publish to the default exchange mentions the queue."""
     signs = ("arrivals", "confirmed", "deliveries", "acked", "rejected", "dead_lettered")
     any_sign = sum((sql.col(name) for name in signs), sql.lit(0)) > 0
     return sql.bool_or((sql.col("exchange") != "") | any_sign).alias("existed")
@@ -262,7 +248,7 @@ def _fault_counts() -> list[Column]:
 
 
 def _balanced(queues: DataFrame) -> DataFrame:
-    """With what is lost, excused and duplicated, and a note on what is behind it."""
+    """Add lost, excused and duplicated, and a note with the reasons."""
     none = sql.lit(0).cast("bigint")
     mirrored = sql.col("confirmed_any") > 0
     excusable = (
@@ -289,14 +275,14 @@ def _balanced(queues: DataFrame) -> DataFrame:
 
 
 def _lacking(counted: str, traced: str) -> Column:
-    """How much the broker counted that the trace has not; it counts from its start, so the other way says nothing."""
+    """How many the broker counted that the trace lacks; it counts from its start, so the reverse means nothing."""
     return sql.greatest(sql.lit(0).cast("bigint"), sql.coalesce(counted, sql.lit(0)) - sql.col(traced))
 
 
 def _note() -> Column:
     return sql.concat_ws(
         "; ",
-        sql.when(sql.col("is_there").isNull(), sql.lit("the queue is not there any more")),
+        sql.when(sql.col("is_there").isNull(), sql.lit("the queue does not exist any more")),
         sql.when(
             (sql.col("excused") > 0) & sql.coalesce("may_drop", sql.lit(False)),
             sql.lit("its limits may have dropped messages without a dead letter"),
@@ -333,10 +319,10 @@ FINDING: Final = (
 )
 
 
-def findings(judged: DataFrame, figures: DataFrame, limit: int) -> DataFrame:
-    """Figures with `findings`, an array of structs."""
+def findings(checked: DataFrame, figures: DataFrame, limit: int) -> DataFrame:
+    """Stats with `findings`, an array of structs."""
     faults = figures.select("vhost", "queue", "lost", "duplicated", sql.col("confirmed").isNotNull().alias("mirrored"))
-    found = _found(judged.join(sql.broadcast(faults), ["vhost", "queue"]))
+    found = _found(checked.join(sql.broadcast(faults), ["vhost", "queue"]))
     in_turn = Window.partitionBy("vhost", "queue", "finding").orderBy("published_at", "message_key", "copy")
     listed = (
         found.withColumn("turn", sql.row_number().over(in_turn))

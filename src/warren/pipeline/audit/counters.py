@@ -1,13 +1,13 @@
-"""What the broker itself says of its queues: taken from its HTTP API, or from a file that somebody saved of it.
+"""The broker's own counters of its queues, from its HTTP API or from a saved file.
 
     counters = from_broker("http://localhost:15672", "guest", "guest")
     counters = from_file("counters.json")           # what GET /api/queues answers
     counters = from_file("counters.json")           # or {"queues": …, "traces": what GET /api/traces answers}
 
-RabbitMQ's names and meanings. `message_stats` begins anew when a node does, so it may say less than a trace; it is
-compared with the trace and decides nothing by itself, except how many equal messages nobody traced.
+Names and meanings are RabbitMQ's. `message_stats` restarts with a node, so it may count less than a trace; it is
+compared with the trace and decides nothing by itself, except how many equal messages were not traced.
 
-Not here: what it is compared with (`audit.figures`).
+Not here: the comparison (`audit.checks`).
 """
 
 import base64
@@ -28,7 +28,7 @@ COLUMNS: Final = "vhost,name,type,state,arguments,effective_policy_definition,me
 LIMITS: Final = ("message-ttl", "max-length", "max-length-bytes")
 LENGTHS: Final = ("max-length", "max-length-bytes")
 UNKNOWN: Final = frozenset({401, 403, 404, 405})
-"""Answers to a question for traces that this broker, or this user, has none of."""
+"""Status codes of a broker that has no traces, or does not show them to this user."""
 SCHEMA: Final = (
     "vhost string, queue string, stream boolean, may_drop boolean, in_queue bigint, "
     "broker_published bigint, broker_delivered bigint, broker_acked bigint"
@@ -37,15 +37,15 @@ SCHEMA: Final = (
 
 @dataclass(frozen=True)
 class QueueCounters:
-    """One queue's; the broker's own figures are None where it has none."""
+    """One queue; a counter that the broker does not have is None."""
 
     vhost: str
     queue: str
     stream: bool
     may_drop: bool
-    """Whether messages may go without a dead letter telling of it."""
+    """Whether messages may go without a dead letter."""
     in_queue: int | None
-    """How many messages wait in it, undelivered or taken back."""
+    """How many messages wait in it, undelivered or requeued."""
     broker_published: int | None
     broker_delivered: int | None
     broker_acked: int | None
@@ -53,7 +53,7 @@ class QueueCounters:
 
 @dataclass(frozen=True)
 class Counters:
-    """All queues, and how many copies of messages were dropped before they came to a trace's file."""
+    """All queues, and how many copies were dropped before they reached a trace's file."""
 
     queues: tuple[QueueCounters, ...]
     copies_dropped: int
@@ -67,7 +67,7 @@ def from_broker(url: str, user: str, password: str) -> Counters:
 
 
 def from_file(path: str) -> Counters:
-    """What was saved of it."""
+    """Read saved counters."""
     folder, slash, name = path.rpartition("/")
     document = Folder(folder or slash or ".").read_json(name)
     if document is None:
@@ -76,7 +76,7 @@ def from_file(path: str) -> Counters:
 
 
 def parsed(document: Any, where: str) -> Counters:
-    """From what the API answers; `where` is for the sentence that says it is something else."""
+    """Parse the API's answer; `where` names it in errors."""
     parts: dict[str, Any] = document if isinstance(document, dict) else {"queues": document}
     try:
         queues = [_queue(row) for row in parts["queues"]]
@@ -118,7 +118,7 @@ def _queue(row: dict[str, Any]) -> QueueCounters:
 
 
 def _may_drop(row: dict[str, Any]) -> bool:
-    """Limits end messages with a dead letter, unless there is no exchange for it or the queue refuses new ones."""
+    """Limits dead-letter messages, unless there is no exchange for that or the queue rejects publishes."""
     in_force: dict[str, Any] = dict(row.get("effective_policy_definition") or {})
     in_force |= {name.removeprefix("x-"): value for name, value in (row.get("arguments") or {}).items()}
     if str(in_force.get("overflow", "")).startswith("reject-publish") and any(name in in_force for name in LENGTHS):
@@ -138,7 +138,7 @@ def _asked(url: str, path: str, user: str, password: str, unknown: frozenset[int
             return None
         if error.code == 401:
             raise PipelineError(f"{url} does not accept this user name and password") from None
-        raise PipelineError(f"{url} does not tell its counters: {error.code} {error.reason}") from None
+        raise PipelineError(f"{url} does not report its counters: {error.code} {error.reason}") from None
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise PipelineError(f"the HTTP API of the broker does not answer at {url}: {reason}") from None

@@ -3,10 +3,10 @@
     outcome = run(spark, Settings(lake, counters, out))
     outcome.is_well                 # nothing lost, nothing twice, nothing out of order
 
-The table (`pipeline.tables`) has the columns of `audit.figures` and the lists of `audit.findings`. It is one table, so
-that figures and lists are always of the same run.
+The table (`pipeline.tables`) has the stats and the lists of `audit.checks`. It is one table, so that both are always of
+the same run.
 
-Not here: where counters come from (`audit.counters`), the lake (`pipeline.trace`).
+Not here: counters (`audit.counters`), the lake (`pipeline.trace`).
 """
 
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ class Settings:
     counters: broker.Counters
     out: Folder
     taken: CountersInterval | None = None
-    """When the counters were taken: what was published later is not missed in them. None: after everything else."""
+    """When the counters were taken: later publishes are not expected in them. None: after everything else."""
     queues: tuple[str, ...] = ()
-    """Only these; all if there are none."""
+    """Only these queues; all if empty."""
     listed: int = 100
     """How many messages of each kind are listed for a queue."""
 
     def check(self) -> None:
-        """What can be said before Spark is there."""
+        """Check the settings before Spark starts."""
         trace_lake.check(self.lake)
         if self.taken is not None:
             for at in (self.taken.asked_at, self.taken.answered_at):
@@ -66,7 +66,7 @@ class Settings:
 @final
 @dataclass(frozen=True)
 class AuditOutcome:
-    """What was found; `queues` has a row for each queue, with its lists."""
+    """The result; `queues` has a row for each queue, with its lists."""
 
     queues: tuple[Row, ...]
     unroutable: int
@@ -81,7 +81,7 @@ class AuditOutcome:
 
 
 def run(spark: SparkSession, settings: Settings) -> AuditOutcome:
-    """Audit, and make the result the table."""
+    """Audit, and replace the table."""
     with settings.out.alone():
         return _run(spark, settings)
 
@@ -110,7 +110,7 @@ def _asked_for(ways: DataFrame, queues: tuple[str, ...]) -> DataFrame:
 
 
 def _check_names(ways: DataFrame, settings: Settings) -> None:
-    """A queue that was asked for and that nobody knows is a slip, and not a queue without faults."""
+    """A requested queue that is unknown is a typo, not a queue without faults."""
     unknown = set(settings.queues) - {each.queue for each in settings.counters.queues}
     if unknown:
         unknown -= {

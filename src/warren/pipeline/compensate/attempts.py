@@ -1,32 +1,27 @@
-"""All attempts there ever were, in one table that is replaced whole, and the run that is not finished.
+"""The messages of a compensation, all attempts so far, and the unfinished run.
 
 ::
 
     STATE/attempts/         a row for each message: key, ledger, status, action, day, attempt, message_id, routing_key,
                             run, part, confirmed; body until it is confirmed
     its facts               publisher; results that are done; `open`: the run whose messages are not all confirmed
-    STATE/runs/N/           which parts of run N are published (`pipeline.publication`)
-    STATE/begun.json        how many runs were begun; put before the first message of each is published
+    STATE/runs/N/           the published parts of run N (`pipeline.publication`)
+    STATE/begun.json        how many runs were begun; written before the first message of each is published
 
-A run is opened with its messages in one step, and closed in one step. So there is never a message that is published and
-not in the table, and never more than one run open. One that is given up leaves its messages as attempts of which nobody
-knows whether they were published.
+The table is replaced whole. A run is opened with its messages in one step, and closed in one step. So a published
+message is always in the table, and at most one run is open. An abandoned run leaves its messages as attempts with an
+unknown outcome. A table that is lost, or older than the last run, is refused; `begun.json` and the folders of runs
+reveal it.
 
-A table that is lost, or older than the last run, is refused: what was begun, or is left of runs, tells of it.
+**Planning.** `wanted_actions` has a row for each key and each ledger that needs an action. `plan_messages` counts the
+attempts of a key, leaves out the keys that had enough, and gives the others a number, an id and a body.
+`exhausted_keys` has the keys that were left out. All messages of a key in one run are one attempt.
 
-Not here: what is in the messages (`compensate.planning`).
+A compensation is identified by a digest of key, ledger, status and day; the id of a message is that and the attempt. So
+a repeated run for the same day publishes the same attempt under the same id, and a consumer can recognise a further
+attempt of a message that may still be in its queue.
 
-From a reconciliation's result to messages: three functions from DataFrames to DataFrames.
-
-`wanted` has a row for each key and each ledger in which something is to be done about it. `planned` counts the attempts
-that there were of a key, leaves out the keys that had enough of them, and gives the rest a number, an id and a body.
-`exhausted` has the keys that were left out. All messages of a key in one run are one attempt.
-
-A compensation is known by a digest of key, ledger, status and day, and of nothing else; the id of a message is that and
-the attempt. So whatever is run again for the same day publishes the same attempt under the same id, and a consumer
-knows a further attempt, of something that may still be in its queue, for what it is.
-
-Not here: what is kept of attempts (`compensate.attempts`), reading and publishing (`compensate.job`).
+Not here: reading the result and publishing (`compensate.job`).
 """
 
 import math
@@ -74,7 +69,7 @@ class OpenRun:
 
 @dataclass(frozen=True)
 class Attempts:
-    """The table as it is."""
+    """The current table."""
 
     rows: DataFrame
     publisher: str
@@ -84,7 +79,7 @@ class Attempts:
 
 
 def read(spark: SparkSession, state: Folder) -> Attempts:
-    """An empty one if there were no attempts; a `PipelineError` if there were some that it does not know."""
+    """An empty table if there were no attempts; a `PipelineError` if attempts are missing from it."""
     folder = state.child(ATTEMPTS)
     begun_runs = (state.read_json(BEGUN) or {"runs": 0})["runs"]
     if not folder.exists(tables.TABLE):
@@ -101,7 +96,7 @@ def read(spark: SparkSession, state: Folder) -> Attempts:
 def opened(
     attempts: Attempts, messages: DataFrame, result: str, exchange: str, state: Folder, through: str = THROUGH_BROKER
 ) -> None:
-    """Write down what is going to be published."""
+    """Write down the messages of a new run."""
     number = attempts.runs + 1
     counted = messages.agg(sql.count("*").alias("messages"), sql.sum(sql.octet_length("body")).alias("bytes")).first()
     assert counted is not None
@@ -136,12 +131,12 @@ def closed(attempts: Attempts, state: Folder) -> None:
 
 
 def abandoned(attempts: Attempts) -> Attempts:
-    """As they are when nobody goes on with the run that is open."""
+    """The table without the open run."""
     return replace(attempts, rows=_without_bodies(attempts.rows), open=None)
 
 
 def _without_bodies(rows: DataFrame) -> DataFrame:
-    """Only an open run has some, and needs them."""
+    """Only the open run needs bodies."""
     return rows.withColumn("body", sql.lit(None).cast("string"))
 
 
@@ -151,7 +146,7 @@ def _typed(rows: DataFrame) -> DataFrame:
 
 
 def write(attempts: Attempts, state: Folder) -> None:
-    """Make these the table."""
+    """Replace the table."""
     facts: dict[str, Any] = {
         "publisher": attempts.publisher,
         "runs": attempts.runs,
@@ -190,7 +185,7 @@ def _open_run(facts: Any) -> OpenRun | None:
 ID_CHARACTERS: Final = 32
 BETWEEN: Final = "\u001f"
 HEADERS: Final = ("action", "key", "status", "ledger", "attempt", "day")
-"""Of a message, as text, each from the column of its name; behind them the `compensation_id`."""
+"""The headers of a message, as text, from the columns of the same names; after them `compensation_id`."""
 
 
 def wanted_actions(result: DataFrame, ledgers: Sequence[str], authority: str, actions: Mapping[str, str]) -> DataFrame:
@@ -221,7 +216,7 @@ def wanted_actions(result: DataFrame, ledgers: Sequence[str], authority: str, ac
 
 
 def _case(name: str, authority: str) -> Column:
-    """What there is to say about one ledger, whether or not it is concerned."""
+    """The case of one ledger, whether or not it needs an action."""
     status, ledger = sql.col("status"), sql.col(name)
     has = sql.coalesce(sql.col(f"{name}.rows"), sql.lit(0))
     due = sql.coalesce(sql.col(f"{authority}.rows"), sql.lit(0))
@@ -229,7 +224,7 @@ def _case(name: str, authority: str) -> Column:
         sql.when(status == MISSING, sql.array_contains("missing", name))
         .when(status == UNEXPECTED, ledger.isNotNull())
         .when(status == DIFFERS, sql.exists("differing", lambda each: each.startswith(f"{name}.")))
-        # where the authority has it as often, there is nothing to take back
+        # if the authority has it as often, there is nothing to reverse
         .when(status == DUPLICATED, sql.array_contains("duplicated", name) & (has > due))
         .when(status == CONTRADICTING, sql.array_contains("duplicated", name))
         .otherwise(False)
@@ -263,19 +258,19 @@ def plan_messages(wanted: DataFrame, attempts: DataFrame, max_attempts: int, day
 
 
 def compensation_id() -> Column:
-    """The same for all attempts, of rows that have key, ledger, status and day."""
+    """The same for all attempts, from key, ledger, status and day."""
     origin = sql.concat_ws(BETWEEN, "key", "ledger", "status", "day")
     return sql.substring(sql.sha2(origin, 256), 1, ID_CHARACTERS)
 
 
 def exhausted_keys(wanted: DataFrame, attempts: DataFrame, max_attempts: int) -> DataFrame:
-    """The keys that had all their attempts, with how many there were."""
+    """The keys that had all their attempts, with their number."""
     counted = _counted(wanted, attempts).where(sql.col("before") >= max_attempts)
     return counted.select("key", sql.col("before").alias("attempts")).distinct()
 
 
 def _counted(wanted: DataFrame, attempts: DataFrame) -> DataFrame:
-    """With a column `before`: how many attempts there were of the key."""
+    """Add a column `before`: the attempts of the key so far."""
     before = attempts.groupBy("key").agg(sql.max("attempt").alias("before"))
     joined = wanted.join(before, "key", "left")
     return joined.withColumn("before", sql.coalesce("before", sql.lit(0)))
@@ -287,7 +282,7 @@ def _routing_key(template: str) -> Column:
 
 
 def _body() -> Column:
-    """A record stands in it as the ledger wrote it, so that no number in it is read and written again."""
+    """A record is copied as the ledger wrote it, so that no number is parsed and formatted again."""
     head = sql.to_json(sql.struct("action", "key", "ledger", "status", "rows"))
     envelope = sql.concat(
         sql.regexp_replace(head, r"\}$", ""),

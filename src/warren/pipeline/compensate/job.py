@@ -1,17 +1,16 @@
-"""A compensation: shown first, then decided, published, and confirmed; killed at any point and run again.
+"""A compensation: shown first, then approved, published, and confirmed; it can be killed at any point and run again.
 
     result ──▶ wanted ──▶ planned ──▶ [shown] ──▶ intent written ──▶ published ──▶ confirmed
 
-A run that finds another one open finishes that, from what its intent says, unless it is told to give that up: then what
-may have been sent of it counts as an attempt. If that was of the same result, it is all
-there is to do. If it was of another, the result at hand is older than the messages that have just been sent, and acting
-on it would send some of them twice: so it is refused until the ledgers are reconciled anew.
+A run that finds another one open finishes it from its intent, unless it is told to abandon it: then its messages count
+as an attempt. If the open run was of the same result, nothing else is to do. If it was of another result, the current
+result is older than the messages just sent, and acting on it would send some of them twice: it is refused until the
+ledgers are reconciled again.
 
-A result is known by what its rows say and by its day, not by when it was written. So one that is written anew and says
-the same is compensated once, unless somebody asks for another attempt.
+A result is identified by its rows and its day, not by when it was written. So a rewritten result with the same rows is
+compensated once, unless another attempt is requested.
 
-Not here: what is sent (`compensate.planning`), what is kept (`compensate.attempts`), what an outbox makes of it
-(`compensate.settling`).
+Not here: the messages and the table (`compensate.attempts`), the outbox (`compensate.outbox`).
 """
 
 from collections import Counter
@@ -48,14 +47,14 @@ SAMPLE_ROWS: Final = 10
 
 @dataclass(frozen=True)
 class Compensated:
-    """What was sent, or with a dry run would be: messages by status and action."""
+    """The messages that were sent, or in a dry run would be, by status and action."""
 
     counts: dict[tuple[str, str], int]
     exhausted: int
     sample: tuple[dict[str, Any], ...] = ()
     already: bool = False
     steps: Mapping[str, int] = field(default_factory=dict)
-    """Through an outbox: of how many messages what became."""
+    """Through an outbox: the number of messages by step."""
 
     @property
     def messages(self) -> int:
@@ -63,7 +62,7 @@ class Compensated:
 
 
 def run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
-    """Send what is to be sent; a `PipelineError` if nobody has looked at it, or if the result is out of date."""
+    """Send the messages; a `PipelineError` if they were not shown before, or if the result is out of date."""
     with settings.state.alone():
         return _run(spark, settings)
 
@@ -97,7 +96,7 @@ def _run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
         settings.state.put_json(SHOWN, shown)
         return Compensated(counts, left_out, _sample(messages), steps=previewed.steps)
     if not settings.yes and settings.state.read_json(SHOWN) != shown:
-        raise PipelineError("nobody has seen what this would send: run it with --dry-run first, or with --yes")
+        raise PipelineError("these messages were not shown before: run it with --dry-run first, or with --yes")
     steps = previewed.idle
     if counts:
         _check_destination(messages, attempts, settings)
@@ -107,7 +106,7 @@ def _run(spark: SparkSession, settings: CompensateSettings) -> Compensated:
 
 
 def _check_destination(messages: DataFrame, attempts: Attempts, settings: CompensateSettings) -> None:
-    """Before the intent is written, because that has to be carried out."""
+    """Check before the intent is written, because an intent has to be carried out."""
     if settings.outbox:
         outbox.check_outbox(settings.outbox)
         return
@@ -117,7 +116,7 @@ def _check_destination(messages: DataFrame, attempts: Attempts, settings: Compen
 
 
 def _resume(attempts: Attempts, identity: str, settings: CompensateSettings) -> Compensated:
-    """Finish the run that is open."""
+    """Finish the open run."""
     run = attempts.open
     assert run is not None
     messages = attempts.rows.where(sql.col("run") == run.number)
@@ -138,14 +137,14 @@ def _resume(attempts: Attempts, identity: str, settings: CompensateSettings) -> 
 
 
 def _previewed(messages: DataFrame, settings: CompensateSettings) -> OutboxPreview:
-    """A broker takes all of them."""
+    """A broker takes all messages; an outbox some."""
     if not settings.outbox:
         return OutboxPreview({}, messages)
     return outbox.preview_in_outbox(messages, settings.exchange, settings.outbox, settings.keep)
 
 
 def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, int]:
-    """Publish what the open run has left, and close it; through an outbox, what became of it."""
+    """Publish the rest of the open run and close it; through an outbox, the steps."""
     run = attempts.open
     assert run is not None
     folder = settings.state.child(RUNS).child(str(run.number))
@@ -184,7 +183,7 @@ def as_messages(attempts: DataFrame, run: int) -> DataFrame:
 
 
 def _identity(result: DataFrame, day: str) -> str:
-    """The same for the same rows in whichever order."""
+    """The same for the same rows in any order."""
     digests = result.select(sql.xxhash64(sql.to_json(sql.struct(*result.columns))).cast("decimal(38, 0)").alias("row"))
     row = digests.agg(sql.count("*").alias("rows"), sql.sum("row").alias("sum")).first()
     assert row is not None

@@ -1,13 +1,12 @@
-"""What is to be sent, through an outbox: rows of it are sent again or taken back, or messages are added to it.
+"""Compensation through an outbox: its rows are resent or reversed, or messages are added to it.
 
-    planned ──▶ those about which something can be done ──▶ attempts
+    planned ──▶ those that the outbox can act on ──▶ attempts
     attempts ──▶ findings, part by part ──▶ `client.ledgers.corrections`, a transaction for each part
 
-What was decided about how often a key is tried, and the intent, are those of any compensation; only the last step is
-another. What the outbox would do nothing about is no attempt. After a kill a part is settled again, of which the outbox
-has all or nothing.
+The limit of attempts and the intent are the same as for a broker; only the last step differs. A message that the outbox
+would not act on is no attempt. After a kill a part is applied again, of which the outbox has all or nothing.
 
-Not here: what is done about a finding (`client.ledgers.corrections`).
+Not here: the step for a finding (`client.ledgers.corrections`).
 """
 
 import json
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
 
 
 DONE: Final = ("resent", "reversed", "added")
-"""The steps by which something is sent."""
+"""The steps that send a message."""
 
 
 def check_outbox(url: str) -> None:
-    """A `PipelineError` unless the database is there, and has the tables."""
+    """A `PipelineError` unless the database and its tables exist."""
     from warren.client.ledgers.database import check_ledger
 
     with _opened(url) as engine:
@@ -48,14 +47,14 @@ def check_outbox(url: str) -> None:
 
 @dataclass(frozen=True)
 class OutboxPreview:
-    """What would become of messages, by now: how many of each step, and those about which something is done."""
+    """The steps that would be taken now: their counts, and the messages that would be acted on."""
 
     steps: Mapping[str, int]
     messages: DataFrame
 
     @property
     def idle(self) -> Mapping[str, int]:
-        """Of those about which nothing is done."""
+        """The counts of steps that do nothing."""
         return {step: count for step, count in self.steps.items() if step not in DONE}
 
 
@@ -77,7 +76,7 @@ def preview_in_outbox(messages: DataFrame, exchange: str, url: str, keep: timede
 def settle_in_outbox(
     rows: DataFrame, run: OpenRun, folder: Folder, url: str, keep: timedelta, tell: Callable[[PublishPart], None]
 ) -> Mapping[str, int]:
-    """Carry out what is left of the run; what became of it. Parts that an earlier one has carried out are not in it."""
+    """Apply the rest of the run; returns its steps. Parts that an earlier run applied are not included."""
     steps: Counter[str] = Counter()
     with _opened(url) as engine:
         from warren.client.ledgers.corrections import apply_corrections
@@ -108,7 +107,7 @@ def _opened(url: str) -> "Iterator[Engine]":
 
 
 def _findings(rows: DataFrame, exchange: str) -> "Iterator[ReconciliationFinding]":
-    """In an order of their own, so that a part that is settled again is settled alike."""
+    """In a fixed order, so that a part that is applied again is the same."""
     from warren.client.ledgers.corrections import ReconciliationFinding
 
     columns = ("routing_key", "body", *HEADERS)
@@ -129,7 +128,7 @@ def _findings(rows: DataFrame, exchange: str) -> "Iterator[ReconciliationFinding
 
 
 def _moment(body: str) -> datetime | None:
-    """When the row that is wrong came, if it is of an inbox; or the one that is right was written, of an outbox."""
+    """The time of the wrong row in an inbox, or of the right row in an outbox."""
     said = json.loads(body)
     if not isinstance(said, dict):
         return None

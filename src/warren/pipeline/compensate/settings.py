@@ -1,19 +1,15 @@
-"""What a compensation is told, checked before anything is read.
-
-Not here: the result, which is looked at when the run begins (`compensate.job`).
-
-What is done about a key, by its status.
+"""The settings of a compensation, checked before anything is read, and the actions by status.
 
 | action    | the ledger is told to                                   | body                           |
 |-----------|---------------------------------------------------------|--------------------------------|
 | `resend`  | book what it lacks                                      | the authority's record         |
-| `reverse` | take back what it has too much                          | `rows`, `wrong`; `right` or null |
-| `correct` | take back what it has, and book what the authority has  | `rows`, `wrong`, `right`       |
-| `none`    | nothing: somebody has to look                           |                                |
+| `reverse` | reverse its surplus                                     | `rows`, `wrong`; `right` or null |
+| `correct` | reverse its record, and book the authority's            | `rows`, `wrong`, `right`       |
+| `none`    | nothing: a person has to look                           |                                |
 
-A status allows only actions that have what they need: what a ledger lacks cannot be reversed there.
+A status allows only possible actions: a record that a ledger lacks cannot be reversed there.
 
-Not here: which ledgers are concerned (`compensate.planning`).
+Not here: the result (`compensate.job`), the ledgers concerned (`compensate.attempts`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,11 +36,11 @@ ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     CONTRADICTING: (NONE, CORRECT, REVERSE),
     UNREADABLE: (NONE,),
 }
-"""The first is what is done unless something else is said."""
+"""The first is the default."""
 
 
 def chosen_actions(said: Sequence[str]) -> dict[str, str]:
-    """The action of each status; `said` has STATUS=ACTION for those that are to be others."""
+    """The action of each status; `said` has STATUS=ACTION for changes of the default."""
     chosen = {status: allowed[0] for status, allowed in ALLOWED.items()}
     for each in said:
         status, _, action = each.partition("=")
@@ -66,9 +62,9 @@ THROUGH_OUTBOX: Final = "outbox"
 
 @dataclass(frozen=True)
 class CompensateSettings:
-    """One run. `routing_key` may have `{ledger}` and `{action}` in it; without a `day`, it is the result's.
+    """One run. `routing_key` may contain `{ledger}` and `{action}`; the default `day` is the result's.
 
-    What is sent goes to the broker at `url`, or through the `outbox`, a database's URL.
+    Messages go to the broker at `url`, or through the `outbox`, a database's URL.
     """
 
     result: Folder
@@ -86,7 +82,7 @@ class CompensateSettings:
     abandon: bool = False
     outbox: str = field(default="", repr=False)
     keep_days: float = KEEP_DAYS
-    """How long rows are kept by the outbox, and by the inbox on the other side."""
+    """How long the outbox, and the inbox on the other side, keep rows."""
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.outbox):
@@ -123,7 +119,7 @@ class CompensateSettings:
         return THROUGH_OUTBOX if self.outbox else THROUGH_BROKER
 
     def shown(self, result: str) -> dict[str, Any]:
-        """What a dry run has shown, and the run behind it must be the same in."""
+        """The facts of a dry run that the following run must match."""
         return {
             "result": result,
             "actions": chosen_actions(self.actions),

@@ -1,28 +1,19 @@
-"""One self-contained HTML page, from its parts to its bytes.
+"""One self-contained HTML page: its parts, its charts and tables, and its bytes.
 
-What runs in the page is named by its hash in the page's own content security policy, and nothing may be fetched: a name
-that would get past the escaping still could neither run nor call home. There is no clock, no random id and no order of
-a set in it, so the same values give the same bytes.
+The content security policy of the page names its scripts by hash and forbids all fetching: a name that got past the
+escaping could neither run nor send data. The page has no clock, no random id and no set order, so the same values give
+the same bytes.
 
-Not here: what the parts are made of (`tables`, `charts`); how it looks (`look`).
+**Charts** are bars, lines over time, and heat maps, as Plotly figures of plain lists and dicts. A colour is the name of
+one of the page's colours, `var(--series-1)`, which the page's script replaces when it draws, differently by day, by
+night and on paper. Series differ in dashes as well as in colours. Each chart has a one-sentence summary for readers who
+cannot see it. Labels are positions on the axis with text, so that two long names cut alike stay two, and a queue called
+`2026-01-01` stays a name. Plotly interprets some HTML in texts, so names are escaped.
 
-Charts of a page: bars, lines over time, and a heat map, as figures of Plotly that carry no colours of their own.
+**Tables** show the first rows and the number of further ones, because browsers cannot open a page with all of them: no
+difference is left out without being counted.
 
-A figure is what Plotly draws, as plain lists and dicts. A colour in it is the name of one of the page's,
-`var(--series-1)`, which the page's script replaces when it draws: by day, by night and on paper differently. Series are
-told apart by dashes as well as by colours. Each chart says in a sentence what it shows, for those who do not see it.
-
-Labels are places on the axis with text at them, so that two long names that are cut alike stay two, and a queue called
-`2026-01-01` stays a name. Plotly reads a little HTML in texts: names are escaped.
-
-Not here: drawing (`look/charts.js`).
-
-Tables of a page: cells as text, numbers to the right, and an end.
-
-A page that lists everything is read by nobody and opened by few browsers, so a table shows the first rows and says how
-many there are beyond them: no difference is left out without being counted.
-
-Not here: which rows come first (whoever makes the table sorts).
+Not here: drawing (`look/charts.js`), the order of rows, which the caller sorts.
 """
 
 import base64
@@ -44,7 +35,7 @@ from warren.pipeline.html.quantities import shown
 LABEL_LENGTH: Final = 22
 SERIES_MAX: Final = 8
 GAPS: Final = 60
-"""A heat map of more moments has no gaps between them: they would be as wide as the cells."""
+"""With more moments a heat map has no gaps: they would be as wide as the cells."""
 _DASHES: Final = ("solid", "dash", "dot", "dashdot")
 _ROW_PX: Final = 26
 _FRAME_PX: Final = 96
@@ -52,7 +43,7 @@ _FRAME_PX: Final = 96
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure for Plotly, its title, what is to be seen in it, and how high it is."""
+    """A figure for Plotly, its title, its summary, and its height."""
 
     title: str
     summary: str
@@ -63,7 +54,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """A line: a value for each moment of its chart, None where there is none; dots in place of a line if `loose`."""
+    """A line: a value for each moment of its chart, None for none; dots instead of a line if `loose`."""
 
     name: str
     values: Sequence[float | None]
@@ -72,7 +63,7 @@ class ChartSeries:
 
 @dataclass(frozen=True)
 class ChartBand:
-    """Between which values something lies, at the moments of its chart."""
+    """A range of values at the moments of its chart."""
 
     name: str
     low: Sequence[float | None]
@@ -126,7 +117,7 @@ def heat_map(
     cells: Sequence[Sequence[float | None]],
     unit: str,
 ) -> Chart:
-    """A row of cells for each label, a cell for each moment: the stronger, the more; without a value it is empty."""
+    """A row of cells for each label, a cell for each moment: darker for more; empty without a value."""
     trace = {
         "type": "heatmap",
         "x": [_time(moment) for moment in moments],
@@ -195,7 +186,7 @@ ROW_LIMIT: Final = 100
 
 @dataclass(frozen=True)
 class HtmlTable:
-    """Rows as they are shown; the first cell of each is its heading. `more` rows are not shown."""
+    """The shown rows; the first cell of each is its heading. `more` rows are not shown."""
 
     caption: str
     columns: tuple[str, ...]
@@ -216,9 +207,9 @@ def table(
     nothing: str = "None.",
     right: Sequence[str] = (),
 ) -> HtmlTable:
-    """The first `limit` rows; `total` is how many there are in all, if not all of them are given.
+    """The first `limit` rows; `total` is the number of all rows, if not all are given.
 
-    Columns of numbers stand to the right, and those named in `right`.
+    Columns of numbers are right-aligned, and those named in `right`.
     """
     given = [tuple(row) for row in rows]
     kept = given[:limit]
@@ -240,7 +231,7 @@ _LOOK = Path(__file__).with_name("look")
 
 @dataclass(frozen=True)
 class FactList:
-    """Names and values, side by side; the values are large if they are what the page is about."""
+    """Names and values, side by side; the values are large if they are the subject of the page."""
 
     pairs: tuple[tuple[str, str], ...]
     large: bool = False
@@ -249,7 +240,7 @@ class FactList:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A sentence or a few; `tone` is `plain`, `good`, `warn` or `bad`."""
+    """A few sentences; `tone` is `plain`, `good`, `warn` or `bad`."""
 
     text: str
     tone: str = "plain"
@@ -269,7 +260,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class HtmlPage:
-    """A whole report; `lead` stands below the title. One that is served may be asked for again, now and then."""
+    """A whole report; `lead` is below the title. A served page may be refreshed."""
 
     title: str
     lead: str
@@ -294,7 +285,7 @@ def render(page: HtmlPage) -> str:
 
 
 def _plotly() -> str:
-    # a page without charts is made where there is no Plotly
+    # a page without charts does not need Plotly
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())

@@ -1,8 +1,8 @@
-"""Numbers as people read them, and people's sizes as numbers.
+"""Numbers formatted for people, and sizes parsed from people.
 
-Exact where the number is exact: counts and amounts keep every digit. Sizes and times are rounded to three figures.
+Counts and amounts keep every digit. Sizes and times are rounded to three figures.
 
-Not here: where they stand (`tables`, `charts`).
+Not here: tables and charts (`html.page`).
 """
 
 import re
@@ -18,7 +18,7 @@ _LETTERS: Final = "KMGTPE"
 
 
 def shown(value: object) -> str:
-    """Any value of a report as text; what is not there is a dash."""
+    """Any value of a report as text; an absent one is a dash."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -35,7 +35,7 @@ def shown(value: object) -> str:
 
 
 def rounded(value: float) -> str:
-    """Three figures, no more: 1,230, 12.3, 0.0123."""
+    """At most three figures: 1,230, 12.3, 0.0123."""
     near = float(f"{value:.3g}")
     return f"{near:,.0f}" if abs(near) >= 1000 else f"{near:.10f}".rstrip("0").rstrip(".")
 
@@ -50,7 +50,7 @@ def size(value: float) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """A time in the unit that suits it."""
+    """A time in a suitable unit."""
     if milliseconds is None:
         return NOTHING
     for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
@@ -65,7 +65,7 @@ def many(number: int, noun: str, plural: str = "") -> str:
 
 
 def bytes_of(text: str) -> int | None:
-    """The bytes that a size such as `500 GB` or `1.5TiB` means; None if it is none. KB is 1000, KiB is 1024."""
+    """The bytes of a size such as `500 GB` or `1.5TiB`; None if it is invalid. KB is 1000, KiB is 1024."""
     found = _SIZE.fullmatch(text.strip())
     if found is None or (found[3] and not found[2]):
         return None

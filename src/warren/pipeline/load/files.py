@@ -1,14 +1,14 @@
-"""What files a load has, and the ranges of them that tasks read.
+"""The files of a load, and their ranges for tasks.
 
     orders.csv  orders.csv.gz                       one range: a line may end within quotes
     orders.parquet                                  a range has some of its row groups
     orders.xlsx  .xlsm  .xlsb  .xls  .ods           one range
     orders.jsonl  orders.ndjson  orders.jsonl.gz    by bytes, but one range if compressed
 
-A folder stands for the files of these kinds in it and below. Ranges depend on the file alone and not on where Spark
-runs, so that they are the same whenever they are made.
+A folder means the files of these kinds in it and below. Ranges depend on the file alone and not on where Spark runs, so
+they are always the same.
 
-Not here: what is in the ranges (`load.records`).
+Not here: the contents of ranges (`load.records`).
 """
 
 import os
@@ -37,12 +37,12 @@ KINDS: Final = {
     ".ods": "sheet",
 }
 RANGE_BYTES: Final = 64_000_000
-"""How much of a file a range has, if it can be parted."""
+"""The size of a range, if a file can be split."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file as it was found; `changed` is when it was written last, in nanoseconds."""
+    """A file as it was found; `changed` is its modification time in nanoseconds."""
 
     uri: str
     kind: str
@@ -61,14 +61,14 @@ class FileRange:
 
 
 def find_files(paths: Sequence[str]) -> list[SourceFile]:
-    """All files, in order; a `PipelineError` if one is not there, or is of no kind that can be read."""
+    """All files, in order; a `PipelineError` if one is missing or of an unknown kind."""
     found = [file for path in paths for file in _found(path)]
     by_uri = {file.uri: file for file in found}
     return [by_uri[uri] for uri in sorted(by_uri)]
 
 
 def open_file(uri: str) -> Any:
-    """The file, for reading at any place; uncompressed."""
+    """The file for random access, not decompressed."""
     files, path = file_system(uri)
     return files.open_input_file(path)
 
@@ -90,7 +90,7 @@ def file_system(uri: str) -> tuple[Any, str]:
 
 
 def tasks_of(files: Sequence[SourceFile]) -> list[list[FileRange]]:
-    """All ranges, those of small files together, so that a task has about `RANGE_BYTES` to read."""
+    """All ranges; small files are grouped, so that a task reads about `RANGE_BYTES`."""
     tasks: list[list[FileRange]] = []
     room = 0
     for file in files:
@@ -131,7 +131,7 @@ def _found(path: str) -> Iterator[SourceFile]:
 
 
 def _is_data(path: str, top: str) -> bool:
-    """Names that begin with a dot or an underscore are what others have written beside the data."""
+    """Names that begin with a dot or an underscore are not data."""
     below = path.removeprefix(top).strip("/").split("/")
     return _kind(path) is not None and not any(name.startswith((".", "_")) for name in below)
 

@@ -1,16 +1,16 @@
-"""A load from its files to the last confirm, killed at any point and run again.
+"""A load, from its files to the last confirm; it can be killed at any point and run again.
 
 ::
 
-    STATE/load.json         what is loaded: files as they were found, shape, publisher; whether publishing has begun
-    STATE/messages/         the messages, staged whole (`pipeline.tables`); gone when all are published
-    STATE/quarantine/       what cannot be loaded, with reasons
-    STATE/done.json         the parts that are published (`pipeline.publication`)
+    STATE/load.json         the load: files as they were found, shape, publisher; whether publishing has begun
+    STATE/messages/         the staged messages (`pipeline.tables`); deleted when all are published
+    STATE/quarantine/       records that cannot be loaded, with reasons
+    STATE/done.json         the published parts (`pipeline.publication`)
 
-Until publishing has begun, a load may be begun anew with other files or another shape. From then on it is that load:
-what is staged is published whole, and files that have changed since, or other options, are refused behind that.
+Before publishing begins, a load may be restarted with other files or another shape. After that the staged messages are
+published whole, and changed files or other options are refused afterwards.
 
-Not here: ranges, records, messages (`load.files`, `load.records`, `load.batches`).
+Not here: ranges (`load.files`), records and messages (`load.records`).
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Loaded:
-    """What is published, all in all, and how much of it by this run."""
+    """What is published in all, and how much of it by this run."""
 
     records: int
     messages: int
@@ -52,7 +52,7 @@ class Loaded:
 
 
 def run(spark: SparkSession, settings: LoadSettings) -> Loaded:
-    """Publish what is not published yet; returns when all is confirmed."""
+    """Publish the rest; returns when all is confirmed."""
     with settings.state.alone():
         return _run(spark, settings)
 
@@ -89,13 +89,13 @@ def _completed(spark: SparkSession, settings: LoadSettings, state: dict[str, Any
 
 
 def _clear(state: Folder) -> None:
-    """Delete what is of no use to anybody behind the last confirm."""
+    """Delete what is not needed after the last confirm."""
     state.child(MESSAGES).delete()
     state.delete(DONE)
 
 
 def _begun(settings: LoadSettings) -> tuple[dict[str, Any], str]:
-    """What `load.json` says, which is written if nothing is published, and why what was asked for is not that."""
+    """The contents of `load.json`, written if nothing is published, and why the request differs from it."""
     files = find_files(settings.files)
     asked = {"files": [dataclasses.asdict(file) for file in files], "shape": settings.shape.described()}
     found = settings.state.read_json(STATE)
@@ -140,7 +140,7 @@ def _stage(spark: SparkSession, settings: LoadSettings, state: dict[str, Any], f
 
 
 def _parts(staged: DataFrame) -> tuple[list[PublishPart], int]:
-    """What is to be published, in order, and how many records cannot be."""
+    """The parts to publish, in order, and the number of bad records."""
     sums = staged.groupBy("part").agg(
         sql.count("*").alias("messages"),
         sql.sum("records").alias("records"),
@@ -152,7 +152,7 @@ def _parts(staged: DataFrame) -> tuple[list[PublishPart], int]:
 
 
 def _quarantine(staged: DataFrame, settings: LoadSettings, count: int) -> None:
-    """Keep the bad ones to be looked at; unless that is what was asked for, it is the end."""
+    """Keep the bad records; a `PipelineError` unless they are allowed."""
     bad = staged.where(sql.col("part") == BAD_PART).select("file", "place", "reason", sql.col("body").alias("record"))
     ordered = bad.orderBy("file", "place", "reason").coalesce(1)
     folder = settings.state.child(QUARANTINE)
@@ -167,7 +167,7 @@ def _quarantine(staged: DataFrame, settings: LoadSettings, count: int) -> None:
 
 
 def _publish(staged: DataFrame, parts: Sequence[PublishPart], folder: Folder, destination: PublishDestination) -> int:
-    """How many messages were published by this run."""
+    """The number of messages published by this run."""
     done = parts_done(folder)
     left = [part for part in parts if part.number not in done]
     records, messages, size = 0, 0, 0
@@ -185,7 +185,7 @@ def _publish(staged: DataFrame, parts: Sequence[PublishPart], folder: Folder, de
 
 
 def as_messages(staged: DataFrame) -> DataFrame:
-    """What is staged, as the sink of messages takes it."""
+    """The staged messages, as the sink takes them."""
     return staged.where(sql.col("part") != BAD_PART).select(
         "part",
         "routing_key",

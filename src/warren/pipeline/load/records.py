@@ -1,35 +1,23 @@
-"""The records of one range of a file: each as JSON text, or apart if it is none.
+"""The records of one range of a file, and their merging into messages.
 
 | kind       | a record                                               | its place            |
 |------------|--------------------------------------------------------|----------------------|
-| CSV        | a line, which may go on in quotes; the first has names | number of the record |
+| CSV        | a line, which may continue in quotes; first the names  | number of the record |
 | Parquet    | a row                                                  | number of the row    |
 | a sheet    | a row below the first, which has the names             | number of the row    |
-| JSON lines | a line: an object, taken as it is written              | its byte             |
+| JSON lines | a line: an object, copied as written                   | its byte             |
 
-In a CSV, nothing between two commas is null, and `""` is an empty text.
+In a CSV, nothing between two commas is null, and `""` is an empty text. A spreadsheet has one kind of number; one
+without a fraction becomes an integer, and an empty cell is null.
 
-What is wrong with one record is a `BadRecord` beside the others. What is wrong with the file (a column that is not
-there, a quote that never ends) is a `PipelineError`: nothing of it can be trusted.
+A fault of one record is a `BadRecord` beside the others. A fault of the file (a missing column, a quote that never
+ends) is a `PipelineError`: nothing of it can be trusted.
 
-Not here: sheets (`load.sheets`), merging (`load.batches`).
+A message has records of one routing key and one range. Its id is a digest of the file, the place of its first record,
+its key and its body: the same whenever the range is read, and different for the same records elsewhere. No body is
+longer than `max_bytes`; every added record is in exactly one message, or was refused.
 
-Records of files merged into messages, each a batch of the client's.
-
-A message has records of one routing key and of one range of a file. Its id is a digest of the file, the place of its
-first record, its key and its body: the same whenever the range is read, and another for the same records elsewhere.
-
-Invariants: no body is longer than `max_bytes`; every record that was added is in exactly one message, or was refused.
-
-Not here: what a batch looks like (`client.batches`), where records come from (`load.records`), what parts messages are
-published in (`load.source`).
-
-The rows of a spreadsheet, of whichever program.
-
-Such files know one kind of number; one without a fraction is a whole number here, as whoever typed it meant it. An
-empty cell is null.
-
-Not here: what becomes of the rows (`load.records`).
+Not here: the form of a batch (`client.batches`), the parts in which messages are published (`load.source`).
 """
 
 import io
@@ -50,7 +38,7 @@ from warren.pipeline.load.files import FileRange, open_file, open_stream
 from warren.pipeline.load.settings import Shape, column_types, key_text, typed, values_of
 
 BUFFERED_BYTES_MAX: Final = 64_000_000
-"""How much of all keys together waits for more records of the same key."""
+"""The limit of buffered records over all keys."""
 
 ID_CHARACTERS: Final = 32
 KEY_BYTES_MAX: Final = 255
@@ -65,7 +53,7 @@ class Record(NamedTuple):
 
 
 class BadRecord(NamedTuple):
-    """What cannot be loaded, as it was found, and why."""
+    """The text of a record that cannot be loaded, and the reason."""
 
     place: int
     text: bytes
@@ -73,7 +61,7 @@ class BadRecord(NamedTuple):
 
 
 class LoadMessage(NamedTuple):
-    """Some records, merged."""
+    """Merged records."""
 
     id: str
     first: int
@@ -98,7 +86,7 @@ class RecordPacker:
         self._buffered = 0
 
     def add(self, record: Record) -> Iterator[LoadMessage | BadRecord]:
-        """What is complete by this record, or why it cannot be sent."""
+        """The messages that this record completes, or why it is refused."""
         buffer = self._buffers.get(record.key)
         body = BatchBody(self._max_bytes) if buffer is None else buffer.body
         reason = body.refusal(record.text) or _key_refusal(record.key)
@@ -115,7 +103,7 @@ class RecordPacker:
             yield self._complete(max(self._buffers, key=lambda key: self._buffers[key].body.size))
 
     def finish(self) -> Iterator[LoadMessage]:
-        """What is left."""
+        """The remaining messages."""
         for key in list(self._buffers):
             yield self._complete(key)
 
@@ -137,7 +125,7 @@ EXACT_MAX: Final = 2.0**53
 
 
 def sheet_rows(uri: str, source: Any, sheet: str) -> Iterator[list[Any]]:
-    """The rows of a sheet, of the first if none is named, that are not empty; all of them have the same width."""
+    """The rows of a sheet, by default the first, that are not empty; all have the same width."""
     try:
         book = CalamineWorkbook.from_filelike(source)
         found = book.get_sheet_by_name(sheet) if sheet else book.get_sheet_by_index(0)
@@ -161,7 +149,7 @@ def _cell_value(cell: Any) -> Any:
 
 
 CSV_BLOCK_BYTES: Final = 16_000_000
-"""A record of a CSV is not longer than that."""
+"""The size limit of a CSV record."""
 
 ROWS_AT_ONCE: Final = 8192
 
@@ -169,7 +157,7 @@ RecordOrBad = Record | BadRecord
 
 
 def records(part: FileRange, shape: Shape) -> Iterator[RecordOrBad]:
-    """All records of a range, in its order; nobody but the caller holds more than a few thousand."""
+    """All records of a range, in order; few of them are in memory at a time."""
     try:
         yield from READERS[part.kind](part, shape)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -303,7 +291,7 @@ def _json_lines(part: FileRange, shape: Shape) -> Iterator[RecordOrBad]:
             yield from _lines(io.BufferedReader(source), 0, None, shape)
         return
     with open_file(part.uri) as source:
-        # whoever reads the range before has the line that begins there and ends here
+        # a line that begins before the range belongs to the range before
         source.seek(max(part.start - 1, 0))
         lines = io.BufferedReader(source)
         place = part.start - 1 + len(lines.readline()) if part.start else 0

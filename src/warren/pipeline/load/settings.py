@@ -1,13 +1,9 @@
-"""What a load is told, checked before anything is read.
+"""The settings of a load, checked before anything is read, and the conversion of text columns.
 
-Not here: the files, which are looked at when the load begins (`load.files`).
+A schema is Spark's DDL with simple types: `id bigint, amount decimal(12, 2), day date`. Text of a file (all of a CSV,
+cells of a spreadsheet) is converted to these types; an invalid value is reported by its row.
 
-Columns of text that become typed, and values that become routing keys.
-
-A schema is what Spark calls DDL, of simple types: `id bigint, amount decimal(12, 2), day date`. What is text in a file
-(all of a CSV, cells of a spreadsheet) becomes what the schema says; a value that does not is found by its row.
-
-Not here: files (`load.records`), rows as JSON (`client.batches`).
+Not here: files (`load.files`), rows as JSON (`client.batches`).
 """
 
 import dataclasses
@@ -42,7 +38,7 @@ DECIMAL_DIGITS_MAX: Final = 38
 
 
 def column_types(schema: str) -> dict[str, Any]:
-    """The types of Arrow by the names of columns; a `PipelineError` if that is no schema."""
+    """Arrow types by column name; a `PipelineError` if the schema is invalid."""
     types: dict[str, Any] = {}
     for part in re.split(r",(?![^(]*\))", schema) if schema.strip() else []:
         found = COLUMN_DEFINITION.fullmatch(part)
@@ -65,7 +61,7 @@ def _type(name: str) -> Any:
 
 
 def typed(texts: Sequence[str | None], kind: Any) -> tuple[list[Any], dict[int, str]]:
-    """Text as values, and why not, by row, where it is none."""
+    """The converted values, and by row the reasons for those that cannot be converted."""
     try:
         return _cast(texts, kind), {}
     except pa.ArrowException:
@@ -87,7 +83,7 @@ def _cast(texts: Sequence[str | None], kind: Any) -> list[Any]:
         try:
             values = pc.cast(array, kind).to_pylist()
         except pa.ArrowException:
-            # a time without a zone stays one
+            # a time without a zone stays without one
             values = pc.cast(array, pa.timestamp("us")).to_pylist()
     else:
         values = pc.cast(array, kind).to_pylist()
@@ -101,7 +97,7 @@ def _type_name(kind: Any) -> str:
 
 
 def values_of(column: Any) -> list[Any]:
-    """A column of Arrow as Python has it; what Python has no type for, as text."""
+    """An Arrow column as Python values; text where Python has no type."""
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         zone = "Z" if kind.tz is not None else ""
@@ -127,7 +123,7 @@ TIMEOUT_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides how records become messages; two loads of one shape make the same of the same files."""
+    """The settings that decide how records become messages: the same shape makes the same messages of a file."""
 
     exchange: str = ""
     routing_key: str | None = None
@@ -143,7 +139,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """One load: its files, where it keeps how far it is, and where it publishes."""
+    """One load: its files, its state folder, and its destination."""
 
     files: tuple[str, ...]
     state: Folder
@@ -156,7 +152,7 @@ class LoadSettings:
         if not self.files:
             raise PipelineError("a load needs files")
         for path in self.files:
-            # what is staged would be loaded
+            # the staged messages would be loaded as input
             if not GLOB & set(path) and f"{self.state.uri}/".startswith(f"{Folder(path).uri}/"):
                 raise PipelineError(f"the state {self.state} is in {path}, which is loaded; keep it elsewhere")
         try:

@@ -1,8 +1,8 @@
-"""Files as messages: a data source of Spark, one task for a few ranges.
+"""Files as messages: a Spark data source, one task for a few ranges.
 
-A task reads its ranges, merges records into messages and numbers the parts in which they will be published: a part has
-as many messages as the broker surely remembers of one publisher, and as many bytes as a task can hold. What cannot be
-loaded is a row, too, with its reason, in part -1.
+A task reads its ranges, merges records into messages, and numbers the parts in which they will be published: a part has
+as many messages as the broker surely remembers of one publisher, and as many bytes as a task can hold. A record that
+cannot be loaded is a row too, with its reason, in part -1.
 
 Invariant: rows depend on the files and the shape alone, never on where or how often a task runs.
 
@@ -30,7 +30,7 @@ PARTS_OF_TASK: Final = 1_000_000
 BATCH_BYTES: Final = 8_000_000
 BATCH_ROWS: Final = 4096
 BAD_TEXT_BYTES: Final = 10_000
-"""How much of a record that cannot be loaded is kept to be looked at."""
+"""How many bytes of a bad record are kept."""
 
 ARROW: Final = pa.schema(
     [
@@ -51,7 +51,7 @@ DDL: Final = (
 
 
 def plan_text(tasks: Sequence[Sequence[FileRange]], shape: Shape) -> str:
-    """What the source is told, as its option `plan`."""
+    """The option `plan` of the source."""
     ranges = [[dataclasses.astuple(each) for each in task] for task in tasks]
     return json.dumps({"tasks": ranges, "shape": shape.described()})
 
@@ -81,7 +81,7 @@ class LoadSource(DataSource):
 
 
 class LoadReader(DataSourceReader):
-    """Reads tasks as they were planned."""
+    """Reads tasks as planned."""
 
     def __init__(self, tasks: Sequence[Sequence[FileRange]], shape: Shape) -> None:
         self._tasks = tasks
@@ -96,7 +96,7 @@ class LoadReader(DataSourceReader):
 
 
 def staged(task: LoadTask, shape: Shape) -> Iterator[Any]:
-    """The rows of a task, in batches of Arrow."""
+    """The rows of a task, in Arrow batches."""
     batch = _Batch(task.number * PARTS_OF_TASK, shape.routing_key)
     for each in task.ranges:
         for item in merged(each, shape):
@@ -107,7 +107,7 @@ def staged(task: LoadTask, shape: Shape) -> Iterator[Any]:
 
 
 def merged(part: FileRange, shape: Shape) -> Iterator[LoadMessage | BadRecord]:
-    """The messages of one range, and what cannot be one."""
+    """The messages and bad records of one range."""
     packer = RecordPacker(part.uri, shape.max_bytes)
     for item in records(part, shape):
         if isinstance(item, Record):
@@ -118,7 +118,7 @@ def merged(part: FileRange, shape: Shape) -> Iterator[LoadMessage | BadRecord]:
 
 
 class _Batch:
-    """Rows that wait to be handed to Spark, and the part they are in."""
+    """Rows for the next batch, and their part."""
 
     def __init__(self, first_part: int, routing_key: str | None) -> None:
         self._routing_key = routing_key

@@ -1,12 +1,12 @@
-"""The reader for what `load` has published: messages of JSON arrays as rows.
+"""The reader of messages that `load` has published: JSON arrays as rows.
 
     messages = spark.read.format("warren").options(url=URL, stream="orders").load()
     rows = split(messages, "id bigint, amount decimal(12, 2), day date")
     apart = unsplit(messages, "id bigint, amount decimal(12, 2), day date")
 
-Each element of each array is a row of `split`, or, if it is not what the schema says, of `unsplit`; so is a message
-that is no array. Both are DataFrames like any other and may be streaming. Numbers are read to the digit: a decimal is
-one whether it is written as a number or as a string.
+Each element of each array is a row of `split`, or, if it does not fit the schema, of `unsplit`; so is a message that is
+no array. Both are ordinary DataFrames and may be streaming. Numbers are exact: a decimal may be written as a number or
+as a string.
 
 Not here: reading messages (`warren.spark`).
 """
@@ -35,7 +35,7 @@ def split(messages: DataFrame, schema: StructType | str) -> DataFrame:
 
 
 def unsplit(messages: DataFrame, schema: StructType | str) -> DataFrame:
-    """What `split` leaves out: its message, its place there (null: it is all of it), its text and the reason."""
+    """What `split` leaves out: its message, its index there (null: the whole message), its text and the reason."""
     origins = [name for name in ORIGINS if name in messages.columns]
     reason = sql.when(sql.col(PLACE).isNull(), sql.lit(NO_ARRAY)).otherwise(sql.lit(NO_RECORD))
     text = sql.coalesce(sql.col(TEXT), sql.col(WHOLE))
@@ -44,19 +44,19 @@ def unsplit(messages: DataFrame, schema: StructType | str) -> DataFrame:
 
 
 def split_all(messages: DataFrame, schema: StructType, corrupt: str) -> DataFrame:
-    """Both, behind the messages' other columns; what `unsplit` has is a row with its text in the column `corrupt`."""
+    """Both, after the messages' other columns; a row of `unsplit` has its text in the column `corrupt`."""
     text = sql.when(_is_bad(), sql.coalesce(sql.col(TEXT), sql.col(WHOLE))).alias(corrupt)
     own = [name for name in messages.columns if name != "body"]
     return _read(messages, schema).select(*own, *(sql.col(f"{ROW}.`{name}`") for name in schema.names), text)
 
 
 def _read(messages: DataFrame, schema: StructType | str) -> DataFrame:
-    """Each element with its place, its text, and the row it is; a message that is no array is one, without a place."""
+    """Each element with its index, text and row; a message that is no array is one element without an index."""
     whole = messages.withColumn(WHOLE, sql.col("body").cast("string"))
-    # of the types that Spark has for any JSON, this one keeps numbers as they are written
+    # of Spark's types for JSON, this one keeps numbers as written
     arrays = whole.withColumn(ELEMENTS, sql.try_variant_get(sql.try_parse_json(_sound(WHOLE)), "$", "array<variant>"))
     exploded = arrays.select("*", sql.posexplode_outer(ELEMENTS).alias(PLACE, TEXT)).withColumn(TEXT, sql.to_json(TEXT))
-    # an empty array has no records, and nothing is wrong with it
+    # an empty array has no records, and is valid
     found = exploded.where(sql.col(PLACE).isNotNull() | sql.col(ELEMENTS).isNull())
     return found.withColumn(
         ROW, sql.from_json(TEXT, _with_corrupt(schema), {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
@@ -64,7 +64,7 @@ def _read(messages: DataFrame, schema: StructType | str) -> DataFrame:
 
 
 def _sound(name: str) -> Column:
-    """The text, null if it is none or does not end as an array does: Spark reads no further than it has to."""
+    """The text, null if it is invalid or does not end as an array: Spark stops parsing early."""
     text = sql.col(name)
     return sql.when(sql.is_valid_utf8(text) & sql.rtrim(text, sql.lit(SPACE)).endswith("]"), text)
 

@@ -1,20 +1,16 @@
-"""Which keys are not in balance, and what is wrong with each: two functions from DataFrames to DataFrames.
+"""Comparing ledgers: suspect keys, then the status of each, as functions from DataFrames to DataFrames.
 
-`suspects` groups all rows by key, and all that it keeps of a key is a count, a few bits and two numbers made of what is
-compared. `judged` groups the rows of the suspects, of all days before as well, and looks at each ledger for itself.
-What it gives is the result's table with two columns more, by which keys are counted (`OF_THE_DAY`, `AUTHORITY_ROWS`).
-Keys that were never suspected are not there, but each of them is one row of the day in the authority; so they are its
-rows without `AUTHORITY_ROWS`.
+`suspects` groups all rows by key, and keeps of a key only a count, a few bits and two hashes of the compared values.
+`compare_keys` groups the rows of the suspects, also of earlier days, and examines each ledger. Its result is the
+result's table with two more columns for counting keys (`OF_THE_DAY`, `AUTHORITY_ROWS`). Keys that were never suspected
+are not in it, but each of them is one row of the day in the authority; so their number is the authority's rows less
+`AUTHORITY_ROWS`.
 
-Not here: reading and writing (`reconcile.job`); which finding counts (`reconcile.statuses`).
+The status of a key is the first that applies, in the order of urgency. Each status presumes that none above it applies:
+an unreadable row cannot be judged; where a ledger contradicts itself, it is unknown which of its rows counts; a missing
+row cannot differ; and a repeated or late row matters only when all else is right.
 
-The status of a key: one word, the first that applies.
-
-The order is that in which somebody has to look. Each status takes for granted that none above it applies: what cannot
-be read cannot be judged; where a ledger contradicts itself, nobody knows which of its rows counts; what is not
-there cannot differ; and that a row is there twice, or came late, matters by itself only when all else is right.
-
-Not here: how it is found out whether one applies (`reconcile.comparing`).
+Not here: reading and writing (`reconcile.job`).
 """
 
 from collections.abc import Collection
@@ -47,15 +43,15 @@ MEANINGS: Final[dict[str, str]] = {
     LATE: "Everything is there and agrees; a ledger had it only after the day's end.",
     BALANCED: "Every ledger has the key once, and they agree.",
 }
-"""What each says, in the order of precedence."""
+"""The meaning of each status, in order of precedence."""
 
 PRECEDENCE: Final = tuple(MEANINGS)
 IN_ORDER: Final = frozenset({LATE, BALANCED})
-"""Nothing needs to be done about these; all others are differences."""
+"""The statuses that need no action; all others are differences."""
 
 
 def status_of(findings: Collection[str]) -> str:
-    """The status of a key of which all these apply."""
+    """The status of a key to which all these apply."""
     return next((status for status in PRECEDENCE if status in findings), BALANCED)
 
 
@@ -64,19 +60,19 @@ DOUBTFUL: Final = 2
 FIRST_LEDGER: Final = 4
 
 OF_THE_DAY: Final = "of_the_day"
-"""Whether the key is one of this day, as `reconcile.days` has it."""
+"""Whether the key belongs to this day (`BusinessDay`)."""
 AUTHORITY_ROWS: Final = "authority_rows"
 """How many rows of the day the authority has of the key."""
 
 
 def is_in_day(day: BusinessDay | None) -> Column:
-    """Rows without a time are of the day that is looked at."""
+    """Rows without a time belong to the day."""
     at = sql.col("at")
     return sql.lit(True) if day is None else at.isNull() | _between(at, day.begins, day.ends)
 
 
 def suspects(rows: DataFrame, settings: ReconcileSettings) -> DataFrame:
-    """The keys that have a row in the day and are not plainly in balance; with `everything`, all that have one."""
+    """The keys with a row in the day that are not plainly in balance; with `everything`, all keys with a row in it."""
     day = settings.business_day
     if day is not None:
         rows = rows.filter(sql.col("at").isNull() | _between(sql.col("at"), day.begins, day.closes))
@@ -104,7 +100,7 @@ def suspects(rows: DataFrame, settings: ReconcileSettings) -> DataFrame:
 
 
 def compare_keys(rows: DataFrame, settings: ReconcileSettings) -> DataFrame:
-    """One row for each key of these rows, which have a column `record`: its status, and what each ledger has of it."""
+    """One row for each key of these rows, which have a column `record`: its status, and its rows in each ledger."""
     day = settings.business_day
     if day is not None:
         rows = rows.filter(sql.col("at").isNull() | (sql.col("at") < sql.lit(day.closes)))
@@ -135,13 +131,13 @@ def _between(at: Column, begins: object, ends: object) -> Column:
 
 
 def _fingerprint(settings: ReconcileSettings) -> Column:
-    """Spark's hash passes nulls over, so where they are is a part of it."""
+    """Spark's hash skips nulls, so their positions are a part of it."""
     parts = [part for name in settings.values for part in (sql.col(name), sql.col(name).isNull())]
     return sql.xxhash64(*parts) if parts else sql.lit(0)
 
 
 def _of_ledger(settings: ReconcileSettings, number: int) -> list[Column]:
-    """What is kept of one ledger's rows of a key: how many, since when, the least of them and the greatest."""
+    """The aggregates of one ledger's rows of a key: count, first time, least and greatest."""
     here = sql.col("ledger") == number
     values = [sql.col(name) for name in settings.values]
     least = sql.struct(*values, sql.col("at"), sql.col("record"))
@@ -155,12 +151,12 @@ def _of_ledger(settings: ReconcileSettings, number: int) -> list[Column]:
 
 
 def _is_fresh(day: BusinessDay | None) -> Column:
-    """Whether a row is one that no earlier day has seen."""
+    """Whether no earlier day has seen the row."""
     return sql.lit(True) if day is None else sql.col("at").isNull() | _between(sql.col("at"), day.fresh, day.ends)
 
 
 def _anchor(settings: ReconcileSettings) -> Column:
-    """When the key began; null if that is not said."""
+    """When the key began; null if unknown."""
     chosen = settings.authority_index
     times = [sql.col(f"since_{number}") for number in range(len(settings.ledgers))]
     return sql.when(sql.col(f"rows_{chosen}") > 0, times[chosen]).otherwise(sql.least(*times))
@@ -175,7 +171,7 @@ def _belongs(settings: ReconcileSettings, day: BusinessDay | None) -> Column:
 
 
 def _lists(settings: ReconcileSettings, day: BusinessDay | None) -> dict[str, Column]:
-    """The columns that name the ledgers of which something is to be said."""
+    """The columns that name the ledgers concerned."""
     numbers = range(len(settings.ledgers))
     lacks = {settings.names[number]: sql.col(f"rows_{number}") == 0 for number in numbers}
     repeats = {settings.names[number]: sql.col(f"rows_{number}") > 1 for number in numbers}
@@ -200,7 +196,7 @@ def _is_late(settings: ReconcileSettings, day: BusinessDay, number: int) -> Colu
 
 
 def _differences(settings: ReconcileSettings) -> dict[str, Column]:
-    """What differs from the authority, where both are."""
+    """The differences from the authority, where both have a row."""
     authority = settings.authority_index
     found: dict[str, Column] = {}
     for number, name in enumerate(settings.names):
@@ -217,7 +213,7 @@ def _differences(settings: ReconcileSettings) -> dict[str, Column]:
 
 
 def _is_tolerated(mine: Column, theirs: Column, settings: ReconcileSettings) -> Column:
-    """By one of the two tolerances; never if one has no amount at all."""
+    """By one of the two tolerances; never if one has no amount."""
     gap = sql.abs(mine - theirs)
     allowed = [sql.lit(False)]
     if settings.tolerance:
@@ -228,7 +224,7 @@ def _is_tolerated(mine: Column, theirs: Column, settings: ReconcileSettings) -> 
 
 
 def _plain(number: Decimal) -> Decimal:
-    """Written without an exponent, which is how Spark finds out how many digits it has."""
+    """Written without an exponent, from which Spark derives the number of digits."""
     return Decimal(f"{number:f}")
 
 
@@ -256,7 +252,7 @@ def _status(settings: ReconcileSettings) -> Column:
 
 
 def _ledger(settings: ReconcileSettings, number: int) -> Column:
-    """What the result has of one ledger."""
+    """The result's struct of one ledger."""
     least = f"least_{number}"
     fields = [sql.col(f"rows_{number}").alias("rows")]
     fields += [sql.col(f"{least}.{name}").alias(name) for name in (*settings.values, "at", "record")]

@@ -5,7 +5,7 @@
     key = ["order_id"]                       # one name or several
     amounts = ["amount"]
     compared = ["currency"]
-    authority = "orders"                     # the first ledger, unless said
+    authority = "orders"                     # default: the first ledger
     zone = "Europe/Berlin"                   # of the business day
     grace = "6h"
     tolerance = 0.01
@@ -24,10 +24,10 @@
     where = "kind = 'payment'"
     columns = { order_id = "reference", amount = "cents * 0.01" }
 
-Numbers are read as decimals. Paths are relative to the file's folder. A password is never written here: the file names
-the variable of the environment that has it.
+Numbers are read as decimals. Paths are relative to the file's folder. The file has no passwords: it names the
+environment variables that have them.
 
-Not here: what makes sense together (`reconcile.settings`).
+Not here: checks of the settings as a whole (`reconcile.settings`).
 """
 
 import difflib
@@ -62,7 +62,7 @@ SUFFIXES: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": 
 
 
 def described(path: str, day: str = "", everything: bool = False) -> ReconcileSettings:
-    """What the file says; a day that is given counts more than the file's."""
+    """The settings of a file; a given day replaces the file's."""
     try:
         with open(path, "rb") as file:
             said = tomllib.load(file, parse_float=Decimal)
@@ -77,7 +77,7 @@ def described(path: str, day: str = "", everything: bool = False) -> ReconcileSe
 
 
 def two_paths(left: str, right: str, options: Mapping[str, Any]) -> ReconcileSettings:
-    """Ledgers `left` and `right`; `options` are the file's keys, and what is said of both ledgers alike."""
+    """Ledgers `left` and `right`; `options` are the file's keys, and keys of both ledgers."""
     of_both = {name: options[name] for name in ("time", "zone", "where", "may_be_empty") if options.get(name)}
     tables = {name: {**_place(path), **of_both} for name, path in (("left", left), ("right", right))}
     said = {name: options[name] for name in TOP if options.get(name)} | {"ledgers": tables}
@@ -157,7 +157,7 @@ def _source(table: Mapping[str, Any], folder: Path) -> LedgerSource:
 
 
 def _database(url: str, folder: Path) -> str:
-    """A file of SQLite is found from the description's folder, as any other."""
+    """An SQLite file is relative to the description's folder, as any other."""
     kind, separator, file = url.partition(":///")
     return (
         f"{kind}:///{folder / file}"

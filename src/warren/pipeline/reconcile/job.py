@@ -10,11 +10,11 @@
 The ledgers are opened and their columns checked before anything is written, and the table is replaced in one step. A
 job that was killed leaves the result as it was, and is run again.
 
-What is on its way while the ledgers are read is no difference, if that is known of them (`reconcile.flight`).
+Messages in flight while the ledgers are read are no differences, as far as ledgers show them (`reconcile.ledgers`).
 
-Invariant: every pass sees the same rows. What somebody may add to meanwhile is read once, and kept for the run.
+Invariant: every pass sees the same rows. A source that may change meanwhile is read once, and kept for the run.
 
-Not here: what is compared with what (`reconcile.comparing`).
+Not here: the comparison (`reconcile.comparison`).
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ SUMMARY: Final = "summary.json"
 REPORT: Final = "report.html"
 LISTED_MAX: Final = 200
 BROADCAST_KEYS_MAX: Final = 1_000_000
-"""So many keys fit into every task's memory; the ledgers' rows are picked by them without being moved."""
+"""As many keys fit into every task's memory; the ledgers' rows are filtered by them without a shuffle."""
 
 
 def run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> ReconcileOutcome:
@@ -69,7 +69,7 @@ def _run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> Recon
     with _workplace(out) as work:
         in_order = [_kept(spark, ledger, work) for ledger in sorted(opened, key=ledgers.is_read_last)]
         opened = sorted(in_order, key=lambda ledger: ledger.number)
-        with watch(spark, "looking for what is on its way"):
+        with watch(spark, "looking for messages in flight"):
             opened, in_flight = ledgers.without_in_flight(
                 settings, opened, moments, lambda keys: _stored(spark, keys, work.child("in-flight"))
             )
@@ -80,11 +80,11 @@ def _run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> Recon
             found = comparison.suspects(_union(settings, opened), settings)
             keys = _stored(spark, found, work.child("suspects"))
         with watch(spark, "judging differences"):
-            judged = _stored(
+            compared = _stored(
                 spark, comparison.compare_keys(_picked(settings, opened, keys), settings), work.child("judged")
             )
-            outcome = replace(_outcome(settings, counted, judged), in_flight=in_flight)
-            result = _result(settings, judged)
+            outcome = replace(_outcome(settings, counted, compared), in_flight=in_flight)
+            result = _result(settings, compared)
             beside = {
                 SUMMARY: as_text(facts(outcome)),
                 REPORT: render_page(reconciliation(outcome, _lists(result, outcome))),
@@ -95,7 +95,7 @@ def _run(spark: SparkSession, settings: ReconcileSettings, out: Folder) -> Recon
 
 @contextmanager
 def _workplace(out: Folder) -> Iterator[Folder]:
-    """A folder for the run; if nothing came of it, there is not even `out` where there was none."""
+    """A folder for the run; after a failure also `out` is removed if it did not exist before."""
     work = out.child("unfinished")
     work.delete()
     try:
@@ -147,7 +147,7 @@ def _picked(settings: ReconcileSettings, opened: list[OpenLedger], keys: DataFra
 
 
 def _count_rows(settings: ReconcileSettings, opened: list[OpenLedger]) -> dict[str, dict[str, Any]]:
-    """Of each ledger: all its rows, those of the day, and what their amounts come to."""
+    """For each ledger: all rows, those of the day, and the sums of their amounts."""
     of_day = comparison.is_in_day(settings.business_day)
     figures = [sql.count(sql.lit(1)).alias("all"), sql.count_if(of_day).alias("rows")]
     if len(settings.amounts) == 1 and not settings.compared:
@@ -172,7 +172,7 @@ def _refuse_empty(settings: ReconcileSettings, counted: dict[str, dict[str, Any]
         )
 
 
-def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], judged: DataFrame) -> ReconcileOutcome:
+def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], compared: DataFrame) -> ReconcileOutcome:
     figures = [sql.count(sql.lit(1)).alias("keys"), sql.sum(comparison.AUTHORITY_ROWS).alias("authority_rows")]
     for number, name in enumerate(settings.names):
         figures += [
@@ -180,12 +180,12 @@ def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], ju
             sql.coalesce(sql.sum(sql.col(name)["rows"] - 1), sql.lit(0)).alias(f"repeated_{number}"),
             sql.count_if(sql.array_contains("late", name)).alias(f"late_{number}"),
         ]
-    found = judged.groupBy(comparison.OF_THE_DAY, "status").agg(*figures).collect()
+    found = compared.groupBy(comparison.OF_THE_DAY, "status").agg(*figures).collect()
     unsuspected = counted[settings.authority]["rows"] - sum(row["authority_rows"] for row in found)
     todays = [row for row in found if row[comparison.OF_THE_DAY]]
     counts = dict.fromkeys(comparison.PRECEDENCE, 0) | {row["status"]: row["keys"] for row in todays}
     counts[comparison.BALANCED] += unsuspected
-    tallies = tuple(
+    ledgers = tuple(
         LedgerCounts(
             name,
             counted[name]["rows"],
@@ -196,12 +196,12 @@ def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], ju
         )
         for number, name in enumerate(settings.names)
     )
-    return ReconcileOutcome(settings, counts, tallies)
+    return ReconcileOutcome(settings, counts, ledgers)
 
 
-def _result(settings: ReconcileSettings, judged: DataFrame) -> DataFrame:
-    """What is kept: a suspect may have been cleared, by the tolerance or because it is another day's."""
-    found = judged.filter(comparison.OF_THE_DAY).drop(comparison.OF_THE_DAY, comparison.AUTHORITY_ROWS)
+def _result(settings: ReconcileSettings, compared: DataFrame) -> DataFrame:
+    """The rows to keep: a suspect may be cleared by the tolerance, or belong to another day."""
+    found = compared.filter(comparison.OF_THE_DAY).drop(comparison.OF_THE_DAY, comparison.AUTHORITY_ROWS)
     return found if settings.everything else found.filter(sql.col("status") != comparison.BALANCED)
 
 

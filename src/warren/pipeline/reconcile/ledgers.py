@@ -1,31 +1,29 @@
-"""Rows of every ledger in one shape, so that they can be put together and compared.
+"""Rows of every ledger in one shape, and messages in flight between an outbox and its receivers.
 
 | column             | type      |                                                                            |
 |--------------------|-----------|----------------------------------------------------------------------------|
 | `key`              | string    | the business id; several parts as a JSON array; null if a part is          |
 | `ledger`           | int       | its number                                                                 |
 | `at`               | timestamp | when, in UTC; null for a ledger without times                              |
-| `readable`         | boolean   | whether key, amounts and time say something                                |
+| `readable`         | boolean   | whether key, amounts and time are valid                                    |
 | each amount        | decimal   | of one type for all ledgers, which holds the digits of each                |
 | each compared one  | string    |                                                                            |
 
-Whole numbers and decimals are never rounded: the type is the decimal that has room for all of them. Text and binary
-fractions (as they are printed) have 18 digits behind the point, or fewer if another ledger needs the room before it.
+Integers and decimals are never rounded: the type is a decimal with room for all of them. Text and binary fractions (as
+printed) have 18 digits after the point, or fewer if another ledger needs more before it.
 
-A time without a zone is one of the ledger's zone. Nothing here depends on the clock of this machine; Spark's session
-has to be in UTC, as `pipeline.session` starts it.
+A time without a zone is in the ledger's zone. Nothing here depends on this machine's clock; Spark's session has to be
+in UTC, as `pipeline.session` starts it.
 
-Not here: where rows come from (`reconcile.sources`).
+**In flight.**
 
-What is on its way between an outbox and those who receive from it, while both are read.
+    a moment ──▶ all ledgers but outboxes are read ──▶ outboxes are read ──▶ keys in flight are left out of all
 
-    a moment ──▶ all ledgers but outboxes are read ──▶ outboxes are read ──▶ keys on their way are left out of all
+A message is in the outbox before any receiver has it. So if the outbox is read last, it has everything that the others
+have. A message that is only in the outbox may be in flight if it is fresh: written or sent within the outbox's limit,
+counted back from before the others were read.
 
-A message is written to the outbox before anybody has it. So if the outbox is read last, whatever the others have is in
-it; and what is in it alone may be on its way if it is fresh: if it was written, or sent, within the outbox's time for
-that, counted back from before the others were read.
-
-Not here: how rows are read (`reconcile.kit`), what is said of keys that are left (`reconcile.comparing`).
+Not here: reading rows (`reconcile.sources`), the comparison (`reconcile.comparison`).
 """
 
 import re
@@ -60,24 +58,24 @@ from warren.pipeline.reconcile.settings import ReconcileLedger, ReconcileSetting
 from warren.pipeline.reconcile.sources import CORRUPT_COLUMN, MESSAGE, read_ledger
 
 DIGITS_MAX: Final = 37
-"""One less than Spark has, so that a difference is exact, too."""
+"""One less than Spark has, so that a difference is exact too."""
 
 WHOLE_DIGITS: Final[dict[type[DataType], int]] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 AS_TEXT: Final = (StringType, FloatType, DoubleType)
 TEXT_DIGITS: Final = (19, 18)
-"""Before the point and behind it; behind it fewer, if other ledgers need more before it."""
+"""Before and after the point; fewer after it if other ledgers need more before it."""
 KEY_TYPES: Final = (StringType, ByteType, ShortType, IntegerType, LongType, DateType)
 COMPARED_TYPES: Final = (*KEY_TYPES, BooleanType, DecimalType, FloatType, DoubleType, TimestampType, TimestampNTZType)
 TIME_TYPES: Final = (StringType, DateType, TimestampType, TimestampNTZType)
 UTC: Final = frozenset({"UTC", "Etc/UTC", "Z"})
 PLAIN: Final = re.compile(r"\w+")
 WITH_ZONE: Final = r"\d:\d[\d:.]*\s*[^\s\d:.]"
-"""Something else than digits behind the time of day: Z, +01:00, UTC, Europe/Berlin. The end of a date is no offset."""
+"""A non-digit after the time of day: Z, +01:00, UTC, Europe/Berlin. The end of a date is no offset."""
 
 
 @dataclass(frozen=True)
 class OpenLedger:
-    """A ledger that can be read and has what is compared; `types` are those of its expressions."""
+    """A readable ledger with all compared columns; `types` are those of its expressions."""
 
     ledger: ReconcileLedger
     number: int
@@ -86,7 +84,7 @@ class OpenLedger:
 
 
 def open_ledgers(spark: SparkSession, settings: ReconcileSettings) -> list[OpenLedger]:
-    """Every ledger; a `PipelineError` about the first that cannot be read or lacks something."""
+    """Every ledger; a `PipelineError` about the first that is unreadable or lacks a column."""
     zone = spark.conf.get("spark.sql.session.timeZone")
     if zone not in UTC:
         raise PipelineError(f"Spark's session is in zone {zone}, and must be in UTC: spark.sql.session.timeZone")
@@ -97,18 +95,18 @@ def open_ledgers(spark: SparkSession, settings: ReconcileSettings) -> list[OpenL
 
 
 def kept(ledger: OpenLedger, frame: DataFrame) -> OpenLedger:
-    """The same ledger, read from where its rows were kept."""
+    """The ledger, read from its kept rows."""
     return replace(ledger, frame=frame)
 
 
 def kept_whole(ledger: OpenLedger, frame: DataFrame) -> OpenLedger:
-    """The same, of rows that nobody has chosen from."""
+    """The same for rows before its filter."""
     described = ledger.ledger
     return replace(ledger, frame=_filtered(frame, described) if described.where else frame)
 
 
 def amount_type(ledgers: list[OpenLedger], amount: str) -> DecimalType:
-    """The decimal that has room for this amount of every ledger."""
+    """The decimal with room for this amount of every ledger."""
     kinds = [ledger.types[amount] for ledger in ledgers]
     digits = [_digits(kind) for kind in kinds]
     whole, behind = max(each[0] for each in digits), max(each[1] for each in digits)
@@ -124,7 +122,7 @@ def amount_type(ledgers: list[OpenLedger], amount: str) -> DecimalType:
 def rows(
     settings: ReconcileSettings, ledgers: list[OpenLedger], ledger: OpenLedger, with_raw: bool = False
 ) -> DataFrame:
-    """The ledger's rows in the common shape; `raw` is all that the ledger itself has."""
+    """The ledger's rows in the common shape; `raw` is the ledger's whole row."""
     described, types = ledger.ledger, ledger.types
     frame = ledger.frame
     key = key_of(settings, ledger)
@@ -151,13 +149,13 @@ def rows(
 
 
 def key_of(settings: ReconcileSettings, ledger: OpenLedger) -> Column:
-    """The key of a row of the ledger's own frame."""
+    """The key of a row in the ledger's own frame."""
     described, frame = ledger.ledger, ledger.frame
     return _key([_column(described.expression(name), frame).cast("string") for name in settings.key])
 
 
 def instant_of(given: Column, kind: DataType, zone: str) -> Column:
-    """In UTC; a time of day without a date is none, though Spark would take that of today."""
+    """In UTC; a time of day without a date is null, though Spark would take today's."""
     if isinstance(kind, TimestampType):
         return given
     written = given.try_cast("timestamp_ntz")
@@ -187,7 +185,7 @@ def _open_ledger(spark: SparkSession, settings: ReconcileSettings, number: int, 
 
 
 def _filtered(frame: DataFrame, ledger: ReconcileLedger) -> DataFrame:
-    """What cannot be read stays, whatever the filter would make of its nulls."""
+    """Unreadable rows stay, whatever the filter makes of their nulls."""
     _typed(frame, ledger, "where", ledger.where, (BooleanType,), "a filter")
     chosen = _column(ledger.where, frame)
     return frame.filter(chosen | sql.col(CORRUPT_COLUMN).isNotNull() if CORRUPT_COLUMN in frame.columns else chosen)
@@ -201,7 +199,7 @@ def _typed(
     allowed: tuple[type[DataType], ...],
     role: str,
 ) -> DataType:
-    """The type of what is called `name` in this ledger, if there is such a thing and it can be what it should."""
+    """The type of `name` in this ledger, if it exists and is allowed."""
     if PLAIN.fullmatch(expression) and expression not in frame.columns:
         has = ", ".join(each for each in frame.columns if each != CORRUPT_COLUMN)
         raise PipelineError(f"ledger {ledger.name} has no column {expression}; it has {has}")
@@ -228,26 +226,26 @@ def _key(parts: list[Column]) -> Column:
 
 
 def _digits(kind: DataType) -> tuple[int, int]:
-    """How many before the point, and how many behind it."""
+    """Digits before and after the point."""
     if isinstance(kind, DecimalType):
         return kind.precision - kind.scale, kind.scale
     return (TEXT_DIGITS[0], 0) if isinstance(kind, AS_TEXT) else (WHOLE_DIGITS[type(kind)], 0)
 
 
 def _amount(given: Column, kind: DataType, wanted: DecimalType) -> Column:
-    """Binary fractions as they are printed: 0.1 is a tenth. What is no number is null."""
+    """Binary fractions as printed: 0.1 is a tenth. An invalid number is null."""
     return given.cast("string").try_cast(wanted) if isinstance(kind, AS_TEXT) else given.cast(wanted)
 
 
 def _raw(frame: DataFrame) -> Column:
-    """A message that had a record in it is no part of the record."""
+    """The record without the message that contained it."""
     names = [name for name in frame.columns if name != CORRUPT_COLUMN]
     own = [name for name in names if name != MESSAGE] or names
     return sql.struct(*(sql.col(f"`{name}`") for name in own))
 
 
 def database_times(settings: ReconcileSettings) -> dict[str, datetime]:
-    """What time it is for each table of the kit; a `PipelineError` if the day that is compared is not over there."""
+    """The current time of each table's database; a `PipelineError` if the compared day is not over there."""
     found = {}
     for ledger in settings.ledgers:
         if ledger.source.kind not in sources.TIME_COLUMNS:
@@ -275,7 +273,7 @@ def without_in_flight(
     at: Mapping[str, datetime],
     stored: Callable[[DataFrame], DataFrame],
 ) -> tuple[list[OpenLedger], int]:
-    """The ledgers without what is on its way, and how many keys that are; these are `stored` once."""
+    """The ledgers without keys in flight, and how many those are; they are `stored` once."""
     flying = [
         _keys_in_flight(settings, opened, each, at) for each in opened if is_read_last(each) and each.ledger.in_flight
     ]

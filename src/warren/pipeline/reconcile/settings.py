@@ -1,14 +1,11 @@
-"""What is to be reconciled: the ledgers, what is compared, what is tolerated; complete and checked.
+"""The settings of a reconciliation: ledgers, compared values, tolerances and the business day; complete and checked.
 
-Names of ledgers and of what is compared become names of columns of the result, so they are plain words. What a ledger
-itself calls them, or how they are worked out there, is an expression of its own.
+Names of ledgers and of compared values become column names of the result, so they are plain words. A ledger's own
+column or expression for a value is given apart.
 
-Invariant: whatever can be found wrong without looking at a ledger is a `PipelineError` when the settings are made.
+Invariant: every mistake that can be found without reading a ledger is a `PipelineError` when the settings are made.
 
-Not here: the file they are written in (`reconcile.describing`); whether a ledger has its columns
-(`reconcile.ledgers`).
-
-A business day: from midnight to midnight in its zone, with what was before it and the grace after it.
+**A business day** is from midnight to midnight in its zone, with the time before it and the grace after it.
 
 ::
 
@@ -16,15 +13,16 @@ A business day: from midnight to midnight in its zone, with what was before it a
       … days before    │ grace  │                                  │  grace   │
       ─────────────────┴────────┴──────────────────────────────────┴──────────┘
 
-A key belongs to the day of its anchor: its first row in the authority, or, if that has none, its first row anywhere.
-What the other ledgers have of it before `closes` is part of it, and `late` if it came after `ends`. In the same way the
-first rows of a day may belong to the day before. What comes after the grace of its day was called missing there; it is
-seen by the day on which it comes (`fresh`), a day later or a month. So no row falls between two days, and of a key that
-the day leaves in doubt all earlier rows are looked at. One that is plainly in balance within the day has no past.
+A key belongs to the day of its anchor: its first row in the authority, or, without one, its first row anywhere. Its
+rows in the other ledgers before `closes` belong to it, and are `late` if they came after `ends`. In the same way the
+first rows of a day may belong to the day before. A row after the grace of its day was reported missing there; the day
+on which it comes sees it (`fresh`), a day later or a month. So no row falls between two days, and for a key in doubt
+all earlier rows are examined. A key that is plainly in balance within the day needs no earlier rows.
 
-A day has 23 or 25 hours when clocks are changed; the zone knows.
+A day has 23 or 25 hours when clocks change; the zone knows.
 
-Not here: comparing (`reconcile.comparing`).
+Not here: the file (`reconcile.describing`), whether a ledger has its columns (`reconcile.ledgers`), the comparison
+(`reconcile.comparison`).
 """
 
 import re
@@ -61,7 +59,7 @@ def check_zone(zone: str, whose: str) -> None:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise PipelineError(
-            f"{whose} is in zone {zone!r}, which nobody knows; zones are named like Europe/Berlin"
+            f"{whose} is in zone {zone!r}, which is unknown; zones are named like Europe/Berlin"
         ) from None
 
 
@@ -100,7 +98,7 @@ RELATIVE_DIGITS_MAX: Final = 9
 
 @dataclass(frozen=True)
 class LedgerSource:
-    """Where a ledger's rows come from; which fields mean something depends on `kind`."""
+    """The source of a ledger's rows; which fields apply depends on `kind`."""
 
     kind: str
     path: str = ""
@@ -117,7 +115,7 @@ class LedgerSource:
 
 @dataclass(frozen=True)
 class ReconcileLedger:
-    """`columns` says what a compared name is here: a column or an expression; otherwise the column of that name."""
+    """`columns` maps a compared name to a column or an expression; the default is the column of that name."""
 
     name: str
     source: LedgerSource
@@ -127,7 +125,7 @@ class ReconcileLedger:
     where: str = ""
     may_be_empty: bool = False
     in_flight: timedelta = timedelta()
-    """Of an outbox: how long a message may be on its way, before a ledger that lacks it is told of."""
+    """Of an outbox: how long a message may be in flight before its absence elsewhere counts."""
 
     def expression(self, name: str) -> str:
         return self.columns.get(name, name)
@@ -135,7 +133,7 @@ class ReconcileLedger:
 
 @dataclass(frozen=True)
 class ReconcileSettings:
-    """Of one run; `everything` keeps the keys that are in balance in the result, too."""
+    """One run; with `everything` the result also has the keys in balance."""
 
     ledgers: tuple[ReconcileLedger, ...]
     key: tuple[str, ...]
@@ -161,7 +159,7 @@ class ReconcileSettings:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """What must agree."""
+        """The values that must agree."""
         return (*self.amounts, *self.compared)
 
     @property

@@ -6,40 +6,29 @@
 | `csv`     | `path`                         | those of the header, all of them text                                 |
 | `json`    | `path`                         | of objects, one a line: `schema`, or what is found, as text           |
 | `jdbc`    | `url`, and `table` or `query`  | those of the database                                                 |
-| `stream`  | `url`, `stream`                | `message`, and with `schema` what the JSON in the body has            |
+| `stream`  | `url`, `stream`                | `message`, and with `schema` those of the JSON body                   |
 | `lake`    | `path`                         | those of traced events                                                |
-| `outbox`  | `url`                          | of `client.ledgers.database`; `created_at` is its time                 |
+| `outbox`  | `url`                          | of `client.ledgers.database`; `created_at` is its time                |
 | `inbox`   | `url`, `consumer`              | the same; `received_at`                                               |
 
-A path without a scheme is one of the file system, whatever Spark would take it for. Text stays text, so that no amount
-goes through a binary fraction; and what the schema calls a decimal is read as text first, because Spark would round it.
-A body of a stream is an object, or an array of them.
+A path without a scheme is one of the file system, whatever Spark's default is. Text stays text, so that no amount
+becomes a binary fraction; a decimal of the schema is read as text first, because Spark would round it. The body of a
+stream's message is an object, or an array of them.
 
-Invariant: nothing is dropped. A line or a body that makes no sense, or is not what the schema says, is a row whose
-column `CORRUPT` has its text.
+Invariant: nothing is dropped. An invalid line or body, or one that does not fit the schema, is a row with its text in
+the column `CORRUPT`.
 
-Not here: which of the columns mean what (`reconcile.ledgers`).
+**Reliability kit.** Its tables are read by SQLAlchemy and written as Parquet for Spark, because Spark has no driver for
+SQLite, and PostgreSQL's may be missing. The rows are one snapshot, and few of them are in memory at a time. An invalid
+amount, or one that does not fit a ledger, makes only its own row unreadable.
 
-Ledgers that are tables of the reliability kit: an outbox, or what one consumer has in its inbox.
-
-They are read here, by SQLAlchemy, and written as Parquet for Spark: SQLite has no driver that Spark could use, and
-PostgreSQL's need not be there. What is read is one moment of the table, and few rows of it are in memory at a time. An
-amount that is no number, or has no room in a ledger, makes its own row unreadable and no other.
-
-Not here: which rows count (`client.ledgers.database`).
-
-Whether a stream still has what is compared of it: what has expired would be called missing, and sent again.
-
-A stream forgets its oldest messages first. So what a day needs is there if the stream has its very first message, or
-one that arrived before the day began; without a day, everything is needed. Arrivals are what the broker knows; what a
-message says of its own time is no later than that.
-
-A reader begins where the stream began when this was asked. So what expires between then and the read is an error of
-the reader, and not a gap.
-
+**Streams.** Expired messages would be reported as missing, and sent again. A stream drops its oldest messages first. So
+a day is complete if the stream has its very first message, or one that arrived before the day began; without a day,
+everything is needed. The broker knows arrival times; a message's own time is not later. A reader begins where the
+stream began at this check, so a message that expires before the read is an error of the reader, and not a gap.
 `failOnDataLoss = 'false'` among the ledger's options compares what is left.
 
-Not here: reading (`reconcile.sources`).
+Not here: the meaning of columns (`reconcile.ledgers`), the rows of the kit that count (`client.ledgers.database`).
 """
 
 import json
@@ -69,10 +58,10 @@ if TYPE_CHECKING:
 OUTBOX: Final = "outbox"
 INBOX: Final = "inbox"
 TIME_COLUMNS: Final = {OUTBOX: "created_at", INBOX: "received_at"}
-"""The column that says when, by kind; also those of which no description has to say so."""
+"""The time column by kind, for kinds whose description need not name it."""
 
 IN_FLIGHT: Final = timedelta(minutes=1)
-"""How long a message may be on its way, unless somebody says otherwise."""
+"""The default limit of a message in flight."""
 
 CORRUPT: Final = "_corrupt_record"
 AMOUNT: Final = "amount"
@@ -92,14 +81,14 @@ ARROW_TYPES: Final = {
 
 
 def empty_table_frame(spark: SparkSession, source: LedgerSource) -> DataFrame:
-    """No rows as yet; a `WarrenError` if the database is not there, or its tables are not."""
+    """An empty frame; a `WarrenError` if the database or its tables are missing."""
     with _TableReader(source) as reading:
         reading.check()
         return spark.createDataFrame([], reading.schema)
 
 
 def database_time(source: LedgerSource) -> datetime:
-    """What time it is, by the database's clock."""
+    """The time of the database's clock."""
     with _TableReader(source) as reading:
         return reading.moment()
 
@@ -110,7 +99,7 @@ def is_recent(since: datetime) -> Column:
 
 
 def copied(spark: SparkSession, source: LedgerSource, folder: Folder) -> DataFrame:
-    """All rows, which are in the folder from now on."""
+    """All rows, copied to the folder."""
     with _TableReader(source) as reading:
         wrote = folder.write_parquet(ROWS, reading.arrow_schema, reading.pieces())
         frame = spark.read.schema(reading.schema).parquet(folder.uri)
@@ -124,7 +113,7 @@ def copied(spark: SparkSession, source: LedgerSource, folder: Folder) -> DataFra
 
 
 class _TableReader:
-    """One look at the database."""
+    """One connection to the database."""
 
     def __init__(self, source: LedgerSource) -> None:
         try:
@@ -176,7 +165,7 @@ class _TableReader:
             yield pa.Table.from_arrays(arrays, schema=schema)
 
     def _checked(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """With its amount as a number, or with the text of one that is none, or has no room in a ledger."""
+        """With its amount as a number, or with the text of an invalid one."""
         at = self._amount_at
         amount = _exact_amount(row[at])
         corrupt = None if amount is not None or row[at] is None else str(row[at])
@@ -198,7 +187,7 @@ STARTING_OFFSETS = "startingOffsets"
 
 
 def stream_options(source: LedgerSource, begins: datetime | None) -> dict[str, str]:
-    """The options of a reader that leaves nothing out; a `PipelineError` if something has expired."""
+    """The options of a reader that leaves nothing out; a `PipelineError` if messages have expired."""
     given = {"url": source.url, "stream": source.stream, **source.options}
     options = read_options(given)
     assert isinstance(options, StreamOptions)
@@ -241,13 +230,13 @@ NEEDED_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     INBOX: ("url", "consumer"),
 }
 CHANGING_KINDS: Final = frozenset({"jdbc", "stream", OUTBOX, INBOX})
-"""Somebody may add to these between two reads, so they are read once and kept for the run."""
+"""Sources that may change between two reads are read once and kept for the run."""
 
 DIGITS_MAX: Final = 38
 
 
 def read_ledger(spark: SparkSession, ledger: ReconcileLedger, begins: datetime | None) -> DataFrame:
-    """Unread as yet, but its columns are known; a `PipelineError` if it cannot be read, or not from the day's begin."""
+    """A frame with known columns, not read yet; a `PipelineError` if it is unreadable or does not reach back."""
     try:
         frame = READERS[ledger.source.kind](spark, ledger.source, begins)
         frame.schema  # noqa: B018  through Connect nothing is looked at before
@@ -263,7 +252,7 @@ def _parquet(spark: SparkSession, source: LedgerSource, _: datetime | None) -> D
 
 
 def _csv(spark: SparkSession, source: LedgerSource, _: datetime | None) -> DataFrame:
-    """Without `enforceSchema`, a file whose header differs is refused and not read by position."""
+    """Without `enforceSchema`, a file with a different header is refused and not read by position."""
     options = {"header": "true", "enforceSchema": "false"} | _options(source)
     header = spark.read.options(**options).csv(_uri(source.path)).columns
     schema = StructType()
@@ -286,7 +275,7 @@ def _json(spark: SparkSession, source: LedgerSource, _: datetime | None) -> Data
 def _jdbc(spark: SparkSession, source: LedgerSource, _: datetime | None) -> DataFrame:
     if bool(source.table) == bool(source.query):
         raise PipelineError("a database is read by `table` or by `query`, one of them")
-    # a time without a zone comes as it is, and not as if it were one of this machine's
+    # a time without a zone stays so, instead of getting this machine's zone
     reader = spark.read.format("jdbc").options(url=source.url, preferTimestampNTZ="true")
     reader = reader.option("dbtable", source.table) if source.table else reader.option("query", source.query)
     if source.user:
@@ -318,7 +307,7 @@ def _kit(spark: SparkSession, source: LedgerSource, _: datetime | None) -> DataF
 
 
 def _with_text(schema: StructType) -> StructType:
-    """Text in place of decimals."""
+    """Text instead of decimals."""
     return StructType(
         [
             StructField(field.name, StringType()) if isinstance(field.dataType, DecimalType) else field
@@ -328,7 +317,7 @@ def _with_text(schema: StructType) -> StructType:
 
 
 def _exact_decimals(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The decimals of the text that was read; a number that the schema has no room for is not what it says."""
+    """Decimals from the text that was read; a number that does not fit the schema is corrupt."""
     corrupt, decimals = sql.col(CORRUPT_COLUMN), {}
     for field in schema.fields:
         kind = field.dataType

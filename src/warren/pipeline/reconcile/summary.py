@@ -1,15 +1,10 @@
-"""What a reconciliation came to: counts, as plain values, and as they are told.
+"""The outcome of a reconciliation: counts, as plain values, as text, and as an HTML page.
 
-The text and the facts depend on what was found alone, so that a job that is run again tells the same.
+Text and facts depend on the findings alone, so a repeated job writes the same. The page is made of small results that
+were added up in Spark. A list of differences shows the first ones and the number of the rest; all of them are in the
+table that the job writes.
 
-Not here: the HTML page (`reconcile.page`).
-
-What a reconciliation found, as a page: does it balance, how much is in each ledger, and which keys differ.
-
-The page is made of small results that were added up in Spark. A list of differences shows the first of them and says
-how many there are beyond; all of them are in the table that the job writes.
-
-Not here: finding differences (`reconcile.comparing`), what a status means (`reconcile.statuses`).
+Not here: finding differences and the statuses (`reconcile.comparison`).
 """
 
 from dataclasses import dataclass
@@ -35,7 +30,7 @@ from warren.pipeline.reconcile.settings import ReconcileSettings
 
 @dataclass(frozen=True)
 class LedgerTotals:
-    """One ledger: its rows, its keys, the rows beyond the first of a key, those that came late, and its total."""
+    """One ledger: its rows, keys, rows beyond the first of a key, late rows, and total."""
 
     name: str
     rows: int
@@ -48,7 +43,7 @@ class LedgerTotals:
 
 @dataclass(frozen=True)
 class StatusTotals:
-    """How many keys have a status, and the amount that they are about; `balanced` ones are no difference."""
+    """How many keys have a status, and the sum of their amounts; `balanced` ones are no difference."""
 
     status: str
     meaning: str
@@ -59,7 +54,7 @@ class StatusTotals:
 
 @dataclass(frozen=True)
 class DifferenceList:
-    """The first rows of a status, in order; `total` is how many keys have it."""
+    """The first rows of a status, in order; `total` is the number of its keys."""
 
     status: str
     columns: tuple[str, ...]
@@ -69,7 +64,7 @@ class DifferenceList:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """All that the page says; `facts` are what was compared and how, `statuses` in order of precedence."""
+    """The contents of the page; `facts` are what was compared and how, `statuses` are in order of precedence."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -138,7 +133,7 @@ def _statuses(found: Reconciliation) -> tuple[PagePart, ...]:
 
 
 def _status_chart(found: Reconciliation) -> Chart:
-    """Of the differences alone: beside millions of keys that match they would not be seen."""
+    """Only of differences: beside millions of matching keys they would not be visible."""
     shares = [status for status in found.statuses if status.keys and not status.balanced]
     summary = "; ".join(f"{status.status}: {status.keys:,}" for status in shares) + "."
     labels = [status.status for status in shares]
@@ -178,7 +173,7 @@ def _difference_lists(found: Reconciliation) -> list[HtmlTable]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Never 100 % when something is missing, nor 0 % when there is something."""
+    """Never 100 % if something is missing, nor 0 % if there is something."""
     if not whole:
         return "–"
     text = f"{100 * part / whole:.2f}"
@@ -195,8 +190,11 @@ EVERY_DIGIT: Final = Context(prec=40)
 
 @dataclass(frozen=True)
 class LedgerCounts:
-    """Of one ledger: `rows` of the day and `total` of their amounts, if such a total means anything; the rest is of the
-    day's keys."""
+    """One ledger's counts.
+
+    `rows` are those of the day and `total` is the sum of their amounts, if such a sum means anything; the rest is of
+    the day's keys.
+    """
 
     name: str
     rows: int
@@ -208,11 +206,11 @@ class LedgerCounts:
 
 @dataclass(frozen=True)
 class ReconcileOutcome:
-    """`counts` has every status, `tallies` every ledger; keys `in_flight` are in neither."""
+    """`counts` has every status, `ledgers` every ledger; keys `in_flight` are in neither."""
 
     settings: ReconcileSettings
     counts: dict[str, int]
-    tallies: tuple[LedgerCounts, ...]
+    ledgers: tuple[LedgerCounts, ...]
     in_flight: int = 0
 
     @property
@@ -225,7 +223,7 @@ class ReconcileOutcome:
 
 
 def facts(outcome: ReconcileOutcome) -> dict[str, Any]:
-    """What is kept beside the table."""
+    """The contents of `summary.json`."""
     settings = outcome.settings
     return {
         "authority": settings.authority,
@@ -238,7 +236,7 @@ def facts(outcome: ReconcileOutcome) -> dict[str, Any]:
         "counts": outcome.counts,
         "balanced": outcome.balanced,
         "in_flight": outcome.in_flight,
-        "rows": {tally.name: tally.rows for tally in outcome.tallies},
+        "rows": {ledger.name: ledger.rows for ledger in outcome.ledgers},
     }
 
 
@@ -246,9 +244,9 @@ def told(outcome: ReconcileOutcome) -> str:
     """A few lines for people."""
     width = max(len(name) for name in (*outcome.settings.names, *outcome.counts))
     lines = [title(outcome.settings)]
-    for tally in outcome.tallies:
-        role = "  the authority" if tally.name == outcome.settings.authority else ""
-        lines.append(f"  {tally.name:<{width}}  {tally.rows:>12,} {'row' if tally.rows == 1 else 'rows'}{role}")
+    for ledger in outcome.ledgers:
+        role = "  the authority" if ledger.name == outcome.settings.authority else ""
+        lines.append(f"  {ledger.name:<{width}}  {ledger.rows:>12,} {'row' if ledger.rows == 1 else 'rows'}{role}")
     for status, count in outcome.counts.items():
         if count:
             lines.append(f"  {status:<{width}}  {count:>12,} {'key' if count == 1 else 'keys'}")
@@ -265,7 +263,7 @@ def title(settings: ReconcileSettings) -> str:
 
 
 def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...]) -> Reconciliation:
-    """As the page takes it."""
+    """The contents of the page."""
     settings = outcome.settings
     shown = [("Day", f"{settings.day} in {settings.zone}")] if settings.day else []
     if settings.grace:
@@ -274,7 +272,7 @@ def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...])
     if settings.values:
         shown.append(("Compared", ", ".join(settings.values)))
     if outcome.in_flight:
-        shown.append(("Keys on their way, left out", f"{outcome.in_flight:,}"))
+        shown.append(("Keys in flight, left out", f"{outcome.in_flight:,}"))
     if settings.tolerance:
         shown.append(("Tolerance", f"{settings.tolerance:f}"))
     if settings.relative:
@@ -282,24 +280,24 @@ def reconciliation(outcome: ReconcileOutcome, lists: tuple[DifferenceList, ...])
     return Reconciliation(
         f"Reconciliation of {title(settings)}",
         tuple(shown),
-        tuple(_ledger_totals(settings, tally) for tally in outcome.tallies),
+        tuple(_ledger_totals(settings, ledger) for ledger in outcome.ledgers),
         tuple(_status_totals(status, count) for status, count in outcome.counts.items()),
         lists,
     )
 
 
 def trimmed(value: Decimal) -> Decimal:
-    """An amount without the zeros that only its type has; two digits behind the point stay."""
+    """An amount without trailing zeros of its type; two digits after the point stay."""
     if len(f"{value:f}".partition(".")[2]) <= 2:
         return value
     cents = value.quantize(CENT, context=EVERY_DIGIT)
     return cents if cents == value else value.normalize(EVERY_DIGIT)
 
 
-def _ledger_totals(settings: ReconcileSettings, tally: LedgerCounts) -> LedgerTotals:
-    is_authority = tally.name == settings.authority
-    total = None if tally.total is None else trimmed(tally.total)
-    return LedgerTotals(tally.name, tally.rows, tally.keys, tally.repeated, tally.late, total, is_authority)
+def _ledger_totals(settings: ReconcileSettings, ledger: LedgerCounts) -> LedgerTotals:
+    is_authority = ledger.name == settings.authority
+    total = None if ledger.total is None else trimmed(ledger.total)
+    return LedgerTotals(ledger.name, ledger.rows, ledger.keys, ledger.repeated, ledger.late, total, is_authority)
 
 
 def _status_totals(status: str, count: int) -> StatusTotals:

@@ -1,9 +1,9 @@
-"""All that the page says, gathered from Spark: a few thousand numbers, however many events there are.
+"""The numbers of the report, collected from Spark: a few thousand, however many events there are.
 
-The events are gone through twice, once for the flows and once for the tallies. Spark keeps both in between (`persist`),
-in few parts: they are small, and each part costs a task in every question that follows.
+The events are read twice, once for the flows and once for the passage counts. Spark keeps both in between (`persist`),
+in few partitions, because they are small, and each partition costs a task in every query that follows.
 
-Not here: how any of it is reckoned (`flows`, `tallies`, `latencies`, `backlogs`), how it is shown (`page`).
+Not here: the calculations (`report.flows`, `report.latencies`), the page (`report.job`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from warren.pipeline.report.forecast import DailyTotals
 from warren.pipeline.report.latencies import LATENCY_KINDS, passage_counts
 
 LINES_MAX: Final = 7
-"""So many exchanges or queues have a line of their own; all others share the eighth."""
+"""As many exchanges or queues have their own line; all others share the eighth."""
 MAP_ROWS: Final = 12
 LISTED_MAX: Final = 50
 PARTS: Final = 8
@@ -35,12 +35,12 @@ class TrafficEntity(NamedTuple):
 
 
 EntitySeries = Mapping[TrafficEntity | None, Mapping[int, int]]
-"""For each place, by moment, a number; None is all the others."""
+"""A number by entity and moment; None stands for all other entities."""
 
 
 @dataclass(frozen=True)
 class QueueTraffic:
-    """What passed through a queue; `counts` by kind, `peak` is the most in one step."""
+    """The traffic of a queue; `counts` by kind, `peak` is the most in one step."""
 
     place: TrafficEntity
     counts: Mapping[str, int]
@@ -50,7 +50,7 @@ class QueueTraffic:
 
 @dataclass(frozen=True)
 class LatencyPercentiles:
-    """Of how long so many messages took, in milliseconds."""
+    """Percentiles in milliseconds, and the number of messages."""
 
     messages: int
     p50: float
@@ -85,27 +85,27 @@ class ReportFindings:
 
 
 def step_for(length_s: int) -> int:
-    """The step of time that suits a span: some hundred of them, two thousand at most."""
+    """A step of time for a span: some hundred steps, two thousand at most."""
     return next((step for step, longest in STEPS if length_s <= longest), DAY_S)
 
 
 def gather(events: DataFrame, passages: DataFrame) -> ReportFindings | None:
-    """Add everything up; None if there is no event."""
+    """Collect all numbers; None if there is no event."""
     [reach] = flows.span(events).collect()
     if reach["first"] is None:
         return None
     step_s = step_for(reach["last"] - reach["first"])
     flow = flows.flows(events, min(step_s, HOUR_S)).coalesce(PARTS).persist()
-    tallies = passage_counts(passages, step_s).coalesce(PARTS).persist()
+    queue_counts = passage_counts(passages, step_s).coalesce(PARTS).persist()
     try:
-        return _gathered(reach, step_s, flow, tallies)
+        return _gathered(reach, step_s, flow, queue_counts)
     finally:
         flow.unpersist()
-        tallies.unpersist()
+        queue_counts.unpersist()
 
 
-def _gathered(reach: Row, step_s: int, flow: DataFrame, tallies: DataFrame) -> ReportFindings:
-    counts, change = latencies.latency_counts(tallies), latencies.backlog_changes(tallies)
+def _gathered(reach: Row, step_s: int, flow: DataFrame, queue_counts: DataFrame) -> ReportFindings:
+    counts, change = latencies.latency_counts(queue_counts), latencies.backlog_changes(queue_counts)
     passed = sql.col("arrived") + sql.col("delivered")
     queues = _ranked(flows.busiest_first(flows.queue_totals(flow, step_s), passed, LISTED_MAX))
     slow = _ranked(flows.busiest_first(latencies.by_queue(counts), sql.col("messages"), LISTED_MAX, "kind"))
@@ -144,7 +144,7 @@ def _ranked(frame: DataFrame) -> list[Row]:
 
 
 def _totals(rows: Iterable[Row]) -> dict[tuple[str, str], tuple[int, int]]:
-    """Of all virtual hosts together."""
+    """Over all virtual hosts."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for row in rows:
         messages, size = found.get((row["side"], row["kind"]), (0, 0))

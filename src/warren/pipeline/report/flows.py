@@ -1,13 +1,13 @@
-"""How many messages and bytes passed where, and when: events, added up by exchange or queue and step of time.
+"""Messages and bytes by exchange or queue and step of time.
 
 A row of flows is `side` (exchange or queue), `vhost`, `name`, `kind`, `moment`, `messages`, `bytes`. An exchange has
-what was `published` to it. A queue has what `arrived` (published or dead-lettered into it), and what was `delivered`
-for the first time, `redelivered`, `confirmed`, `acked`, `rejected` and `dead_lettered` from it. `moment` is the
-beginning of the step, in seconds since 1970.
+the kind `published`. A queue has `arrived` (published or dead-lettered into it), `delivered` (for the first time),
+`redelivered`, `confirmed`, `acked`, `rejected` and `dead_lettered` (from it). `moment` is the beginning of the step, in
+seconds since 1970.
 
-Everything else here is made of flows, which are few, and not of events, which are many.
+All other functions here use flows, which are few, and not events, which are many.
 
-Not here: how long it took (`latencies`).
+Not here: latencies (`report.latencies`).
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ _EVENT: Final = ("side", "vhost", "name", "kind", "moment")
 
 
 def step_of(time: Column, step_s: int) -> Column:
-    """The step that a timestamp falls into, by the second it begins at."""
+    """The beginning of the step of a timestamp, in seconds."""
     return sql.floor(sql.unix_seconds(time) / step_s).cast("bigint") * step_s
 
 
@@ -36,7 +36,7 @@ def span(events: DataFrame) -> DataFrame:
 
 
 def flows(events: DataFrame, step_s: int) -> DataFrame:
-    """Events added up by place, kind and step."""
+    """Events added up by exchange or queue, kind and step."""
     moment = step_of(sql.col("at"), step_s).alias("moment")
     size = sql.coalesce(sql.col("payload_bytes"), sql.lit(0)).cast("bigint").alias("size")
     is_published = sql.col("type") == "published"
@@ -73,7 +73,7 @@ def totals(flow: DataFrame) -> DataFrame:
 
 
 def over_time(flow: DataFrame, side: str, kind: str, step_s: int, limit: int) -> DataFrame:
-    """`vhost`, `name`, `moment`, `messages`: the `limit` busiest by name, all others together under the name null."""
+    """`vhost`, `name`, `moment`, `messages`: the `limit` busiest by name, all others under the name null."""
     wanted = flow.where((sql.col("side") == side) & (sql.col("kind") == kind))
     leaders = (
         wanted.groupBy("vhost", "name")
@@ -109,9 +109,9 @@ def queue_totals(flow: DataFrame, step_s: int) -> DataFrame:
 
 
 def daily(flow: DataFrame) -> DataFrame:
-    """A row for each day on which anything was published: `day` (days since 1970), `messages`, `bytes`, `busiest`.
+    """A row for each day with publishes: `day` (days since 1970), `messages`, `bytes`, `busiest`.
 
-    `busiest` is the number of messages in the day's busiest hour: what a broker must stand, which no mean tells.
+    `busiest` is the number of messages in the day's busiest hour: the load that a broker must bear, which a mean hides.
     """
     hourly = (
         flow.where(sql.col("side") == "exchange")
@@ -124,9 +124,9 @@ def daily(flow: DataFrame) -> DataFrame:
 
 
 def busiest_first(frame: DataFrame, weight: Column, limit: int, *within: str) -> DataFrame:
-    """The first rows by a weight, each with its `rank` and how many there are in all, in `of`; `within` equal columns.
+    """The first rows by weight, with their `rank` and the number of all in `of`; within equal columns `within`.
 
-    Equals are ranked by their names, so that the order is always the same.
+    Equals are ranked by name, so that the order is fixed.
     """
     group = Window.partitionBy(*within) if within else Window.partitionBy(sql.lit(0))
     rank = sql.row_number().over(group.orderBy(weight.desc(), "vhost", "name"))

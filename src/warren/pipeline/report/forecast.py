@@ -1,20 +1,14 @@
-"""What comes next, if it goes on as it has: messages and bytes a day, the busiest hour, and when a limit is reached.
+"""A forecast from the past days: messages and bytes a day, the busiest hour, and when a limit is reached.
 
-Only whole days count: a trace that begins at noon has half of its first day, and half a day is no small day. The first
-and the last day count if the trace begins within the first hour of the one and ends within the last of the other. Days
-between them on which nothing was published count as nothing.
+Only whole days count. The first and the last day count if the trace begins within the first hour of the one and ends
+within the last hour of the other. Days between them without publishes count as zero. A forecast needs a week of days;
+with fewer the page says why there is none.
 
-A line needs a week of them. With fewer there is no forecast, and the page says so.
+**Trend.** Least squares through one number a day: `intercept + slope * day`. It has two margins of 95 %, both from
+Student's t with two degrees of freedom less than there are days: that of the line itself, which is about the mean of
+many days, and the wider one of a single day. Both grow with the distance into the future.
 
-Not here: the line (`trend`).
-
-A straight line through one number a day, and how far it can be trusted.
-
-Least squares: the line that is nearest to the days, `intercept + slope * day`. Two margins of 95 % go with it, both
-from Student's t with two degrees of freedom less than there are days: that of the line itself, which is about the mean
-of many days, and the wider one of a single day, which also varies by itself. Both grow the farther one looks ahead.
-
-Not here: what the numbers mean (`forecast`).
+Not here: the page (`report.outlook`).
 """
 
 import math
@@ -37,7 +31,7 @@ _NORMAL: Final = 1.95996
 
 @dataclass(frozen=True)
 class Trend:
-    """The line; day 0 is the first day that it was laid through."""
+    """The line; day 0 is the first day of its data."""
 
     days: int
     slope: float
@@ -63,7 +57,7 @@ class Trend:
 
     @property
     def is_clear(self) -> bool:
-        """Whether growth or decline can be told from chance."""
+        """Whether growth or decline is statistically significant."""
         return abs(self.slope) > self.slope_margin
 
     def _leverage(self, day: float) -> float:
@@ -101,7 +95,7 @@ EPOCH: Final = date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class DailyTotals:
-    """What was published on one day; `number` is days since 1970, `busiest` the messages of its busiest hour."""
+    """The publishes of one day; `number` is days since 1970, `busiest` the messages of its busiest hour."""
 
     number: int
     messages: int
@@ -115,9 +109,9 @@ class DailyTotals:
 
 @dataclass(frozen=True)
 class DaysToLimit:
-    """In how many days from the last whole one a limit is reached: by the line, and between which of 95 %.
+    """In how many days from the last whole one a limit is reached: by the line, and the bounds of 95 %.
 
-    None is later than a year from then.
+    None means later than a year.
     """
 
     expected: int | None
@@ -134,7 +128,7 @@ class LimitForecast:
 
 
 def whole_days(days: Sequence[DailyTotals], first_s: int, last_s: int) -> list[DailyTotals]:
-    """The days that the trace has whole, from the first to the last, the empty ones filled in."""
+    """The whole days of the trace, from the first to the last, with empty days filled in."""
     begin = first_s // DAY_S + (0 if first_s % DAY_S < HOUR_S else 1)
     end = last_s // DAY_S - (0 if last_s % DAY_S >= DAY_S - HOUR_S else 1)
     known = {day.number: day for day in days}
@@ -147,7 +141,7 @@ def trend_of(days: Sequence[DailyTotals], of: Callable[[DailyTotals], float]) ->
 
 
 def days_to_daily_limit(trend: Trend, limit: float) -> DaysToLimit:
-    """When a single day comes up to the limit."""
+    """When a single day reaches the limit."""
     return DaysToLimit(
         _first(trend, lambda day: trend.at(day) >= limit),
         _first(trend, lambda day: trend.at(day) + trend.day_margin(day) >= limit),
@@ -156,7 +150,7 @@ def days_to_daily_limit(trend: Trend, limit: float) -> DaysToLimit:
 
 
 def days_to_total_limit(trend: Trend, room: float) -> DaysToLimit:
-    """When all days to come have filled the room. Days add up, and their ups and downs cancel: the line's margin."""
+    """When all coming days have filled the room. The variation of days cancels, so the line's margin applies."""
     return DaysToLimit(
         _first_sum(trend, room, trend.at),
         _first_sum(trend, room, lambda day: trend.at(day) + trend.line_margin(day)),
@@ -165,7 +159,7 @@ def days_to_total_limit(trend: Trend, room: float) -> DaysToLimit:
 
 
 def growth_sentence(trend: Trend, what: str, shown: Callable[[float], str]) -> str:
-    """By how much it grows from one day to the next, and whether that can be told from chance."""
+    """The growth from one day to the next, and whether it is significant."""
     after = f"after {many(trend.days, 'whole day')}"
     low, high = trend.slope - trend.slope_margin, trend.slope + trend.slope_margin
     if not trend.slope and not trend.scatter:
@@ -197,7 +191,7 @@ def forecast_rate(trend: Trend, days: Sequence[DailyTotals], rate: float) -> Lim
 
 
 def forecast_disk(trend: Trend, days: Sequence[DailyTotals], room_bytes: int) -> LimitForecast:
-    """When the payloads to come have filled a disk, if all of them are kept."""
+    """When the coming payloads have filled a disk, if all of them are kept."""
     reach = days_to_total_limit(trend, room_bytes)
     text = f"If everything that is published is kept, {size(room_bytes)} are full {_when(reach, days[-1].date)}"
     return LimitForecast(text, reach.earliest is not None)

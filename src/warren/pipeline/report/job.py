@@ -1,12 +1,9 @@
-"""The job `report`: read the lake's events, add them up, write the page.
+"""The job `report`: reads the lake's events, adds them up, and writes the page.
 
-The page is put in its place whole, when all is known: a job that is killed leaves the page that was there.
+The page has summary, traffic, latencies, hot queues, growth and forecast. It is written whole at the end: a job that is
+killed leaves the former page.
 
-Not here: the command line (`cli.pipeline.report`).
-
-The report as a page: summary, traffic, latencies, hot queues, growth, forecast.
-
-Not here: the numbers (`findings`); growth and forecast (`outlook`).
+Not here: the numbers (`report.findings`), growth and forecast (`report.outlook`), the command (`cli.pipeline.report`).
 """
 
 from collections.abc import Mapping
@@ -63,7 +60,7 @@ QUARANTINE: Final = (
 
 
 def render_page(found: ReportFindings, limits: Limits, unreadable: int = 0) -> str:
-    """The text of the HTML file; so many lines of the lake's traces were `unreadable`."""
+    """The text of the HTML file; `unreadable` is the number of invalid lines in the lake's traces."""
     warnings = (Paragraph(QUARANTINE.format(many(unreadable, "line")), "warn"),) if unreadable else ()
     sections = (
         PageSection("Summary", (_summary(found), *warnings)),
@@ -218,7 +215,7 @@ def _queue_table(found: ReportFindings) -> HtmlTable:
 
 @dataclass(frozen=True)
 class Settings:
-    """The lake, the file to write, and of which days (both included) and virtual host; None is all."""
+    """The lake, the file to write, and the days (both included) and virtual host; None is all."""
 
     lake: Folder
     out: str
@@ -228,7 +225,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
     def check(self) -> None:
-        """What can be said before Spark is there."""
+        """Check the settings before Spark starts."""
         lake.check(self.lake)
         if self.since and self.until and self.since > self.until:
             raise PipelineError(f"there are no days from {self.since} to {self.until}")
@@ -245,7 +242,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class ReportOutcome:
-    """Where the page is, and how many events it is about."""
+    """The path of the page, and its number of events."""
 
     path: str
     events: int
@@ -266,7 +263,7 @@ def run(spark: SparkSession, settings: Settings) -> ReportOutcome:
 
 
 def select_events(events: DataFrame, settings: Settings) -> DataFrame:
-    """The events that the report is about. Days and virtual hosts are folders of the lake: others are not read."""
+    """The events of the report. Days and virtual hosts are folders of the lake, so others are not read."""
     if settings.since is not None:
         events = events.where(events["day"] >= settings.since)
     if settings.until is not None:

@@ -1,32 +1,23 @@
-"""How long messages took from their publish: to the first delivery, to the ack, to the confirm.
+"""Latencies from the publish to the first delivery, the ack and the confirm; and the backlog of queues.
 
-Latencies are whole milliseconds, as traces have them. They are counted by value first; percentiles are then exact, and
-the same on every run, which Spark's approximate ones are not: those depend on how rows were spread over tasks.
+`passage_counts` counts the passages in one pass. A row is `vhost`, `name` (of the queue), `kind`, `moment`, `ms` and
+the number of `messages`:
 
-A latency below zero means that the clocks of two nodes disagree. It says nothing about the message and is only counted
-(`apart`).
+- `delivery`, `ack`, `confirm`: messages published in that step that took `ms` from the publish.
+- `entered`, `left`: messages that came into the queue in that step, or left it; `ms` is null. A message that comes
+  again, as in a loop of retries, counts again. Messages from before the trace do not count: no more leave than came.
 
-Not here: which publish a delivery belongs to (`trace.passages`).
+Passages are as many as messages; these counts are few, and latencies and backlogs are made of them.
 
-What befell messages in queues, counted in one pass over the passages: how long they took, when they came and went.
+Latencies are whole milliseconds, as in traces. They are counted by value first, so percentiles are exact and the same
+on every run; Spark's approximate ones depend on how rows are spread over tasks. A negative latency means that the
+clocks of two nodes differ; it is only counted (`apart`).
 
-A row of tallies is `vhost`, `name` (of the queue), `kind`, `moment`, `ms` and how many `messages` it is about.
+A message enters a queue when it is published or dead-lettered into it, and leaves with its first delivery or when it is
+dead-lettered from there after that. A message that expires, is dropped or purged without a dead letter leaves no trace
+and counts as waiting.
 
-- `delivery`, `ack`, `confirm`: so many messages that were published in that step took so many `ms` from the publish.
-- `entered`, `left`: so many came into the queue in that step, or went from it; `ms` is null. One that comes again, as
-  in a loop of retries, counts again. What was in the queue before the trace began does not count: no more go than came.
-
-Passages are as many as messages; tallies are few, and latencies and backlogs are both made of them.
-
-Not here: what is made of them (`latencies`, `backlogs`).
-
-How many messages wait in each queue, by what the trace has seen of them.
-
-A message enters a queue whenever it is published or dead-lettered into it, and leaves when it is first delivered or
-dead-lettered from there after that. What expires, is dropped or purged without becoming a dead letter leaves no trace
-and counts as waiting; what was in the queue before the trace began does not count.
-
-Not here: how many passed through (`flows`).
+Not here: the publish of a delivery (`trace.passages`), traffic (`report.flows`).
 """
 
 from typing import Final
@@ -40,7 +31,7 @@ LATENCY_KINDS: Final = ("delivery", "ack", "confirm")
 
 
 def passage_counts(passages: DataFrame, step_s: int) -> DataFrame:
-    """A message enters a queue by a publish or as a dead letter, and leaves by a delivery or as a dead letter."""
+    """Count passages: entries by publish or dead letter, exits by delivery or dead letter."""
     moves = sql.concat(
         sql.array(*(_move(kind, sql.col("published_at"), step_s, sql.col(f"{kind}_ms")) for kind in LATENCY_KINDS)),
         sql.transform("entries", lambda at: _move("entered", at, step_s)),
@@ -58,7 +49,7 @@ def passage_counts(passages: DataFrame, step_s: int) -> DataFrame:
 
 
 def _exits_of_what_came() -> Column:
-    """As many as there are entries, of equal messages together: which of them came or went is a guess."""
+    """As many as there are entries, over equal messages: which of them came or left is a guess."""
     equal = Window.partitionBy("vhost", "message_key", "queue")
     earlier = equal.orderBy("copy").rowsBetween(Window.unboundedPreceding, -1)
     came = sql.sum(sql.size("entries")).over(equal)
@@ -76,13 +67,13 @@ def _move(kind: str, at: Column, step_s: int, ms: Column | None = None) -> Colum
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
-def latency_counts(tallies: DataFrame) -> DataFrame:
-    """`vhost`, `name` (of the queue), `kind`, `moment` (of the publish), `ms`, and how many `messages` took so long."""
-    return tallies.where(sql.col("kind").isin(*LATENCY_KINDS))
+def latency_counts(counts: DataFrame) -> DataFrame:
+    """`vhost`, `name` (of the queue), `kind`, `moment` (of the publish), `ms`, and the number of `messages`."""
+    return counts.where(sql.col("kind").isin(*LATENCY_KINDS))
 
 
 def negative_latencies(counts: DataFrame) -> DataFrame:
-    """One row: how many `messages` seem to have arrived before they were sent."""
+    """One row: how many `messages` have a negative latency."""
     return counts.where(sql.col("ms") < 0).agg(sql.coalesce(sql.sum("messages"), sql.lit(0)).alias("messages"))
 
 
@@ -92,7 +83,7 @@ def by_queue(counts: DataFrame) -> DataFrame:
 
 
 def by_moment(counts: DataFrame) -> DataFrame:
-    """`kind`, `moment`, and the percentiles of all queues together."""
+    """`kind`, `moment`, and the percentiles over all queues."""
     return _percentiles(counts, "kind", "moment")
 
 
@@ -122,14 +113,14 @@ def _named() -> list[Column]:
     return [sql.col("exact")[place].alias(f"p{quantile * 100:.0f}") for place, quantile in enumerate(QUANTILES)]
 
 
-def backlog_changes(tallies: DataFrame) -> DataFrame:
-    """`vhost`, `name`, `moment`, `change`: by how many more wait after that step than before it."""
+def backlog_changes(counts: DataFrame) -> DataFrame:
+    """`vhost`, `name`, `moment`, `change`: how many more wait after that step than before it."""
     entered, left = sql.col("kind") == "entered", sql.col("kind") == "left"
     change = sql.sum(sql.when(entered, sql.col("messages")).otherwise(-sql.col("messages")))
-    return tallies.where(entered | left).groupBy("vhost", "name", "moment").agg(change.alias("change"))
+    return counts.where(entered | left).groupBy("vhost", "name", "moment").agg(change.alias("change"))
 
 
 def final_backlog(change: DataFrame) -> DataFrame:
-    """`vhost`, `name`, `waiting`: how many wait at the end, of queues in which any do."""
+    """`vhost`, `name`, `waiting`: how many wait at the end, for queues with any."""
     left = change.groupBy("vhost", "name").agg(sql.sum("change").alias("waiting"))
     return left.where(sql.col("waiting") > 0)

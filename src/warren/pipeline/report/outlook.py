@@ -1,10 +1,6 @@
-"""Growth and forecast, as parts of the page.
+"""Growth and forecast as parts of the page, and labels of moments and queues.
 
-Not here: the line through the days (`trend`), what it foretells (`forecast`).
-
-Moments and places, as the charts and tables of a report name them.
-
-Not here: the charts (`pipeline.html.page`).
+Not here: the trend and the forecast (`report.forecast`), charts (`html.page`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +34,7 @@ def step_name(found: ReportFindings) -> str:
 
 
 def entity_label(found: ReportFindings, place: TrafficEntity | None) -> str:
-    """A name; with its virtual host if there are several."""
+    """The name, with its virtual host if there are several."""
     if place is None:
         return OTHERS
     name = place.name or "(default)"
@@ -46,14 +42,14 @@ def entity_label(found: ReportFindings, place: TrafficEntity | None) -> str:
 
 
 def busiest_entities(courses: EntitySeries) -> list[TrafficEntity | None]:
-    """Places by what they have in all, most first; the others last."""
+    """Entities by their sums, largest first; "others" last."""
     named = [place for place in courses if place is not None]
     named.sort(key=lambda place: (-sum(courses[place].values()), place))
     return [*named, *([None] if None in courses else [])]
 
 
 def chart_series(found: ReportFindings, courses: EntitySeries) -> list[ChartSeries]:
-    """A line for each place; a step without a message is a zero."""
+    """A line for each entity; a step without a message is zero."""
     steps = step_times(found)
     return [
         ChartSeries(entity_label(found, place), [courses[place].get(moment, 0) for moment in steps])
@@ -84,7 +80,7 @@ METHOD: Final = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What must not be reached: bytes of room on a disk, messages a second; None where nobody asks."""
+    """The limits: bytes of disk space, messages a second; None if not given."""
 
     disk_bytes: int | None = None
     rate: float | None = None
@@ -92,7 +88,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class DailyQuantity:
-    """One number of each day: what it is called, how it is read off, shown and scaled for its chart."""
+    """One number of each day: its name, how to read, show and scale it."""
 
     name: str
     of: Callable[[DailyTotals], float]
@@ -117,7 +113,7 @@ BUSIEST: Final = DailyQuantity(
 
 
 def growth(found: ReportFindings) -> list[PagePart]:
-    """Day by day, and what waits."""
+    """Day by day, and the backlog."""
     parts: list[PagePart] = [_days_table(found.days)] if found.days else []
     if not found.waiting:
         return [*parts, Paragraph("No queue has more messages at the end than at the beginning.", "good")]
@@ -136,7 +132,7 @@ def growth(found: ReportFindings) -> list[PagePart]:
 
 
 def forecast(found: ReportFindings, limits: Limits) -> list[PagePart]:
-    """The days to come, and when a limit is reached."""
+    """The coming days, and when a limit is reached."""
     days = outlooks.whole_days(found.days, found.first_s, found.last_s)
     trends = {quantity.name: outlooks.trend_of(days, quantity.of) for quantity in (MESSAGES, BYTES, BUSIEST)}
     messages, payload, busiest = trends.values()

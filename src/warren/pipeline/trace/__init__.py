@@ -1,4 +1,4 @@
-"""The job `trace`: what flowed through the broker, as a lake with one row for each event and one for each message.
+"""The job `trace`: the traffic of a broker as a lake, with one row for each event and one for each message.
 
     trace files ──▶ files ──┐
                             ├──▶ sources ──▶ events ──▶ LAKE/events, LAKE/quarantine ──▶ passages ──▶ LAKE/messages

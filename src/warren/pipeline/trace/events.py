@@ -1,21 +1,18 @@
-"""Records as events: one row for each thing that befell a message, and the key that all events of a message share.
+"""Records as events: one row for each event of a message, and the key that all events of a message share.
 
-**The key** is the message's id, or the publisher and id that it was published once by (docs/publishing.md), or else a
-digest of where it was published first, its properties and its payload. A digest leaves out what a broker changes on the
-way: headers that tell of its deaths and of copies, its delay, and the expiration that a dead letter loses. Messages
-that have neither id and are equal in all else share a key, and are told apart by counting (`trace.messages`).
+A record has the fields of a traced copy, by name, or a fault.
 
-**Quarantine.** A record with a fault is a row, too: its id, the fault, and the line it was found in; all else is null.
-So what was read and what is kept have the same number of rows, and one commit is for both.
+**The key** is the message's id, or the publisher and id of its deduplication (docs/publishing.md), or else a digest of
+its first exchange and key, its properties and its payload. The digest leaves out what a broker changes on the way:
+headers about deaths and copies, the delay, and the expiration that a dead letter loses. Equal messages without ids
+share a key, and are told apart by counting (`trace.passages`).
 
-Payloads are left out unless they are asked for; their length and a digest always stay.
+**Quarantine.** A record with a fault is a row too: its id, the fault, and its line; all else is null. So the rows read
+and the rows kept have the same number, and one commit covers both.
 
-Not here: what is read (`trace.lines`, `trace.firehose`), where rows are kept (`trace.lake`).
+Payloads are left out unless requested; their length and a digest always stay.
 
-What both sources of a trace are made into before they are events: the fields of a copy, by name, or a fault.
-
-Not here: how lines (`trace.lines`) and messages of a stream (`trace.firehose`) become records, what events are made of
-them (`trace.events`).
+Not here: making records (`trace.sources`), storing rows (`trace.lake`).
 """
 
 from typing import Final
@@ -62,7 +59,7 @@ def cast_columns(frame: DataFrame, columns: dict[str, str]) -> DataFrame:
 
 
 def parse_time(text: Column) -> Column:
-    """A time as RFC 3339 has it; null if it is none."""
+    """An RFC 3339 time; null if it is invalid."""
     return sql.when(text.rlike(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"), text.try_cast("timestamp"))
 
 
@@ -205,8 +202,8 @@ def _message_key() -> Column:
 
 
 def _identity() -> Column:
-    """What makes a message that says nothing itself the one that it is, as text."""
-    # a death that happens again moves to the front, so the last one need not be the first that happened
+    """The text that identifies a message without an id."""
+    # a repeated death moves to the front, so the last entry need not be the first death
     first_deaths = sql.filter(
         "deaths",
         lambda death: (

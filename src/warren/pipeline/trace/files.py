@@ -6,43 +6,41 @@
 | column  |         |                                                                      |
 |---------|---------|----------------------------------------------------------------------|
 | `trace` | string  | the name of its file without `.log`                                  |
-| `piece` | bigint  | the number of the file (`trace.pieces`)                              |
+| `piece` | bigint  | the number of the file                                               |
 | `byte`  | bigint  | where the line begins in it                                          |
-| `line`  | binary  | without the line feed; whatever is between two of them               |
+| `line`  | binary  | without the line feed; any bytes                                     |
 
-| option            | if it is not given      |                                                     |
+| option            | default                 |                                                     |
 |-------------------|-------------------------|-----------------------------------------------------|
 | `directory`       | must be given           | where every task finds the files                    |
 | `traces`          | all                     | names with commas                                   |
-| `maxBytesPerTrigger` | 256 MiB              | what a micro-batch reads at most, to the line       |
-| `failOnDataLoss`  | `true`                  | whether it is an error that files are gone          |
+| `maxBytesPerTrigger` | 256 MiB              | the limit of a micro-batch, to the line             |
+| `failOnDataLoss`  | `true`                  | whether missing files are an error                  |
 
-**Offsets.** Of each trace that has been seen: the piece and the byte up to which it is read, and those from which on
-that micro-batch read it. So what a micro-batch reads stands in its end, without a look at the folder, and is the same
-whenever Spark asks for it again: for a trace that was not seen before, and behind something that is gone, too.
+**Offsets.** For each known trace: the piece and byte up to which it is read, and those from which that micro-batch read
+it. So the end of a micro-batch contains its whole range, without a look at the folder, and a repeated micro-batch reads
+the same, also for a new trace and after lost files.
 
-Not here: what is in a line (`trace.lines`).
-
-The files of a trace as one log that only grows: a position is the number of a piece and a byte in it.
+**Pieces.** The files of a trace are one log that only grows; a position is the number of a piece and a byte in it.
 
 ::
 
     NAME.log.3   NAME.log.4   NAME.log.5      finished: they never change, and the oldest are deleted
-    NAME.log                                  being written: piece 6, the one after the last that is finished
+    NAME.log                                  being written: piece 6, the one after the last finished
     .NAME.log.last                            5, the number of the last finished one, which may be deleted by now
 
-When a file is full it is put aside under exactly the number it was counted by, so a position stays what it is. Between
-looking for a file and opening it the trace may do just that. So whoever opens `NAME.log` looks for the last finished
-piece before and after: if it is the same, what was opened is the piece behind it. That one is the highest number of a
-file, or the one that the trace has written down, which it does a moment after it has put the file aside.
+A full file is renamed to exactly the number under which it was counted, so positions stay valid. The trace may rename
+between finding a file and opening it. So a reader of `NAME.log` checks the last finished piece before and after opening
+it: if both are the same, the opened file is the piece after it. The last finished piece is the highest number of a
+file, or the number that the trace has recorded, which it does a moment after the renaming.
 
-Lines are whole up to the last line feed. What follows it in the file that is being written is not there yet; in a
-finished file it is a line, too, if one that a crash cut off.
+Lines are whole up to the last line feed. Bytes after it are not read yet in the file being written; in a finished file
+they are a line, perhaps cut off by a crash.
 
-What was read may be gone: deleted before it was read, or begun anew because somebody deleted the files. A position
-tells, as far as it can: its piece is before the first or behind the last, or has fewer bytes.
+Data may be gone: deleted before it was read, or restarted because the files were deleted. A position shows this as far
+as it can: its piece is before the first or after the last, or has fewer bytes.
 
-Not here: which lines are read when (`trace.files`), what is in them (`trace.lines`).
+Not here: the contents of a line (`trace.sources`).
 """
 
 import os
@@ -61,12 +59,12 @@ from warren.spark.stream_offsets import share_limit
 FILE_NAME: Final = re.compile(r"(?P<trace>(?!\.)[^/\x00]+)\.log(?:\.(?P<number>[1-9]\d{0,17}))?")
 BLOCK_BYTES: Final = 64 * 1024
 ATTEMPTS: Final = 100
-"""How often a trace may put files aside while one is looked for."""
+"""How often a trace may rename files while one is being opened."""
 
 
 @dataclass(frozen=True, order=True)
 class TracePosition:
-    """Before this byte of this piece everything is read."""
+    """Everything before this byte of this piece is read."""
 
     number: int
     byte: int
@@ -74,7 +72,7 @@ class TracePosition:
 
 @dataclass(frozen=True)
 class TraceExtent:
-    """The pieces of a trace that are there, with the bytes of their whole lines, and whether each is finished."""
+    """The existing pieces of a trace, with the bytes of their whole lines, and whether each is finished."""
 
     sizes: dict[int, int]
     finished: int
@@ -90,13 +88,13 @@ class TraceExtent:
         return self.settled(TracePosition(last, self.sizes[last]))
 
     def settled(self, position: TracePosition) -> TracePosition:
-        """The same place; behind a finished piece it is the beginning of the next, so that the piece may be deleted."""
+        """The same place; after a finished piece it is the beginning of the next, so that the piece may be deleted."""
         if position.number <= self.finished and position.byte >= self.sizes.get(position.number, 0):
             return TracePosition(position.number + 1, 0)
         return position
 
     def lost(self, position: TracePosition) -> str:
-        """What is gone of what should be read from here on, in words; empty if nothing is."""
+        """A description of the data that is gone from this position on; empty if none is."""
         if position.number < self.first:
             return f"file {position.number} was not read to its end, and the first that is there is {self.first}"
         last = max(self.finished + 1, *self.sizes)
@@ -109,7 +107,7 @@ class TraceExtent:
         return f"file {gone[0]} is gone" if gone else ""
 
     def resumed(self, position: TracePosition) -> TracePosition:
-        """Where what is left begins, of what should be read from here on."""
+        """Where the remaining data begins, from this position on."""
         if not self.first <= position.number <= max(self.finished + 1, *self.sizes):
             return TracePosition(self.first, 0)
         return TracePosition(position.number, 0) if position.byte > self.sizes.get(position.number, 0) else position
@@ -120,12 +118,12 @@ class TraceExtent:
 
 
 def traces_in(directory: str) -> list[str]:
-    """The traces of which there are files, by the names the files have."""
+    """The traces with files, by name."""
     return sorted({found["trace"] for found in _files(directory)})
 
 
 def trace_extent(directory: str, trace: str) -> TraceExtent | None:
-    """What there is of a trace; None if there is nothing."""
+    """The extent of a trace; None if it has no files."""
     for _ in range(ATTEMPTS):
         before = _last_finished(directory, trace)
         file = _being_written(directory, trace)
@@ -141,7 +139,7 @@ def trace_extent(directory: str, trace: str) -> TraceExtent | None:
 
 
 def open_piece(directory: str, trace: str, number: int) -> BinaryIO | None:
-    """A piece that has been there, whatever it is called by now; None if it is there no more."""
+    """A piece under its current name; None if it is gone."""
     for _ in range(ATTEMPTS):
         try:
             return open(f"{_path(directory, trace)}.{number}", "rb")
@@ -158,7 +156,7 @@ def open_piece(directory: str, trace: str, number: int) -> BinaryIO | None:
 
 
 def line_end(file: BinaryIO, start: int, wanted: int, end: int) -> int:
-    """Behind the last line that ends between `start` and `wanted`; if none does, behind the first from there on."""
+    """After the last line that ends between `start` and `wanted`; if none does, after the first one."""
     at = wanted
     while at > start:
         begin = max(at - BLOCK_BYTES, start)
@@ -186,7 +184,7 @@ def _being_written(directory: str, trace: str) -> BinaryIO | None:
 
 
 def _whole_bytes(file: BinaryIO) -> int:
-    """How many bytes of a file that is being written are whole lines."""
+    """How many bytes of a file being written are whole lines."""
     at = os.fstat(file.fileno()).st_size
     while at > 0:
         begin = max(at - BLOCK_BYTES, 0)
@@ -217,7 +215,7 @@ def _finished(directory: str, trace: str) -> list[int]:
 
 
 def _last_finished(directory: str, trace: str) -> int:
-    """The number of the last finished piece, whether it is there or not; 0 if there was none."""
+    """The number of the last finished piece, even if it is deleted; 0 if there was none."""
     return max([*_finished(directory, trace), _recorded_number(directory, trace)])
 
 
@@ -245,7 +243,7 @@ SCHEMA: Final = "trace string, piece bigint, byte bigint, line binary"
 BYTES_PER_TRIGGER: Final = 256 * 1024 * 1024
 BATCH_BYTES: Final = 4 * 1024 * 1024
 TEXT_RULE: Final = b"=" * 80
-"""How every record of a trace in text begins."""
+"""The beginning of every record of a trace in text format."""
 
 Offsets = dict[str, list[int]]
 
@@ -277,7 +275,7 @@ class TraceFiles(DataSource):
 
 @dataclass(frozen=True)
 class TraceSelection:
-    """What is read of which folder."""
+    """The folder and options of a read."""
 
     directory: str
     traces: tuple[str, ...]
@@ -286,7 +284,7 @@ class TraceSelection:
 
 
 class PieceSlice(InputPartition):
-    """What one task reads: a piece from a byte on, to another or to its end."""
+    """The range of one task: a piece from one byte to another or to its end."""
 
     def __init__(self, trace: str, number: int, start: int, end: int | None) -> None:
         super().__init__((trace, number, start, end))
@@ -302,7 +300,7 @@ class PieceSlice(InputPartition):
 
 
 class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """All traces of a folder, those that begin while it runs included."""
+    """All traces of a folder, including those that begin while it runs."""
 
     def __init__(self, wanted: TraceSelection) -> None:
         self._wanted = wanted
@@ -333,12 +331,12 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {trace: reached[trace] for trace in sorted(reached)}
 
     def partitions(self, start: Offsets, end: Offsets) -> list[PieceSlice]:
-        """Spark plans at least one task, so there is at least one slice, if an empty one."""
+        """At least one slice, perhaps empty, because Spark plans at least one task."""
         planned = [each for trace in end if end[trace] != start.get(trace) for each in slices(trace, end[trace])]
         return planned or [PieceSlice("", 0, 0, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Batches of Arrow."""
+        """Arrow batches."""
         assert isinstance(partition, PieceSlice)
         if partition.end is not None and partition.start >= partition.end:
             return
@@ -357,7 +355,7 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {trace: here for trace, here in found.items() if here is not None}
 
     def _start(self, trace: str, known: list[int] | None, here: TraceExtent) -> TracePosition:
-        """Where a trace goes on."""
+        """Where a trace continues."""
         if known is None:
             return TracePosition(here.first, 0)
         position = TracePosition(known[0], known[1])
@@ -375,7 +373,7 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _advanced(
         self, trace: str, here: TraceExtent, start: TracePosition, count: int, end: TracePosition
     ) -> TracePosition:
-        """So many bytes behind the start, at the end of a line."""
+        """This many bytes after the start, at the end of a line."""
         if here.bytes_between(start, end) <= count:
             return end
         number, at = start.number, start.byte
@@ -389,7 +387,7 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return min(end, here.settled(TracePosition(number, line_end(file, at, at + count, here.sizes[number]))))
 
     def _check(self, slice_: PieceSlice, file: Any) -> None:
-        """Whether it is the piece that was planned, and one that a program can read."""
+        """Check that it is the planned piece, and in a readable format."""
         if slice_.start == 0:
             if file.read(len(TEXT_RULE)) == TEXT_RULE:
                 raise PipelineError(f"trace {slice_.trace!r} is written as text, for people; start it with format json")
@@ -405,7 +403,7 @@ class TraceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def slices(trace: str, end: list[int]) -> list[PieceSlice]:
-    """What a micro-batch that ends here reads of a trace, piece by piece."""
+    """The slices of a trace for a micro-batch that ends here."""
     last, last_end, first, first_start = end
     found = []
     for number in range(first, last + 1):

@@ -1,30 +1,24 @@
-"""The job `trace`: what there is of trace files and of a stream, into a lake.
+"""The job `trace`: trace files and a stream into a lake.
 
-Each source is one streaming query with the lake's Parquet as its sink. How it comes to exactly once:
+Each source is one streaming query with the lake's Parquet as its sink. Each record counts exactly once:
 
-- A micro-batch is a range of positions that Spark writes to its checkpoint before it reads it. Whoever reads the range
-  again gets the same lines: files only grow, and a stream keeps its offsets.
-- The sink writes files, and then one entry in its log that names them. The entry of a micro-batch is written once;
-  files without an entry are not read. So a micro-batch that was cut off is written again, and counts once.
-- Events and quarantine are rows of the same files, so that none of them counts without the other.
+- A micro-batch is a range of positions that Spark writes to its checkpoint before it reads it. Reading the range again
+  gives the same lines: files only grow, and a stream keeps its offsets.
+- The sink writes files, and then one entry in its log that names them. The entry of a micro-batch is written once, and
+  files without an entry are not read. So an interrupted micro-batch is written again, and counts once.
+- Events and quarantine are rows of the same files, so neither counts without the other.
 
 The messages are rebuilt from all events when the queries have ended, because an event may be the last of a message that
-was published days ago. Their table is replaced whole, and only if there are events that it does not know.
+was published days ago. Their table is replaced whole, and only if there are new events.
 
-A job that runs once reads what is there when it begins, and ends. One that runs on looks again every so often, until it
-is interrupted.
+A job that runs once reads the existing data and ends. A continuous one polls until it is interrupted.
 
-Not here: the rows (`trace.events`), what is where in the lake (`trace.lake`), queries that Spark does not get going
-(`trace.following`).
+**Restarts.** Spark gives a process that it starts ten seconds to be ready. On a very busy machine that is too short,
+and the query ends without a fault of its own: it is started again, and continues at its checkpoint. Only a query that
+fails repeatedly without progress is given up; a micro-batch in between is progress, so a job may run for months with
+many slow processes.
 
-The streaming queries of a trace, from their start until they have ended or it is enough.
-
-Spark gives a process that it starts ten seconds to be ready. On a machine that is very busy that is too little, and the
-query ends, though nothing is wrong with it: it is started again, and goes on at its checkpoint. Only one that comes to
-nothing again and again is given up; a micro-batch that was read in between is something, so that a job may run for
-months and have many a slow process in its life.
-
-Not here: what a query reads and where it writes (`trace.job`).
+Not here: the rows (`trace.events`), the lake (`trace.lake`).
 """
 
 import threading
@@ -48,13 +42,13 @@ NOT_STARTED: Final = "Python worker failed to connect back"
 RESTARTS_MAX: Final = 20
 """How often in a row, over all sources."""
 SOURCES_OPTION: Final = "option failOnDataLoss false"
-"""What sources of Spark name when something is gone, and what the job calls otherwise."""
+"""The option that Spark's sources name for lost data; the job has another name for it."""
 
 
 def await_queries(
     sources: Iterable[TraceSource], start: Callable[[TraceSource], StreamingQuery], enough: threading.Event
 ) -> None:
-    """Until all their queries have ended, one has failed, or it is enough."""
+    """Wait until all queries have ended, one has failed, or `enough` is set."""
     queries = {source: start(source) for source in sources}
     read: dict[tuple[str, int], int] = {}
     restarts = 0
@@ -81,7 +75,7 @@ def await_queries(
 
 
 def _poll(query: StreamingQuery) -> tuple[bool, StreamingQueryException | None]:
-    """Whether a query has ended within a while, and what it has failed with."""
+    """Whether a query has ended within a while, and its error."""
     try:
         return bool(query.awaitTermination(LOOK_EVERY_S)), None
     except StreamingQueryException as error:
@@ -90,7 +84,7 @@ def _poll(query: StreamingQuery) -> tuple[bool, StreamingQueryException | None]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is read, and where it is kept."""
+    """The sources and the lake."""
 
     lake: str
     files: tuple[FileSource, ...] = ()
@@ -105,7 +99,7 @@ class Settings:
         return [*self.files, *([self.stream] if self.stream is not None else [])]
 
     def check(self) -> None:
-        """What can be said before Spark is there."""
+        """Check the settings before Spark starts."""
         if not self.sources:
             raise PipelineError("a trace is read from files or from a stream: --files DIR, or --stream NAME with --url")
         for source in self.sources:
@@ -118,7 +112,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is in the lake, and how much of it this run added."""
+    """The contents of the lake, and how much of it this run added."""
 
     events: int
     quarantined: int
@@ -128,7 +122,7 @@ class Outcome:
 
 
 def run(spark: SparkSession, settings: Settings, enough: threading.Event | None = None) -> Outcome:
-    """Read what there is, or all that comes until it is enough; then rebuild the messages."""
+    """Read the existing data, or continuously until `enough` is set; then rebuild the messages."""
     with Folder(settings.lake).alone():
         return _run(spark, settings, enough)
 
@@ -148,7 +142,7 @@ def _run(spark: SparkSession, settings: Settings, enough: threading.Event | None
 
 
 def start(spark: SparkSession, settings: Settings, source: TraceSource) -> StreamingQuery:
-    """The query that brings a source into the lake."""
+    """The query from a source into the lake."""
     folder = Folder(settings.lake)
     rows = events.rows(source.records(spark, settings.allow_loss), settings.payloads)
     writer = (
@@ -163,14 +157,14 @@ def start(spark: SparkSession, settings: Settings, source: TraceSource) -> Strea
 
 
 def _read(spark: SparkSession, settings: Settings, enough: threading.Event) -> None:
-    """One source after another; or all at once, on and on."""
+    """One source after another; if continuous, all at once."""
     rounds = [settings.sources] if settings.continuous else [[source] for source in settings.sources]
     for sources in rounds:
         await_queries(sources, lambda source: start(spark, settings, source), enough)
 
 
 def _rebuild_messages(spark: SparkSession, folder: Folder, known_events: int) -> int:
-    """How many there are. Events are only added, so a table that knows as many knows all of them."""
+    """Rebuild the messages and return their number. Events are only added, so a table with as many is up to date."""
     place = folder.child(lake.MESSAGES)
     facts = {"events": known_events}
     written = place.read_json(tables.TABLE)

@@ -1,19 +1,19 @@
-"""The lake: where events are kept, and how they are read.
+"""The lake: where events are stored, and how they are read.
 
 ::
 
     LAKE/lake.json                  {kind, version}
-    LAKE/sources/SOURCE.json        what is read as this source
+    LAKE/sources/SOURCE.json        the origin of this source
     LAKE/events/SOURCE/             rows (`trace.events`) in Parquet, by day and virtual host; Spark's log of files
     LAKE/checkpoints/SOURCE/        how far the source is read
     LAKE/messages/                  the messages, as a table (`pipeline.tables`)
-    LAKE/quarantine.json            {told}: of how many lines in quarantine a command has told
+    LAKE/quarantine.json            {told}: how many lines in quarantine a command has reported
 
-Each source is a query of its own and has a folder of its own: Spark's log in the folder numbers the batches of one
-query, and would take those of another one for repetitions. Rows count when the log names their file. So a lake is read
-through here, source by source, and not as a heap of files, among which are those of writers that were killed.
+Each source is a query with a folder of its own: Spark's log in the folder numbers the batches of one query, and would
+take those of another for repetitions. Rows count when the log names their file. So a lake is read through here, source
+by source, and not as a set of files, which may include those of killed writers.
 
-Events and quarantine are rows of one folder, so that one entry in the log is for both. Those of the quarantine have no
+Events and quarantine are rows of one folder, so that one entry in the log covers both. Rows of the quarantine have no
 day.
 
 Not here: writing (`trace.job`).
@@ -45,7 +45,7 @@ SOURCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def check(lake: Folder) -> None:
-    """A `PipelineError` unless it is a lake that this can read."""
+    """A `PipelineError` unless it is a lake of this version."""
     found = lake.read_json(LAKE)
     if found is None:
         raise PipelineError(f"{lake} is no lake of traces: there is no {LAKE} in it")
@@ -53,7 +53,7 @@ def check(lake: Folder) -> None:
 
 
 def check_or_empty(lake: Folder) -> None:
-    """A `PipelineError` unless it is such a lake, or there is nothing yet."""
+    """A `PipelineError` unless it is such a lake, or empty."""
     found = lake.read_json(LAKE)
     if found is not None:
         _check_kind(lake, found)
@@ -62,9 +62,9 @@ def check_or_empty(lake: Folder) -> None:
 
 
 def claim(lake: Folder, source: str, facts: dict[str, Any]) -> None:
-    """Make it a lake, and the source one of it; one that is read from elsewhere under this name is refused.
+    """Make it a lake with this source; a source of this name with another origin is refused.
 
-    Unless nothing was read from there, as of a folder that was the wrong one: then what was planned is dropped.
+    If nothing was read from the other origin, for example a wrong folder, its plan is dropped instead.
     """
     check_or_empty(lake)
     known = lake.child(SOURCES).read_json(f"{source}.json")
@@ -81,35 +81,35 @@ def claim(lake: Folder, source: str, facts: dict[str, Any]) -> None:
 
 
 def events(spark: SparkSession, lake: Folder) -> DataFrame:
-    """Everything that was read and could be understood."""
+    """All valid rows."""
     return _rows(spark, lake).where(sql.col("fault").isNull()).select(*COLUMNS)
 
 
 def quarantine(spark: SparkSession, lake: Folder) -> DataFrame:
-    """Everything that was read and could not: the id it would have had as an event, why, and the line itself."""
+    """All invalid rows: the id it would have as an event, the fault, and the line."""
     faulty = _rows(spark, lake).where(sql.col("day").isNull() & sql.col("fault").isNotNull())
     return faulty.select("event_id", sql.col("fault").alias("reason"), "line")
 
 
 def counts(spark: SparkSession, lake: Folder) -> tuple[int, int]:
-    """How many events there are, and how many lines in quarantine."""
+    """The number of events, and of lines in quarantine."""
     found = _rows(spark, lake).agg(sql.count("*").alias("all"), sql.count("fault").alias("faulty")).first()
     assert found is not None
     return found["all"] - found["faulty"], found["faulty"]
 
 
 def unreported(lake: Folder, quarantined: int) -> int:
-    """Of so many lines in quarantine, how many nobody was told of: this run's, and those of runs that were killed."""
+    """How many lines in quarantine were not reported: those of this run, and of killed runs."""
     return quarantined - int((lake.read_json(QUARANTINE) or {"told": 0})["told"])
 
 
 def mark_reported(lake: Folder, quarantined: int) -> None:
-    """From here on these are known."""
+    """These lines are reported."""
     lake.put_json(QUARANTINE, {"told": quarantined})
 
 
 def messages(spark: SparkSession, lake: Folder) -> DataFrame:
-    """The messages, as they were when the job ended last."""
+    """The messages as of the last job."""
     check(lake)
     return tables.read(spark, lake.child(MESSAGES), lives.MESSAGES_KIND, lives.MESSAGES_VERSION)[0]
 

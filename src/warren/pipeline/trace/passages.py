@@ -1,47 +1,37 @@
-"""What became of each message in each queue: one row for a message and a queue, from the events of a trace.
-
-    passages(events) -> DataFrame
+"""Passages: one row for each message and queue, and the life of each message, from the events of a trace.
 
 A message is what has one `message_key` in a virtual host. Publishes under one message id, or under one publisher and
-publishing id, are one message. Messages without either that are equal in all else are told apart by count, in the
-order of the trace: the nth publish goes with the nth first delivery from a queue, the nth confirm, ack and so on.
-Which of several equal ones was redelivered cannot be known; their sums are right, and no row is made up for them.
-`copy` is that n, and 1 for all other messages.
+publishing id, are one message. Equal messages without either are told apart by count, in the order of the trace: the
+nth publish goes with the nth first delivery from a queue, the nth confirm, ack and so on. It cannot be known which of
+several equal ones was redelivered; their sums are right, and no row is invented. `copy` is that n, and 1 for all other
+messages.
 
-A message comes to a queue by being published (`publishes`; repetitions that the broker drops, because publisher and
-publishing id are the same, count once; with them they are `attempts`) or as a dead letter, of another queue or of its
-own (`arrivals`). A publish that no queue took is a row without a queue.
+A message comes to a queue by being published (`publishes`; repetitions that the broker drops, with the same publisher
+and publishing id, count once; including them they are `attempts`) or as a dead letter, of another queue or its own
+(`arrivals`). A publish that reached no queue is a row without a queue.
 
-It may come and go many times, as in a loop of retries. `entries` are the times at which it came, repetitions left out.
-`exits` are those at which it went: by a first delivery, or by a death that no consumer gave. If neither was traced, as
-when a node is lost and its copies with it, the first redelivery or death of any kind is one.
+It may come and go many times, as in a loop of retries. `entries` are the times at which it came, without repetitions.
+`exits` are those at which it left: by a first delivery, or by a death that no consumer caused. If neither was traced,
+as when a node and its copies are lost, the first redelivery or death of any kind is an exit.
 
-Where something happened in the trace is its *place*: the source, and a number in it that grows. Two places of one
-source are in order, whatever clocks say; between sources there is only `at`.
+The position of an event in the trace is its *place*: the source, and a growing number in it. Two places of one source
+are in order, whatever clocks say; between sources there is only `at`.
 
-All rows of a message are brought together once, by key; what follows needs no further exchange between Spark's tasks.
+All rows of a message are brought together once, by key; the rest needs no further shuffle.
 
-Not here: one row for a message (`trace.messages`), what the figures mean for a queue (`audit.figures`).
+**Lives.** `message_lives` has one row for each message. `queues` has an entry for each queue that the message was
+routed to or seen in, sorted by name. `publishes` is the largest number of publishes to one queue. `unroutable` is a
+message that was published and reached no queue. Latencies are in milliseconds, from the first traced publish:
 
-The life of each message: one row, with what became of it in every queue, from the events of a trace.
-
-    lives(events) -> DataFrame
-
-Which events are one message's stands in `trace.passages`. `queues` has an entry for each queue that the message was
-routed to or seen in, sorted by name. `publishes` is how often it was published to the queue that was given it most
-often. `unroutable` is a message that was published and came to no queue.
-
-Latencies are in milliseconds, from the first publish that was traced:
-
-    confirm_ms      until the last of the queues had its first confirm; only mirrored queues tell
+    confirm_ms      until the last of the queues had its first confirm; only mirrored queues report it
     delivery_ms     until the first delivery from any queue
     ack_ms          until the last of the queues had its first ack
 
-Queues without a confirm or an ack are left out: of one in which a message waits, or whose consumers never ack, nobody
-knows more than that. What no queue tells, and what is of a publish that was not traced, is null. Those of a trace that
-several nodes wrote, each to its own files, are off by as much as the clocks are apart, and may be negative.
+Queues without a confirm or an ack are left out: the message may wait there, or their consumers never ack. A value that
+no queue has, or of a publish that was not traced, is null. If several nodes wrote the trace, latencies are off by the
+difference of their clocks, and may be negative.
 
-Not here: latencies of many messages together (`pipeline.report`).
+Not here: the meaning of the counts for a queue (`audit.checks`), latencies of many messages (`pipeline.report`).
 """
 
 from typing import Final
@@ -50,9 +40,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 WITHOUT_ID: Final = "digest:"
-"""How the keys of messages begin that nothing but what they say tells apart."""
+"""The prefix of keys of messages without an id."""
 WAITING_DEATHS: Final = ("expired", "maxlen")
-"""Reasons of dead letters that no consumer gave."""
+"""Reasons of dead letters that no consumer caused."""
 IDENTITY: Final = (
     "message_id",
     "correlation_id",
@@ -88,7 +78,7 @@ COUNTS: Final = (
     "delivery_ms",
     "ack_ms",
 )
-"""What a row says of the queue, in this order."""
+"""The columns about the queue, in this order."""
 
 
 def passages(events: DataFrame) -> DataFrame:
@@ -98,7 +88,7 @@ def passages(events: DataFrame) -> DataFrame:
 
 
 def _placed(events: DataFrame) -> DataFrame:
-    """With `place`: a stream's partition and offset, or a trace's files, the number of one and the byte in it."""
+    """Add `place`: a stream's partition and offset, or the number of a trace file and the byte in it."""
     parts = sql.split("event_id", "/")
     numbers = sql.when(sql.col("event_id").startswith("file:"), 2).otherwise(1)
     source = sql.array_join(sql.slice(parts, 1, sql.size(parts) - numbers), "/")
@@ -117,7 +107,7 @@ def _placed(events: DataFrame) -> DataFrame:
 
 
 def _numbered(events: DataFrame) -> DataFrame:
-    """With `copy`."""
+    """Add `copy`."""
     message = Window.partitionBy("vhost", "message_key")
     of_a_kind = Window.partitionBy("vhost", "message_key", "kind", _leaves()).orderBy("happened")
     there_are = sql.max(sql.when(sql.col("kind").isin("published", "received"), sql.col("nth"))).over(message)
@@ -131,7 +121,7 @@ def _numbered(events: DataFrame) -> DataFrame:
 
 
 def _by_queue(events: DataFrame) -> DataFrame:
-    """Once for each queue that an event is about, with the `role` it has there."""
+    """One row for each queue that an event is about, with its `role` there."""
     reached = sql.coalesce("routed_queues", sql.array().cast("array<string>"))
     published = sql.transform(reached, lambda queue: _role(queue, sql.lit("published")))
     arrived = sql.transform(reached, lambda queue: _role(queue, sql.lit("arrived")))
@@ -174,7 +164,7 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 
 def _identity() -> list[Column]:
-    """Who the message is and where it was sent: as its first publish says, or else its first event."""
+    """The identity and destination of the message: of its first publish, or else of its first event."""
     by = sql.struct((sql.col("role") != "published").alias("other"), "happened")
     sent = sql.struct(*SENDER, sql.col("at").alias("published_at"), sql.col("place").alias("published_place"))
     return [
@@ -225,7 +215,7 @@ def _leaving() -> list[Column]:
 
 
 def _leaves() -> Column:
-    """The queue that an event is about; publishes are numbered whichever queues they are for."""
+    """The queue that an event is about; publishes are numbered whichever queues they reach."""
     return sql.when(sql.col("kind") != "published", sql.col("queue"))
 
 

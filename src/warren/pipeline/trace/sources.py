@@ -1,23 +1,16 @@
-"""What a trace is read from: folders of trace files and a stream, each under a name in the lake.
+"""The sources of a trace, folders of trace files and a stream, and their records.
 
-Not here: what is made of what they give (`trace.events`), when they are read (`trace.job`).
+A record has the fields of `trace.events`, or a *fault*: why it cannot be an event.
 
-Lines of trace files, as `trace.files` reads them, taken apart into records.
+**Lines.** Each line is exactly one record. A line is faulty if it is not UTF-8, not one JSON object, of an unknown
+schema version, if a field has the wrong type, if its type or time is invalid, or its payload is not base64. Two objects
+on one line are a fault, because a parser would take the first and skip the other.
 
-A record has what `trace.events` makes an event of, or a *fault*: why it cannot be one. Each line is in exactly one
-record, whatever is in it. A line is faulty if it is no UTF-8, not one JSON object, of a schema version that is not
-known here, if a field has another type than it should, if its type or its time says nothing, or its payload is no
-base64. Two objects on one line are a fault, because a parser would take the first and pass over the other.
+**Firehose.** Copies come through a stream that is bound to `amq.rabbitmq.trace`. The routing key of a copy names the
+event and where it happened, its headers have the rest (docs/tracing.md), and its body is the message's. The time of the
+event is its arrival in the stream. Another message in the stream, or an incomplete copy, is a fault.
 
-Not here: copies from a stream (`trace.firehose`).
-
-Copies of the Firehose, as they come through a stream that is bound to `amq.rabbitmq.trace`, made into records.
-
-A copy's routing key says what befell the message and where, its headers the rest (docs/tracing.md); its body is the
-message's. When it arrived in the stream is the time of the event. Anything else that somebody published to the stream,
-and a copy without what every copy has, is a fault.
-
-Not here: reading the stream (`warren.spark`), lines of files (`trace.lines`).
+Not here: events (`trace.events`), reading the files (`trace.files`), reading streams (`warren.spark`).
 """
 
 import hashlib
@@ -52,7 +45,7 @@ LINE_SCHEMA: Final = (
 
 
 def line_records(lines: DataFrame, source: str) -> DataFrame:
-    """One for each line; `source` names the folder in event ids, if there are several."""
+    """One record for each line; `source` names the folder in event ids, if there are several."""
     text = sql.col("line").cast("string")
     readable = sql.when(sql.is_valid_utf8(text) & _is_one_object(text), text)
     parsed = lines.withColumn(
@@ -84,13 +77,13 @@ def _prefix(source: str) -> str:
 
 
 def _is_one_object(text: Column) -> Column:
-    """Between brackets it is a list of one; otherwise something follows the first object."""
+    """In brackets it is a list of one; otherwise something follows the first object."""
     list_of_one = sql.json_array_length(sql.concat(sql.lit("["), text, sql.lit("]"))) == 1
     return text.startswith("{") & text.endswith("}") & sql.coalesce(list_of_one, sql.lit(False))
 
 
 def _version(text: Column) -> Column:
-    """Also of an object that does not fit the schema, as one of another version may not."""
+    """Also of an object that does not fit the schema, for example one of another version."""
     said = sql.when(sql.is_valid_utf8(text), sql.get_json_object(text, "$.schema_version")).try_cast("int")
     return sql.coalesce(sql.col("parsed.schema_version"), said)
 
@@ -120,7 +113,7 @@ def _line_fault() -> Column:
 
 FIREHOSE_EXCHANGE: Final = "amq.rabbitmq.trace"
 FIREHOSE_COLUMNS: Final = "partition,offset,timestamp,exchange,routing_key,headers,body"
-"""What is read of the stream."""
+"""The columns read from the stream."""
 
 FIREHOSE_KINDS: Final = {
     "publish": "published",
@@ -133,7 +126,7 @@ FIREHOSE_KINDS: Final = {
 
 
 def declare_firehose_stream(url: str, stream: str) -> None:
-    """Make the stream and bind it to everything that the Firehose copies; both may be there already."""
+    """Create the stream and bind it to all copies of the Firehose; both may exist."""
     try:
         with blocking.connect(url, name="warren pipeline trace") as connection:
             channel = connection.channel()
@@ -144,7 +137,7 @@ def declare_firehose_stream(url: str, stream: str) -> None:
 
 
 def firehose_records(copies: DataFrame, stream: str) -> DataFrame:
-    """One for each message of the stream."""
+    """One record for each message of the stream."""
     kind = sql.substring_index("routing_key", ".", 1)
     event_type = sql.create_map(*(sql.lit(word) for pair in FIREHOSE_KINDS.items() for word in pair))[kind]
     of_delivery = event_type.isin("received", "acked", "rejected")
@@ -207,7 +200,7 @@ UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True)
 class FileSource:
-    """The trace files of one node: of all its traces, or of those that are named."""
+    """The trace files of one node: of all its traces, or of the named ones."""
 
     directory: str
     name: str = ""
@@ -227,7 +220,7 @@ class FileSource:
             raise PipelineError("a trace whose name has a comma in it cannot be chosen; read all of its folder")
 
     def prepare(self) -> None:
-        """A `PipelineError` if there is no such folder."""
+        """A `PipelineError` if the folder is missing."""
         files.traces_in(self.directory)
 
     def records(self, spark: SparkSession, allow_loss: bool) -> DataFrame:
@@ -240,7 +233,7 @@ class FileSource:
 
 @dataclass(frozen=True)
 class StreamSource:
-    """A stream that is bound to the Firehose; `declare` makes it one."""
+    """A stream that is bound to the Firehose; `declare` creates it."""
 
     url: str = field(repr=False)
     stream: str
@@ -265,7 +258,7 @@ class StreamSource:
             raise PipelineError(f"the broker's URL: {error}") from None
 
     def prepare(self) -> None:
-        """A `PipelineError` if there is no such stream, or nobody to ask for it."""
+        """A `PipelineError` if the stream is missing, or the broker is unreachable."""
         if self.declare:
             declare_firehose_stream(self.url, self.stream)
         places = StreamOffsetReader(BrokerOptions(self.url), self.stream)

@@ -25,9 +25,9 @@ NOWHERE = "postgresql://shop:moles@127.0.0.1:1/shop"
         (["relay", "--database", "mysql://localhost/shop", "--url", "amqp://localhost"], "not mysql"),
         (
             ["relay", "--database", "postgresql+moles://localhost/shop", "--url", "amqp://localhost"],
-            "nobody here knows",
+            "is of an unknown kind",
         ),
-        (["relay", "--database", "sqlite://", "--url", "amqp://localhost"], "nobody else sees a database in memory"),
+        (["relay", "--database", "sqlite://", "--url", "amqp://localhost"], "no other process sees a database"),
         (["relay", "--database", "sqlite:///nowhere.db", "--url", "amqp://localhost"], "is not there: nowhere.db"),
         (["relay", "--database", NOWHERE, "--url", "amqp://localhost", "--set", "tries"], "--set is NAME=VALUE"),
         (["relay", "--database", NOWHERE, "--url", "amqp://localhost", "--set", "trys=1"], "did you mean tries?"),

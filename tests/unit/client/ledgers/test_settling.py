@@ -71,7 +71,7 @@ def test_a_part_of_what_there_is_is_corrected_by_a_message_whatever_the_row_says
     assert decide_correction(finding(wanted), OutboxRecord(status)) is CorrectionStep.ADDED
 
 
-def test_of_what_the_outbox_has_not_and_nobody_knows_when_it_was_only_the_missing_is_added() -> None:
+def test_without_a_row_and_a_time_only_a_missing_message_is_added() -> None:
     kept_since = datetime(2026, 11, 10, tzinfo=UTC)
     assert decide_correction(finding(UNEXPECTED), None, kept_since=kept_since) is CorrectionStep.LEFT
     assert decide_correction(finding(MISSING), None, kept_since=kept_since) is CorrectionStep.ADDED

@@ -117,7 +117,7 @@ class AnyOrderOfEvents(RuleBasedStateMachine):
         assert self.dispatch.waiting == open_count - len(self.at_work) - len(self.paused)
 
     def allowed(self) -> set[int]:
-        """The first of each key, and all without one, if nobody has them in hand."""
+        """The first of each key, and all without one, if none of them is in hand."""
         in_hand = {ticket.item for ticket in (*self.at_work, *self.paused)}
         first = {items[0] for key, items in self.open.items() if key is not None and items}
         return (first | set(self.open.get(None, []))) - in_hand

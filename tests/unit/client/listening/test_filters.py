@@ -41,7 +41,7 @@ def test_a_message_is_wanted_if_one_of_the_patterns_fits() -> None:
 
 
 @given(PATTERNS, WORDS)
-def test_a_pattern_fits_whatever_the_same_regular_expression_does(pattern: list[str], words: list[str]) -> None:
+def test_a_pattern_matches_like_the_equivalent_regular_expression(pattern: list[str], words: list[str]) -> None:
     parts = {"*": r"\.[^.]*", "#": r"(\.[^.]*)*"}
     oracle = re.compile("".join(parts.get(word, re.escape("." + word)) for word in pattern))
     fits = oracle.fullmatch("." + ".".join(words)) is not None

@@ -1,4 +1,4 @@
-"""One message's way to its end, where brokers that work do not lead: what nobody can read, or nobody can move."""
+"""The end of messages that working brokers do not cause: unreadable ones, and ones that cannot be moved."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ def fail(arrival: Arrival[bytes]) -> None:
 
 
 @pytest.mark.parametrize("handler", [look_at_headers, fail])
-def test_a_message_whose_properties_nobody_can_read_is_parked_by_its_body(handler: object) -> None:
+def test_a_message_with_unreadable_properties_is_parked_by_its_body(handler: object) -> None:
     broker = MemoryBroker()
     message = Unreadable(b"soup")
 

@@ -108,7 +108,7 @@ def test_the_values_of_a_statement_that_failed_are_not_told() -> None:
 
 
 @given(st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(), st.floats(), st.binary()))
-def test_whatever_stands_in_the_header_counts_only_if_it_is_a_count(found: object) -> None:
+def test_a_header_counts_only_if_it_is_a_count(found: object) -> None:
     expected = found if type(found) is int and found > 0 else 0
     assert retries.retries_done({"x-retries": found}) == expected
 

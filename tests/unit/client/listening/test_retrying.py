@@ -63,7 +63,7 @@ def test_each_step_has_a_queue_from_which_messages_fall_back() -> None:
     assert Retries(9, (1, 10)).layout("orders") == Layout(queues=(*steps, QueueLayout("orders.parked")))
 
 
-def test_no_queue_is_made_for_a_step_that_nobody_reaches() -> None:
+def test_no_queue_is_declared_for_an_unused_step() -> None:
     names = [queue.name for queue in Retries(2, (1, 10, 100)).layout("orders").queues]
     assert names == ["orders.retry.1", "orders.parked"]
 

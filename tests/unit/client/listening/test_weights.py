@@ -26,14 +26,16 @@ def test_one_that_had_nothing_to_give_has_no_claim_to_what_it_missed() -> None:
 
 
 @given(WEIGHTS, st.integers(1, 5))
-def test_over_whole_rounds_everybody_gets_exactly_the_share(weights: dict[str, int], rounds: int) -> None:
+def test_over_whole_rounds_each_source_gets_exactly_its_share(weights: dict[str, int], rounds: int) -> None:
     picker = FairPicker(weights)
     picks = Counter(picker.pick(list(weights)) for _ in range(sum(weights.values()) * rounds))
     assert picks == {name: weight * rounds for name, weight in weights.items()}
 
 
 @given(WEIGHTS, st.data())
-def test_whoever_waits_is_passed_over_no_more_often_than_the_lemma_says(weights: dict[str, int], data: object) -> None:
+def test_a_waiting_source_is_passed_over_no_more_often_than_the_lemma_says(
+    weights: dict[str, int], data: object
+) -> None:
     picker = FairPicker(weights)
     names = sorted(weights)
     passed_over: dict[str, Counter[str]] = {name: Counter() for name in names}

@@ -71,7 +71,7 @@ def test_answers_come_to_the_calls_in_their_order() -> None:
     ]
 
 
-def test_an_answer_that_nobody_waits_for_is_not_understood() -> None:
+def test_an_answer_without_a_call_is_a_protocol_error() -> None:
     scripted = Scripted.opened()
     channel = scripted.channel()
     channel.call(QueuePurge("a"))
@@ -249,7 +249,7 @@ def test_both_sides_may_close_a_channel_at_once() -> None:
     assert scripted.channel().number == 1
 
 
-def test_what_is_delivered_to_a_closing_channel_is_nobodys() -> None:
+def test_a_delivery_to_a_closing_channel_is_dropped() -> None:
     scripted = Scripted.opened()
     channel = scripted.channel()
     scripted.consumer(channel)
@@ -278,7 +278,7 @@ def test_a_confirm_of_what_was_never_sent_is_not_understood(confirm: BasicAck) -
     assert "was confirmed and never sent" in ended(scripted.say(confirm))
 
 
-def test_a_confirm_nobody_asked_for_is_not_understood() -> None:
+def test_an_unexpected_confirm_is_a_protocol_error() -> None:
     scripted = Scripted.opened()
     scripted.channel()
     assert "asked for none" in ended(scripted.say(BasicAck(1)))

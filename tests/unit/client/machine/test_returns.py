@@ -1,9 +1,9 @@
-"""Which publish it was that came back: by its looks, or by what a broker left of them."""
+"""Which publish it was that came back: by its fingerprint, or by what a broker left of them."""
 
 from warren.client.machine.publishes import MandatoryPublishes, MessageFingerprint
 
 
-def looks(header: bytes, body: bytes, key: str = "new") -> MessageFingerprint:
+def fingerprint(header: bytes, body: bytes, key: str = "new") -> MessageFingerprint:
     return ("orders", key, header, body)
 
 
@@ -15,20 +15,20 @@ def sent(*all_looks: MessageFingerprint) -> MandatoryPublishes:
 
 
 def test_the_oldest_of_those_that_look_the_same_came_back() -> None:
-    made = sent(looks(b"a", b"1"), looks(b"b", b"1"), looks(b"b", b"1"))
-    assert [made.came_back(looks(b"b", b"1")) for _ in range(2)] == [2, 3]
+    made = sent(fingerprint(b"a", b"1"), fingerprint(b"b", b"1"), fingerprint(b"b", b"1"))
+    assert [made.came_back(fingerprint(b"b", b"1")) for _ in range(2)] == [2, 3]
     assert len(made) == 1
 
 
 def test_one_whose_properties_were_changed_is_known_by_its_route_and_body_or_by_its_route() -> None:
-    made = sent(looks(b"a", b"0", "old"), looks(b"a", b"1"), looks(b"a", b"2"))
-    assert made.came_back(looks(b"changed", b"2")) == 3
-    assert made.came_back(looks(b"changed", b"changed")) == 2
-    assert made.came_back(looks(b"changed", b"1")) == 0
+    made = sent(fingerprint(b"a", b"0", "old"), fingerprint(b"a", b"1"), fingerprint(b"a", b"2"))
+    assert made.came_back(fingerprint(b"changed", b"2")) == 3
+    assert made.came_back(fingerprint(b"changed", b"changed")) == 2
+    assert made.came_back(fingerprint(b"changed", b"1")) == 0
     assert len(made) == 1
 
 
 def test_what_is_decided_does_not_come_back() -> None:
-    made = sent(looks(b"a", b"1"), looks(b"a", b"1"))
+    made = sent(fingerprint(b"a", b"1"), fingerprint(b"a", b"1"))
     made.decided(1, 1)
-    assert (made.came_back(looks(b"a", b"1")), made.came_back(looks(b"a", b"1"))) == (2, 0)
+    assert (made.came_back(fingerprint(b"a", b"1")), made.came_back(fingerprint(b"a", b"1"))) == (2, 0)

@@ -1,4 +1,4 @@
-"""A transport whose publishes are answered as a test tells it to, and that remembers what it was given.
+"""A transport with scripted answers that records its publishes.
 
 Not here: brokers that decide for themselves (`warren.client.testing`, and the real ones in tests/client).
 """

@@ -67,6 +67,6 @@ def test_what_amqp_or_text_cannot_carry_is_refused(properties: Properties) -> No
         '{"priority": "high"}',
     ],
 )
-def test_what_somebody_else_wrote_amiss_is_told(text: str) -> None:
+def test_invalid_properties_of_another_writer_are_reported(text: str) -> None:
     with pytest.raises(CannotConvert, match="the row's properties cannot be read: "):
         stored_properties(text)

@@ -44,13 +44,13 @@ def test_without_resends_a_message_is_compensated_for_at_once() -> None:
     assert next_overdue_step(message(0, "reverse"), ChasingSettings(resends=0)) is OverdueStep.COMPENSATE
 
 
-def test_a_compensation_that_nobody_knows_is_none() -> None:
+def test_an_unknown_compensation_is_none() -> None:
     row = message(3, "Confirm")
     assert next_overdue_step(row, SETTINGS) is OverdueStep.FAIL
     assert failure_reason(row) == "no receipt came after 3 resends, and its compensation is 'Confirm', which is none"
 
 
-def test_whoever_has_to_look_is_told_why() -> None:
+def test_the_alert_has_the_reason() -> None:
     assert failure_reason(message(3)) == "no receipt came after 3 resends"
     assert failure_reason(reversal(status="refused")) == "refused: no"
     assert failure_reason(message(status="refused")) == "it was refused"

@@ -1,4 +1,4 @@
-"""Ids of receipts and of rows that stand for others: short enough, the same each time, and nobody else's."""
+"""Ids of receipts and of compensating rows: short enough, stable, and unique."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Delays that grow, differ from client to client, and begin anew after a success that deserves the name."""
+"""Delays that grow, differ between clients, and start again after a lasting success."""
 
 from warren.client.recovering.connection import Backoff
 

@@ -81,7 +81,7 @@ def test_what_is_sent_for_the_second_time_is_known_as_such() -> None:
     assert [suspect.before for suspect in call.take_back()] == [True, False, False]
 
 
-def test_whoever_gives_up_learns_what_was_ever_written() -> None:
+def test_giving_up_reports_which_messages_were_written() -> None:
     call = call_of("a", "a", "a", "b")
     part = write(call, sent=2)
     part.bulk.decide(ConfirmRange(1, 1, True), {})
@@ -92,8 +92,8 @@ def test_whoever_gives_up_learns_what_was_ever_written() -> None:
     assert not call.waits
 
 
-def test_what_was_never_written_has_no_outcome_of_success_whatever_ended_the_writing() -> None:
-    """All that was sent of a part is confirmed, and nobody says that the writing of the rest has stopped."""
+def test_an_unwritten_message_never_succeeds_however_the_writing_ended() -> None:
+    """All that was sent of a slice is confirmed, and the end of the writing is not reported."""
     call = call_of("a", "a", "a")
     part = call.next_part(1000)
     call.begin(part)
@@ -132,7 +132,7 @@ def test_a_call_ends_when_the_last_message_is_decided() -> None:
     assert [type(each) for each in call.outcomes] == [type(None), CallTimeout, type(None)]
 
 
-def test_every_message_is_decided_once_whatever_happens() -> None:
+def test_every_message_is_decided_exactly_once() -> None:
     for seed in range(300):
         dice = random.Random(seed)
         call = call_of(*(dice.choice("aab") for _ in range(dice.randint(1, 20))))

@@ -27,5 +27,5 @@ def test_what_may_pass_is_asked_for_again(code: int, text: str, method: str) -> 
         (406, "PRECONDITION_FAILED - invalid arg 'x-stream-offset' for queue 'q'", "basic.consume"),
     ],
 )
-def test_what_somebody_has_decided_is_not(code: int, text: str, method: str) -> None:
+def test_a_decided_action_is_not(code: int, text: str, method: str) -> None:
     assert not is_transient(ChannelClosed("closed", code, text, method))

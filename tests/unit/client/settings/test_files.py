@@ -1,4 +1,4 @@
-"""Settings from files: both formats say the same, and what makes no sense is refused with its file and key."""
+"""Settings from files: both formats mean the same, and invalid ones are refused with file and key."""
 
 from pathlib import Path
 
@@ -246,7 +246,7 @@ def test_toml_that_makes_no_sense_is_refused_with_its_key(text: str, key: str, s
         ("template.mandatory=yes", "template.mandatory", "is true or false, not 'yes'"),
         ("template.mandatory=", "template.mandatory", "is true or false, not ''"),
         ("template.exchange=a\ntemplate.exchange=b", "template.exchange", "is given twice"),
-        ("template=a\ntemplate.exchange=b", "template.exchange", "stands below a key that has a value of its own"),
+        ("template=a\ntemplate.exchange=b", "template.exchange", "is below a key that has a value of its own"),
         ("queues[0].name=a\nqueues[2].name=b", "queues", "is numbered from [0] to [N] without gaps"),
         ("queues.name=a", "queues", "is a list of tables, not a table"),
         ("=a", "", "line 1: it is not of the form key = value"),

@@ -39,11 +39,11 @@ def test_a_name_ends_with_what_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SHOP_EXCHANGE", "TO_SHOP_EXCHANGE", "SHOP_TO_EXCHANGE", "SHOP_TO_A_TO_B_EXCHANGE"])
-def test_an_exchange_says_from_whom_to_whom(name: str) -> None:
+def test_an_exchange_names_sender_and_receiver(name: str) -> None:
     assert rules(SHOP.exchange(name)) == [("direction", name)]
 
 
-def test_the_exchange_that_is_sent_to_counts_whoever_declares_it() -> None:
+def test_the_exchange_that_is_sent_to_counts_also_if_it_is_not_declared() -> None:
     assert rules(SHOP.template(exchange="orders")) == [("case", "orders")]
 
 

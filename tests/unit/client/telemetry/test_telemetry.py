@@ -1,4 +1,4 @@
-"""What is said to whoever has not installed OpenTelemetry."""
+"""The error without OpenTelemetry."""
 
 import subprocess
 import sys

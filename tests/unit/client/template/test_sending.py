@@ -1,4 +1,4 @@
-"""A template on a broker in memory, whose faults are in the test's hands."""
+"""A template on a broker in memory, with faults."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -172,7 +172,7 @@ def test_each_future_tells_what_became_of_its_own_message() -> None:
     sending(body)
 
 
-def test_what_failed_is_logged_also_if_nobody_looks_at_its_future(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_also_if_its_future_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         template = Template(transport, routing_key=QUEUE, window=100)
         broker.faults.refuse(2)

@@ -23,7 +23,7 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
 
 def standing_broker() -> MemoryBroker:
-    """One whose time passes only by `advance`."""
+    """A broker with a clock that only `advance` moves."""
     return MemoryBroker(clock=lambda: MIDNIGHT)
 
 

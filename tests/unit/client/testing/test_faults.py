@@ -31,7 +31,7 @@ def test_the_next_publishes_are_refused_and_no_more() -> None:
     run(scenario())
 
 
-def test_a_connection_is_lost_after_so_many_publishes_and_nobody_knows_what_arrived() -> None:
+def test_a_connection_is_lost_after_some_publishes_with_unknown_outcome() -> None:
     async def scenario() -> None:
         broker, transport = await opened()
         for arrives, expected in ((True, [b"1", b"2", b"3"]), (False, [b"1"])):

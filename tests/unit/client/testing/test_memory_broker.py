@@ -95,7 +95,7 @@ def test_a_queue_that_is_consumed_does_not_expire() -> None:
     run(scenario())
 
 
-def test_what_is_in_somebodys_hands_does_not_expire() -> None:
+def test_an_unacked_message_does_not_expire() -> None:
     async def scenario() -> None:
         broker = standing_broker()
         transport = broker.transport()

@@ -1,4 +1,4 @@
-"""The broker's counters, as its HTTP API answers or as somebody saved them."""
+"""The broker's counters, from its HTTP API or from a file."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_what_the_api_answers_is_read() -> None:
     assert found == QueueCounters("/", "orders", False, False, 2, 10, 9, 8)
 
 
-def test_a_queue_that_nobody_used_has_no_figures() -> None:
+def test_an_unused_queue_has_no_stats() -> None:
     assert _queue(messages=0) == QueueCounters("/", "orders", False, False, 0, None, None, None)
 
 

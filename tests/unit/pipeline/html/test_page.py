@@ -72,7 +72,7 @@ def test_a_page_that_is_served_is_asked_for_again() -> None:
 
 def test_a_page_without_charts_needs_no_plotly_and_no_spark() -> None:
     program = (
-        "import sys; from warren.pipeline.html.page import Page, render; render(Page('a', 'a', ()));"
+        "import sys; from warren.pipeline.html.page import HtmlPage, render; render(HtmlPage('a', 'a', ()));"
         "print(sorted({'plotly', 'pyspark', 'pyarrow'} & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

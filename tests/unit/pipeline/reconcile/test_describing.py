@@ -1,4 +1,4 @@
-"""Settings as people write them: what a file means, and one sentence for whatever is wrong with it."""
+"""Settings as people write them: the meaning of a file, and one sentence for each mistake."""
 
 from datetime import date, timedelta
 from decimal import Decimal
@@ -106,7 +106,7 @@ def test_of_two_files_the_left_one_is_the_authority_and_names_say_what_they_are(
         ("[ledgers.orders]", "[ledgers.payments]", "is not TOML"),
     ],
 )
-def test_whatever_is_wrong_is_said_in_one_sentence(
+def test_every_mistake_is_reported_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str, becomes: str, sentence: str
 ) -> None:
     monkeypatch.setenv("ORDERS_PASSWORD", "secret")

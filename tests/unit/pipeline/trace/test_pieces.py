@@ -103,7 +103,7 @@ def test_a_piece_is_found_by_its_number_whatever_the_trace_does_meanwhile(tmp_pa
     def rotate() -> None:
         try:
             for rotation in range(ROTATIONS):
-                # whoever looks may be late, and is to see it in its midst and at its end
+                # a reader may be late, and must see it in its midst and at its end
                 if rotation == ROTATIONS // 2:
                     begun.wait(DEADLINE_S)
                 written.append(3)
