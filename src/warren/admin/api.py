@@ -13,36 +13,32 @@ Not here: the pages (`admin/pages`), what a browser may do with them (`http.appl
 """
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
-from warren.admin.context import AdminContext
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse
-from warren.admin.http.router import Handler, Resource, Router
+from warren.admin.http.router import Handler, Resource, Router, Routes
 from warren.admin.openapi import PATH, described
 from warren.admin.resources import (
-    access,
+    bindings,
     connections,
-    declarations,
     definitions,
     exchanges,
     federation,
     health,
-    maintenance,
+    logins,
     messages,
     nodes,
+    overview,
+    permissions,
     policies,
     queues,
     shovels,
     streams,
+    traces,
+    users,
+    vhosts,
 )
-from warren.admin.resources import connections as connection_changes
-from warren.admin.resources import definitions as definition_changes
-from warren.admin.resources import federation as federation_changes
-from warren.admin.resources import policies as policy_changes
-from warren.admin.resources import shovels as shovel_changes
-from warren.admin.resources import traces as tracing
 
 PAGES = Path(__file__).parent / "pages"
 _INDEX = "index.html"
@@ -54,7 +50,7 @@ _CONTENT_TYPES = {
 }
 
 
-def page_routes(folder: Path = PAGES) -> dict[str, Resource]:
+def page_routes(folder: Path = PAGES) -> Routes:
     """Every file below a folder by its path; the index also by that of the folder itself."""
     routes = {}
     for file in sorted(folder.rglob("*")):
@@ -82,36 +78,26 @@ def _names(header: str, tag: str) -> bool:
     return tag in [named.strip().removeprefix("W/") for named in header.split(",")]
 
 
-Routes = dict[str, Resource]
-
-_ROUTE_TABLES: list[Callable[[AdminContext], Routes]] = [
-    access.routes,
-    exchanges.binding_routes,
-    connections.routes,
-    maintenance.routes,
-    definitions.routes,
-    exchanges.routes,
-    federation.routes,
-    health.routes,
-    maintenance.membership_routes,
-    nodes.routes,
-    policies.routes,
-    queues.routes,
-    shovels.routes,
-    streams.routes,
-    definition_changes.import_routes,
-    connection_changes.change_routes,
-    federation_changes.change_routes,
-    messages.routes,
-    messages.move_routes,
-    maintenance.service_routes,
-    policy_changes.change_routes,
-    shovel_changes.change_routes,
-    declarations.routes,
-    access.user_change_routes,
-    access.vhost_change_routes,
-    tracing.routes,
-]
+_RESOURCES = (
+    bindings,
+    connections,
+    definitions,
+    exchanges,
+    federation,
+    health,
+    logins,
+    messages,
+    nodes,
+    overview,
+    permissions,
+    policies,
+    queues,
+    shovels,
+    streams,
+    traces,
+    users,
+    vhosts,
+)
 
 
 async def redirect_to_pages(call: ApiRequest) -> ApiResponse:
@@ -119,13 +105,13 @@ async def redirect_to_pages(call: ApiRequest) -> ApiResponse:
     return ApiResponse(301, headers={"location": "/"})
 
 
-def router_of(context: AdminContext) -> Router:
+def api_router() -> Router:
     router = Router()
     for path, page in page_routes().items():
         router.add(path, page)
     router.add("/api", Resource(None, {"GET": redirect_to_pages}))
-    for family in _ROUTE_TABLES:
-        for template, resource in family(context).items():
+    for module in _RESOURCES:
+        for template, resource in module.routes().items():
             router.add(template, resource)
     router.add(PATH, Resource(None, {"GET": described(router)}))
     return router

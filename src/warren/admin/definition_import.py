@@ -31,8 +31,9 @@ from warren.admin.command_queue import CommandQueue
 from warren.admin.http import documents
 from warren.admin.http.documents import Document, document_fault
 from warren.admin.http.responses import HttpFault, bad_request
-from warren.admin.resources.access import user_command, vhost_command
 from warren.admin.resources.policies import parameter_command, policy_command
+from warren.admin.resources.users import user_command
+from warren.admin.resources.vhosts import vhost_command
 from warren.broker.broker import Broker
 from warren.broker.commands.control import PARTLY_DONE, UNAVAILABLE
 from warren.broker.commands.requests import (

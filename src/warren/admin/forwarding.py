@@ -8,6 +8,7 @@ Not here: who may ask (`node.peers`), what a part of a list is (`listing.parts`)
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from starlette.requests import Request
 
@@ -55,6 +56,12 @@ async def forward_to_owner(call: ApiRequest) -> ApiResponse:
             if answer.status != 404:
                 return forwarded_response(answer)
     raise not_found()
+
+
+async def peer_documents(call: ApiRequest) -> list[Any]:
+    """What the other nodes answer to this request, of those that answer with 200, in the order of their names."""
+    told = await call.context.peers.ask_all(call.question(ALONE))
+    return [told[node].document for node in sorted(told) if told[node].status == 200]
 
 
 def forwarded_response(told: PeerReply) -> ApiResponse:

@@ -15,8 +15,17 @@ from starlette.requests import ClientDisconnect, Request
 from warren.admin.context import AdminContext
 from warren.admin.http.authentication import ApiUser
 from warren.admin.http.documents import document_in
-from warren.admin.http.responses import body_too_large, malformed, not_found
+from warren.admin.http.responses import (
+    ApiResponse,
+    HttpFault,
+    body_too_large,
+    created,
+    malformed,
+    no_content,
+    not_found,
+)
 from warren.admin.peers import PeerQuery, QueryPart
+from warren.broker.model.events import Command
 from warren.broker.vhost import Vhost
 
 
@@ -65,10 +74,21 @@ class ApiRequest:
             raise not_found()
         return vhost
 
+    def target_vhost(self) -> str:
+        """The name of the virtual host to change; RabbitMQ words its absence differently than for reads."""
+        name = self.params["vhost"]
+        if name not in self.context.broker.vhosts:
+            raise HttpFault(404, "not_found", "vhost_not_found")
+        return name
+
     def entered_vhosts(self) -> list[Vhost]:
         """The virtual hosts the visitor has permissions in, in order."""
         vhosts = self.context.broker.vhosts
         return [vhosts[name] for name in self.api_user.vhosts if name in vhosts]
+
+    async def carry_out(self, command: Command) -> ApiResponse:
+        """201 if the command created something, else 204."""
+        return created() if await self.context.command_queue.carry_out(command) is True else no_content()
 
     async def body(self) -> bytes:
         announced = self.header("content-length")

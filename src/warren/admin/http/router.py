@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from warren.admin.http.request import ApiRequest
+from warren.admin.http.schemas import Schema
 
 if TYPE_CHECKING:
     from warren.admin.http.responses import ApiResponse
@@ -42,13 +43,23 @@ class Endpoint:
 
     level: "AccessLevel | None"
     handler: Handler
+    # the schema of the request's body, if the method takes one
+    body: Schema | None = None
 
 
 class Resource:
-    """What one kind of path can be asked for. Several families may each know some of its methods."""
+    """The methods of one path. `body` is the schema of what a PUT or POST carries."""
 
-    def __init__(self, level: "AccessLevel | None", handlers: dict[str, Handler]) -> None:
-        self.endpoints = {method: Endpoint(level, handler) for method, handler in handlers.items()}
+    def __init__(self, level: "AccessLevel | None", handlers: dict[str, Handler], body: Schema | None = None) -> None:
+        self.endpoints: dict[str, Endpoint] = {}
+        self.also(level, handlers, body)
+
+    def also(self, level: "AccessLevel | None", handlers: dict[str, Handler], body: Schema | None = None) -> "Resource":
+        """Add methods that demand another level."""
+        for method, handler in handlers.items():
+            assert method not in self.endpoints
+            self.endpoints[method] = Endpoint(level, handler, body if method in ("PUT", "POST") else None)
+        return self
 
     def allowed(self) -> str:
         """The methods, as the header `allow` has them."""
@@ -60,6 +71,10 @@ class Resource:
 
     def endpoint(self, method: str) -> Endpoint | None:
         return self.endpoints.get("GET" if method == "HEAD" else method)
+
+
+Routes = dict[str, Resource]
+"""Resources by the template of their path."""
 
 
 @dataclass
@@ -89,11 +104,8 @@ class Router:
                 node = node.named
             else:
                 node = node.literals.setdefault(part, _Node())
-        if node.resource is None:
-            node.resource = self.resources[template] = resource
-            return
-        assert not node.resource.endpoints.keys() & resource.endpoints.keys(), f"{template} is there already"
-        node.resource.endpoints.update(resource.endpoints)
+        assert node.resource is None, f"{template} is there already"
+        node.resource = self.resources[template] = resource
 
     def find(self, segments: list[str]) -> tuple[Resource, dict[str, str]] | None:
         """The resource of a path, and what the names in its template stand for."""

@@ -11,11 +11,10 @@ Not here: reading them (`resources.connections`).
 
 from collections.abc import Iterator
 
-from warren.admin.context import AdminContext
 from warren.admin.forwarding import ALONE, forward_to_owner
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, bad_request, json_response, no_content, not_authorised, not_found
-from warren.admin.http.router import Resource, in_vhost, manager
+from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.listing.lists import GatheredObjects, ObjectList, Row, full_rows
 from warren.admin.listing.responses import list_response, object_response
 from warren.admin.message_stats import sample_spans
@@ -28,7 +27,7 @@ from warren.admin.resources.connection_rows import (
     consumer_row,
     listed_connections,
 )
-from warren.admin.resources.queues import consumers_here, waiting_consumers
+from warren.admin.resources.queue_rows import consumers_here, waiting_consumers
 from warren.broker.commands.requests import ForceCloseConnection
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 from warren.broker.links.remote_queue import RemoteQueue
@@ -40,12 +39,14 @@ from warren.broker.sessions.connection import Connection
 from warren.broker.sessions.consumers import ChannelConsumer
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
         "/api/connections": Resource(manager, {"GET": all_connections}),
-        "/api/connections/{name}": Resource(manager, {"GET": one_connection}),
+        "/api/connections/{name}": Resource(manager, {"GET": one_connection, "DELETE": close_one}),
         "/api/connections/{name}/channels": Resource(manager, {"GET": channels_of_connection}),
-        "/api/connections/username/{user}": Resource(manager, {"GET": connections_of_user}),
+        "/api/connections/username/{user}": Resource(
+            manager, {"GET": connections_of_user, "DELETE": close_all_of_user}
+        ),
         "/api/vhosts/{vhost}/connections": Resource(in_vhost, {"GET": connections_of_vhost}),
         "/api/channels": Resource(manager, {"GET": all_channels}),
         "/api/channels/{name}": Resource(manager, {"GET": one_channel}),
@@ -242,13 +243,6 @@ def _consumers(call: ApiRequest, vhosts: list[str]) -> Iterator[tuple[ChannelCon
 
 
 DEFAULT_REASON = "Closed via management plugin"
-
-
-def change_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/connections/{name}": Resource(manager, {"DELETE": close_one}),
-        "/api/connections/username/{user}": Resource(manager, {"DELETE": close_all_of_user}),
-    }
 
 
 async def close_one(call: ApiRequest) -> ApiResponse:

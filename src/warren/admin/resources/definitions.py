@@ -23,16 +23,28 @@ from email import message_from_bytes
 from email.message import Message
 from typing import Any
 
-from warren.admin.context import AdminContext
 from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, no_content
-from warren.admin.http.router import Resource, administrator
+from warren.admin.http.responses import ApiResponse, bad_request, no_content
+from warren.admin.http.router import Resource, Routes, administrator
+from warren.admin.http.schemas import (
+    ANY_VALUE,
+    FLAG,
+    NAMES,
+    PATTERN,
+    TABLE,
+    TEXT,
+    WHOLE,
+    an_array,
+    an_object,
+    one_of,
+)
 from warren.admin.listing.responses import object_response
 from warren.admin.rabbitmq_json import amqp_json
-from warren.admin.resources import exchanges
-from warren.admin.resources.access import permission_row, topic_permission_row, user_row
+from warren.admin.resources.bindings import binding_facts, binding_row
+from warren.admin.resources.permissions import permission_row, topic_permission_row
 from warren.admin.resources.policies import global_parameter_row, parameter_rows, policy_row
+from warren.admin.resources.users import user_row
 from warren.broker.broker import Broker
 from warren.broker.sessions.handshake import COMPATIBLE_VERSION
 from warren.broker.vhost import Vhost
@@ -122,10 +134,10 @@ def _bindings(vhost: Vhost) -> list[dict[str, Any]]:
     rows = []
     for exchange in topology.exchanges.values():
         for binding in exchange.outgoing:
-            facts = exchanges.binding_facts(vhost.name, binding)
+            facts = binding_facts(vhost.name, binding)
             queue = topology.queues.get(facts.destination) if facts.destination_type == "queue" else None
             if queue is None or not queue.exclusive:
-                row = exchanges.binding_row(facts)
+                row = binding_row(facts)
                 del row["properties_key"]
                 rows.append(row)
     return rows
@@ -134,11 +146,37 @@ def _bindings(vhost: Vhost) -> list[dict[str, Any]]:
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.@ -]", re.ASCII)
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+_DEFINITIONS = an_object(
+    users=an_array({"name": TEXT, "tags": NAMES}, password_hash=TEXT, limits=TABLE),
+    vhosts=an_array({"name": TEXT}, description=TEXT, tags=NAMES),
+    permissions=an_array({"user": TEXT, "vhost": TEXT, "configure": PATTERN, "write": PATTERN, "read": PATTERN}),
+    topic_permissions=an_array({"user": TEXT, "vhost": TEXT, "exchange": TEXT, "write": PATTERN, "read": PATTERN}),
+    parameters=an_array({"vhost": TEXT, "component": TEXT, "name": TEXT, "value": ANY_VALUE}),
+    global_parameters=an_array({"name": TEXT, "value": ANY_VALUE}),
+    policies=an_array({"vhost": TEXT, "name": TEXT, "pattern": PATTERN, "definition": TABLE}, priority=WHOLE),
+    exchanges=an_array({"vhost": TEXT, "name": TEXT, "type": TEXT}, arguments=TABLE),
+    queues=an_array({"vhost": TEXT, "name": TEXT}, durable=FLAG, arguments=TABLE),
+    bindings=an_array(
+        {
+            "vhost": TEXT,
+            "source": TEXT,
+            "destination": TEXT,
+            "destination_type": one_of("queue", "exchange"),
+            "routing_key": TEXT,
+        },
+        arguments=TABLE,
+    ),
+)
+
+
+def routes() -> Routes:
+    everything = Resource(administrator, {"GET": all_definitions, "POST": import_all}, _DEFINITIONS)
     return {
-        "/api/definitions": Resource(administrator, {"GET": all_definitions}),
-        "/api/all-configuration": Resource(administrator, {"GET": all_definitions}),
-        "/api/definitions/{vhost}": Resource(administrator, {"GET": vhost_definitions}),
+        "/api/definitions": everything,
+        "/api/all-configuration": everything,
+        "/api/definitions/{vhost}": Resource(
+            administrator, {"GET": vhost_definitions, "POST": import_into_vhost}, _DEFINITIONS
+        ),
     }
 
 
@@ -185,23 +223,12 @@ def _content(part: Message) -> bytes:
     return payload if isinstance(payload, bytes) else b""
 
 
-def import_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/definitions": Resource(administrator, {"POST": import_all}),
-        "/api/all-configuration": Resource(administrator, {"POST": import_all}),
-        "/api/definitions/{vhost}": Resource(administrator, {"POST": import_into_vhost}),
-    }
-
-
 async def import_all(call: ApiRequest) -> ApiResponse:
     return await _import(call, "")
 
 
 async def import_into_vhost(call: ApiRequest) -> ApiResponse:
-    vhost = call.params["vhost"]
-    if vhost not in call.context.broker.vhosts:
-        raise HttpFault(404, "not_found", "vhost_not_found")
-    return await _import(call, vhost)
+    return await _import(call, call.target_vhost())
 
 
 async def _import(call: ApiRequest, vhost: str) -> ApiResponse:

@@ -10,7 +10,7 @@ A mirror that waits for a synchronisation which nobody has ordered gets nothing,
 Not here: how far each has come, which its master knows (`views.rings`), what that means to clients (`views.fitness`).
 """
 
-from warren.admin.context import AdminContext
+from warren.admin.direct_link import LinkFault
 from warren.admin.fitness import (
     PATH,
     RELUCTANT_STATUSES,
@@ -23,14 +23,23 @@ from warren.admin.fitness import (
 )
 from warren.admin.forwarding import at_node
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, bad_request, json_response
-from warren.admin.http.router import Handler, Resource, manager
-from warren.admin.resources.queues import MirrorRows
+from warren.admin.http.responses import (
+    ApiResponse,
+    HttpFault,
+    bad_request,
+    json_response,
+    not_authorised,
+)
+from warren.admin.http.router import Handler, Resource, Routes, in_vhost, manager
+from warren.admin.resources.queue_rows import MirrorRows
 from warren.broker.broker import Broker
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 from warren.broker.links.remote_queue import RemoteQueue
 from warren.broker.replication.local_replica import LocalReplica
 from warren.broker.replication.mirror import FOLLOWING
+from warren.errors import ACCESS_REFUSED, REPLY_NAMES
+from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
+from warren.wire.properties import Properties
 
 STALLED_AFTER_MS = 10_000
 """A master may have been told to send slowly, and sends a slice of 64 KiB at a time."""
@@ -65,7 +74,7 @@ _DAY_MS = 24 * 3600 * 1000
 _PROTOCOL_NAMES = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     checks = {
         "/api/healthchecks/node": node_health,
         "/api/healthchecks/node/{node}": at_node(node_health),
@@ -79,7 +88,11 @@ def routes(context: AdminContext) -> dict[str, Resource]:
         "/api/health/checks/node-is-quorum-critical": quorum_critical,
     }
     found = {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
-    return {**found, PATH: Resource(None, {"GET": fitness_of(MirrorSyncMonitor())})}
+    return {
+        **found,
+        "/api/aliveness-test/{vhost}": Resource(in_vhost, {"GET": aliveness}),
+        PATH: Resource(None, {"GET": fitness_of(MirrorSyncMonitor())}),
+    }
 
 
 def fitness_of(arrivals: MirrorSyncMonitor) -> Handler:
@@ -103,6 +116,25 @@ def _good(**facts: object) -> ApiResponse:
 
 def _failed(reason: str, **facts: object) -> ApiResponse:
     return json_response({"status": "failed", "reason": reason, **facts}, 503)
+
+
+ALIVENESS_QUEUE = "aliveness-test"
+
+
+async def aliveness(call: ApiRequest) -> ApiResponse:
+    """A queue is declared, a message published into it and taken out again; the queue stays, as in RabbitMQ."""
+    vhost = call.vhost().name
+    try:
+        async with call.context.links.open(call.api_user.name, vhost) as link:
+            await link.ask(QueueDeclare(ALIVENESS_QUEUE), QueueDeclareOk)
+            await link.publish("", ALIVENESS_QUEUE, Properties(), b"test_message")
+            heard = await link.ask_either(BasicGet(ALIVENESS_QUEUE, True), BasicGetOk, BasicGetEmpty)
+    except LinkFault as fault:
+        text = f"{REPLY_NAMES[fault.code]} - {fault.text}"
+        raise (not_authorised(text) if fault.code == ACCESS_REFUSED else bad_request(f"{fault.code} {text}")) from fault
+    if not isinstance(heard.method, BasicGetOk):
+        raise HttpFault(503, "service_unavailable", f"the message did not come back from queue '{ALIVENESS_QUEUE}'")
+    return json_response({"status": "ok"})
 
 
 async def node_health(call: ApiRequest) -> ApiResponse:

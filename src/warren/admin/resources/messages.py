@@ -16,13 +16,12 @@ import base64
 import binascii
 from typing import Any
 
-from warren.admin.context import AdminContext
 from warren.admin.direct_link import DirectLink
-from warren.admin.http import documents
-from warren.admin.http.documents import Document, check_table, require, short, text
+from warren.admin.http.documents import Document, check_table, number, require, short, text
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, json_response, not_authorised, not_found
-from warren.admin.http.router import Resource, in_vhost
+from warren.admin.http.router import Resource, Routes, in_vhost
+from warren.admin.http.schemas import TABLE, TEXT, WHOLE, an_object, one_of
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.resources.user_links import message_link
 from warren.errors import ACCESS_REFUSED, NOT_FOUND
@@ -64,10 +63,30 @@ ROW_BYTES = 2048
 """What a message takes besides its properties and its body, until it is sent."""
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
-        "/api/exchanges/{vhost}/{name}/publish": Resource(in_vhost, {"POST": publish}),
-        "/api/queues/{vhost}/{name}/get": Resource(in_vhost, {"POST": get}),
+        "/api/exchanges/{vhost}/{name}/publish": Resource(
+            in_vhost,
+            {"POST": publish},
+            an_object(
+                {
+                    "routing_key": TEXT,
+                    "properties": TABLE,
+                    "payload": TEXT,
+                    "payload_encoding": one_of("string", "base64"),
+                }
+            ),
+        ),
+        "/api/queues/{vhost}/{name}/get": Resource(
+            in_vhost,
+            {"POST": get},
+            an_object(
+                {"count": WHOLE, "ackmode": one_of(*ACK_MODES), "encoding": one_of("auto", "base64")}, truncate=WHOLE
+            ),
+        ),
+        "/api/queues/{vhost}/{name}/move": Resource(
+            in_vhost, {"POST": move}, an_object({"destination": TEXT}, count=WHOLE)
+        ),
     }
 
 
@@ -223,15 +242,11 @@ BATCH_MESSAGES = 200
 BATCH_BYTES = 8 * 1024 * 1024
 
 
-def move_routes(context: AdminContext) -> dict[str, Resource]:
-    return {"/api/queues/{vhost}/{name}/move": Resource(in_vhost, {"POST": move})}
-
-
 async def move(call: ApiRequest) -> ApiResponse:
     """`destination`, and `count` if not everything that is ready now; answered with how many went."""
     document = await call.document()
-    documents.require(document, "destination")
-    source, destination = call.params["name"], documents.text(document, "destination")
+    require(document, "destination")
+    source, destination = call.params["name"], text(document, "destination")
     queues = call.vhost().topology.queues
     if source not in queues:
         raise not_found()
@@ -243,7 +258,7 @@ async def move(call: ApiRequest) -> ApiResponse:
     async with message_link(call) as link:
         # its home knows how many there are
         ready = (await link.ask(QueueDeclare(source, passive=True), QueueDeclareOk)).message_count
-        wanted = documents.number(document, "count", ready)
+        wanted = number(document, "count", ready)
         while moved < wanted:
             batch = await _take_batch(link, source, min(BATCH_MESSAGES, wanted - moved))
             gone = await _publish_batch(link, destination, batch)

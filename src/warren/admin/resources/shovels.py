@@ -11,25 +11,24 @@ Deleting one is clearing its parameter, so it takes a policymaker here; RabbitMQ
 Not here: defining them, as parameters (`changes.policies`); how they stand (`resources.shovels`).
 """
 
-from warren.admin.context import AdminContext
-from warren.admin.forwarding import ALONE, forward_to_owner
+from warren.admin.forwarding import forward_to_owner, peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
-from warren.admin.http.router import Resource, monitor, policymaker
+from warren.admin.http.router import Resource, Routes, monitor, policymaker
 from warren.admin.listing.responses import object_response, rows_response
 from warren.admin.ports import BridgeRow
-from warren.admin.resources.access import carry_out
 from warren.broker.commands.requests import ClearParameter
 
 COMPONENT = "shovel"
 RUNNING = "running"
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
         "/api/shovels": Resource(monitor, {"GET": shovels}),
         "/api/shovels/{vhost}": Resource(monitor, {"GET": shovels}),
-        "/api/shovels/vhost/{vhost}/{name}": Resource(monitor, {"GET": one_shovel}),
+        "/api/shovels/vhost/{vhost}/{name}": Resource(monitor, {"GET": one_shovel}).also(_deleter, {"DELETE": delete}),
+        "/api/shovels/vhost/{vhost}/{name}/restart": Resource(monitor, {"DELETE": restart}),
     }
 
 
@@ -56,8 +55,7 @@ async def one_shovel(call: ApiRequest) -> ApiResponse:
 async def _rows(call: ApiRequest) -> list[BridgeRow]:
     """Of each that is defined what the node that runs it says; of two that run it for a moment one counts."""
     rows = call.context.bridges.shovel_rows()
-    told = await call.context.peers.ask_all(call.question(ALONE))
-    rows += [row for answer in told.values() if answer.status == 200 for row in answer.document]
+    rows += [row for found in await peer_documents(call) for row in found]
     rows.sort(key=lambda row: row["state"] == RUNNING)
     known = {(row["vhost"], row["name"]): row for row in rows}
     defined = call.context.broker.policies.parameters.values()
@@ -73,19 +71,12 @@ def _coming(call: ApiRequest, vhost: str, name: str) -> BridgeRow:
     return row | {"state": "starting", "forwarded": 0, "uncertain": 0}
 
 
-def change_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/shovels/vhost/{vhost}/{name}": Resource(_deleter, {"DELETE": delete}),
-        "/api/shovels/vhost/{vhost}/{name}/restart": Resource(monitor, {"DELETE": restart}),
-    }
-
-
 def _deleter(call: ApiRequest) -> str:
     return monitor(call) or policymaker(call)
 
 
 async def delete(call: ApiRequest) -> ApiResponse:
-    return await carry_out(call, ClearParameter(call.vhost().name, COMPONENT, call.params["name"]))
+    return await call.carry_out(ClearParameter(call.vhost().name, COMPONENT, call.params["name"]))
 
 
 async def restart(call: ApiRequest) -> ApiResponse:

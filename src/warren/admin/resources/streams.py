@@ -12,11 +12,10 @@ Not here: which streams (`resources.streams`), consumers as rows of their own (`
 from collections.abc import Iterable
 from typing import Any
 
-from warren.admin.context import AdminContext
-from warren.admin.forwarding import ALONE
+from warren.admin.forwarding import peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, not_found
-from warren.admin.http.router import Resource, in_vhost, manager
+from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.listing.lists import ObjectList, Row, full_rows
 from warren.admin.listing.responses import list_response
 from warren.broker.links.hosted_queue import HostedConsumer
@@ -75,7 +74,7 @@ def _member(group: ConsumerGroup, consumer: ConsumerPort, node: str) -> dict[str
     }
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
         "/api/stream/groups": Resource(manager, {"GET": all_groups}),
         "/api/stream/groups/{vhost}": Resource(in_vhost, {"GET": groups_of_vhost}),
@@ -112,8 +111,7 @@ async def _answer(call: ApiRequest, rows: list[Row]) -> ApiResponse:
     """With those of the other nodes, partition by partition."""
     if call.part is not None:
         return json_response(rows)
-    told = await call.context.peers.ask_all(call.question(ALONE))
-    rows += [row for answer in told.values() if answer.status == 200 for row in answer.document]
+    rows += [row for found in await peer_documents(call) for row in found]
     return await list_response(call, ObjectList(sorted(rows, key=_place), full_rows(_itself), _name), paginated=False)
 
 

@@ -18,9 +18,7 @@ from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, REPLY_NAMES
 @asynccontextmanager
 async def topology_link(call: ApiRequest) -> AsyncIterator[DirectLink]:
     """A link into the virtual host of the path, for declaring, binding and deleting."""
-    vhost = call.params["vhost"]
-    if vhost not in call.context.broker.vhosts:
-        raise HttpFault(404, "not_found", "vhost_not_found")
+    vhost = call.target_vhost()
     try:
         async with call.context.links.open(call.api_user.name, vhost) as link:
             yield link

@@ -8,7 +8,7 @@
 Everything else is 503: there is nobody who could tell. Orders are carried out one after another.
 
 Not here: proofs (`node.peers.cookie`), what an order does (whoever gives the verbs), the same paths of a node that
-runs (`admin.resources.maintenance`).
+runs (`admin.resources.nodes`).
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.admin.resources.exchanges import BindingFacts, has_key, properties_key
+from warren.admin.resources.bindings import BindingFacts, has_key, properties_key
 from warren.wire.field_tables import Table
 
 

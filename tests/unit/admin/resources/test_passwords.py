@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from warren.admin.resources.access import decoded, encoded, hashed
+from warren.admin.resources.users import decoded, encoded, hashed
 from warren.broker.access.passwords import ALGORITHMS, is_password
 from warren.errors import Refused
 
