@@ -1,15 +1,10 @@
-"""The paths there are, each with the resource that answers for it.
+"""The router of the HTTP API and the pages.
 
-Whoever writes resources names their paths in a function `routes(station)` of their module and adds it to `_FAMILIES`.
+Each module in `_RESOURCES` has a function `routes` with its paths. The files of the pages are read when the node starts
+and served from memory. Each file has a path of its own, so no path can leave the folder. Browsers revalidate cached
+files by their tag.
 
-Not here: what a resource does (`admin.resources`).
-
-The pages' files, served from memory.
-
-They are read once, when the node starts, and each has its own path. A path that is not one of theirs leads nowhere, so
-there is nothing to climb out of. Browsers keep what they have and ask whether it is still the same.
-
-Not here: the pages (`admin/pages`), what a browser may do with them (`http.application`).
+Not here: handlers (`admin.resources`), the pages (`admin/pages`), headers that restrict them (`http.application`).
 """
 
 import hashlib
@@ -51,7 +46,7 @@ _CONTENT_TYPES = {
 
 
 def page_routes(folder: Path = PAGES) -> Routes:
-    """Every file below a folder by its path; the index also by that of the folder itself."""
+    """Every file below a folder by its path; the index also by `/`."""
     routes = {}
     for file in sorted(folder.rglob("*")):
         if file.suffix in _CONTENT_TYPES:
@@ -74,7 +69,7 @@ def _handler(body: bytes, content_type: str) -> Handler:
 
 
 def _names(header: str, tag: str) -> bool:
-    """Whether a list of tags has this one; whoever stands between and packs bodies marks it as a weak one."""
+    """Whether the list of tags contains this one. A proxy that compresses bodies marks the tag as weak."""
     return tag in [named.strip().removeprefix("W/") for named in header.split(",")]
 
 
@@ -101,7 +96,7 @@ _RESOURCES = (
 
 
 async def redirect_to_pages(call: ApiRequest) -> ApiResponse:
-    """Whoever opens the API itself in a browser."""
+    """Open the pages."""
     return ApiResponse(301, headers={"location": "/"})
 
 

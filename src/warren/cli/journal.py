@@ -1,9 +1,9 @@
-"""`warren journal`: what is in a data directory, and what can be saved of a damaged one. No node may run there.
+"""`warren journal`: inspect the data directory of a stopped node, and salvage a damaged one.
 
-Standard output has the findings, as tables or as JSON; standard error has the progress and, at the end, the sentence
-that an exit code of 1 or 2 stands for.
+Standard output has the findings, as tables or as JSON. Standard error has the progress and, for exit codes 1 and 2, the
+reason.
 
-Not here: what is found and how it is shown (`cli.journal_report`), reading and repairing (`node.disk.offline`).
+Not here: the tables (`cli.journal_report`), reading and repairing (`node.disk.offline`).
 """
 
 import json

@@ -1,11 +1,11 @@
-"""`warren`: the commands, and the one place where an error becomes a sentence and an exit code.
+"""`warren`: the commands, and the only place where an error becomes a sentence and an exit code.
 
-Exit codes: 0 done; 1 refused or failed, the reason on standard error; 2 wrong usage, a bad option, file or port;
-3 a node's address or port is not to be had now.
+Exit codes: 0 done; 1 refused or failed, with the reason on standard error; 2 wrong usage, a bad option, file or port; 3
+a node's address or port is not available now.
 
-Commands import what they need when they run, so that `--help` and a refused option are quick.
+Commands import what they need when they run, so that `--help` and usage errors are quick.
 
-Not here: what a command does (the package it calls).
+Not here: what a command does (the package that it calls).
 """
 
 import os
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; its exit code."""
+    """Run one command line; returns the exit code."""
     try:
         outcome = app(arguments, prog_name="warren", standalone_mode=False)
     except typer.TyperException as error:

@@ -1,34 +1,22 @@
-"""Looks at everything in a node every few seconds, and remembers.
+"""Samples every object of a node every few seconds.
 
-A pass looks at every queue, exchange, connection and channel, then at the virtual hosts, the whole, the process and its
-links to other nodes.
-It is a generator: whoever drives it may let the loop go on between any two steps.
+A pass visits every queue, exchange, connection and channel, then the virtual hosts, the node's totals, the process and
+its links to other nodes. It is a generator, so its driver can let the event loop run between steps.
 
-The slot of a pass is the time divided by the interval, and passes are meant to be in the middle of their slots, so
-that one that is late or early is in the right slot still. A pass whose slot has been sampled is none; slots that
-nobody sampled are taken to be like the one before.
+The slot of a pass is the time divided by the interval. Passes are scheduled for the middle of their slots, so a pass
+that is a little late or early still falls into its slot. A second pass in the same slot is skipped. A slot without a
+pass has the values of the slot before.
 
-How fast a figure grows is told by the last pass alone: what did not move in it grows by nothing.
+The rate of a value is its growth in the last pass.
 
-Not here: samples (`history.track`), their kinds (`history.kinds`), timers (`history.history`).
+*Collections.* A pass over one kind of object visits the existing series, drops those whose object is gone and records
+those that changed. Only if there are then fewer series than objects does it search for new objects. A new object's
+counts so far happened since the last pass.
 
-The tracks of all objects of one kind, and one look at all of them.
+*Channels by queue and exchange.* Only channels that changed are visited, and only the last two visits are kept. A
+channel that uses very many queues is not broken down.
 
-A look goes through the tracks, drops those whose object is gone and records those that did something. Only if there
-are then fewer tracks than objects are the objects gone through, to find the new ones; what a new one did so far, it
-did since the last look.
-
-A look is taken in steps, for there may be many objects and the loop has other things to do: `look` is a generator
-that stops after every few.
-
-Not here: which kinds there are and when to look (`history.sampler`).
-
-What a channel did with each queue and each exchange: how fast, in the last pass.
-
-Only channels that did something are looked at, and of each only the last two looks are kept. A channel that deals
-with very many queues is not taken apart: that would cost more than it tells.
-
-Not here: what a channel did in all (`history.collection`), the counts themselves (`broker.sessions.counters`).
+Not here: the samples (`history.series`), which values there are (`history.counters`), timers (`history.stats_history`).
 """
 
 from collections.abc import Callable, Container, Hashable, Iterator
@@ -63,14 +51,14 @@ Subject = TypeVar("Subject")
 
 
 class SampleBudget:
-    """How many bytes of samples there may still be, of all kinds of single objects together."""
+    """The bytes left for samples of single objects of all kinds."""
 
     def __init__(self, bytes_max: int = SAMPLES_BYTES_MAX) -> None:
         self.left_bytes = bytes_max
 
 
 class SeriesCollection(Generic[Subject]):
-    """What all queues, or all connections, have been doing."""
+    """The series of all objects of one kind."""
 
     def __init__(
         self,
@@ -90,11 +78,11 @@ class SeriesCollection(Generic[Subject]):
         self._count = count
         self._glance = glance
         self._slot = 0
-        # when each step of the last look was taken
+        # when each step of the last pass ran
         self._stepped_at_ms: list[int] = []
 
     def begin(self, slot: int, now_ms: int) -> None:
-        """What there is before anything happens has not happened just now."""
+        """Start with the current values; they are not growth."""
         self._slot = slot
         self._stepped_at_ms = [now_ms]
         for key, subject in self._subjects():
@@ -103,7 +91,7 @@ class SeriesCollection(Generic[Subject]):
             self.all_series[key] = SampleSeries(self._shape, slot, glance.stats(), glance)
 
     def look(self, slot: int, now_ms: Callable[[], int]) -> Iterator[list[Hashable]]:
-        """The keys of those that did something, step by step."""
+        """The keys of objects that changed, step by step."""
         looked_at_ms, self._stepped_at_ms = self._stepped_at_ms, []
         all_series = list(self.all_series.items())
         for number, first in enumerate(range(0, len(all_series), STEP_OBJECTS)):
@@ -118,7 +106,7 @@ class SeriesCollection(Generic[Subject]):
         self._slot = slot
 
     def forget_stillness(self) -> None:
-        """Let go of the samples of those that have been still for longer than samples are kept."""
+        """Free the samples of objects that have not changed for longer than samples are kept."""
         for series in self.all_series.values():
             if series.points is not None and self._slot - series.slot > self._kept_slots:
                 self._room.left_bytes += series.samples_bytes
@@ -182,7 +170,7 @@ ChannelPartCounts = dict[tuple[str, str], list[int]]
 
 
 class _LastTwo:
-    """Two looks at a channel's parts."""
+    """The last two visits to a channel."""
 
     __slots__ = ("before", "gap_ms", "last", "slot")
 
@@ -194,13 +182,13 @@ class _LastTwo:
 
 
 class ChannelBreakdown:
-    """The parts of all channels."""
+    """What each channel did by queue and by exchange."""
 
     def __init__(self) -> None:
         self._looks: dict[Hashable, _LastTwo] = {}
 
     def look(self, key: Hashable, channel: Channel, slot: int, gap_ms: int) -> None:
-        """The channel did something since the last pass."""
+        """Record a channel that changed since the last pass."""
         counters = channel.counters
         if len(counters.published_to) + len(counters.taken_from) > PARTS_MAX:
             self._looks.pop(key, None)
@@ -214,13 +202,13 @@ class ChannelBreakdown:
         self._looks[key] = _LastTwo(slot, gap_ms, {} if known is None else known.last, seen)
 
     def keep_only(self, channels: Container[Hashable]) -> None:
-        """Forget the channels that are gone."""
+        """Forget channels that are gone."""
         gone = [key for key in self._looks if key not in channels]
         for key in gone:
             del self._looks[key]
 
     def grown(self, kind: str, key: tuple[int, int, str], slot: int) -> tuple[list[int], int] | None:
-        """By how much the figures of a part grew in the last pass, and how long that took."""
+        """The growth of the values in the last pass, and the time it took."""
         connection_id, number, name = key
         looks = self._looks.get((connection_id, number))
         if looks is None or looks.slot < slot:
@@ -248,7 +236,7 @@ class Sampler:
         links: Callable[[], list[LinkFacts]] = list,
     ) -> None:
         self.interval_ms = interval_ms
-        # the slot of the last pass that is complete
+        # the slot of the last complete pass
         self.slot = 0
         self.parts = ChannelBreakdown()
         self._broker = broker
@@ -262,7 +250,7 @@ class Sampler:
         self._passed_at_ms = 0
 
     def begin(self) -> None:
-        """What there is, is where everything starts from; whatever was remembered is forgotten."""
+        """Start from the current values and forget all samples."""
         self.parts = ChannelBreakdown()
         self._collections = self._new_collections()
         self._wholes = {}
@@ -300,10 +288,10 @@ class Sampler:
 
     @property
     def samples_bytes(self) -> int:
-        """What is kept of single objects."""
+        """The size of the samples of single objects."""
         return sum(series.samples_bytes for each in self._collections.values() for series in each.all_series.values())
 
-    # -- wholes
+    # -- totals
 
     def _record_wholes(self, slot: int) -> None:
         now_ms = self._facts.now_ms()
@@ -312,7 +300,7 @@ class Sampler:
         for key, stats in self._read_wholes():
             series = self._wholes.get(key)
             if series is None:
-                # a virtual host, or a link, that was made since
+                # a virtual host or a link that is new since the last pass
                 series = SampleSeries(self._whole, self.slot, [0] * len(stats))
             if stats != series.last:
                 columns = series.stirred_columns(stats)

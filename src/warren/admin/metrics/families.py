@@ -1,10 +1,10 @@
-"""The families of metrics, in RabbitMQ's groups: names and types are RabbitMQ's, so that its dashboards and alert rules
-need no change. The sentences say what is counted here.
+"""RabbitMQ's metric families in RabbitMQ's groups. Names and types are RabbitMQ's, so dashboards and alert rules work
+unchanged.
 
-Left out is what tells of Erlang's insides (reductions, schedulers, Raft logs). Of those names three are kept,
-because rules read them and there is an equivalent: the uptime, garbage collections, context switches.
+Metrics of Erlang's internals are missing (reductions, schedulers, Raft logs), except three that rules read and that
+have an equivalent: uptime, garbage collections, context switches.
 
-Not here: where the values come from (`metrics.readings`, `metrics.objects`), families of our own (`metrics.own`).
+Not here: values (`metrics.node_values`, `metrics.object_values`), Warren's own families (`metrics.node_values`).
 """
 
 from warren.admin.metrics.text import COUNTER, GAUGE, UNTYPED, MetricFamily
@@ -116,7 +116,7 @@ QUEUE: Families = (
     ),
 )
 
-# of several queues there is no first message
+# the timestamp of the first message cannot be summed
 QUEUE_SUMS: Families = tuple(family for family in QUEUE if family.name != "queue_head_message_timestamp")
 
 QUEUE_PUBLISHED: Families = _counters(queue_messages_published_total="Messages that were routed into queues")

@@ -48,7 +48,7 @@ from warren.wire.methods import (
 
 @dataclass(frozen=True)
 class BindingFacts:
-    """A binding, or what a queue's place at the default exchange would be as one."""
+    """A binding, or a queue's implicit binding to the default exchange."""
 
     vhost: str
     source: str
@@ -117,7 +117,7 @@ def properties_key(routing_key: str, arguments: Table) -> str:
 
 
 def has_key(facts: BindingFacts, key: str) -> bool:
-    """Whether a path means this binding by a key; some clients quote it once more, some do not."""
+    """Whether the key in a path means this binding; some clients quote it twice."""
     own = properties_key(facts.routing_key, facts.arguments)
     return key in (own, unquote_plus(own, errors="surrogateescape"))
 
@@ -149,7 +149,7 @@ def routes() -> Routes:
 
 
 def bindings_between(call: ApiRequest) -> list[BindingFacts]:
-    """Those from the exchange of the path to its queue or exchange."""
+    """Bindings from the exchange in the path to its queue or exchange."""
     vhost = call.vhost()
     kind = _KINDS.get(call.params["kind"])
     if kind is None:
@@ -210,7 +210,7 @@ async def _list_bindings(call: ApiRequest, vhosts: list[Vhost]) -> ApiResponse:
 
 
 async def bind(call: ApiRequest) -> ApiResponse:
-    """Answered with where the binding is to be found, also if it was there."""
+    """Bind. The header `location` has the path of the binding, also if it existed."""
     document = await call.document()
     key, values = short("routing_key", _routing_key(document)), arguments(document)
     source, destination = short("exchange", _source(call)), short("destination", call.params["destination"])
@@ -241,13 +241,13 @@ async def unbind(call: ApiRequest) -> ApiResponse:
 
 
 def _routing_key(document: dict[str, object]) -> str:
-    """A number is taken for its digits: rabbitmqadmin's users write `routing_key=5`."""
+    """A number is taken as its digits: rabbitmqadmin's users write `routing_key=5`."""
     value = document.get("routing_key", "")
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(document, "routing_key")
 
 
 def _source(call: ApiRequest) -> str:
-    """The exchange to bind to; to the default one nobody can bind anything."""
+    """The exchange to bind to. Nothing can be bound to the default exchange."""
     name = call.params["source"]
     if name in ("", DEFAULT_IN_PATHS):
         raise not_authorised("Access refused.")

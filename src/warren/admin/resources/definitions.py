@@ -1,21 +1,10 @@
-"""Definitions, to take away.
+"""Definitions: export and import over HTTP, in RabbitMQ's format.
 
-Not here: bringing them.
+An export leaves out predeclared exchanges and exclusive queues. The export of one virtual host does not name it, so it
+can be imported into another. An import comes as the body or as a file in a browser's form (`multipart/form-data`),
+which may name a page to continue with.
 
-Everything that was declared, as one document that RabbitMQ can take over, and that can come from it.
-
-Left out is what is there anyway (the exchanges every virtual host begins with) and what belongs to a connection
-(exclusive queues). The document of one virtual host does not name it, so that it fits any other.
-
-Not here: taking a document over.
-
-Definitions are brought over HTTP, as the body of a request or as a form's file.
-
-Not here: taking them away (`resources.definitions`), what becomes of them (`admin.importing`).
-
-A file that a browser's form sends (`multipart/form-data`), and where the form wants to go afterwards.
-
-Not here: any other body, which is the file itself.
+Not here: reading a file (`admin.definition_import`).
 """
 
 import re
@@ -51,7 +40,7 @@ from warren.broker.vhost import Vhost
 
 
 def definitions_document(broker: Broker) -> dict[str, Any]:
-    """The document of a node."""
+    """The definitions of the cluster."""
     access, policies = broker.access, broker.policies
     vhosts = [broker.vhosts[name] for name in sorted(broker.vhosts)]
     return {
@@ -77,7 +66,7 @@ def definitions_document(broker: Broker) -> dict[str, Any]:
 
 
 def vhost_definitions_document(broker: Broker, vhost: Vhost) -> dict[str, Any]:
-    """The document of one virtual host."""
+    """The definitions of one virtual host."""
     policies = broker.policies.policies
     return {
         "rabbit_version": COMPATIBLE_VERSION,
@@ -94,7 +83,7 @@ def _nameless(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _vhost(vhost: Vhost) -> dict[str, Any]:
-    """RabbitMQ exports the name alone, and imports the rest as well."""
+    """RabbitMQ exports the name only but imports the rest as well."""
     described = {"description": vhost.description, "tags": vhost.tags}
     return {"name": vhost.name} | {name: value for name, value in described.items() if value}
 
@@ -193,7 +182,7 @@ async def vhost_definitions(call: ApiRequest) -> ApiResponse:
 
 
 def _as_download(call: ApiRequest, answer: ApiResponse) -> ApiResponse:
-    """`download=FILE` asks the browser to keep the answer under that name."""
+    """With `download=FILE`, the browser saves the response under that name."""
     if "download" not in call.query:
         return answer
     name = _NOT_IN_FILE_NAMES.sub("_", call.query["download"])
@@ -203,14 +192,14 @@ def _as_download(call: ApiRequest, answer: ApiResponse) -> ApiResponse:
 
 
 def file_in_form(content_type: str, body: bytes) -> tuple[bytes, str]:
-    """The file within a form, and its field `redirect`; a body that is no form is the file."""
+    """The file in a form and its field `redirect`. A body that is no form is the file itself."""
     if not content_type.startswith("multipart/form-data"):
         return body, ""
     form = message_from_bytes(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
     parts = {_field(part): part for part in form.walk() if not part.is_multipart()}
     back_to = _content(parts["redirect"]).decode("ascii", "replace").strip() if "redirect" in parts else ""
     file = _content(parts["file"]) if "file" in parts else b""
-    # only within this site: a relative place, never another host, and nothing that would end the header
+    # only relative places within this site, and nothing that could end the header
     return file, back_to if back_to.startswith(("../", "./", "#")) and back_to.isprintable() else ""
 
 

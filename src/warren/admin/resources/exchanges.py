@@ -42,7 +42,7 @@ from warren.wire.methods import (
 )
 
 DEFAULT_IN_PATHS = "amq.default"
-"""What the exchange without a name is called where a name must stand."""
+"""The name of the default exchange in paths."""
 
 
 _DESCRIPTIONS = {
@@ -58,7 +58,7 @@ _DESCRIPTIONS = {
 KNOWN_EVERYWHERE = frozenset(
     {"arguments", "auto_delete", "durable", "internal", "name", "policy", "type", "user_who_performed_action", "vhost"}
 )
-"""What is agreed about an exchange."""
+"""The fields of an exchange that every node knows."""
 
 
 _PREDECLARED_NAMES = frozenset(name for name, _, _ in PREDECLARED)
@@ -75,7 +75,7 @@ class ExchangeRows:
         return self.bare(vhost, exchange) | self.stats(vhost, exchange)
 
     def stats(self, vhost: str, exchange: Exchange) -> dict[str, Any]:
-        """What passed through it, if anything did."""
+        """Its message counters, if there are any."""
         row: dict[str, Any] = {}
         key = (vhost, exchange.name)
         counted = message_stats.exchange_counters(exchange)
@@ -86,7 +86,7 @@ class ExchangeRows:
         return {"incoming": [], "outgoing": [], **self.row(vhost, exchange)}
 
     def bare(self, vhost: str, exchange: Exchange) -> dict[str, Any]:
-        """What an exchange is, whatever passes through it."""
+        """A row without statistics."""
         row: dict[str, Any] = {
             "arguments": amqp_json(exchange.arguments),
             "auto_delete": exchange.auto_delete,
@@ -125,7 +125,7 @@ def routes() -> Routes:
 
 
 def exchange_named(vhost: Vhost, name: str) -> Exchange | None:
-    """The exchange that a path means."""
+    """The exchange that a path names."""
     return vhost.topology.exchanges.get("" if name == DEFAULT_IN_PATHS else name)
 
 
@@ -190,7 +190,7 @@ def _key_of(item: _Item) -> RowKey:
 
 
 def _everywhere(item: _Item) -> str:
-    """Every node has all exchanges, and counts what its own clients publish to them."""
+    """Every node has all exchanges and counts the publishes of its own clients."""
     return ""
 
 

@@ -1,12 +1,8 @@
-"""Links of federation, to read, in the paths of RabbitMQ's federation plugin.
+"""Federation links, in the paths of RabbitMQ's federation plugin.
 
-Each node tells of the links it runs.
+Each node reports the links that it runs.
 
-Not here: upstreams, which are parameters (`changes.policies`); restarting links (`changes.federation`).
-
-Links of federation are restarted, in the path of RabbitMQ's federation plugin.
-
-Not here: defining upstreams, as parameters (`changes.policies`); how links stand (`resources.federation`).
+Not here: upstreams, which are parameters (`resources.policies`).
 """
 
 from warren.admin.forwarding import at_node, peer_documents
@@ -30,12 +26,12 @@ def routes() -> Routes:
 
 
 async def links(call: ApiRequest) -> ApiResponse:
-    """The links of exchanges and queues in the virtual host of the path, or in those the visitor may enter."""
+    """Links of exchanges and queues in the virtual host of the path, or in all that the user may enter."""
     return await _answer(call, only_down=False)
 
 
 async def links_down(call: ApiRequest) -> ApiResponse:
-    """Those of them that are broken."""
+    """Links that are down."""
     return await _answer(call, only_down=True)
 
 
@@ -58,7 +54,7 @@ def _place(row: BridgeRow) -> list[str]:
 
 
 async def restart(call: ApiRequest) -> ApiResponse:
-    """End a link and begin it anew."""
+    """Restart a link."""
     if not await call.context.bridges.restart_federation_link(call.vhost().name, call.params["id"]):
         raise not_found()
     return no_content()

@@ -1,13 +1,10 @@
-"""Health checks: 200 and `ok`, or 503 and the reason. Beside RabbitMQ's, which want a password, one for load balancers,
-which have none.
+"""Health checks: 200 and `ok`, or 503 and the reason.
 
-Not here: the aliveness test, which sends a message.
+RabbitMQ's checks need a login. The fitness check for load balancers does not. It counts the mirrors that are being
+synchronised, which are those that still receive data: a mirror that waits for an operator, or that has lost its master,
+receives none.
 
-Whether this node's mirrors are being synchronised right now: whether what they lack keeps coming.
-
-A mirror that waits for a synchronisation which nobody has ordered gets nothing, nor does one whose master is away.
-
-Not here: how far each has come, which its master knows (`views.rings`), what that means to clients (`views.fitness`).
+Not here: reasons of fitness (`admin.fitness`), the progress of each mirror (`resources.queue_rows`).
 """
 
 from warren.admin.direct_link import LinkFault
@@ -42,18 +39,18 @@ from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclar
 from warren.wire.properties import Properties
 
 STALLED_AFTER_MS = 10_000
-"""A master may have been told to send slowly, and sends a slice of 64 KiB at a time."""
+"""A master may be configured to send slowly, 64 KiB at a time."""
 
 
 class MirrorSyncMonitor:
-    """What the mirrors of a node have got so far, as it was seen from time to time."""
+    """Remembers how much each mirror had received, to tell whether it still receives."""
 
     def __init__(self) -> None:
-        # by the queue: how many bytes had come, and when that was new
+        # by queue id: bytes received, and when that number last changed
         self._seen: dict[int, tuple[int, int]] = {}
 
     def under_way(self, broker: Broker, now_ms: int) -> int:
-        """How many queues are being synchronised to this node."""
+        """The number of queues that are being synchronised to this node."""
         replica_sets = None if broker.cluster is None else broker.cluster.replica_sets
         found: dict[int, tuple[int, int]] = {}
         if replica_sets is not None:
@@ -122,7 +119,7 @@ ALIVENESS_QUEUE = "aliveness-test"
 
 
 async def aliveness(call: ApiRequest) -> ApiResponse:
-    """A queue is declared, a message published into it and taken out again; the queue stays, as in RabbitMQ."""
+    """Declare a queue, publish a message and get it back. The queue stays, as in RabbitMQ."""
     vhost = call.vhost().name
     try:
         async with call.context.links.open(call.api_user.name, vhost) as link:
@@ -195,12 +192,12 @@ async def protocol_listener(call: ApiRequest) -> ApiResponse:
 
 
 async def virtual_hosts(call: ApiRequest) -> ApiResponse:
-    """A virtual host that is there is up."""
+    """Every virtual host that exists is up."""
     return _good()
 
 
 async def mirror_sync_critical(call: ApiRequest) -> ApiResponse:
-    """Whether queues whose masters are here have mirrors, none of which could take over."""
+    """Whether queues with their master here have mirrors but none in sync."""
     if len(call.context.peers.names()) == 1:
         return _good(reason="single node cluster")
     broker, own = call.context.broker, call.context.peers.own
@@ -222,7 +219,7 @@ async def mirror_sync_critical(call: ApiRequest) -> ApiResponse:
 
 
 async def quorum_critical(call: ApiRequest) -> ApiResponse:
-    """Whether the cluster could agree upon nothing any more if this node went."""
+    """Whether the cluster would lose its majority without this node."""
     peers = call.context.peers
     names = peers.names()
     if len(names) == 1:

@@ -59,12 +59,12 @@ async def forget_attempts(call: ApiRequest) -> ApiResponse:
 
 
 async def auth_sources(call: ApiRequest) -> ApiResponse:
-    """RabbitMQ counts by address only when told to."""
+    """Always empty: RabbitMQ counts by address only if configured to."""
     return json_response([])
 
 
 async def login(call: ApiRequest) -> ApiResponse:
-    """Find out whether a user and a password are good. Nothing is remembered of it, on either side."""
+    """Check a user name and a password. There is no session."""
     form = await call.form()
     await log_in(call, form.get("username", ""), form.get("password", ""))
     return json_response("ok")

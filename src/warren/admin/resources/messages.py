@@ -1,15 +1,10 @@
-"""Messages are published and taken over HTTP: for looking at a queue, not for moving many.
+"""Messages over HTTP: publish, get, and move to another queue. For inspecting a queue, not for many messages.
 
-Not here: their way through the broker (`broker.sessions.publishes`), moving queues' contents (`changes.moving`).
+*Moving.* Each message is got, published to the other queue and acked when that queue has it. So no message is lost,
+though after a failure one may be in both queues. Messages go in batches, so that many share one wait for the disk. The
+queues in a header `CC` got their copies with the original publish, so the header is removed.
 
-A queue's messages are moved to another queue of the same virtual host.
-
-Each is taken, published to the other queue, and acked when that has it: whatever happens in between, no message is
-lost, though one may be in both. They go in batches, so that the disk is waited for once for many.
-
-The queues that a header `CC` names had their copies when the message was published, so it loses that header.
-
-Not here: one message at a time (`changes.messages`).
+Not here: how the broker handles a publish (`broker.sessions.publishes`).
 """
 
 import base64
@@ -57,10 +52,10 @@ PROPERTY_ORDER = (
 )
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""One answer carries no more than about this, however many messages were asked for."""
+"""The approximate limit of one response, however many messages were requested."""
 
 ROW_BYTES = 2048
-"""What a message takes besides its properties and its body, until it is sent."""
+"""The memory of a message beside its properties and body."""
 
 
 def routes() -> Routes:
@@ -118,7 +113,7 @@ def _payload(document: Document) -> bytes:
 
 
 def _properties(given: object) -> Properties:
-    """What is no property is ignored, as RabbitMQ does."""
+    """Unknown properties are ignored, as in RabbitMQ."""
     if given == []:
         return Properties()
     if not isinstance(given, dict):
@@ -144,7 +139,7 @@ def _properties(given: object) -> Properties:
 def _number(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise HttpFault(400, "bad_request", ["not_int", name])
-    # an octet, but for the timestamp, which has eight
+    # one byte, except the timestamp, which has eight
     return value & (2**64 - 1) if name == "timestamp" else value & 0xFF
 
 
@@ -169,7 +164,7 @@ async def get(call: ApiRequest) -> ApiResponse:
 
 
 def _refused_get(fault: HttpFault) -> HttpFault:
-    """Who may not read a queue is told so as who may not log in is; for a queue that is not there, RabbitMQ has 404."""
+    """RabbitMQ responds with 401 for a queue that the user may not read, and with 404 for a missing queue."""
     reason = fault.reason if isinstance(fault.reason, str) else ""
     if reason.startswith(f"{ACCESS_REFUSED} "):
         return not_authorised(reason.removeprefix(f"{ACCESS_REFUSED} "))
@@ -187,7 +182,7 @@ def _integer(value: object) -> int:
 
 
 async def _get_messages(link: DirectLink, queue: str, count: int, mode: str) -> list[tuple[BasicGetOk, ReceivedMethod]]:
-    """As many as there are and were asked for; a negative count asks for all."""
+    """Up to `count` messages; a negative count means all."""
     no_ack = mode == "ack_requeue_false"
     taken: list[tuple[BasicGetOk, ReceivedMethod]] = []
     size_bytes = 0
@@ -228,7 +223,7 @@ def _encoded(body: bytes, encoding: str) -> tuple[str, str]:
 
 
 def properties_row(header: bytes) -> dict[str, Any] | list[Any]:
-    """The properties that are there; RabbitMQ writes none of them as an empty array."""
+    """The properties that are set; without any, RabbitMQ writes an empty array."""
     properties = decode_properties(header, 0, len(header))
     row: dict[str, Any] = {}
     for name in PROPERTY_ORDER:
@@ -243,7 +238,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 
 
 async def move(call: ApiRequest) -> ApiResponse:
-    """`destination`, and `count` if not everything that is ready now; answered with how many went."""
+    """Move `count` messages, or all ready ones, to the queue `destination`; the number that were moved."""
     document = await call.document()
     require(document, "destination")
     source, destination = call.params["name"], text(document, "destination")
@@ -256,7 +251,7 @@ async def move(call: ApiRequest) -> ApiResponse:
         raise bad_request("a queue's messages are in it already")
     moved = 0
     async with message_link(call) as link:
-        # its home knows how many there are
+        # the queue's home node knows its length
         ready = (await link.ask(QueueDeclare(source, passive=True), QueueDeclareOk)).message_count
         wanted = number(document, "count", ready)
         while moved < wanted:
@@ -281,7 +276,7 @@ async def _take_batch(link: DirectLink, queue: str, count: int) -> list[Received
 
 
 async def _publish_batch(link: DirectLink, queue: str, batch: list[ReceivedMethod]) -> int:
-    """How many the other queue took; the rest goes back to where it was."""
+    """How many messages the other queue accepted; the rest is requeued."""
     if not batch:
         return 0
     contents = [(edit_headers(heard.header, ["CC"], {}), heard.body) for heard in batch]

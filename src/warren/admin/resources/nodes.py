@@ -130,13 +130,13 @@ def node_row_without_stats(name: str, peers: Peers) -> dict[str, Any]:
 
 
 def down_node_row(name: str, peers: Peers) -> dict[str, Any]:
-    """A member that says nothing of itself."""
+    """A member that does not respond."""
     kind = {"type": peers.kind(name), **peers.witness(name)}
     return {"name": name, **kind, "running": False, "partitions": [], "cluster_links": []}
 
 
 def _link(link: LinkFacts, history: HistoryPort, span: SampleSpan | None) -> dict[str, Any]:
-    """RabbitMQ's words for a connection between two nodes."""
+    """A link between two nodes in RabbitMQ's terms."""
     passed = {"send_bytes": link.sent_bytes, "recv_bytes": link.received_bytes}
     return {
         "stats": history.rated("link", link.key, passed, span),
@@ -170,7 +170,7 @@ def _measured(broker: Broker, facts: NodeFacts) -> dict[str, int]:
 
 
 def _averages(io: IoStats) -> dict[str, Any]:
-    """How many milliseconds the disk takes."""
+    """Average times of disk operations in milliseconds."""
     times = {
         "io_read_avg_time": _average_ms(io.read_s, io.reads),
         "io_write_avg_time": _average_ms(io.write_s, io.writes),
@@ -206,7 +206,7 @@ def listener_rows(facts: NodeFacts, peers: Peers) -> list[dict[str, Any]]:
 
 
 def _peer_listener(peers: Peers) -> list[ListenerFacts]:
-    """Where members find each other."""
+    """The listener for other members."""
     member = peers.member(peers.own)
     if member is None or not member.peer:
         return []
@@ -215,7 +215,7 @@ def _peer_listener(peers: Peers) -> list[ListenerFacts]:
 
 
 def context_rows(facts: NodeFacts) -> list[dict[str, Any]]:
-    """The HTTP listeners once more, as RabbitMQ's web server knows them."""
+    """The HTTP listeners again, as RabbitMQ's web server lists them."""
     return [_context(facts.name, listener) for listener in facts.listeners() if listener.protocol.startswith("http")]
 
 
@@ -280,7 +280,7 @@ def relative_memory(broker: Broker, facts: NodeFacts) -> dict[str, Any]:
 
 
 def _per_cent(value: int, total: int) -> int:
-    """Rounded up, so that what is there is seen."""
+    """Rounded up, so that a small share is not 0."""
     return -(-value * 100 // total)
 
 
@@ -315,7 +315,7 @@ def routes() -> Routes:
 
 
 async def all_nodes(call: ApiRequest) -> ApiResponse:
-    """This one's own row and those of all others, as they tell them."""
+    """The rows of all nodes, each from the node itself."""
     peers = call.context.peers
     if call.flag("disable_stats"):
         return await rows_response(call, [node_row_without_stats(name, peers) for name in peers.names()])
@@ -358,12 +358,12 @@ async def show_relative_memory(call: ApiRequest) -> ApiResponse:
 
 
 async def erlang_tables(call: ApiRequest) -> ApiResponse:
-    """What RabbitMQ says where none of the tables of its language are."""
+    """RabbitMQ's response when there are no ETS tables."""
     return object_response(call, {"ets_tables_memory": "no_tables"})
 
 
 async def reset(call: ApiRequest) -> ApiResponse:
-    """Forget what figures were; what they are is counted on."""
+    """Delete the samples of statistics; counters keep their values."""
     call.context.history.forget()
     return no_content()
 
@@ -380,7 +380,7 @@ async def stop(call: ApiRequest) -> ApiResponse:
 
 
 async def drain(call: ApiRequest) -> ApiResponse:
-    """Tell load balancers to send nobody new."""
+    """Tell load balancers to send no new clients."""
     call.context.control.drain(call.api_user.name, True)
     return no_content()
 
@@ -426,7 +426,7 @@ async def set_log_level(call: ApiRequest) -> ApiResponse:
 
 
 def _set(call: ApiRequest, wanted: dict[str, Any]) -> None:
-    """All of them or none."""
+    """All levels or none."""
     control = call.context.control
     known = control.log_levels()
     for category, level in wanted.items():
@@ -447,7 +447,7 @@ async def stop_app(call: ApiRequest) -> ApiResponse:
 
 
 async def start_app(call: ApiRequest) -> ApiResponse:
-    """It runs already."""
+    """Nothing to do: it runs."""
     return no_content()
 
 

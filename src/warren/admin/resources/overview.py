@@ -66,7 +66,7 @@ def overview_row(
 ) -> dict[str, Any]:
     vhosts = _seen(broker, api_user)
     sums = NodeQueueTotals(vhosts)
-    # the history of the whole is kept for the whole alone
+    # samples of totals exist only for all virtual hosts together
     key = "" if api_user.is_monitor else api_user.name
     row = _constant(broker)
     row |= {
@@ -88,7 +88,7 @@ def overview_row(
 def cluster_overview(
     own: dict[str, Any], others: list[dict[str, Any]], broker: Broker, api_user: ApiUser
 ) -> dict[str, Any]:
-    """The overviews of several nodes as one; what is agreed upon is the same for all of them."""
+    """The overviews of several nodes as one."""
     parts = [own, *others]
     row = {**own}
     for name in ("message_stats", "churn_rates", "queue_totals", "object_totals"):
@@ -220,13 +220,13 @@ async def feature_flags(call: ApiRequest) -> ApiResponse:
 
 
 async def enable_feature(call: ApiRequest) -> ApiResponse:
-    """They are all enabled."""
+    """All feature flags are enabled."""
     if call.params["name"] not in FEATURE_FLAGS:
         raise bad_request("unsupported")
     return no_content()
 
 
 async def rebalance(call: ApiRequest) -> ApiResponse:
-    """Masters of mirrored queues are spread evenly; all queues of a node alone are where they belong."""
+    """Spread the masters of mirrored queues evenly; nothing to do outside a cluster."""
     await call.context.command_queue.carry_out(RebalanceQueues())
     return no_content()

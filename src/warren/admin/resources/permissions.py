@@ -103,7 +103,7 @@ async def topic_permissions_of_user(call: ApiRequest) -> ApiResponse:
 
 
 async def topic_permissions_in(call: ApiRequest) -> ApiResponse:
-    """All of a user's in a virtual host, whether the path names an exchange or not, as in RabbitMQ."""
+    """All of a user's in a virtual host, also if the path names an exchange, as in RabbitMQ."""
     vhost = call.vhost().name
     all_of_user = call.context.broker.access.topic_permissions_of_user(user_named(call))
     found = [permission for permission in all_of_user if permission.vhost == vhost]
@@ -153,6 +153,6 @@ async def clear_topic_permissions(call: ApiRequest) -> ApiResponse:
 
 
 def _has_topic_permissions(call: ApiRequest) -> bool:
-    """Whether the user has any in the virtual host: together they are one thing to RabbitMQ."""
+    """Whether the user has any in the virtual host; to RabbitMQ they are one object."""
     wanted = (call.params["user"], call.params["vhost"])
     return any(key[:2] == wanted for key in call.context.broker.access.topic_permissions)

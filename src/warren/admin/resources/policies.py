@@ -1,22 +1,13 @@
-"""Policies, operator policies, parameters and global parameters, to read.
+"""Policies, operator policies, parameters and global parameters: paths, rows and changes.
 
-Not here: changing them.
+In RabbitMQ, limits of virtual hosts are also parameters (component `vhost-limits`), and so are operator policies
+(component `operator_policy`). They are listed as such, and scripts set them as such. Both restrict policymakers, so
+only administrators may set them. Shovels and federation upstreams are parameters too and may lead into virtual hosts of
+this broker.
 
-Policies and parameters as rows.
+RabbitMQ escapes `<` and `&` in some reasons for refusals; scripts expect that.
 
-To RabbitMQ operator policies and the limits of virtual hosts are parameters, too, and are listed among them.
-
-Not here: what they do (`policy`).
-
-Policies, operator policies, parameters and global parameters are set and cleared.
-
-Limits of virtual hosts are parameters, too, of the component `vhost-limits`, and operator policies of the component
-`operator_policy`; scripts set them as such. Both bind policymakers, so they are for administrators on this path, too.
-Shovels and upstreams are parameters, and may lead into virtual hosts of this very broker.
-
-RabbitMQ writes the reasons of some refusals as it would into a page, with `<` and `&` escaped; scripts know them so.
-
-Not here: reading them (`resources.policies`), what is a good policy (`broker.policies.validation`).
+Not here: what policies do and validation (`broker.policies`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -75,7 +66,7 @@ def policy_row(policy: Policy) -> dict[str, Any]:
 
 
 def parameter_rows(broker: Broker) -> Iterator[dict[str, Any]]:
-    """All that RabbitMQ calls a parameter of a component."""
+    """Everything that RabbitMQ calls a parameter of a component."""
     for policy in broker.policies.operator_policies.values():
         row = policy_row(policy)
         value = {name: row[name] for name in ("pattern", "definition", "priority", "apply-to")}
@@ -171,7 +162,7 @@ async def _policies(call: ApiRequest, policies: Iterable[Policy]) -> ApiResponse
 
 
 async def parameters(call: ApiRequest) -> ApiResponse:
-    """Those of a component, or of all, in the virtual host of the path or in those the visitor may enter."""
+    """Parameters of a component, or of all, in the virtual host of the path or in all that the user may enter."""
     rows = _seen_parameters(call)
     if "vhost" in call.params:
         vhost = call.vhost().name
@@ -212,12 +203,12 @@ async def one_global_parameter(call: ApiRequest) -> ApiResponse:
 
 
 def parameter_level(call: ApiRequest) -> str:
-    """A policymaker, but for what limits policymakers."""
+    """A policymaker, except for components that restrict policymakers."""
     return administrator(call) if call.params["component"] in FOR_ADMINISTRATORS else policymaker(call)
 
 
 def policy_command(vhost: str, name: str, document: Document, operator: bool) -> Command:
-    """What a policy's document asks for."""
+    """The command for a policy's document."""
     require(document, "pattern", "definition")
     apply_to = document.get("apply-to", "all")
     priority = document.get("priority", 0)
@@ -239,7 +230,7 @@ async def put_parameter(call: ApiRequest) -> ApiResponse:
 
 
 def _check_bridge(call: ApiRequest, parameter: Parameter) -> None:
-    """Who defines a bridge that enters this broker without a login has to be somebody who may enter."""
+    """A bridge may enter this broker without a login, so its author must be allowed to enter there."""
     for vhost in call.context.bridges.vhosts_entered(parameter):
         if vhost not in call.api_user.vhosts:
             reason = f'user "{call.api_user.name}" may not connect to vhost "{vhost}"'
@@ -256,7 +247,7 @@ def _has_parameter(call: ApiRequest, vhost: str, component: str, name: str) -> b
 
 
 def parameter_command(vhost: str, component: str, name: str, value: object) -> Command:
-    """What setting a parameter comes to."""
+    """The command that sets a parameter."""
     if component == OPERATOR_POLICY:
         if not isinstance(value, dict):
             raise bad_request("Validation failed\n\na policy is an object\n")
@@ -266,7 +257,7 @@ def parameter_command(vhost: str, component: str, name: str, value: object) -> C
         return policy_command(vhost, name, value, True)
     if component != VHOST_LIMITS:
         return SetParameter(vhost, component, name, value)
-    # RabbitMQ writes an object that is empty as an array
+    # RabbitMQ writes an empty object as an array
     limits = {} if value == [] else value
     if not isinstance(limits, dict):
         raise bad_request(f"Validation failed\n\nlimits not a list {json_term(value)}\n")

@@ -70,10 +70,10 @@ def routes() -> Routes:
 
 
 class QueueReads:
-    """Lists of queues."""
+    """Lists of queues, and single queues."""
 
     def __init__(self) -> None:
-        # by virtual host: its topology and the version at which these were in order
+        # by virtual host: its topology, the version, and the queues sorted at that version
         self._ordered: dict[str, tuple[Topology, int, list[QueuePort]]] = {}
 
     async def all(self, call: ApiRequest) -> ApiResponse:
@@ -154,11 +154,11 @@ def _key_of(queue: QueuePort) -> RowKey:
 
 
 def _put_together(parts: dict[str, Row], home: str, stand_in: Row) -> Row:
-    """One row of what each node knows: the home what it is and has, every node what its own clients do with it."""
+    """One row from all nodes' parts: the home node's fields, and every node's consumers and counters."""
     known = [part["ring"] for node, part in parts.items() if "ring" in part and node != home]
     row: dict[str, Any] = {"deliveries": [], "incoming": [], **parts.get(home, stand_in)}
     if "ring" not in row and known:
-        # of those that answer, the one that has followed the ring
+        # of the nodes that responded, the one with the newest replica set
         row["ring"] = max(known, key=lambda ring: (ring["epoch"], len(ring["story"])))
     waiting = {tuple(found) for found in row.pop(_WAITING, [])}
     consumers: list[Row] = []
@@ -193,7 +193,7 @@ async def put_queue(call: ApiRequest) -> ApiResponse:
 
 
 async def _put_queue_at(call: ApiRequest, node: str, document: Document) -> ApiResponse:
-    """A queue lives on the node where it is declared, unless something else says where."""
+    """A queue lives on the node where it is declared, unless a policy says otherwise."""
     question = replace(call.question(ALONE), body=to_json(document))
     told = await call.context.peers.ask(node, question)
     if told is None:
@@ -216,7 +216,7 @@ async def purge_queue(call: ApiRequest) -> ApiResponse:
 
 
 async def act_on_queue(call: ApiRequest) -> ApiResponse:
-    """Mirrors catch up, or no more, at the word of their master; a queue without mirrors has nothing to do."""
+    """Start or stop synchronisation of a queue's mirrors; nothing to do without mirrors."""
     document = await call.document()
     require(document, "action")
     name = _queue_of(call)

@@ -1,14 +1,9 @@
-"""Shovels, to read, in the paths of RabbitMQ's shovel plugin.
+"""Shovels, in the paths of RabbitMQ's shovel plugin.
 
-Each node tells of the shovels it runs. One that is defined and that no node tells of is on its way.
+Each node reports the shovels that it runs. A defined shovel that no node reports is starting. Deleting a shovel clears
+its parameter, so it takes a policymaker here; RabbitMQ lets any monitor do it.
 
-Not here: their definitions, which are parameters (`changes.policies`); ending and restarting them (`changes.shovels`).
-
-Shovels are restarted and deleted, in the paths of RabbitMQ's shovel plugin.
-
-Deleting one is clearing its parameter, so it takes a policymaker here; RabbitMQ lets any monitor do it.
-
-Not here: defining them, as parameters (`changes.policies`); how they stand (`resources.shovels`).
+Not here: definitions, which are parameters (`resources.policies`).
 """
 
 from warren.admin.forwarding import forward_to_owner, peer_documents
@@ -33,7 +28,7 @@ def routes() -> Routes:
 
 
 async def shovels(call: ApiRequest) -> ApiResponse:
-    """The shovels in the virtual host of the path, or in those the visitor may enter: how each of them stands."""
+    """Shovels in the virtual host of the path, or in all that the user may enter."""
     if call.part is not None:
         return json_response(call.context.bridges.shovel_rows())
     vhosts = [call.vhost().name] if "vhost" in call.params else list(call.context.broker.vhosts)
@@ -42,7 +37,7 @@ async def shovels(call: ApiRequest) -> ApiResponse:
 
 
 async def one_shovel(call: ApiRequest) -> ApiResponse:
-    """How one shovel stands."""
+    """One shovel."""
     if call.part is not None:
         return json_response(call.context.bridges.shovel_rows())
     wanted = (call.vhost().name, call.params["name"])
@@ -53,7 +48,7 @@ async def one_shovel(call: ApiRequest) -> ApiResponse:
 
 
 async def _rows(call: ApiRequest) -> list[BridgeRow]:
-    """Of each that is defined what the node that runs it says; of two that run it for a moment one counts."""
+    """A row for each defined shovel. If two nodes report it for a moment, the running one counts."""
     rows = call.context.bridges.shovel_rows()
     rows += [row for found in await peer_documents(call) for row in found]
     rows.sort(key=lambda row: row["state"] == RUNNING)

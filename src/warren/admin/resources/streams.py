@@ -1,12 +1,8 @@
-"""Streams, to read: how far consumers with a name and groups have come, and who of a group reads which partition.
+"""Progress of consumer groups and named consumers of streams, and which group member reads which partition.
 
-Each node tells of the streams, and partitions, that it is the home of.
+Each node reports the streams and partitions that live there.
 
-Not here: streams as queues (`resources.queues`).
-
-How far whoever has a name has come in a stream of this node: consumers with a name, and groups with their members.
-
-Not here: which streams (`resources.streams`), consumers as rows of their own (`views.channels`).
+Not here: streams as queues (`resources.queues`), consumers (`resources.connections`).
 """
 
 from collections.abc import Iterable
@@ -31,7 +27,7 @@ WAITING = "waiting"
 
 
 def progress_rows(stream: Stream, node: str) -> list[dict[str, Any]]:
-    """A row for each name, in their order; a group is there from its first member on."""
+    """A row for each name, sorted. A group is listed from its first member on."""
     stored = stream.stored_offsets()
     groups = {group.name: group for group in stream.groups()}
     return [_row(stream, node, name, stored.get(name), groups.get(name)) for name in sorted({*stored, *groups})]
@@ -57,7 +53,7 @@ def _row(stream: Stream, node: str, name: str, offset: int | None, group: Consum
 
 
 def _lag(stream: Stream, offset: int | None) -> int:
-    """How much there is that has not been dealt with; what was dropped is not there."""
+    """The number of messages that were not processed; dropped messages do not count."""
     behind = stream.first_offset() if offset is None else max(offset + 1, stream.first_offset())
     return max(stream.end_offset() - behind, 0)
 
@@ -83,17 +79,17 @@ def routes() -> Routes:
 
 
 async def all_groups(call: ApiRequest) -> ApiResponse:
-    """Groups and named consumers of streams: where they are, and by how much they lag."""
+    """Groups and named consumers of streams: their offsets and lags."""
     return await _answer(call, _rows(call, call.entered_vhosts()))
 
 
 async def groups_of_vhost(call: ApiRequest) -> ApiResponse:
-    """The same, of one virtual host."""
+    """Groups and named consumers in one virtual host."""
     return await _answer(call, _rows(call, [call.vhost()]))
 
 
 async def groups_of_stream(call: ApiRequest) -> ApiResponse:
-    """The same, of one stream; of all its partitions if it has any."""
+    """Groups and named consumers of one stream and all its partitions."""
     name = call.params["name"]
     if name not in call.vhost().topology.queues:
         raise not_found()
@@ -108,7 +104,7 @@ def _rows(call: ApiRequest, vhosts: Iterable[Vhost]) -> list[Row]:
 
 
 async def _answer(call: ApiRequest, rows: list[Row]) -> ApiResponse:
-    """With those of the other nodes, partition by partition."""
+    """The rows of all nodes, by partition."""
     if call.part is not None:
         return json_response(rows)
     rows += [row for found in await peer_documents(call) for row in found]

@@ -1,6 +1,6 @@
-"""Traces and their files over HTTP, in the paths of RabbitMQ's tracing plugin.
+"""Traces and their files, in the paths of RabbitMQ's tracing plugin.
 
-Not here: what a trace does (`tracing.traces`), the files (`tracing.directory`).
+Not here: traces (`tracing.traces`), files (`tracing.files`).
 """
 
 import asyncio
@@ -105,7 +105,7 @@ def _payload_bytes_max(document: Document) -> int | None:
 
 
 async def _check_password(call: ApiRequest, username: str, password: str) -> None:
-    """Whoever traces as somebody else has to be able to log in as them."""
+    """A trace as another user needs that user's password."""
     try:
         await call.context.command_queue.carry_out(Authenticate(username, password, _LOOPBACK))
     except Refused:
@@ -159,7 +159,7 @@ async def files(call: ApiRequest) -> ApiResponse:
 
 
 async def read_file(call: ApiRequest) -> ApiResponse:
-    """All of it, or with `?tail=BYTES` the whole lines among its last octets."""
+    """The whole file, or with `?tail=BYTES` the whole lines among its last bytes."""
     check_node(call)
     directory = call.context.traces.directory
     opened = await asyncio.to_thread(directory.opened, call.params["name"], _tail_bytes(call))

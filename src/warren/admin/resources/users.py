@@ -90,7 +90,7 @@ async def put_user(call: ApiRequest) -> ApiResponse:
 
 
 async def user_command(settings: BrokerSettings, name: str, document: Document) -> Command:
-    """What a user's document asks for."""
+    """The command for a user's document."""
     if "tags" not in document:
         raise bad_request("tags_not_present")
     tags = names_in(document, "tags")
@@ -114,14 +114,14 @@ def _with_hash(name: str, document: Document, tags: list[str]) -> Command:
 
 
 async def hashed(algorithm: str, password: str) -> bytes:
-    """What the node keeps of a password; of an empty one nothing, so that nobody can log in with it."""
+    """The hash of a password. An empty password has an empty hash, which no login matches."""
     if not password:
         return b""
     return await asyncio.to_thread(hash_password, algorithm, password, os.urandom(SALT_OCTETS))
 
 
 def decoded(password_hash: str) -> bytes:
-    """A hash as definitions have it, in Base64; `Refused` if it is not."""
+    """A Base64 hash of a definition; `Refused` if it is not Base64."""
     try:
         return base64.b64decode(password_hash, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -129,7 +129,7 @@ def decoded(password_hash: str) -> bytes:
 
 
 def encoded(password_hash: bytes) -> str:
-    """The hash as definitions have it."""
+    """The hash as Base64, as in definitions."""
     return base64.b64encode(password_hash).decode()
 
 
@@ -181,7 +181,7 @@ def _limited(call: ApiRequest) -> str:
 
 
 def user_named(call: ApiRequest) -> str:
-    """The user that the path names, or 404."""
+    """The user in the path; 404 if there is none."""
     name = call.params["user"]
     if name not in call.context.broker.access.users:
         raise not_found()

@@ -39,7 +39,7 @@ from warren.broker.snapshots import NodeQueueTotals
 from warren.broker.vhost import Vhost
 
 KNOWN_OF_VHOSTS = frozenset({"default_queue_type", "description", "metadata", "name", "tags", "tracing"})
-"""What is agreed about a virtual host."""
+"""The fields of a virtual host that every node knows."""
 
 
 _LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
@@ -54,12 +54,12 @@ class VhostRows:
         self._spans = spans
 
     def plan(self, wanted: ColumnSelection) -> Callable[[Vhost], dict[str, Any]]:
-        """How to build the wanted part of a row; lengths are those of all queues, so they are worth leaving out."""
+        """How to build the selected columns. Lengths visit all queues, so they are built only if selected."""
         share = self.share(wanted)
         return lambda vhost: self.bare(vhost) | share(vhost)
 
     def share(self, wanted: ColumnSelection) -> Callable[[Vhost], dict[str, Any]]:
-        """How to build what this node alone knows of one."""
+        """How to build the fields of this node."""
         counts_messages = wanted.any_of(*_LENGTHS, *(f"{name}_details" for name in _LENGTHS))
 
         def build(vhost: Vhost) -> dict[str, Any]:
@@ -141,7 +141,7 @@ async def put_vhost(call: ApiRequest) -> ApiResponse:
 
 
 def vhost_command(name: str, document: Document) -> Command:
-    """What a virtual host's document asks for."""
+    """The command for a virtual host's document."""
     tags = names_in(document, "tags") if "tags" in document else []
     tracing = flag(document, "tracing") if "tracing" in document else None
     return PutVhost(name, text(document, "description"), tags, tracing)
@@ -152,7 +152,7 @@ async def delete_vhost(call: ApiRequest) -> ApiResponse:
 
 
 async def start_vhost(call: ApiRequest) -> ApiResponse:
-    """They all run; this answers scripts that make sure of it."""
+    """Nothing to do: every virtual host runs. For scripts that make sure of it."""
     node, name = call.params["node"], call.params["vhost"]
     if node != call.context.broker.settings.node_name:
         raise bad_request(f"Request to node {node} failed with nodedown")
@@ -179,7 +179,7 @@ def _vhost_key(vhost: Vhost) -> RowKey:
 
 
 def _everywhere(vhost: Vhost) -> str:
-    """Every node has all virtual hosts, and counts what its own clients and queues do."""
+    """Every node has all virtual hosts and counts its own clients and queues."""
     return ""
 
 

@@ -1,12 +1,11 @@
 """The command lines of `warren client`.
 
-Standard output says what was found, standard error why something was refused.
+Standard output has the findings, standard error reasons for refusals.
 
-Exit codes: 0 all is well; 1 something was found, or the broker cannot be asked; 2 wrong usage, or a file of settings
-that makes no sense.
+Exit codes: 0 nothing found; 1 something was found, or the broker cannot be asked; 2 wrong usage, or an invalid settings
+file.
 
-Not here: the convention (`client.settings.checks`), asking the broker (`client.settings.checks`), the commands that
-have modules of their own beside this one.
+Not here: the checks (`client.settings.checks`), other commands of this package.
 """
 
 import os
@@ -77,7 +76,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 class _AsWritten(dict[str, str]):
-    """Variables, of which one that is not set is its own name as it is written in a file."""
+    """Variables; one that is not set stands for itself as it is written in the file."""
 
     def __missing__(self, name: str) -> str:
         return f"${{{name}}}"

@@ -1,9 +1,9 @@
-"""`warren client open`: what is not through with in an outbox, in the terminal, as JSON, or as a page.
+"""`warren client open`: the open items of an outbox, in the terminal, as JSON, or as a page.
 
-Exit codes as those of `diff`: 0 nothing is open, 1 something is, 2 anything else. So a script that asks for 1 never
-mistakes a database that was down for a row that is stuck.
+Exit codes are those of `diff`: 0 nothing is open, 1 something is, 2 any error. So a script that checks for 1 never
+mistakes an unreachable database for a stuck row.
 
-Not here: finding it out (`client.ledgers`), the page (`cli.client.open_items_page`).
+Not here: reading the items (`client.ledgers`), the page (`cli.client.open_items_page`).
 """
 
 import json
@@ -54,7 +54,7 @@ def open_items(
     except WarrenError as error:
         raise ConfigError(str(error)) from error
     except Exception as error:
-        # whatever it is: the code of an uncaught one says that something is open
+        # any error: an uncaught exception would exit with 1, which means that something is open
         raise ConfigError(_unreadable(engine, error)) from error
     finally:
         engine.dispose()
@@ -79,7 +79,7 @@ def _shown(engine: "Engine", limit: int, html: str, as_json: bool) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: whoever has the page open sees the old one or the new one."""
+    """Write atomically: a reader sees the old page or the new one."""
     beside = path.with_name(f".{path.name}.unfinished")
     try:
         beside.write_text(text, "utf-8")

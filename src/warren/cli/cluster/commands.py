@@ -1,10 +1,10 @@
 """The command lines of `warren cluster`.
 
-Standard output says what was done, standard error how far a start has come and why something was refused.
+Standard output says what was done. Standard error has the progress of a start and reasons for refusals.
 
 Exit codes: 0 done; 1 refused or failed; 2 wrong usage, a bad option or port, a node that is not of this cluster.
 
-Not here: how it is done (`cli.cluster.node_processes`, `processes`), what `status` shows (`standing`).
+Not here: processes (`cli.cluster.node_processes`), the status table (`cli.cluster.status`).
 """
 
 from pathlib import Path
@@ -183,7 +183,7 @@ def _processes(layout: "LocalCluster") -> list["NodeProcess"]:
 
 
 def _chosen(names: list[str], data: str) -> list["NodeProcess"]:
-    """The processes of the nodes named, each once; all names are looked up before anything is done."""
+    """The processes of the named nodes, without repetitions. Unknown names fail before anything is done."""
     from warren.cli.cluster.node_processes import NodeProcess
 
     layout = _found(data)

@@ -1,10 +1,11 @@
 """The command lines of `warren ha`.
 
-Standard output says what was written or found, standard error why something was refused.
+Standard output has the files or findings, standard error reasons for refusals.
 
-Exit codes: 0 done, nothing wrong; 1 refused, or something is wrong with the deployment; 2 wrong usage or a bad file.
+Exit codes: 0 done, nothing wrong; 1 refused, or the deployment has a problem; 2 wrong usage or a bad file.
 
-Not here: how it is done (`cli.ha.source`, `programs`, `writing`), what is rendered (`warren.ha`).
+Not here: reading the deployment (`cli.ha.source`), rendering (`cli.ha.bundle`), checking (`cli.ha.probes`,
+`cli.ha.verdict`).
 """
 
 from pathlib import Path
@@ -66,7 +67,7 @@ def render(
         DeploymentSource(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file)
     )
     place = Path(out) / DEPLOYMENT_FILE
-    # what its author wrote there is not replaced by the same without comments
+    # do not overwrite the author's own file with one without comments
     files = rendered_files(deployment, with_itself=not (file and place.exists() and place.samefile(file)))
     left_unchecked = [] if unchecked else bundle.check_configurations(deployment)
     write_all(Path(out), files)

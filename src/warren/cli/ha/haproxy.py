@@ -1,19 +1,16 @@
-"""HAProxy's configuration for one balancer of a deployment, with comments for whoever has to read it at night.
+"""HAProxy's configuration for one balancer of a deployment.
 
-Two rows of servers for AMQP, because there are two questions. `…_fit` are nodes that want new clients; one that would
-rather not (an alarm, an operator who drains it) answers the check with 404, and keeps the clients it has. `…_serving`
-are nodes that serve at all; they are used when no node is fit, because consumers must get in to drain an alarmed
-cluster. Only the AMQP servers ask; the others follow what those have learnt (`track`). A witness is never fit, since it
-holds no queues, and serves when nobody else does.
+AMQP has two backends. `…_fit` has nodes that accept new clients: a reluctant node (an alarm, draining) answers the
+check with 404 and keeps its clients. `…_serving` has all nodes that serve clients. It is used when no node is fit,
+because consumers must be able to connect to drain an alarmed cluster. Only the AMQP servers run checks; the others
+`track` them. A witness is never fit, because it holds no queues, and is a backup among the serving nodes.
 
-Each balancer speaks from its own address, by which nodes know it (`source`): the system might choose another, like the
-virtual one.
+Each balancer connects from its own address (`source`), by which nodes know it. The system might choose the virtual one.
 
-Each kind of connections has a number of its own that it cannot go beyond, and all together have more than that: if one
-kind could take what there is, the check script would get no answer, and Keepalived would carry the address, with all
-its clients, from one balancer to the other for ever.
+Each frontend has its own `maxconn`, and the global limit is larger than their sum. If one frontend could use all
+connections, the check script would get no answer and Keepalived would move the address back and forth.
 
-Not here: the virtual address (`cli.ha.keepalived`), what makes a node unfit (the node's fitness resource).
+Not here: the virtual address (`cli.ha.keepalived`), what makes a node unfit (`admin.fitness`).
 """
 
 from collections.abc import Iterator
@@ -35,7 +32,7 @@ from warren.cli.ha.deployment import (
 FIT, SERVING = "fit", "serving"
 ALIVE_PATH, WORKING_PATH = "/alive", "/working"
 HTTP_CONNECTIONS = 1000
-"""They are short, and a node takes no more of them."""
+"""HTTP connections are short, and a node accepts no more of them."""
 _KEPT_FOR_HEALTH = 100
 _QUESTIONS = {FIT: "reluctant=404", SERVING: "reluctant=200"}
 _TITLES = {AMQP: "AMQP", AMQPS: "AMQP over TLS", HTTP: "HTTP API and pages", HTTPS: "HTTP API and pages over TLS"}
@@ -230,7 +227,7 @@ def _answers_of_others() -> list[str]:
 
 def _server(deployment: Deployment, balancer: Balancer, kind: str, node: BrokerNode, follows: str) -> Iterator[str]:
     yield node.label
-    # a name is looked up in the family of the address that is spoken from
+    # resolve a name in the address family of the source address
     yield ("" if is_ip(node.address) else "ipv6@" if deployment.is_ipv6 else "ipv4@") + node.endpoint(kind)
     yield f"source [{balancer.address}]" if deployment.is_ipv6 else f"source {balancer.address}"
     if follows:
@@ -245,7 +242,7 @@ def _server(deployment: Deployment, balancer: Balancer, kind: str, node: BrokerN
         yield "send-proxy-v2"
     yield "on-marked-down shutdown-sessions"
     if node.kind == WITNESS:
-        # it holds no queues, and is asked to serve when nobody else can
+        # it holds no queues and serves only if no other node can
         yield "backup"
 
 

@@ -1,15 +1,14 @@
-"""Keepalived's configuration for one balancer, and the script by which it watches HAProxy.
+"""Keepalived's configuration for one balancer, and the script that checks HAProxy.
 
-Both balancers have the same priority, so neither takes the address from the other without a reason: an address that
-comes back to its favourite machine costs every client its connection a second time. There are two reasons to give it
-up.
+All balancers have the same priority, so none takes the address from another without a reason: an address that returns
+to a preferred machine costs every client its connection a second time. There are two reasons to release it.
 
-- HAProxy does not answer: the balancer is faulty, and drops the address.
-- HAProxy finds no node that serves: the balancer's priority sinks, so the other one takes the address if it is better
-  off; if it is not, the address stays where it is, and clients are refused at once instead of finding nobody.
+- HAProxy does not answer: the balancer is faulty and releases the address.
+- HAProxy finds no node that serves: the balancer's priority drops, so another takes the address if it is better off. If
+  not, the address stays and clients are refused at once instead of timing out.
 
-When both want the address, after a cable between them was cut, the one with more priority has it, and of two with the
-same the one with the higher address.
+If several balancers claim the address after a network partition, the one with the highest priority gets it, and among
+equals the one with the highest IP address.
 
 Not here: HAProxy's answers (`cli.ha.haproxy`).
 """
@@ -31,8 +30,8 @@ def script_path(deployment: Deployment) -> str:
 def keepalived_config(deployment: Deployment, balancer: Balancer, *, rehearsed_by: str = "") -> str:
     """The text of keepalived.conf.
 
-    `rehearsed_by` is the user who checks it on another machine: it then wants neither the balancer's interface nor the
-    script. (`keepalived -t` of version 2.2 ends itself when the script is to be run by somebody else.)
+    `rehearsed_by` is the user who checks it on another machine: the configuration then needs neither the balancer's
+    interface nor the script. (`keepalived -t` of version 2.2 fails if the script is to be run by another user.)
     """
     script = "/bin/true" if rehearsed_by else script_path(deployment)
     parts = [
@@ -125,7 +124,7 @@ vrrp_instance warren {{
 
 
 def check_script() -> str:
-    """The text of the check script; it needs bash and nothing else."""
+    """The text of the check script; it needs only bash."""
     return f"""\
 #!/bin/bash
 # Written by `warren ha render`; Keepalived runs it every second: {SCRIPT_NAME} PORT PATH.

@@ -1,18 +1,13 @@
-"""The part of a node's configuration that has to agree with what stands before it: /etc/warren/warren.conf.
+"""Files of a node's machine: its part of /etc/warren/warren.conf, the systemd unit, its user and directories.
 
-Not here: how the node is run as a service (`cli.ha.node_files`).
-
-A node as a service of its machine: the systemd unit, its user, its directories.
-
-    /etc/warren        its configuration, read by the user `warren` and written by nobody but root
-    /var/lib/warren    its data, the cookie and the member of etcd
+    /etc/warren        its configuration, readable by the user `warren`, writable by root only
+    /var/lib/warren    its data, the cookie and the etcd member
     the journal        its log: `journalctl -u warren`
 
-A disc node of a cluster has a second process, its member of etcd, in the same unit: started by the node, and meant to
-outlive it (`KillMode=process`), so that a restart of the node costs the other nodes no election. A witness is a node
-like any other; what it is stands in its configuration.
+A disc node of a cluster has a second process in the same unit, its etcd member. The node starts it and it outlives the
+node (`KillMode=process`), so a restart of the node causes no election. A witness differs only in its configuration.
 
-Not here: the configuration itself (`cli.ha.node_files`), what the node tells systemd (`node.process`).
+Not here: notifications to systemd (`node.process`).
 """
 
 from collections.abc import Iterator
@@ -39,7 +34,7 @@ _TLS_FAMILIES = {AMQPS: "ssl_options", HTTPS: "management.ssl"}
 
 
 def node_config(deployment: Deployment, node: BrokerNode) -> str:
-    """Its text; a node that runs needs these lines in the configuration it has."""
+    """The text of warren.conf; a node that already has one needs these lines in it."""
     return "\n".join(_lines(deployment, node)) + "\n"
 
 
@@ -70,7 +65,7 @@ def _listeners(node: BrokerNode) -> Iterator[str]:
         yield f"management.ssl.port = {node.ports[HTTPS]}"
     if METRICS in node.ports:
         yield f"prometheus.tcp.port = {node.ports[METRICS]}"
-    # AMQP and HTTP each have certificates of their own
+    # AMQP and HTTP have separate certificate settings
     for family in [family for kind, family in _TLS_FAMILIES.items() if kind in node.ports]:
         yield "# TLS is ended here, so the certificates are here, too."
         yield f"#{family}.cacertfile = /etc/warren/authority.pem"
@@ -93,12 +88,12 @@ def _cluster(deployment: Deployment, node: BrokerNode) -> Iterator[str]:
 
 
 def _first_a_disc_node(deployment: Deployment) -> list[BrokerNode]:
-    """The first of the list founds the cluster, and must be a disc node that holds queues."""
+    """The first node of the list founds the cluster and must be a disc node that holds queues."""
     return sorted(deployment.nodes, key=lambda node: node.kind in (RAM, WITNESS))
 
 
 def _peer(node: BrokerNode) -> str:
-    """As a node finds itself in the list, and the others by its host's name."""
+    """The node's name as the other nodes resolve it, with its port unless it is the default."""
     port = node.ports.get(PEER, USUAL_PORTS[PEER])
     name, _, host = node.name.partition("@")
     return node.name if port == USUAL_PORTS[PEER] else f"{name}@{endpoint(host, port)}"
@@ -116,12 +111,12 @@ _FIRST_FREE_PORT = 1024
 
 @dataclass(frozen=True)
 class SystemdService:
-    """One node, as it is to be run; `peer` is where it listens for other nodes."""
+    """One node as a service; `peer` is its address for other nodes."""
 
     name: str
     peer: str
     witness: bool = False
-    # it listens on a port that is reserved for the superuser
+    # it listens on a privileged port
     reserved_port: bool = False
     program: str = PROGRAM
 
@@ -138,7 +133,7 @@ def service_of(node: BrokerNode, program: str = PROGRAM) -> SystemdService:
 
 
 def service_files(service: SystemdService) -> dict[str, str]:
-    """By their paths below the root of the node's machine."""
+    """The files by their paths below the root of the node's machine."""
     return {UNIT_PATH: _text(_unit(service)), USERS_PATH: _text(_users()), DIRECTORIES_PATH: _text(_directories())}
 
 
@@ -198,7 +193,7 @@ def _running(service: SystemdService) -> Iterator[str]:
 
 
 def _hardening(service: SystemdService) -> Iterator[str]:
-    """Not among it: MemoryDenyWriteExecute, since Python's ctypes may need such memory."""
+    """Without MemoryDenyWriteExecute, because Python's ctypes may need such memory."""
     yield "# It needs its data, its ports, and nothing else of the machine."
     capability = "CAP_NET_BIND_SERVICE" if service.reserved_port else ""
     yield f"CapabilityBoundingSet={capability}"
@@ -236,6 +231,6 @@ def _directories() -> Iterator[str]:
 
 
 def _plain(word: str) -> str:
-    """A word that systemd takes as it is: a percent sign would begin one of its specifiers."""
+    """Escape a word for systemd, where a percent sign begins a specifier."""
     escaped = word.replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
     return f'"{escaped}"' if any(character.isspace() or character in "'\"" for character in word) else escaped

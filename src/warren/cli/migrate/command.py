@@ -1,11 +1,11 @@
 """The command line of `warren migrate`.
 
-Standard output says what is planned and done, standard error how far it is and why something was refused.
+Standard output has the plan and the results. Standard error has the progress and reasons for refusals.
 
-Exit codes: 0 done, and every count matches; 1 refused, failed, interrupted, or a count does not match; 2 wrong usage;
-3 done, but others consumed at RabbitMQ meanwhile, and the counts cannot tell whether what did not come was theirs.
+Exit codes: 0 done, and every count matches; 1 refused, failed, interrupted, or a count does not match; 2 wrong usage; 3
+done, but other consumers at RabbitMQ may have received what did not arrive.
 
-Not here: the move itself (`cli.migrate.move`).
+Not here: the move (`cli.migrate.move`).
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""`warren pipeline audit`: whether every queue gave what it was given.
+"""`warren pipeline audit`: lost, duplicated and reordered messages by queue.
 
-Standard output has a row for each queue and the messages that are lost, came twice or out of order, a few of each.
+Standard output has a row for each queue and a few of the affected messages.
 
-Exit codes: 0 all is well; 1 something is lost, duplicated or out of order, or the audit could not be done.
+Exit codes: 0 nothing found; 1 messages are lost, duplicated or out of order, or the audit failed.
 
 Not here: the audit (`warren.pipeline.audit`).
 """

@@ -1,10 +1,10 @@
-"""The command lines of `warren pipeline`: one module for each job.
+"""The command lines of `warren pipeline`, one module for each job.
 
-Standard output says what was done, standard error how far it is and why something was refused.
+Standard output says what was done. Standard error has the progress and reasons for refusals.
 
-Exit codes: 0 done; 1 refused or failed, or a job found what it looked for; 2 wrong usage.
+Exit codes: 0 done; 1 refused or failed, or the job has findings; 2 wrong usage.
 
-Not here: what every job may be told (`cli.pipeline.options`).
+Not here: options of all jobs (`cli.pipeline.options`).
 """
 
 import typer

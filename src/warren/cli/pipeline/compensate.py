@@ -1,4 +1,4 @@
-"""`warren pipeline compensate`: messages that set right what a reconciliation found.
+"""`warren pipeline compensate`: messages that correct the findings of a reconciliation.
 
 Not here: the job (`pipeline.compensate.job`).
 """
@@ -23,7 +23,7 @@ STEPS = {
     "too_old": "a side may have forgotten it: look at it yourself",
     "left": "not in the outbox, and no exchange or routing key was given",
 }
-"""What becomes of messages that go through an outbox."""
+"""What happens to messages that go through an outbox."""
 
 
 def add_to(app: typer.Typer) -> None:

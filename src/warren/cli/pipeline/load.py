@@ -1,4 +1,4 @@
-"""`warren pipeline load`: files as messages.
+"""`warren pipeline load`: publish files as messages.
 
 Not here: the job (`pipeline.load.job`).
 """

@@ -1,8 +1,7 @@
-"""The options that every job has: where Spark is, and what it may use.
+"""Options of all jobs: the Spark master, memory, configuration.
 
     def trace(lake: …, master: Master = LOCAL, memory: Memory = MEMORY, conf: Conf = None) -> int:
-        with spark_session("trace", master, memory, conf) as spark:
-            …
+        with spark_session("trace", master, memory, conf) as spark: …
 
 Not here: starting Spark (`pipeline.session`).
 """
@@ -31,7 +30,7 @@ Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A set
 
 @contextmanager
 def spark_session(job: str, master: str, memory: str, conf: list[str] | None) -> "Iterator[SparkSession]":
-    """A session for one job; what Spark raises in it is one sentence."""
+    """A session for one job; Spark's errors become one sentence."""
     settings = _settings(conf or [])
     with needed_packages():
         from warren.pipeline import session
@@ -41,7 +40,7 @@ def spark_session(job: str, master: str, memory: str, conf: list[str] | None) ->
 
 @contextmanager
 def needed_packages() -> Iterator[None]:
-    """For imports of a job: what it stands on need not be installed with the broker."""
+    """Wraps imports of a job's packages, which are optional."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,9 +1,9 @@
-"""`warren pipeline reconcile`: ledgers compared by business id.
+"""`warren pipeline reconcile`: compare ledgers by business id.
 
-Exit codes as those of `diff`: 0 in balance, 1 differences, 2 anything else. So a script that asks for 1 never mistakes
-a database that was down for a difference.
+Exit codes are those of `diff`: 0 in balance, 1 differences, 2 any error. So a script that checks for 1 never mistakes
+an unreachable database for a difference.
 
-Not here: comparing (`pipeline.reconcile`).
+Not here: the comparison (`pipeline.reconcile`).
 """
 
 from typing import Annotated, Any

@@ -1,6 +1,6 @@
-"""`warren pipeline report`: what the lake says of traffic, latency and growth, as one HTML page.
+"""`warren pipeline report`: traffic, latency and growth of a lake as one HTML page.
 
-Not here: how it is done (`warren.pipeline.report`).
+Not here: the report (`warren.pipeline.report`).
 """
 
 from datetime import datetime

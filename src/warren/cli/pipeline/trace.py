@@ -1,6 +1,6 @@
-"""`warren pipeline trace`: what flowed through the broker, into a lake.
+"""`warren pipeline trace`: import trace files or the Firehose into a lake.
 
-Not here: how (`pipeline.trace.job`).
+Not here: the job (`pipeline.trace.job`).
 """
 
 import signal
@@ -79,7 +79,7 @@ def trace(
     enough = threading.Event()
     with spark_session("trace", master, memory, conf) as spark:
         if continuous:
-            # in the midst of a call to Spark an exception would be taken for the end of Spark
+            # an exception during a call to Spark would look like a failure of Spark
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: enough.set())
         done = job.run(spark, settings, enough)

@@ -1,8 +1,8 @@
-"""Connections and channels: list them, and close connections.
+"""Connections and channels: list, and close connections.
 
-A connection is named by the identifier that `list_connections pid` prints, or by its name.
+A connection is given by the identifier that `list_connections pid` prints, or by its name.
 
-Not here: what a client is told when its connection is closed (the server does).
+Not here: what the client is sent (`broker.sessions`).
 """
 
 import time
@@ -87,7 +87,7 @@ def close_all_user_connections(call: VerbCall) -> None:
 
 
 def _close(call: VerbCall, connections: list[dict[str, Any]], explanation: str) -> None:
-    # A header is one line.
+    # a header is one line
     reason = "".join(letter if letter.isprintable() else " " for letter in explanation).encode()
     for number, connection in enumerate(connections):
         if number:

@@ -1,4 +1,4 @@
-"""Exchanges, bindings and consumers: list them.
+"""Lists of exchanges, bindings and consumers.
 
 Not here: queues (`queues`).
 """
