@@ -1,10 +1,6 @@
-"""Requests that another node has to answer, because they name it, or because it alone knows what they are about.
+"""Requests that another node answers, and requests of other nodes that this node answers.
 
-Not here: lists (`listing.spread`), answers that are put together (the resources).
-
-Another node's questions, answered as requests are, for this node's part.
-
-Not here: who may ask (`node.peers`), what a part of a list is (`listing.parts`).
+Not here: lists that cover several nodes (`listing.lists`), sending (`admin.peers`), who may ask (`node.peers`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,13 +15,13 @@ from warren.admin.http.responses import ApiResponse, HttpFault, not_found
 from warren.admin.peers import HERE, PeerReply, QueryPart, decode_query
 
 ALONE = QueryPart(HERE)
-"""The answer of one node, for itself."""
+"""The response of one node for itself."""
 
 Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
 
 
 def at_node(handler: Handler) -> Handler:
-    """Let the node answer that the path names; 404 if there is none, 503 if it does not answer."""
+    """Forward the request to the node in the path; 404 if there is none, 503 if it does not respond."""
 
     async def answer(call: ApiRequest) -> ApiResponse:
         peers = call.context.peers
@@ -43,13 +39,13 @@ def at_node(handler: Handler) -> Handler:
 
 
 def check_node(call: ApiRequest) -> None:
-    """404 unless the path names this node: for what no other node can do in its place."""
+    """404 unless the path names this node, for requests that cannot be forwarded."""
     if call.params.get("node", call.context.peers.own) != call.context.peers.own:
         raise not_found()
 
 
 async def forward_to_owner(call: ApiRequest) -> ApiResponse:
-    """What this node does not have, another may: the answer of whoever does, or 404."""
+    """The response of the node that has the object; 404 if none has it."""
     if call.part is None:
         told = await call.context.peers.ask_all(call.question(ALONE))
         for answer in told.values():
@@ -59,7 +55,7 @@ async def forward_to_owner(call: ApiRequest) -> ApiResponse:
 
 
 async def peer_documents(call: ApiRequest) -> list[Any]:
-    """What the other nodes answer to this request, of those that answer with 200, in the order of their names."""
+    """The other nodes' responses to this request, in the order of their names; without those that failed."""
     told = await call.context.peers.ask_all(call.question(ALONE))
     return [told[node].document for node in sorted(told) if told[node].status == 200]
 
@@ -69,11 +65,11 @@ def forwarded_response(told: PeerReply) -> ApiResponse:
 
 
 class PeerQueryHandler:
-    """Goes the way of a request, without its socket and its login."""
+    """Answers a request of another node as the application would, without socket and login."""
 
     def __init__(self, application: Application, context: AdminContext) -> None:
         self._application = application
-        self._station = context
+        self._context = context
 
     async def answer(self, data: bytes) -> bytes:
         try:
@@ -93,7 +89,7 @@ class PeerQueryHandler:
         async def receive() -> dict[str, object]:
             return {"type": "http.request", "body": question.body, "more_body": False}
 
-        call = ApiRequest(Request(scope, receive), {}, self._station, len(question.body))
+        call = ApiRequest(Request(scope, receive), {}, self._context, len(question.body))
         call.api_user, call.part = question.api_user, question.part
         answer = await self._application.answer(call)
         return PeerReply(answer.status, await answer.whole()).encode()

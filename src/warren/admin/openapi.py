@@ -19,21 +19,21 @@ _NAME = re.compile(r"\{(\w+)\}")
 _SUCCESSES = {"GET": [200], "PUT": [201, 204], "POST": [200, 201, 204], "DELETE": [204]}
 _OTHER_SUCCESSES = {"/api": [301], "/api/definitions": [204, 303], "/api/definitions/{vhost}": [204, 303]}
 _MAY_FAIL = ("/api/health", "/api/aliveness-test", "/api/warren/fitness")
-"""Checks answer 503 when they find something."""
+"""Health checks respond with 503 if they fail."""
 
 _MEANINGS = {
-    200: "what was asked for",
-    201: "made",
+    200: "the requested object or list",
+    201: "created",
     204: "done",
-    301: "it is elsewhere",
-    303: "done; a form goes on there",
-    400: "the request makes no sense, or not here",
-    401: "who asks is not known, or may not",
-    403: "a page of another site may not change anything",
-    404: "there is no such thing",
-    405: "not by this method; the header allow names those there are",
+    301: "redirect",
+    303: "done; redirect of a form",
+    400: "the request is invalid",
+    401: "the login failed, or the user is not authorised",
+    403: "pages of other sites may not change anything",
+    404: "not found",
+    405: "the method is not allowed; the header allow names those that are",
     413: "the body is too large",
-    503: "a check found something; or the nodes of the cluster did not agree on a change in time",
+    503: "a check failed, or the nodes of the cluster did not agree on a change in time",
 }
 
 _LISTING = {
@@ -51,7 +51,7 @@ _CONDITIONS = {"if-unused": {"enum": ["true"]}, "if-empty": {"enum": ["true"]}}
 
 
 def described(router: Router) -> Handler:
-    """Whoever answers with the description of all that the router has."""
+    """The handler that serves the description."""
 
     async def describe(call: ApiRequest) -> ApiResponse:
         """This description."""

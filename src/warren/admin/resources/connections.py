@@ -1,12 +1,8 @@
-"""Connections, channels and consumers, to read.
+"""Connections, channels and consumers: paths, and closing connections.
 
-Whoever may not monitor sees their own only.
+A user without the tag `monitoring` sees and closes only their own connections.
 
-Not here: closing connections.
-
-Connections are closed by operators, or by whose they are.
-
-Not here: reading them (`resources.connections`).
+Not here: rows (`resources.connection_rows`).
 """
 
 from collections.abc import Iterator
@@ -57,7 +53,7 @@ def routes() -> Routes:
 
 
 def connection_named(call: ApiRequest, name: str) -> Connection | None:
-    """The connection of that name, if it is one of this node; a fault if it is somebody else's."""
+    """The connection of that name if it is on this node; a fault if another user owns it."""
     for connection in listed_connections(call.context.broker):
         if connection_row_name(connection) == name:
             api_user = call.api_user
@@ -185,7 +181,7 @@ async def _list_consumers(call: ApiRequest, vhosts: list[str]) -> ApiResponse:
     if call.part is not None and call.part.kind == WAITING:
         return json_response(list(_waiting(call, vhosts)))
     consumers = list(_consumers(call, vhosts))
-    waiting = await _told_to_wait(call, [consumer for consumer, _ in consumers]) | set(_waiting(call, vhosts))
+    waiting = await _waiting_elsewhere(call, [consumer for consumer, _ in consumers]) | set(_waiting(call, vhosts))
 
     def build(found: tuple[ChannelConsumer, bool]) -> Row:
         consumer, active = found
@@ -207,8 +203,8 @@ def _waiting(call: ApiRequest, vhosts: list[str]) -> Iterator[RowKey]:
                         yield vhost, queue.name, node, tag
 
 
-async def _told_to_wait(call: ApiRequest, consumers: list[ChannelConsumer]) -> set[RowKey]:
-    """Which of several consumers of a queue elsewhere is active its home knows; it is asked if there may be several."""
+async def _waiting_elsewhere(call: ApiRequest, consumers: list[ChannelConsumer]) -> set[RowKey]:
+    """The inactive consumers of queues on other nodes, whose home nodes are asked."""
     queues = [consumer.queue for consumer in consumers]
     homes = {
         queue.node
@@ -220,7 +216,7 @@ async def _told_to_wait(call: ApiRequest, consumers: list[ChannelConsumer]) -> s
 
 
 def _may_have_waiting(queue: QueuePort) -> bool:
-    """Whether some of its consumers may be there without being served: streams have groups."""
+    """Whether the queue may have consumers that are not active. Streams have consumer groups."""
     return queue.arguments.get("x-single-active-consumer") is True or type_of(queue.arguments) == STREAM
 
 
@@ -229,7 +225,7 @@ def _tag(found: tuple[ChannelConsumer, bool]) -> str:
 
 
 def _consumers(call: ApiRequest, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer, bool]]:
-    """Those of this node's clients that the visitor may see, and whether each is active."""
+    """Consumers of this node's clients that the user may see, and whether each is active."""
     broker, api_user = call.context.broker, call.api_user
     for name in vhosts:
         if name not in broker.vhosts:
@@ -271,6 +267,6 @@ async def _close(call: ApiRequest, connections: list[Connection]) -> ApiResponse
 
 
 def _reason(call: ApiRequest) -> str:
-    """What the header `X-Reason` says; its bytes are UTF-8, which HTTP knows nothing of."""
+    """The header `X-Reason`. Its bytes are UTF-8, which HTTP libraries decode as Latin-1."""
     given = call.header("x-reason").encode("latin-1").decode("utf-8", "replace")
     return given or DEFAULT_REASON

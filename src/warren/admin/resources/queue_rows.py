@@ -40,13 +40,13 @@ MirrorRow = dict[str, Any]
 
 
 class MirrorRows:
-    """Of the queues that a node knows."""
+    """Rows of mirrored queues."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def add(self, row: MirrorRow, queue: QueueProxy) -> None:
-        """What RabbitMQ tells of a mirrored queue; nothing of another."""
+        """Add RabbitMQ's columns of a mirrored queue; nothing for other queues."""
         replica_set = queue.replica_set
         if replica_set is None:
             return
@@ -56,9 +56,9 @@ class MirrorRows:
         row["slave_nodes"] = running
         row["synchronised_slave_nodes"] = [name for name in running if name in synced]
         row["recoverable_slaves"] = mirrors
-        under_way = [self._progress(one) for one in self._newcomers(queue) if one.is_under_way()]
+        under_way = [self._progress(one) for one in self._joining(queue) if one.is_under_way()]
         if under_way and row.get("state") != "down":
-            # of several, the one that has the farthest to go
+            # of several, the one that is least advanced
             last = min(under_way, key=lambda one: float(one["percent"]))
             row["state"] = "syncing"
             row["sync_messages"] = last["sent"]
@@ -66,7 +66,7 @@ class MirrorRows:
             row["sync_seconds_left"] = last.get("seconds_left")
 
     def replica_set(self, queue: QueueProxy) -> MirrorRow:
-        """The ring, who catches up, and what happened to it of late; an empty row for a queue without one."""
+        """The replica set, mirrors that synchronise, and recent events; empty for a queue that is not mirrored."""
         replica_set = queue.replica_set
         if replica_set is None:
             return {}
@@ -76,18 +76,18 @@ class MirrorRows:
             "master": replica_set.master,
             "members": replica_set.members,
             "in_sync": replica_set.synced_names(),
-            "catching_up": [self._progress(one) for one in self._newcomers(queue)],
-            "story": [] if replica is None else [_told(one) for one in reversed(replica.history.happenings)],
+            "catching_up": [self._progress(one) for one in self._joining(queue)],
+            "story": [] if replica is None else [_event_row(one) for one in reversed(replica.history.happenings)],
         }
         return {"ring": row}
 
     def is_last_in_sync(self, replica_set: ReplicaSet) -> bool:
-        """Whether mirrors run, and none of them could take the master's place."""
+        """Whether mirrors run but none is in sync."""
         running = self.running([name for name in replica_set.members if name != replica_set.master])
         return bool(running) and not any(name in replica_set.synced_names() for name in running)
 
     def running(self, names: list[str]) -> list[str]:
-        """Those of these nodes that run, as far as is known here."""
+        """Those of these nodes that run, as far as this node knows."""
         cluster = self._broker.cluster
         if cluster is None:
             return []
@@ -102,12 +102,12 @@ class MirrorRows:
             else cluster.replica_sets.named(queue.vhost, queue.name)
         )
 
-    def _newcomers(self, queue: QueueProxy) -> list[Backfill]:
+    def _joining(self, queue: QueueProxy) -> list[Backfill]:
         replica = self._replica(queue)
         return [] if replica is None or replica.master_replica is None else replica.master_replica.joining_mirrors.all()
 
     def _progress(self, one: Backfill) -> MirrorRow:
-        """How far a mirror has come; `seconds_left` is known when some of it is sent."""
+        """The progress of a mirror; `seconds_left` is set once something was sent."""
         wanted, sent = int(one.wanted_count), int(one.sent_count)
         row: MirrorRow = {"node": one.node, "wanted": wanted, "sent": sent, "under_way": one.is_under_way()}
         row["percent"] = round(100 * sent / wanted, 1) if wanted else 0.0
@@ -117,7 +117,7 @@ class MirrorRows:
         return row
 
 
-def _told(happening: ReplicaEvent) -> MirrorRow:
+def _event_row(happening: ReplicaEvent) -> MirrorRow:
     at = datetime.fromtimestamp(happening.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return {"at": at, "event": happening.name, **happening.facts}
 
@@ -126,7 +126,7 @@ STREAM_COLUMNS = ("committed_offset", "disk_bytes", "first_offset", "leader", "r
 
 
 def add_stream_columns(row: dict[str, Any], stream: Stream, node: str) -> None:
-    """Offsets of the first and the last message, -1 for none; how many files it has, and how large they are."""
+    """Offsets of the first and last message (-1: none), number of segments, bytes on disk."""
     end = stream.end_offset()
     row["leader"] = node
     row["first_offset"] = stream.first_offset()
@@ -143,11 +143,11 @@ _POLICIES = ("policy", "operator_policy", "effective_policy_definition")
 
 
 KNOWN_EVERYWHERE = frozenset({*_BARE, *_POLICIES} - {"owner_pid_details"})
-"""What is agreed about a queue, whichever node it lives on."""
+"""The fields of a queue that every node knows."""
 
 
 NOWHERE = "-"
-"""The home of a queue that should not have outlived its node, until it is cleared away."""
+"""The home of a queue that was lost with its node and is about to be deleted."""
 
 
 _LENGTHS = ("messages", "messages_ready", "messages_unacknowledged")
@@ -203,22 +203,22 @@ _SHORT: dict[str, Callable[[LocalQueue], Any]] = {
     "message_bytes_ready": lambda queue: queue.ready_bytes(),
     "message_bytes_unacknowledged": lambda queue: queue.unacked_bytes(),
 }
-"""Short ways to what queues are mostly sorted by."""
+"""Fast readers for common sort columns."""
 
 
 _Part = Callable[[dict[str, Any], LocalQueue], None]
 
 
 def consumers_here(queue: QueuePort, real: LocalQueue | None) -> list[tuple[ConsumerPort, bool]]:
-    """Those whose clients are connected to this node, and whether each is active, as far as is known here.
+    """Consumers whose clients are connected to this node, and whether each is active, as far as known here.
 
-    A queue that became mirrored has some that know the queue itself, or what stood in for it before.
+    After a queue became mirrored, some consumers are still attached to the queue itself or to the earlier proxy.
     """
     found: list[tuple[ConsumerPort, bool]] = []
     if real is not None and real.consumer_count():
         found = [one for one in real.consumers() if not isinstance(one[0], HostedConsumer)]
     if isinstance(queue, RemoteQueue | MirroredQueueProxy):
-        # which of several is active the queue's home knows
+        # only the queue's home node knows which consumer is active
         found += [(consumer, True) for consumer in queue.consumers()]
     if isinstance(queue, MirroredQueueProxy) and queue.predecessor is not None:
         found += [(consumer, True) for consumer in queue.predecessor.consumers()]
@@ -226,7 +226,7 @@ def consumers_here(queue: QueuePort, real: LocalQueue | None) -> list[tuple[Cons
 
 
 def waiting_consumers(queue: LocalQueue) -> list[list[str]]:
-    """Consumers whose clients are at other nodes and that are not active: the node and the tag of each."""
+    """Inactive consumers whose clients are on other nodes: node and tag of each."""
     return [
         [consumer.node, consumer.tag]
         for consumer, active in queue.consumers()
@@ -247,14 +247,14 @@ class QueueRows:
         self._mirrors = MirrorRows(broker)
 
     def real(self, queue: QueuePort) -> LocalQueue | None:
-        """The queue itself if it is here, whatever stands in for it; a mirrored one is where its master is."""
+        """The queue itself if it lives here; a mirrored queue lives where its master is."""
         if isinstance(queue, Queue | Stream):
             return queue
         vhost = self._broker.vhosts.get(queue.vhost)
         return None if vhost is None else vhost.own_queue(queue.name)
 
     def columns(self) -> dict[str, Callable[[QueuePort], Any]]:
-        """Short ways to values of queues that are here."""
+        """Fast readers for queues that live here."""
 
         def short(value_of: Callable[[LocalQueue], Any]) -> Callable[[QueuePort], Any]:
             def value(queue: QueuePort) -> Any:
@@ -266,7 +266,7 @@ class QueueRows:
         return {"name": _name_of, **{name: short(value_of) for name, value_of in _SHORT.items()}}
 
     def plan(self, wanted: ColumnSelection) -> Callable[[QueuePort], dict[str, Any]]:
-        """How to build the wanted part of a row of a queue that lives here."""
+        """How to build the selected columns of a queue that lives here."""
         known: list[tuple[tuple[str, ...], _Part]] = [
             (_BARE, self._add_bare),
             (_POLICIES, _add_policies),
@@ -293,7 +293,7 @@ class QueueRows:
         return build
 
     def share(self, wanted: ColumnSelection) -> Callable[[QueuePort], dict[str, Any]]:
-        """How to build what this node's clients did to a queue that lives elsewhere, if they did anything."""
+        """How to build the counters of this node's clients for a queue that lives elsewhere."""
         if "message_stats" not in wanted:
             return lambda queue: {}
 
@@ -305,7 +305,7 @@ class QueueRows:
         return build
 
     def stand_in(self, queue: QueuePort) -> dict[str, Any]:
-        """What is agreed about a queue, when its home does not say the rest."""
+        """The agreed fields of a queue, if its home node does not respond."""
         row: dict[str, Any] = {"state": "running" if isinstance(queue, PartitionedStream) else "down"}
         self._add_bare(row, queue)
         effective = self._broker.policies.for_queue(queue.vhost, queue.name)
@@ -317,7 +317,7 @@ class QueueRows:
         return row
 
     def detailed(self, queue: QueuePort) -> dict[str, Any]:
-        """One queue alone, with its consumers: all that is known of it here."""
+        """One queue with its consumers: all that this node knows."""
         if isinstance(queue, PartitionedStream):
             names = partition_names(queue.name, queue.arguments)
             return {"consumer_details": [], **self.stand_in(queue), "partitions": names}
@@ -333,7 +333,7 @@ class QueueRows:
         }
 
     def _consumers_of(self, queue: QueuePort) -> list[dict[str, Any]]:
-        """Those whose clients are connected to this node."""
+        """Consumers whose clients are connected to this node."""
         found = consumers_here(queue, self.real(queue))
         return [consumer_row(self._node, consumer, active) for consumer, active in found]
 
@@ -355,13 +355,13 @@ class QueueRows:
         return row
 
     def home_of(self, queue: QueuePort) -> str:
-        """The node that a queue lives on."""
+        """The node that the queue lives on."""
         if not isinstance(queue, RemoteQueue | MirroredQueueProxy):
             return self._node
         return queue.node if queue.replica_set is not None or queue.node != self._node else NOWHERE
 
     def _add_bare(self, row: dict[str, Any], queue: QueuePort) -> None:
-        """What a queue is, whatever it does."""
+        """Fields without statistics."""
         row["arguments"] = amqp_json(queue.arguments)
         row["auto_delete"] = queue.auto_delete
         row["durable"] = queue.durable
@@ -454,7 +454,7 @@ def _add_tags(row: dict[str, Any], queue: LocalQueue) -> None:
 
 
 def _backing_status(queue: Queue, report: QueueReport) -> dict[str, Any]:
-    """RabbitMQ's insides of a classic queue; what is in memory is its q4, what is on disk its delta."""
+    """RabbitMQ's internals of a classic queue: messages in memory are its q4, messages on disk its delta."""
     in_memory = report.ready - report.paged
     return {
         "avg_ack_egress_rate": 0.0,

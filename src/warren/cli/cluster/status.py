@@ -1,10 +1,10 @@
-"""What `warren cluster status` prints: for each node what its process does, and what the cluster says of it.
+"""The table of `warren cluster status`: for each node the state of its process and what the cluster reports.
 
-`etcd` is the process of the node's etcd member, which goes on when the node has ended. The cluster is asked over HTTP,
-at the first running node that answers, as the user guest; where nobody answers the column is a dash. On a terminal the
-table is drawn, in a pipe its columns are separated by tabs.
+`etcd` is the process of the node's etcd member, which outlives the node. The cluster is asked over HTTP as guest, at
+the first running node that responds; without a response the column is a dash. A terminal gets a drawn table, a pipe
+tab-separated columns.
 
-Not here: what else there is to know of a cluster (`warren ctl cluster_status`).
+Not here: details of the cluster (`warren ctl cluster_status`).
 """
 
 import sys
@@ -23,7 +23,7 @@ UNKNOWN: Final = "-"
 
 def show(nodes: Sequence[NodeProcess]) -> None:
     states = [node.state() for node in nodes]
-    told = _told([node for node, state in zip(nodes, states, strict=True) if state == RUNNING])
+    told = _reported([node for node, state in zip(nodes, states, strict=True) if state == RUNNING])
     rows = [_row(node, state, told) for node, state in zip(nodes, states, strict=True)]
     if sys.stdout.isatty():
         _draw(rows)
@@ -39,8 +39,8 @@ def _row(process: NodeProcess, state: str, told: dict[str, str] | None) -> list[
     return [node.name, node.full_name, node.kind, pids[0], state, *ports, pids[1], said]
 
 
-def _told(running: Sequence[NodeProcess]) -> dict[str, str] | None:
-    """By full name, what the first node that answers says of each; None if none does."""
+def _reported(running: Sequence[NodeProcess]) -> dict[str, str] | None:
+    """What the first node that responds reports of each node; None without a response."""
     for process in running:
         with closing(Api(f"http://{HOST}:{process.node.http}", "guest", "guest", "", ASK_TIMEOUT_S)) as api:
             try:

@@ -1,25 +1,21 @@
-"""A whole move: both brokers are asked, the plan is told and carried out, contents are carried and counted.
+"""A whole move: ask both brokers, show the plan, import, transfer contents, count; and guide the operator.
 
-Not here: the command line (`cli.migrate.command`).
+Consumers first (publishers stay at RabbitMQ, shovels transfer their messages):
 
-Who is to be switched over, and when: what the operator is asked to do, one step at a time.
+    stop consumers ─▶ shovels begin ─▶ start consumers at Warren ─▶ stop publishers
+        ─▶ the rest arrives and is counted ─▶ start publishers at Warren
 
-Consumers first (publishers stay at RabbitMQ, shovels carry what they send):
+Every message passes RabbitMQ's queue, the shovel and Warren's queue, so the order is kept. All consumers at RabbitMQ
+are shovels, so the count is exact.
 
-    stop consumers ─▶ shovels begin ─▶ start consumers at Warren ─▶ stop publishers ─▶ the rest comes, is counted
-                   ─▶ start publishers at Warren
+Publishers first (messages wait at Warren while consumers empty RabbitMQ):
 
-Everything goes through RabbitMQ's queue, the shovel and Warren's queue, so the order is kept, and every consumer that
-counts at RabbitMQ is a shovel, so the count is exact.
+    move publishers ─▶ consumers empty RabbitMQ's queues and stop ─▶ the rest arrives by shovel and is counted
+        ─▶ start consumers at Warren
 
-Publishers first (what they send waits at Warren, consumers empty RabbitMQ):
+The order is kept for queues that the consumers emptied. The rest comes after messages that were published to Warren.
 
-    publishers go over ─▶ consumers empty RabbitMQ's queues and stop ─▶ the rest comes by shovel, is counted
-                       ─▶ start consumers at Warren
-
-The order is kept for queues that the consumers have emptied; what is left comes behind what was published to Warren.
-
-Not here: carrying (`cli.migrate.transfer`).
+Not here: the command line (`cli.migrate.command`), the transfer (`cli.migrate.transfer`).
 """
 
 import os
@@ -45,14 +41,14 @@ READ_BYTES = 4096
 
 @final
 class EnterKeyListener:
-    """Waits for lines on standard input. Where that has ended nobody will say anything: only a signal ends the wait."""
+    """Waits for lines on standard input. After its end, only a signal ends the wait."""
 
     def __init__(self) -> None:
         self._lines = 0
         self._ended = False
 
     def was_told(self, within_s: float = 0.0) -> bool:
-        """Whether there was a line; each counts once."""
+        """Whether a line came; each counts once."""
         if not self._lines:
             self._read(within_s)
         if not self._lines:
@@ -71,20 +67,20 @@ class EnterKeyListener:
 
 @final
 class SwitchoverGuide:
-    """Says each step, and waits until it is done."""
+    """Prints each step and waits until it is done."""
 
     def __init__(self, listener: EnterKeyListener) -> None:
         self._listener = listener
         self._step = 0
 
     def ask(self, sentence: str) -> None:
-        """Wait for the operator, doing nothing."""
+        """Wait for the operator."""
         self._say(sentence)
         while not self._listener.was_told(1.0):
             pass
 
     def ask_while_carrying(self, sentence: str, transfer: Transfer) -> None:
-        """Wait for the operator while shovels carry."""
+        """Wait for the operator while shovels transfer messages."""
         self._say(sentence)
         with transfer:
             while not self._listener.was_told():
@@ -96,7 +92,7 @@ class SwitchoverGuide:
 
 
 def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
-    """Up to the moment when only the rest is to come."""
+    """Until only the rest is left to transfer."""
     guide.ask("stop the consumers at RabbitMQ; publishers go on there, and what they send waits for a moment")
     transfer = begin()
     guide.ask_while_carrying(
@@ -107,7 +103,7 @@ def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[]
 
 
 def switch_publishers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
-    """Up to the moment when only the rest is to come."""
+    """Until only the rest is left to transfer."""
     guide.ask(f"stop the publishers at RabbitMQ and start them at Warren ({amqp}); consumers go on at RabbitMQ")
     guide.ask(
         "wait until the consumers have emptied RabbitMQ's queues, and stop them; "
@@ -117,17 +113,17 @@ def switch_publishers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[
 
 
 class MoveOutcome(IntEnum):
-    """The exit codes of a move that was not refused."""
+    """Exit codes of a move that was not refused."""
 
     WELL = 0
     NOT_WELL = 1
     UNPROVEN = 3
-    """What did not arrive may have been consumed at RabbitMQ by others."""
+    """Other consumers at RabbitMQ may have received what did not arrive."""
 
 
 @dataclass(frozen=True)
 class MoveOptions:
-    """How a move is done."""
+    """How the move is done."""
 
     plan_options: PlanOptions
     dry_run: bool = False
@@ -138,7 +134,7 @@ class MoveOptions:
 
 
 class Move:
-    """From one broker to the other."""
+    """From RabbitMQ to Warren."""
 
     def __init__(
         self, source: RabbitMQ, destination: WarrenDestination, move_options: MoveOptions, tell: Callable[[str], None]
@@ -149,7 +145,7 @@ class Move:
         self._tell = tell
 
     def run(self) -> MoveOutcome:
-        """All is well if it is done and counted, or planned without anything in the way."""
+        """The outcome: done and counted, or planned without conflicts."""
         plan = self._plan()
         if plan.in_the_way:
             raise MoveFailed(
@@ -184,7 +180,7 @@ class Move:
         return plan
 
     def _check_contents(self, plan: MigrationPlan) -> None:
-        """That contents can be carried is made sure of before anything is brought: a refused move changes nothing."""
+        """Check that contents can be transferred before anything is imported: a refused move changes nothing."""
         if plan.away:
             found = plan.away[0]
             raise MoveFailed(
@@ -192,7 +188,7 @@ class Move:
                 f"it; nothing was changed. Bring {found.node or 'its node'} back, delete the queue at RabbitMQ, or "
                 "leave contents where they are with --definitions-only"
             )
-        self._check_roads(plan)
+        self._check_exchanges(plan)
         self._check_shovels(plan)
         if plan.closed_vhosts:
             vhost, user = plan.closed_vhosts[0], self._destination.http.user
@@ -221,7 +217,7 @@ class Move:
             )
 
     def _check_shovels(self, plan: MigrationPlan) -> None:
-        """Somebody's own shovel must not have the name of one that carries, neither at Warren nor by being brought."""
+        """A foreign shovel must not have the name of a transfer's shovel, neither at Warren nor in the import."""
         self._destination.carried()
         if others := shovels_of_others(each.value for each in plan.bridges):
             raise MoveFailed(
@@ -229,8 +225,8 @@ class Move:
                 "changed. Bring it later, with --definitions-only --bridges, or give it another name"
             )
 
-    def _check_roads(self, plan: MigrationPlan) -> None:
-        """What shovels publish to leads to one queue and is deleted at the end: it must not be somebody's own."""
+    def _check_exchanges(self, plan: MigrationPlan) -> None:
+        """The exchanges of the move are deleted at the end, so they must not be foreign ones."""
         exchanges = [*self._destination.exchanges(), *plan.document().get(EXCHANGES.section, ())]
         taken = with_foreign_exchanges([found.queue for found in plan.carried], exchanges)
         if taken:
@@ -259,7 +255,7 @@ class Move:
         return outcome
 
     def _carrying(self, plan: MigrationPlan) -> Transfer:
-        """What is on its way when only the rest is to come."""
+        """The transfer at the point where only the rest is left."""
         move_options, amqp = self._move_options, self._destination.amqp()
 
         def begin(at_once: int = 0) -> Transfer:
@@ -289,7 +285,7 @@ def _permitting(lack: MissingPermission) -> str:
 
 
 def outcome_of(accounts: Iterable[QueueAudit]) -> MoveOutcome:
-    """Of all queues together."""
+    """The outcome of all queues together."""
     unproven = [account for account in accounts if not account.matches]
     if not unproven:
         return MoveOutcome.WELL

@@ -1,9 +1,9 @@
-"""Stopping and starting the node in its process, and its membership in a cluster.
+"""Stop and start the node within its process, and its membership in a cluster.
 
-The words are RabbitMQ's, whose node is an application in a virtual machine: `stop_app` stops the one and leaves the
-other.
+The terms are RabbitMQ's, whose node is an application in a virtual machine: `stop_app` stops the application and leaves
+the process running.
 
-Not here: how a node that is stopped is spoken to (`cli.ctl.verb`), the cluster as a whole (`status`).
+Not here: talking to a stopped node (`cli.ctl.verb`), the cluster's status (`status`).
 """
 
 import time
@@ -41,7 +41,7 @@ def start_app(call: VerbCall) -> None:
 
 
 def _wait_for(call: VerbCall, app: str) -> None:
-    """Until the node is so; one that fails to start is stopped again, and says why."""
+    """Wait for the state. A node that fails to start is stopped again, with a reason."""
     deadline = time.monotonic() + call.timeout_s
     while True:
         state = _state(call)
@@ -66,7 +66,7 @@ def _state(call: VerbCall) -> str:
 
 
 def _answer_of(question: Callable[[], str]) -> str:
-    """Nothing while the node's port passes from one to the other."""
+    """Empty while the node's port changes hands."""
     try:
         return question()
     except (ApiRefusal, TimedOut):
@@ -112,7 +112,7 @@ def rename_cluster_node(call: VerbCall) -> None:
 
 
 def update_cluster_nodes(call: VerbCall) -> Text:
-    return Text("Nothing to do: the nodes of a cluster remember each other by themselves", chatty=True)
+    return Text("Nothing to do: the nodes of a cluster remember each other", chatty=True)
 
 
 def await_online_nodes(call: VerbCall) -> None:
@@ -135,7 +135,7 @@ def _order(call: VerbCall, verb: str, **arguments: object) -> None:
 
 
 def _in_words(answer: ApiRefusal) -> Failure:
-    """As rabbitmqctl prints what a node refuses: an atom and a string."""
+    """A node's refusal as rabbitmqctl prints it: an atom and a string."""
     if answer.status != 400 or answer.error in ("", "failed", "bad_request"):
         return answer
     quoted = answer.reason.replace("'", "\\'")
@@ -203,7 +203,7 @@ NODE_VERBS: Final = [
     ),
     Verb(
         "stop_app",
-        "Stops the node and leaves its process, which takes orders about its membership",
+        "Stops the node but not its process, which then accepts membership commands",
         stop_app,
         "",
         "stop_app",
@@ -212,7 +212,7 @@ NODE_VERBS: Final = [
     ),
     Verb(
         "reset",
-        "Lets a stopped node leave its cluster, and deletes everything it has",
+        "Removes a stopped node from its cluster and deletes its data",
         reset,
         "",
         "reset",
@@ -222,7 +222,7 @@ NODE_VERBS: Final = [
     ),
     Verb(
         "force_reset",
-        "Deletes everything a stopped node has, without telling its cluster",
+        "Deletes the data of a stopped node without telling its cluster",
         force_reset,
         "",
         "force_reset",
@@ -234,7 +234,7 @@ NODE_VERBS: Final = [
 CLUSTER_VERBS: Final = [
     Verb(
         "await_online_nodes",
-        "Waits until so many nodes of the cluster run",
+        "Waits until this many nodes of the cluster run",
         await_online_nodes,
         "<count> [--timeout <timeout>]",
         "await_online_nodes 3",
@@ -268,7 +268,7 @@ CLUSTER_VERBS: Final = [
     ),
     Verb(
         "join_cluster",
-        "Makes a stopped node a member of another node's cluster; it loses what it has",
+        "Makes a stopped node a member of another node's cluster; its data is deleted",
         join_cluster,
         "[--disc|--ram] <existing_cluster_member>",
         "join_cluster warren@one",
@@ -292,7 +292,7 @@ CLUSTER_VERBS: Final = [
     ),
     Verb(
         "update_cluster_nodes",
-        "Accepted; nodes remember each other by themselves",
+        "Accepted, has no effect: nodes remember each other",
         update_cluster_nodes,
         "<seed_node>",
         "update_cluster_nodes warren@one",

@@ -1,12 +1,8 @@
-"""Users: their passwords, tags and limits.
+"""Users, their passwords, tags, limits, permissions and topic permissions.
 
-Over HTTP a user is put as a whole, so a verb that changes one part reads the rest first and writes it back.
+The HTTP API replaces a user as a whole, so a verb that changes one part reads the rest first.
 
-Not here: what users may do (`permissions`); the server hashes the passwords it is given.
-
-What users may do where: permissions, and topic permissions of exchanges.
-
-Not here: the users themselves (`users`).
+Not here: hashing, which the server does.
 """
 
 import base64
@@ -33,7 +29,7 @@ def _user(call: VerbCall, name: str) -> dict[str, Any]:
 
 
 def unknown_user(name: str) -> Failure:
-    """The refusal of the verbs that name a user as the server's internals do."""
+    """The error of verbs that print the server's internal term."""
     return failed(f'{{:no_such_user, "{name}"}}')
 
 
@@ -92,7 +88,7 @@ def set_user_tags(call: VerbCall) -> None:
 
 
 def hash_password(call: VerbCall) -> Text:
-    """The salted SHA-256 hash that definitions carry."""
+    """The salted SHA-256 hash as in definitions."""
     salt = os.urandom(4)
     digest = hashlib.sha256(salt + call.password(0, DATA_ERROR).encode()).digest()
     return Text(base64.b64encode(salt + digest).decode())
@@ -116,7 +112,7 @@ def set_user_limits(call: VerbCall) -> None:
         raise failed("JSON decoding error. Reason: badarg")
     if call.api.find("users", user) is None:
         raise unknown_user(user)
-    # The server takes them one by one: what it will refuse goes first, so that nothing is changed then.
+    # the server takes one limit at a time; invalid ones go first, so that nothing is changed then
     for name, value in sorted(limits.items(), key=lambda limit: (limit[0] in LIMITS, type(limit[1]) is int)):
         try:
             call.api.put("user-limits", user, name, body={"value": value})
@@ -146,7 +142,7 @@ VERBS: Final = [
     ),
     Verb(
         "add_user",
-        "Adds a user, with no permission anywhere; without a password it asks for one",
+        "Adds a user without permissions; asks for the password if none is given",
         add_user,
         "<username> <password>",
         "add_user ops s3cret",
@@ -165,7 +161,7 @@ VERBS: Final = [
     ),
     Verb(
         "change_password",
-        "Changes the password of a user; without one it asks for it",
+        "Changes the password of a user; asks for it if none is given",
         change_password,
         "<username> <password>",
         "change_password ops n3w-s3cret",
@@ -174,7 +170,7 @@ VERBS: Final = [
     ),
     Verb(
         "clear_password",
-        "Leaves a user without a password, so that none lets it in",
+        "Removes the password of a user, who can then not log in",
         clear_password,
         "<username>",
         "clear_password ops",
@@ -183,7 +179,7 @@ VERBS: Final = [
     ),
     Verb(
         "authenticate_user",
-        "Tells whether a password is the one of a user",
+        "Checks the password of a user",
         authenticate_user,
         "<username> <password>",
         "authenticate_user ops s3cret",
@@ -192,7 +188,7 @@ VERBS: Final = [
     ),
     Verb(
         "set_user_tags",
-        "Sets the tags of a user, in place of those it has",
+        "Replaces the tags of a user",
         set_user_tags,
         "<username> <tag> [...]",
         "set_user_tags ops monitoring policymaker",
@@ -201,7 +197,7 @@ VERBS: Final = [
     ),
     Verb(
         "hash_password",
-        "Prints the salted SHA-256 hash of a password, as definitions carry it",
+        "Prints the salted SHA-256 hash of a password, as in definitions",
         hash_password,
         "<password>",
         "hash_password s3cret",
@@ -210,7 +206,7 @@ VERBS: Final = [
     ),
     Verb(
         "list_user_limits",
-        "Lists the limits of a user, or of all",
+        "Lists the limits of a user, or of all users",
         list_user_limits,
         "[--user <username>] [--global]",
         "list_user_limits --user ops",
@@ -232,7 +228,7 @@ VERBS: Final = [
     ),
     Verb(
         "clear_user_limits",
-        "Lifts one limit of a user, or all",
+        "Clears one limit of a user, or all limits",
         clear_user_limits,
         "<username> <limit_type> | all",
         "clear_user_limits ops max-connections",
@@ -315,7 +311,7 @@ def _put(call: VerbCall, kind: str, user: str, body: dict[str, str]) -> None:
 
 
 def _require_both(call: VerbCall, user: str) -> None:
-    """Say which of the two is not there; nothing when both are."""
+    """Raise the error for a missing user or virtual host; return if both exist."""
     if call.api.find("users", user) is None:
         raise failed(f"User {user} does not exist", NO_SUCH_USER)
     if call.api.find("vhosts", call.vhost) is None:
@@ -351,7 +347,7 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "set_permissions",
-        "Lets a user configure, write and read what matches three patterns",
+        "Sets the patterns of names that a user may configure, write and read",
         set_permissions,
         "[--vhost <vhost>] <username> <conf> <write> <read>",
         "set_permissions -p / ops '^ops-' '.*' '.*'",
@@ -360,7 +356,7 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "clear_permissions",
-        "Takes a user's permissions in a virtual host away",
+        "Clears a user's permissions in a virtual host",
         clear_permissions,
         "[--vhost <vhost>] <username>",
         "clear_permissions -p / ops",
@@ -386,7 +382,7 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "set_topic_permissions",
-        "Limits the routing keys a user may use with a topic exchange",
+        "Sets the patterns of routing keys that a user may use with a topic exchange",
         set_topic_permissions,
         "[--vhost <vhost>] <username> <exchange> <write> <read>",
         "set_topic_permissions ops amq.topic '^ops\\.' '.*'",
@@ -395,7 +391,7 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "clear_topic_permissions",
-        "Lifts the topic permissions of a user, all of them or those of an exchange",
+        "Clears the topic permissions of a user, for all exchanges or one",
         clear_topic_permissions,
         "[--vhost <vhost>] <username> [<exchange>]",
         "clear_topic_permissions ops amq.topic",
