@@ -64,7 +64,7 @@ def test_the_overview_shows_every_node_and_who_is_away(operator: Visitor, trio: 
     for name, kind in zip(trio.names, ("disc", "disc", "ram"), strict=True):
         row = operator.row("Nodes", name)
         expect(row).to_contain_text(kind)
-        expect(row).to_contain_text("well")
+        expect(row).to_contain_text("running")
         expect(row.locator("td").nth(2)).to_have_text("2")
     trio.run("kill", "n3")
     expect(operator.row("Nodes", trio.names[2])).to_contain_text("not running")

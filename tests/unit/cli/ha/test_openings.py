@@ -10,7 +10,7 @@ from warren.errors import ConfigError
 
 def opened(told: Deployment, address: str) -> set[tuple[int, tuple[str, ...]]]:
     [machine] = [each for each in machines(told) if each.address == address]
-    return {(opening.port, opening.whom.sources) for opening in machine.openings}
+    return {(opening.port, opening.users.sources) for opening in machine.openings}
 
 
 def test_only_balancers_bring_clients_to_a_node() -> None:

@@ -86,7 +86,7 @@ export function channelState(state) {
 }
 
 export function channelMode(row) {
-  if (row.confirm) return { badge: "confirms", title: "publishers get confirms" };
+  if (row.confirm) return { badge: "confirms", title: "publisher confirms" };
   return row.transactional ? { badge: "transactions" } : "";
 }
 

@@ -101,7 +101,7 @@ function addForm() {
     send: async (values) => {
       const { vhost: into, name, ...rest } = values;
       await put(path("exchanges", into, name), { ...rest, durable: rest.durable === "true" });
-      return `The exchange “${name}” is there.`;
+      return `The exchange “${name}” was added.`;
     },
   });
   return [element, learn];

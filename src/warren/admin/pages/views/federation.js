@@ -1,4 +1,4 @@
-// Federation: the links of exchanges and queues, how each stands, and the upstreams they take from.
+// Federation: links of exchanges and queues, and their upstreams.
 
 import { get, path, put, remove } from "../app/api.js";
 import { count, tableText } from "../app/format.js";
@@ -19,7 +19,7 @@ export default function federation() {
   const lead = h(
     "p",
     { class: "lead" },
-    "An exchange or a queue takes from its like in another broker when a policy names an upstream for it: federation-upstream for one, federation-upstream-set for several, all for all.",
+    "An exchange or a queue receives messages from another broker if a policy names an upstream for it: federation-upstream for one, federation-upstream-set for several; the set all has every upstream.",
   );
   return {
     title: "Federation",
@@ -33,13 +33,13 @@ function linksPart() {
   const table = new Table({
     caption: "Links",
     keyOf: (row) => JSON.stringify([row.node, row.id]),
-    empty: "No links: no policy names an upstream for an exchange or a queue that is there.",
+    empty: "No links: no policy names an upstream for an existing exchange or queue.",
     columns: [
       { key: "name", title: "Name", cell: (row) => row.exchange ?? row.queue },
       { key: "type", title: "Type", cell: (row) => row.type },
       { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "upstream", title: "Upstream", cell: (row) => row.upstream },
-      { key: "takes", title: "Takes from", cell: (row) => row.upstream_exchange ?? row.upstream_queue },
+      { key: "takes", title: "Upstream object", cell: (row) => row.upstream_exchange ?? row.upstream_queue },
       { key: "uri", title: "URI", cell: (row) => ({ text: row.uri, class: "code" }) },
       { key: "status", title: "State", wrap: true, cell: linkState },
       { key: "forwarded", title: "Carried", number: true, cell: (row) => count(row.forwarded) },
@@ -66,7 +66,7 @@ function restartColumn(told) {
       told,
       act: async () => {
         await remove(path("federation-links", "vhost", row.vhost, row.id, row.node, "restart"));
-        return `The link of “${row.exchange ?? row.queue}” begins anew.`;
+        return `The link of “${row.exchange ?? row.queue}” restarts.`;
       },
     });
   return {
@@ -131,7 +131,7 @@ function upstreamForm() {
   const vhost = vhostField();
   const name = textField("name", "Name", { required: true });
   const uris = areaField("uri", "URIs", {
-    hint: "amqp://user:password@host:5672/vhost, one a line: each is a way to the same broker. amqp:// alone is this broker.",
+    hint: "amqp://user:password@host:5672/vhost, one per line, all for the same broker. amqp:// alone is this broker.",
   });
   const settings = mapField("settings", "Settings", UPSTREAM_KEYS);
   const element = form({
@@ -144,7 +144,7 @@ function upstreamForm() {
       await put(path("parameters", UPSTREAM, into, called), {
         value: { ...rest, uri: given.length === 1 ? given[0] : given },
       });
-      return `“${called}” is an upstream.`;
+      return `The upstream “${called}” was set.`;
     },
   });
   const load = (row, fold) => {
@@ -161,12 +161,12 @@ function upstreamForm() {
 function deleteUpstream(row, button, told) {
   const ask = {
     title: "Delete the upstream?",
-    text: `Links with “${row.name}” of “${row.vhost}” end, and what they keep over there is deleted with what waits in it.`,
+    text: `Links to “${row.name}” in “${row.vhost}” end, and their queues at the upstream are deleted with their messages.`,
     action: "Delete",
   };
   const act = async () => {
     await remove(path("parameters", UPSTREAM, row.vhost, row.name));
-    return `“${row.name}” is gone.`;
+    return `“${row.name}” was deleted.`;
   };
   return actFromTable(button, { ask, act, told });
 }

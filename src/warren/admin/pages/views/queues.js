@@ -15,7 +15,7 @@ import { QUEUE_ARGUMENTS } from "../sections/known_arguments.js";
 import { mirrorBadges } from "../sections/mirrors.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
-// The marks operators know; what each stands for is in its title.
+// RabbitMQ's abbreviations; the title explains each.
 const SHORT = {
   "x-message-ttl": "TTL",
   "x-expires": "Exp",
@@ -165,7 +165,7 @@ function addForm(vhost) {
     fields: [
       [vhost, textField("name", "Name", { required: true })],
       choiceField("durable", "Durability", [
-        ["true", "Durable: it outlives a restart"],
+        ["true", "Durable: it survives a restart"],
         ["false", "Transient"],
       ]),
       checkField("auto_delete", "Delete it with its last consumer"),
@@ -174,7 +174,7 @@ function addForm(vhost) {
     submit: "Add queue",
     send: async ({ vhost: into, name, durable, auto_delete, arguments: chosen }) => {
       await put(path("queues", into, name), { durable: durable === "true", auto_delete, arguments: chosen });
-      return `The queue “${name}” is there.`;
+      return `The queue “${name}” was added.`;
     },
   });
 }

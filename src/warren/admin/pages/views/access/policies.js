@@ -1,4 +1,4 @@
-// Policies and operator policies: what rules many queues and exchanges by their names.
+// Policies and operator policies.
 
 import { get, path, put, remove } from "../../app/api.js";
 import { count, tableText } from "../../app/format.js";
@@ -38,7 +38,7 @@ export default function policies() {
   const lead = h(
     "p",
     { class: "lead" },
-    "Of the policies whose pattern matches a name, the one with the highest priority holds. An operator policy adds limits on top: of two limits the smaller holds.",
+    "Of the policies that match a name, the one with the highest priority applies. An operator policy adds limits: of two limits the smaller applies.",
   );
   const refresh = (signal) => Promise.all([ordinary.refresh(signal), operator.refresh(signal)]);
   return { title: "Policies", content: [lead, ...ordinary.content, ...operator.content], refresh };
@@ -88,7 +88,7 @@ function policyForm(kind, word, keys, targets) {
   const name = textField("name", "Name", { required: true });
   const pattern = textField("pattern", "Pattern", {
     required: true,
-    hint: "A regular expression over names: ^orders\\. for all that begin so.",
+    hint: "A regular expression for names: ^orders\\. matches all that begin with it.",
   });
   const applyTo = choiceField("target", "Applies to", targets);
   const priority = numberField("priority", "Priority", { value: 0, required: true, min: -2_147_483_648 });
@@ -102,7 +102,7 @@ function policyForm(kind, word, keys, targets) {
         throw new FieldError("The definition is empty.", definition.element.querySelector(".chips button"));
       const { vhost: into, name: called, target, ...rest } = values;
       await put(path(kind, into, called), { ...rest, "apply-to": target });
-      return `“${called}” holds.`;
+      return `“${called}” is set.`;
     },
   });
   const load = (row, fold) => {
@@ -121,12 +121,12 @@ function policyForm(kind, word, keys, targets) {
 function deletePolicy(kind, word, row, button, told) {
   const ask = {
     title: `Delete the ${word}?`,
-    text: `“${row.name}” in “${row.vhost}” goes; what it ruled falls to the next one that matches, or to none.`,
+    text: `“${row.name}” in “${row.vhost}” is deleted. The next matching policy, if any, applies instead.`,
     action: "Delete",
   };
   const act = async () => {
     await remove(path(kind, row.vhost, row.name));
-    return `“${row.name}” is gone.`;
+    return `“${row.name}” was deleted.`;
   };
   return actFromTable(button, { ask, act, told });
 }
