@@ -278,5 +278,27 @@ def listed(
     return Rows(columns, items, streamed=True)
 
 
+def list_verb(
+    name: str,
+    summary: str,
+    path: str,
+    default: str,
+    columns: Mapping[str, ColumnSource],
+    example: str,
+    banner: str,
+    needs: tuple[str, ...] = (),
+    timeout: str = " [--timeout <timeout>]",
+) -> Verb:
+    """A verb that prints a list of the API with selectable columns."""
+
+    def run(call: VerbCall) -> Rows:
+        segments = [call.vhost if segment == "{vhost}" else segment for segment in path.split("/")]
+        return listed(call, default, *segments, needs=needs)
+
+    vhost = "[--vhost <vhost>] " if "{vhost}" in path else ""
+    usage = f"{vhost}[--no-table-headers] [<column> ...]{timeout}"
+    return Verb(name, summary, run, usage, f"{name} {example}", banner, (0, MANY), columns=columns)
+
+
 def _field(name: str) -> Getter:
     return lambda item: item.get(name)

@@ -3,11 +3,12 @@
 Not here: definitions of shovels and upstreams, which are parameters (`verbs.parameters`).
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from warren.cli.ctl.api import failed
 from warren.cli.ctl.terms import Atom
-from warren.cli.ctl.verb import Rows, Verb, VerbCall
+from warren.cli.ctl.verb import Rows, Verb, VerbCall, VerbResult
 
 ALWAYS: Final = ("destination", "last_changed", "name", "source", "state", "termination_reason", "type", "vhost")
 FIELDS: Final = {
@@ -38,18 +39,13 @@ def shovel_status(call: VerbCall) -> Rows:
     return Rows(columns, [{column: row.get(FIELDS[column], "") for column in columns} for row in found], streamed=True)
 
 
-def restart_shovel(call: VerbCall) -> None:
-    _order(call, "restart")
+def _orders(*order: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        if not call.api.remove("shovels", "vhost", call.vhost, call.arguments[0], *order):
+            where = f"on the target node '{call.node}' and / or virtual host '{call.vhost}'"
+            raise failed(f"Shovel with the given name was not found {where}")
 
-
-def delete_shovel(call: VerbCall) -> None:
-    _order(call)
-
-
-def _order(call: VerbCall, *order: str) -> None:
-    if not call.api.remove("shovels", "vhost", call.vhost, call.arguments[0], *order):
-        where = f"on the target node '{call.node}' and / or virtual host '{call.vhost}'"
-        raise failed(f"Shovel with the given name was not found {where}")
+    return run
 
 
 SHOVEL_VERBS: Final = [
@@ -64,7 +60,7 @@ SHOVEL_VERBS: Final = [
     Verb(
         "restart_shovel",
         "Restarts a shovel",
-        restart_shovel,
+        _orders("restart"),
         "[--vhost <vhost>] <name>",
         "restart_shovel orders",
         "Restarting dynamic Shovel {0} in virtual host {vhost} on node {node}",
@@ -73,7 +69,7 @@ SHOVEL_VERBS: Final = [
     Verb(
         "delete_shovel",
         "Deletes a shovel and its definition",
-        delete_shovel,
+        _orders(),
         "[--vhost <vhost>] <name>",
         "delete_shovel orders",
         "Deleting shovel {0} in vhost {vhost}",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from warren.cli.ctl.api import failed
 from warren.cli.ctl.terms import Atom, TermTable, pid
-from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, listed, same
+from warren.cli.ctl.verb import ColumnSource, Text, Verb, VerbCall, list_verb, same
 
 CONNECTION_COLUMNS: Final[dict[str, ColumnSource]] = {
     **same(
@@ -45,14 +45,6 @@ def process(connection: dict[str, Any]) -> Atom | None:
 def _version(protocol: str) -> object:
     numbers = protocol.rpartition(" ")[2].split("-")
     return tuple(int(number) for number in numbers) if all(map(str.isdigit, numbers)) else protocol
-
-
-def list_connections(call: VerbCall) -> Rows:
-    return listed(call, "user peer_host peer_port state", "connections")
-
-
-def list_channels(call: VerbCall) -> Rows:
-    return listed(call, "pid user consumer_count messages_unacknowledged", "channels")
 
 
 def close_connection(call: VerbCall) -> None:
@@ -102,25 +94,24 @@ def _all_banner(call: VerbCall) -> str:
 
 
 LISTS: Final = [
-    Verb(
+    list_verb(
         "list_connections",
         "Lists the connections of clients",
-        list_connections,
-        "[--no-table-headers] [<column> ...] [--timeout <timeout>]",
-        "list_connections name user state channels",
+        "connections",
+        "user peer_host peer_port state",
+        CONNECTION_COLUMNS,
+        "name user state channels",
         "Listing connections ...",
-        (0, MANY),
-        columns=CONNECTION_COLUMNS,
     ),
-    Verb(
+    list_verb(
         "list_channels",
         "Lists the channels of clients",
-        list_channels,
-        "[--no-table-headers] [<column> ...]",
-        "list_channels name prefetch_count messages_unacknowledged",
+        "channels",
+        "pid user consumer_count messages_unacknowledged",
+        CHANNEL_COLUMNS,
+        "name prefetch_count messages_unacknowledged",
         "Listing channels ...",
-        (0, MANY),
-        columns=CHANNEL_COLUMNS,
+        timeout="",
     ),
 ]
 VERBS: Final = [

@@ -21,7 +21,7 @@ from warren.cli.ctl.api import (
     WrongNodeState,
     failed,
 )
-from warren.cli.ctl.verb import RUNNING, STOPPED, Text, Verb, VerbCall
+from warren.cli.ctl.verb import RUNNING, STOPPED, Text, Verb, VerbCall, VerbResult
 
 START_PATIENCE_S: Final = 300.0
 POLL_S: Final = 0.1
@@ -90,25 +90,8 @@ def join_cluster(call: VerbCall) -> Text | None:
     return None
 
 
-def reset(call: VerbCall) -> None:
-    _order(call, "reset")
-
-
-def force_reset(call: VerbCall) -> None:
-    _order(call, "force_reset")
-
-
-def change_cluster_node_type(call: VerbCall) -> None:
-    _order(call, "change_cluster_node_type", kind=call.arguments[0])
-
-
 def forget_cluster_node(call: VerbCall) -> None:
     _order(call, "forget_cluster_node", node=call.arguments[0], offline=bool(call.own("offline")))
-
-
-def rename_cluster_node(call: VerbCall) -> None:
-    old, new = call.arguments
-    _order(call, "rename_cluster_node", old=old, new=new)
 
 
 def update_cluster_nodes(call: VerbCall) -> Text:
@@ -125,6 +108,15 @@ def await_online_nodes(call: VerbCall) -> None:
         if time.monotonic() >= deadline:
             raise failed(f"Error: timed out while waiting. Not enough nodes joined {call.node}'s cluster.", SOFTWARE)
         time.sleep(POLL_S)
+
+
+def _sends(verb: str, *names: str) -> Callable[[VerbCall], VerbResult]:
+    """Send the order with the arguments under these names."""
+
+    def run(call: VerbCall) -> None:
+        _order(call, verb, **dict(zip(names, call.arguments, strict=True)))
+
+    return run
 
 
 def _order(call: VerbCall, verb: str, **arguments: object) -> None:
@@ -213,7 +205,7 @@ NODE_VERBS: Final = [
     Verb(
         "reset",
         "Removes a stopped node from its cluster and deletes its data",
-        reset,
+        _sends("reset"),
         "",
         "reset",
         "Resetting node {node} ...",
@@ -223,7 +215,7 @@ NODE_VERBS: Final = [
     Verb(
         "force_reset",
         "Deletes the data of a stopped node without telling its cluster",
-        force_reset,
+        _sends("force_reset"),
         "",
         "force_reset",
         "Forcefully resetting node {node} ...",
@@ -246,7 +238,7 @@ CLUSTER_VERBS: Final = [
     Verb(
         "change_cluster_node_type",
         "Makes a stopped node a disc node or a RAM node",
-        change_cluster_node_type,
+        _sends("change_cluster_node_type", "kind"),
         "<disc | ram>",
         "change_cluster_node_type ram",
         "Turning {node} into a {0} node",
@@ -282,7 +274,7 @@ CLUSTER_VERBS: Final = [
     Verb(
         "rename_cluster_node",
         "Gives a stopped node another name",
-        rename_cluster_node,
+        _sends("rename_cluster_node", "old", "new"),
         "<oldnode> <newnode>",
         "rename_cluster_node warren@old warren@new",
         "Renaming cluster nodes: \n {0} -> {1}",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from warren.cli.ctl.api import USAGE, ApiRefusal, UsageFailure, failed, no_such_vhost
 from warren.cli.ctl.terms import Atom, TermTable, pid
-from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, listed, same
+from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, list_verb, listed, same
 
 COLUMNS: Final[dict[str, ColumnSource]] = {
     **same(
@@ -367,19 +367,14 @@ def _member(member: dict[str, Any]) -> str:
     return f"{member['name']} ({member['state']})"
 
 
-def list_stream_groups(call: VerbCall) -> Rows:
-    return listed(call, "stream partition name offset lag active members", "stream", "groups", call.vhost)
-
-
 STREAM_VERBS: Final = [
-    Verb(
+    list_verb(
         "list_stream_groups",
         "Lists the groups and named consumers of streams with offset, lag and active member by partition",
-        list_stream_groups,
-        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
-        "list_stream_groups stream partition name lag active",
+        "stream/groups/{vhost}",
+        "stream partition name offset lag active members",
+        STREAM_GROUP_COLUMNS,
+        "stream partition name lag active",
         "Listing groups of streams in vhost {vhost} ...",
-        (0, MANY),
-        columns=STREAM_GROUP_COLUMNS,
     ),
 ]

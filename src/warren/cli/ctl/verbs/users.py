@@ -8,10 +8,11 @@ Not here: hashing, which the server does.
 import base64
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 from warren.cli.ctl.api import DATA_ERROR, NO_SUCH_USER, SOFTWARE, ApiRefusal, Failure, failed, no_such_vhost
-from warren.cli.ctl.verb import MANY, Rows, Text, Verb, VerbCall, no_empty_name
+from warren.cli.ctl.verb import MANY, Rows, Text, Verb, VerbCall, VerbResult, no_empty_name
 from warren.cli.ctl.verbs.parameters import decoded, shown_limits
 
 LIMITS: Final = ("max-connections", "max-channels")
@@ -245,69 +246,39 @@ VERBS: Final = [
 LISTS_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]"
 
 
-def _listed(call: VerbCall, kind: str, columns: str) -> Rows:
-    rows = call.api.find("vhosts", call.vhost, kind)
-    if rows is None:
-        raise no_such_vhost(call.vhost)
-    return _rows(rows, columns)
-
-
-def _listed_of_user(call: VerbCall, kind: str, columns: str) -> Rows:
-    rows = call.api.find("users", call.arguments[0], kind)
-    if rows is None:
-        raise unknown_user(call.arguments[0])
-    return _rows(rows, columns)
-
-
-def _rows(rows: list[dict[str, Any]], columns: str) -> Rows:
+def _lists(place: str, kind: str, columns: str, headed: bool = True) -> Callable[[VerbCall], VerbResult]:
+    """The permissions of a user, or in a virtual host: `place` says which."""
     names = columns.split()
-    return Rows(names, [{name: row[name] for name in names} for row in rows])
+
+    def run(call: VerbCall) -> Rows:
+        found = call.arguments[0] if place == "users" else call.vhost
+        rows = call.api.find(place, found, kind)
+        if rows is None:
+            raise unknown_user(found) if place == "users" else no_such_vhost(found)
+        return Rows(names, [{name: row[name] for name in names} for row in rows], headed=headed)
+
+    return run
 
 
-def list_permissions(call: VerbCall) -> Rows:
-    return _listed(call, "permissions", "user configure write read")
+def _sets(kind: str, *fields: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        user, *values = call.arguments
+        try:
+            call.api.put(kind, call.vhost, user, body=dict(zip(fields, values, strict=True)))
+        except ApiRefusal as answer:
+            if answer.status in (400, 404):
+                _require_both(call, user)
+            raise
+
+    return run
 
 
-def list_user_permissions(call: VerbCall) -> Rows:
-    return _listed_of_user(call, "permissions", "vhost configure write read")
+def _clears(kind: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        if not call.api.remove(kind, call.vhost, *call.arguments):
+            _require_both(call, call.arguments[0])
 
-
-def list_topic_permissions(call: VerbCall) -> Rows:
-    return _listed(call, "topic-permissions", "user exchange write read")
-
-
-def list_user_topic_permissions(call: VerbCall) -> Rows:
-    rows = _listed_of_user(call, "topic-permissions", "vhost exchange write read")
-    return Rows(rows.columns, rows.items, headed=False)
-
-
-def set_permissions(call: VerbCall) -> None:
-    user, configure, write, read = call.arguments
-    _put(call, "permissions", user, {"configure": configure, "write": write, "read": read})
-
-
-def set_topic_permissions(call: VerbCall) -> None:
-    user, exchange, write, read = call.arguments
-    _put(call, "topic-permissions", user, {"exchange": exchange, "write": write, "read": read})
-
-
-def clear_permissions(call: VerbCall) -> None:
-    if not call.api.remove("permissions", call.vhost, call.arguments[0]):
-        _require_both(call, call.arguments[0])
-
-
-def clear_topic_permissions(call: VerbCall) -> None:
-    if not call.api.remove("topic-permissions", call.vhost, *call.arguments):
-        _require_both(call, call.arguments[0])
-
-
-def _put(call: VerbCall, kind: str, user: str, body: dict[str, str]) -> None:
-    try:
-        call.api.put(kind, call.vhost, user, body=body)
-    except ApiRefusal as answer:
-        if answer.status in (400, 404):
-            _require_both(call, user)
-        raise
+    return run
 
 
 def _require_both(call: VerbCall, user: str) -> None:
@@ -315,11 +286,7 @@ def _require_both(call: VerbCall, user: str) -> None:
     if call.api.find("users", user) is None:
         raise failed(f"User {user} does not exist", NO_SUCH_USER)
     if call.api.find("vhosts", call.vhost) is None:
-        raise _no_vhost(call.vhost)
-
-
-def _no_vhost(vhost: str) -> Failure:
-    return failed(f"Virtual host {vhost} does not exist")
+        raise failed(f"Virtual host {call.vhost} does not exist")
 
 
 def _clear_topic_banner(call: VerbCall) -> str:
@@ -331,7 +298,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_permissions",
         "Lists the permissions in a virtual host",
-        list_permissions,
+        _lists("vhosts", "permissions", "user configure write read"),
         LISTS_USAGE,
         "list_permissions -p /",
         'Listing permissions for vhost "{vhost}" ...',
@@ -339,7 +306,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_user_permissions",
         "Lists the permissions of a user",
-        list_user_permissions,
+        _lists("users", "permissions", "vhost configure write read"),
         "[--no-table-headers] <username> [--timeout <timeout>]",
         "list_user_permissions ops",
         'Listing permissions for user "{0}" ...',
@@ -348,7 +315,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "set_permissions",
         "Sets the patterns of names that a user may configure, write and read",
-        set_permissions,
+        _sets("permissions", "configure", "write", "read"),
         "[--vhost <vhost>] <username> <conf> <write> <read>",
         "set_permissions -p / ops '^ops-' '.*' '.*'",
         'Setting permissions for user "{0}" in vhost "{vhost}" ...',
@@ -357,7 +324,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "clear_permissions",
         "Clears a user's permissions in a virtual host",
-        clear_permissions,
+        _clears("permissions"),
         "[--vhost <vhost>] <username>",
         "clear_permissions -p / ops",
         'Clearing permissions for user "{0}" in vhost "{vhost}" ...',
@@ -366,7 +333,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_topic_permissions",
         "Lists the topic permissions in a virtual host",
-        list_topic_permissions,
+        _lists("vhosts", "topic-permissions", "user exchange write read"),
         LISTS_USAGE,
         "list_topic_permissions -p /",
         'Listing topic permissions for vhost "{vhost}" ...',
@@ -374,7 +341,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_user_topic_permissions",
         "Lists the topic permissions of a user",
-        list_user_topic_permissions,
+        _lists("users", "topic-permissions", "vhost exchange write read", headed=False),
         "[--no-table-headers] <username> [--timeout <timeout>]",
         "list_user_topic_permissions ops",
         'Listing topic permissions for user "{0}" ...',
@@ -383,7 +350,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "set_topic_permissions",
         "Sets the patterns of routing keys that a user may use with a topic exchange",
-        set_topic_permissions,
+        _sets("topic-permissions", "exchange", "write", "read"),
         "[--vhost <vhost>] <username> <exchange> <write> <read>",
         "set_topic_permissions ops amq.topic '^ops\\.' '.*'",
         'Setting topic permissions on "{1}" for user "{0}" in vhost "{vhost}" ...',
@@ -392,7 +359,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "clear_topic_permissions",
         "Clears the topic permissions of a user, for all exchanges or one",
-        clear_topic_permissions,
+        _clears("topic-permissions"),
         "[--vhost <vhost>] <username> [<exchange>]",
         "clear_topic_permissions ops amq.topic",
         _clear_topic_banner,
