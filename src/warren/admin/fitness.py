@@ -99,10 +99,12 @@ def _of_cluster(broker: Broker, now_ms: int) -> list[FitnessReason]:
     if cluster is None:
         return []
     if cluster.membership.paused:
-        return [FitnessReason("paused", "It is cut off from too many nodes of its cluster, and serves nobody.")]
+        return [FitnessReason("paused", "It is cut off from the majority of its cluster and serves no clients.")]
     if cluster.shared.is_stale(now_ms):
         return [
-            FitnessReason("behind", "It has not heard from the metadata store for seconds; nothing can be declared.")
+            FitnessReason(
+                "behind", "It has had no contact with the metadata store for seconds; nothing can be declared."
+            )
         ]
     return []
 
@@ -118,7 +120,7 @@ def _of_alarm(alarm: str) -> list[FitnessReason]:
 
 
 def _of_operator(draining: bool) -> list[FitnessReason]:
-    return [FitnessReason("draining", "An operator wants it to have no new clients.")] if draining else []
+    return [FitnessReason("draining", "An operator drains it.")] if draining else []
 
 
 def _of_mirrors(syncs: int) -> list[FitnessReason]:

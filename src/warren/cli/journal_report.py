@@ -158,7 +158,7 @@ def show(findings: dict[str, Any]) -> None:
     counts = ", ".join(f"{count} {kind}" for kind, count in metadata.items() if kind != "revision") or "nothing"
     print(f"Node {findings['node']}, format {findings['format']}, incarnation {findings['incarnations']}")
     print(f"Metadata at revision {metadata['revision']}: {counts}")
-    print(f"Stopped in good order: {'yes' if findings['stopped_cleanly'] else 'no'}")
+    print(f"Clean shutdown: {'yes' if findings['stopped_cleanly'] else 'no'}")
     segments = Table("segment", "file bytes", "used", "records", "live", "live bytes", "synced", "tail")
     for one in findings["segments"]:
         records = ", ".join(f"{count} {kind}" for kind, count in one["records"].items())

@@ -29,29 +29,29 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="Settings of a program
 
 @app.callback(epilog="Example: warren client lint shop.toml")
 def client() -> None:
-    """For programs that use the client: their settings, their tables, and the jobs that run beside them."""
+    """For programs that use the client: check settings, manage tables, run jobs."""
 
 
 @app.command(epilog="Example: warren client lint shop.toml")
 def lint(file: File) -> int:
-    """Hold the names in a file of settings against the naming convention.
+    """Check the names in a settings file against the naming convention.
 
-    Variables that are not set stay as they are written, and names that have one in them are passed over.
+    Variables that are not set stay as they are written; names that contain one are skipped.
     """
     from warren.client.settings import lint as findings_of
 
     findings = findings_of(_settings(file, _AsWritten(os.environ)))
     for finding in findings:
         print(finding)
-    print(f"{file}: {_counted(len(findings), 'finding')}" if findings else f"{file}: all names keep to the convention")
+    print(f"{file}: {_counted(len(findings), 'finding')}" if findings else f"{file}: all names follow the convention")
     return 1 if findings else 0
 
 
 @app.command(epilog="Example: warren client check shop.toml")
 def check(file: File) -> int:
-    """Ask the broker for every exchange and queue in a file of settings, and make none.
+    """Check that the broker has every exchange and queue of a settings file; nothing is declared.
 
-    Bindings are not looked at: AMQP has no way to ask for one.
+    Bindings are not checked: AMQP cannot query them.
     """
     import asyncio
 
@@ -61,7 +61,7 @@ def check(file: File) -> int:
     found = asyncio.run(absences(settings))
     for absence in found:
         print(absence)
-    print(f"{file}: {_counted(len(found), 'thing')} to see to" if found else f"{file}: the broker has all of it")
+    print(f"{file}: {_counted(len(found), 'problem')} found" if found else f"{file}: the broker has everything")
     return 1 if found else 0
 
 

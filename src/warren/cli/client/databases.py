@@ -62,11 +62,9 @@ def add_tables(app: typer.Typer) -> None:
 
 def tables(
     database: Database,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only say whether they are there, and change nothing.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check whether they exist, and change nothing.")] = False,
 ) -> int:
-    """Make the tables of outbox, inbox and leases, or bring older ones up to date."""
+    """Create or upgrade the tables of outbox, inbox and leases."""
     engine = engine_of(database, must_exist=check)
     from warren.client.ledgers.database import database_errors
     from warren.client.tables import check_tables, create_tables
@@ -80,5 +78,5 @@ def tables(
                 create_tables(engine)
     finally:
         engine.dispose()
-    print(f"{shown(engine)}: the tables are there, and up to date")
+    print(f"{shown(engine)}: the tables exist and are up to date")
     return 0

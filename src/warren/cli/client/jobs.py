@@ -59,7 +59,7 @@ T = TypeVar("T")
 NONE = "none"
 
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the job; may be given again.")
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the job; may be repeated.")
 ]
 
 
@@ -100,7 +100,7 @@ LOGGER = "warren.client"
 
 LogFormat = Annotated[
     str,
-    typer.Option(envvar="WARREN_CLIENT_LOG_FORMAT", metavar="FORMAT", help="Lines of the log: plaintext or json."),
+    typer.Option(envvar="WARREN_CLIENT_LOG_FORMAT", metavar="FORMAT", help="Log format: plaintext or json."),
 ]
 
 _EVENT = re.compile(r"[a-z_]+(\.[a-z_]+)+")
@@ -148,7 +148,7 @@ class LogLineFormatter(logging.Formatter):
 
 
 Telemetry = Annotated[
-    bool, typer.Option("--telemetry", help="Tell OpenTelemetry, whose providers the environment sets, how it goes.")
+    bool, typer.Option("--telemetry", help="Report to OpenTelemetry; the environment sets its providers.")
 ]
 
 
@@ -192,7 +192,7 @@ def relay(
         typer.Option(
             envvar="WARREN_CLIENT_URL",
             metavar="URL",
-            help="The broker; several hosts are separated by commas. Unless given, as the settings say.",
+            help="The broker; several hosts are separated by commas. By default, as in the settings.",
         ),
     ] = "",
     settings: Annotated[
@@ -202,11 +202,11 @@ def relay(
         ),
     ] = "",
     choices: Set = None,
-    once: Annotated[bool, typer.Option("--once", help="Publish what may go, say how many, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Publish what is due, print the number, and end.")] = False,
     telemetry: Telemetry = False,
     log_format: LogFormat = "plaintext",
 ) -> int:
-    """Publish the rows of an outbox until SIGTERM or Ctrl-C; of several relays one is active."""
+    """Publish the rows of an outbox until SIGTERM or Ctrl-C; one of several relays is active."""
     with needed_packages():
         from warren.client.outbox import RelaySettings
     relaying = chosen(RelaySettings, choices)
@@ -260,14 +260,14 @@ def chase(
     database: Database,
     choices: Set = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Deal with what is overdue, say what was done, and end.")
+        bool, typer.Option("--once", help="Handle overdue receipts once, print the result, and end.")
     ] = False,
     telemetry: Telemetry = False,
     log_format: LogFormat = "plaintext",
 ) -> int:
-    """Go after receipts that are overdue until SIGTERM or Ctrl-C; of several chasers one is active.
+    """Handle overdue receipts until SIGTERM or Ctrl-C; one of several processes is active.
 
-    Messages are sent again, then compensated for, and if nothing helps given up with an alert.
+    Messages are resent, then compensated, and at last given up with an alert.
     """
     with needed_packages():
         from warren.client.receipts import ChasingSettings

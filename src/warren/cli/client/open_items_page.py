@@ -139,7 +139,7 @@ class PageHandler(BaseHTTPRequestHandler):
     def _answer(self) -> tuple[HTTPStatus, PageContent]:
         answers_to = self.server.answers_to
         if answers_to is not None and _host_of(self.headers.get("Host", "")) not in answers_to:
-            return HTTPStatus.FORBIDDEN, PageContent("text/plain", "this is served to the host itself\n")
+            return HTTPStatus.FORBIDDEN, PageContent("text/plain", "this page is served to the local host only\n")
         try:
             # parallel requests query the database one at a time
             with self.server.one_at_a_time:

@@ -26,7 +26,7 @@ def as_table(standing: "Standing", where: str) -> str:
     lines = [told(standing, where)]
     counted = [count for count in standing.counts if count.rows]
     for count in counted:
-        facts = [] if count.first_age_s is None else [f"the first is {age(count.first_age_s)} old"]
+        facts = [] if count.first_age_s is None else [f"the oldest is {age(count.first_age_s)} old"]
         facts += [f"{count.overdue:,} overdue"] if count.overdue else []
         lines.append(f"  {count.status:<10} {count.rows:>10,}  {', '.join(facts)}".rstrip())
     if standing.items:

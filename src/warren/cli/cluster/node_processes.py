@@ -350,7 +350,7 @@ def kill_node(node: NodeProcess) -> bool:
     if not node.signal(signal.SIGKILL):
         return False
     if not node.ended_within(KILL_DEADLINE_S):
-        raise WarrenError(f"{node.node.name} (pid {node.pid()}) does not end, although it was killed")
+        raise WarrenError(f"{node.node.name} (pid {node.pid()}) does not end after SIGKILL")
     node.forget()
     return True
 
@@ -363,7 +363,7 @@ def _failure(node: NodeProcess, log_bytes: int, alive: bool) -> StartFailed:
     lines = _log_lines(node, log_bytes)[-LOG_LINES_SHOWN:]
     print("".join(f"{node.node.name}: {line}\n" for line in lines), end="", file=sys.stderr, flush=True)
     what = f"was not ready within {READY_DEADLINE_S:.0f} s" if alive else "ended before it was ready"
-    return StartFailed(f"{node.node.full_name} {what}; all it said is in {node.log}")
+    return StartFailed(f"{node.node.full_name} {what}; its log is {node.log}")
 
 
 def _log_lines(node: NodeProcess, log_bytes: int) -> list[str]:

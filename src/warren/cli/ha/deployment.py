@@ -279,7 +279,7 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
         if node.kind not in KINDS:
             yield f"the kind of node {node.name} must be {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {node.kind!r}"
         if HTTP not in node.ports and HTTPS not in node.ports:
-            yield f"node {node.name} must listen for http or https, or nobody can ask it how it is"
+            yield f"node {node.name} must listen for http or https, or its health cannot be checked"
         if is_loopback(node.address) and not all(is_loopback(each.address) for each in deployment.balancers):
             yield f"node {node.name} is at {node.address}, where only its own machine reaches it: balancers cannot"
     if deployment.nodes and all(node.kind == WITNESS for node in deployment.nodes):

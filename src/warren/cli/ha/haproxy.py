@@ -113,10 +113,10 @@ defaults
 _LONG_LIVED = """\
     mode tcp
     option tcplog
-    # AMQP connections live for months, and heartbeats keep them busy: with the usual 60 s one is sent every 30 s each way.
-    # A consumer without heartbeats may wait for days for a message, so an idle connection lasts a week. A
-    # client that is gone is noticed by TCP keepalive, after 30 s and three probes of 10 s, or before that by the node's
-    # heartbeats.
+    # AMQP connections live for months, and heartbeats keep them busy: with the usual 60 s one is sent every 30 s in
+    # each direction. A consumer without heartbeats may wait for days for a message, so an idle connection lasts a
+    # week. A client that is gone is noticed by TCP keepalive, after 30 s and three probes of 10 s, or before that by
+    # the node's heartbeats.
     timeout client 7d
     timeout client-fin 10s
     option clitcpka

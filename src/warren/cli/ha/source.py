@@ -52,7 +52,7 @@ def nodes_of(nodes: Rows, listeners: Rows) -> tuple[BrokerNode, ...]:
     down = [str(row["name"]) for row in nodes if not row.get("running")]
     if down:
         raise ConfigError(
-            f"these nodes do not run, so nobody knows where they listen: {', '.join(down)}; start them, or describe "
+            f"these nodes do not run, so their listeners are unknown: {', '.join(down)}; start them, or describe "
             "the deployment in a file"
         )
     return tuple(_node(row, nodes, listeners) for row in sorted(nodes, key=lambda row: str(row["name"])))

@@ -307,7 +307,7 @@ def _of_node(
     if seen.wants_header:
         yield from _of_header(deployment, seen)
     if answer.status == 404 and not answer.standing:
-        yield wrong(f"whatever answers at {where} does not know {FITNESS_PATH}: it is no node of this version")
+        yield wrong(f"the server at {where} does not know {FITNESS_PATH}: it is no node of this version")
         return
     if not answer.standing:
         yield wrong(f"node {name} answers {FITNESS_PATH} with status {answer.status}, and not how it is")
@@ -382,8 +382,8 @@ def _of_header(deployment: Deployment, seen: NodeObservation) -> Iterator[Deploy
         )
     elif not _is_a_balancer(deployment, seen.called_from):
         yield warning(
-            f"node {name} wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim any "
-            "address: name the balancers in proxy_protocol.from.*"
+            f"node {name} wants a PROXY header from us, who are no balancer, so any client can claim any address: "
+            "name the balancers in proxy_protocol.from.*"
         )
 
 

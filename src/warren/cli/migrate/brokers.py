@@ -66,7 +66,7 @@ class BrokerApi:
             parts = urlsplit(url)
             self.host, port = parts.hostname or "", parts.port
         except ValueError as error:
-            raise ConfigError(f"the address of {called} makes no sense: {error}") from error
+            raise ConfigError(f"the address of {called} is invalid: {error}") from error
         if parts.scheme not in ("http", "https") or not self.host:
             raise ConfigError(f"the address of {called} is that of its HTTP API: http://USER:PASSWORD@HOST:15672")
         self.user = unquote(parts.username or "guest")
@@ -102,7 +102,7 @@ class BrokerApi:
         except ApiRefusal as answer:
             raise self._declined(answer) from answer
         except TimedOut as failure:
-            raise BrokerUnavailable(f"{self.called} at {self.address} takes too long to answer") from failure
+            raise BrokerUnavailable(f"{self.called} at {self.address} does not answer in time") from failure
         except Failure as failure:
             if failure.exit_code != UNAVAILABLE:
                 raise MoveFailed(f"{self.called}: {_words(failure.text)}") from failure
@@ -117,7 +117,7 @@ class BrokerApi:
     def _declined(self, answer: ApiRefusal) -> MoveFailed:
         if answer.status == 401:
             return MoveFailed(
-                f"{self.called} at {self.address} does not let '{self.user}' in: it takes an administrator's name and "
+                f"{self.called} at {self.address} refuses '{self.user}': it needs an administrator's name and "
                 "password, and guest may come from the same machine only"
             )
         kind = BrokerUnavailable if answer.status >= SERVER_ERROR else MoveFailed
@@ -173,9 +173,7 @@ class RabbitMQ:
     def definitions(self) -> dict[str, Any]:
         found = self.http.get("definitions")
         if not isinstance(found, dict) or "vhosts" not in found:
-            raise MoveFailed(
-                f"RabbitMQ at {self.http.address} shows no definitions: its user is to be an administrator"
-            )
+            raise MoveFailed(f"RabbitMQ at {self.http.address} shows no definitions: its user must be an administrator")
         return found
 
     def queues(self) -> list[FoundQueue]:
@@ -261,7 +259,7 @@ class RabbitMQ:
             self._channel(vhost)
         except LoginRefused as error:
             raise MoveFailed(
-                f"RabbitMQ does not let '{user}' in over AMQP: give a user and its password with --amqp"
+                f"RabbitMQ refuses '{user}' over AMQP: give a user and its password with --amqp"
             ) from error
         except ClientError as error:
             if isinstance(error, ConnectionClosed) and error.code == NOT_ALLOWED:
@@ -386,7 +384,9 @@ class WarrenDestination:
         """Queues that have a shovel, from this move or an earlier one."""
         rows = self.http.find("parameters", SHOVEL) or []
         if others := shovels_of_others(rows):
-            raise MoveFailed(f"Warren has a shovel {others[0]} of somebody's own; names with {PREFIX} are taken")
+            raise MoveFailed(
+                f"Warren has a shovel {others[0]} of its own; names with {PREFIX} are reserved for the move"
+            )
         return [QueueName(row["vhost"], row["value"]["src-queue"]) for row in rows if row["name"].startswith(PREFIX)]
 
     def states(self, queues: Iterable[QueueName]) -> dict[QueueName, ShovelState]:

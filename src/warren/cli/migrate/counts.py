@@ -113,8 +113,8 @@ class QueueAudit:
             return MATCHES
         if self.is_lost:
             left = self.source_after.messages
-            rest = f"; {left} are still at RabbitMQ, and come if the command is given again" if left else ""
-            return f"it is gone at Warren, with what had come to it{rest}"
+            rest = f"; {left} are still at RabbitMQ, and are moved if the command is run again" if left else ""
+            return f"it was deleted at Warren, with the messages that had arrived{rest}"
         if self.remaining:
             return f"{self.remaining} are still at RabbitMQ"
         if self.is_stream:
@@ -124,16 +124,13 @@ class QueueAudit:
             )
         missing = max(self.had, self.left) - self.arrived
         if self.is_explained:
-            return (
-                f"{missing} did not come: others consumed at RabbitMQ meanwhile, and only they can say whether these "
-                "were theirs"
-            )
+            return f"{missing} did not arrive: other consumers at RabbitMQ may have received them"
         if missing > 0 and self.was_gone_at_source:
             return f"{missing} have not arrived: the queue was deleted at RabbitMQ while it moved"
         if missing > 0:
             return (
                 f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side, "
-                "or Warren was started anew and has forgotten what it had counted"
+                "or Warren was restarted and lost its counters"
             )
         return (
             f"{-missing} more than RabbitMQ had: others publish to it there, or the shovel's connection broke and "

@@ -149,7 +149,7 @@ class Move:
         plan = self._plan()
         if plan.in_the_way:
             raise MoveFailed(
-                f"{len(plan.in_the_way)} definitions are otherwise at Warren; nothing was changed. Delete them at one "
+                f"{len(plan.in_the_way)} definitions differ at Warren; nothing was changed. Delete them at one "
                 "of the brokers, make them the same, or leave Warren's as they are with --keep"
             )
         if not self._move_options.definitions_only:
@@ -158,7 +158,7 @@ class Move:
             self._tell("nothing was changed: this was a dry run")
             return MoveOutcome.WELL
         self._destination.bring(plan)
-        self._tell(f"definitions brought: {len(plan.brought) + len(plan.bridges)}")
+        self._tell(f"definitions imported: {len(plan.brought) + len(plan.bridges)}")
         if self._move_options.definitions_only:
             return MoveOutcome.WELL
         return self._carry(plan)
@@ -230,9 +230,9 @@ class Move:
         exchanges = [*self._destination.exchanges(), *plan.document().get(EXCHANGES.section, ())]
         taken = with_foreign_exchanges([found.queue for found in plan.carried], exchanges)
         if taken:
-            road = f"exchange '{exchange_name(taken[0])}' in '{taken[0].vhost}'"
+            exchange = f"exchange '{exchange_name(taken[0])}' in '{taken[0].vhost}'"
             raise MoveFailed(
-                f"{road} is somebody's own, and the contents of queue {taken[0]} would come by one of that name; "
+                f"{exchange} belongs to others, and the move needs that name for the contents of queue {taken[0]}; "
                 "nothing was changed. Delete or rename it, or leave contents where they are with --definitions-only"
             )
 
@@ -240,7 +240,7 @@ class Move:
         transfer = self._carrying(plan)
         with transfer:
             transfer.drain()
-        but = ", but for what is gone at Warren" if transfer.gone else ""
+        but = ", except those deleted at Warren" if transfer.gone else ""
         self._tell(f"RabbitMQ's queues are empty{but}; counting")
         accounts = transfer.settle()
         for account in accounts:
@@ -248,7 +248,7 @@ class Move:
                 self._tell(count_line(account))
         outcome = outcome_of(accounts)
         if outcome is MoveOutcome.UNPROVEN:
-            self._tell("not proven: others consumed at RabbitMQ meanwhile; look whether they had what did not come")
+            self._tell("not proven: other consumers at RabbitMQ may have received what did not arrive")
         elif outcome is MoveOutcome.WELL and self._move_options.first:
             who = "publishers" if self._move_options.first == CONSUMERS else "consumers"
             self._tell(f"everything has arrived: start the {who} at Warren")
@@ -277,7 +277,7 @@ class Move:
 
 def _and_others(lacks: list[MissingPermission]) -> str:
     more = len(lacks) - 1
-    return f", and {more} more of the queues are like it" if more else ""
+    return f", and {more} more queues" if more else ""
 
 
 def _permitting(lack: MissingPermission) -> str:

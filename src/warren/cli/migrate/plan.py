@@ -263,23 +263,23 @@ KNOWN_PROTOCOLS: Final = ("amqp", "amqp/ssl", "http", "https", "clustering", "ht
 
 def plan_lines(plan: MigrationPlan) -> Iterator[str]:
     """The whole plan, for a terminal."""
-    yield f"definitions to bring: {_counted(plan.brought) or 'none'}"
-    yield f"already at Warren, the same: {_counted(plan.same) or 'none'}"
-    yield from _listed("Warren's own, which stay as they are", [_differing(each) for each in plan.kept])
+    yield f"definitions to import: {_counted(plan.brought) or 'none'}"
+    yield f"already at Warren, identical: {_counted(plan.same) or 'none'}"
+    yield from _listed("Warren's own, which are not changed", [_differing(each) for each in plan.kept])
     yield from _listed("left out", [f"{each.definition}: {each.reason}" for each in plan.left_out])
-    yield from _listed("to be brought one by one", map(str, plan.bridges))
+    yield from _listed("to be imported one by one", map(str, plan.bridges))
     yield from _listed(
-        "held back, because they would move messages at once while RabbitMQ's still do (--bridges brings them)",
+        "left out, because they would move messages while RabbitMQ's still do (--bridges imports them)",
         map(str, plan.held_back),
     )
-    yield from _listed("in the way, because Warren has them otherwise", [_differing(each) for each in plan.in_the_way])
+    yield from _listed("in conflict, because they differ at Warren", [_differing(each) for each in plan.in_the_way])
     filled = [found for found in plan.carried if found.messages]
     contents = f"{plan.messages} messages in {len(filled)} of {len(plan.carried)} queues"
-    yield f"contents to carry, as RabbitMQ counted them last: {contents}"
+    yield f"contents to move, by RabbitMQ's last statistics: {contents}"
     for found in filled:
         yield f"  queue {found.queue}: {found.messages}"
     yield from _listed(
-        "queues that RabbitMQ itself does not reach",
+        "queues that RabbitMQ itself cannot reach",
         [f"queue {found.queue}: {found.state}{found.node and f', at {found.node}'}" for found in plan.away],
     )
     yield from _listed(
@@ -299,7 +299,7 @@ def listener_notes(overview: Mapping[str, Any]) -> Iterator[str]:
     """Protocols of this RabbitMQ that Warren does not support."""
     others = sorted({str(each.get("protocol")) for each in overview.get("listeners", ())} - set(KNOWN_PROTOCOLS))
     for protocol in others:
-        yield f"RabbitMQ listens for {protocol}: Warren does not; clients that speak it cannot come along"
+        yield f"RabbitMQ listens for {protocol}: Warren does not; its clients cannot move"
 
 
 def _queue_notes(found: FoundQueue) -> Iterator[str]:
@@ -307,9 +307,9 @@ def _queue_notes(found: FoundQueue) -> Iterator[str]:
     if found.type == "quorum":
         yield f"queue {queue} is a quorum queue: at Warren it is held by one node unless a policy with ha-mode fits it"
     if found.unacked:
-        yield f"queue {queue}: {found.unacked} messages are with consumers of RabbitMQ; they come when those are gone"
+        yield f"queue {queue}: {found.unacked} messages are unacked at RabbitMQ; they move when their consumers have gone"
     if found.single_active and found.consumers:
-        yield f"queue {queue} has a single active consumer: nothing of it moves until that one is gone"
+        yield f"queue {queue} has a single active consumer: nothing is moved until it has gone"
     if found.expires:
         yield f"queue {queue} expires when it is not used: its consumers must come to Warren before that"
 

@@ -115,7 +115,7 @@ def split_queues(
 
 def _reason_to_stay(found: FoundQueue) -> str:
     if found.exclusive:
-        return "it belongs to one connection and goes with it; its client makes it anew at Warren"
+        return "it is exclusive to one connection; its client declares it again at Warren"
     if found.auto_delete:
         return (
             "RabbitMQ deletes it, with what is in it, as soon as its last consumer is gone, and a shovel is one; "

@@ -319,7 +319,9 @@ class Transfer:
         count = found or ExactCount(0, 0)
         if found is None and not each.account.was_gone_at_source:
             each.account.was_gone_at_source = True
-            self._progress.tell(f"queue {each.queue} is gone at RabbitMQ, with what was left in it; the others go on")
+            self._progress.tell(
+                f"queue {each.queue} was deleted at RabbitMQ, with its remaining messages; the others go on"
+            )
         is_lost = found is None or each.queue in self.gone
         if each.found.is_stream:
             self._look_at_stream(each, count, ending, is_lost)
@@ -400,11 +402,11 @@ class Transfer:
     def _tell_gone(self, queue: QueueName, ending: bool) -> None:
         if queue not in self.gone:
             self.gone.add(queue)
-            rest = f"queue {queue} is gone at Warren: the rest of it stays at RabbitMQ"
+            rest = f"queue {queue} was deleted at Warren: the rest stays at RabbitMQ"
             if ending:
-                told = f"{rest}, and the others go on; this command, given again, makes it anew and brings the rest"
+                told = f"{rest}, and the others go on; run the command again to declare it and move the rest"
             else:
-                told = f"{rest} until somebody makes it again; this command does, if it is interrupted and given again"
+                told = f"{rest} until it is declared again; interrupt and run this command again to do so"
             self._progress.tell(told)
 
     def _bind_again(self, queue: QueueName) -> bool:

@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 @app.callback(epilog="Example: warren pipeline trace --lake lake --files var/traces")
 def pipeline() -> None:
-    """Spark jobs on what flows through the broker: archive, audit, reconcile and repair."""
+    """Spark jobs on the broker's traffic: archive, audit, reconcile and compensate."""
 
 
 trace.add_to(app)

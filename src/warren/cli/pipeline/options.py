@@ -24,8 +24,8 @@ Master = Annotated[
     str,
     typer.Option(metavar="URL", help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://…, sc://HOST:PORT."),
 ]
-Memory = Annotated[str, typer.Option(metavar="SIZE", help="The heap of the Java that is started here.")]
-Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given again.")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Heap size of the local Java process.")]
+Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")]
 
 
 @contextmanager

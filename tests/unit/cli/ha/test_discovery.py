@@ -42,7 +42,7 @@ def test_a_node_on_every_interface_is_where_the_others_dial_it_or_where_its_name
 
 
 def test_a_node_that_is_down_cannot_be_described() -> None:
-    with pytest.raises(ConfigError, match="do not run, so nobody knows where they listen: warren@b; start them"):
+    with pytest.raises(ConfigError, match="do not run, so their listeners are unknown: warren@b; start them"):
         nodes_of([row("warren@a"), row("warren@b", running=False)], [])
 
 

@@ -114,13 +114,13 @@ def test_a_queue_that_is_deleted_at_warren_while_it_moves_is_told_and_the_others
     accounts = drained(transfer)
     left = source.queues[ORDERS]
     assert left > 0
-    assert "queue 'orders' in 'shop' is gone at Warren: the rest of it stays at RabbitMQ, and the others go on" in (
+    assert "queue 'orders' in 'shop' was deleted at Warren: the rest stays at RabbitMQ, and the others go on" in (
         " ".join(capsys.readouterr().err.split())
     )
     assert accounts[BILLS].matches
     assert accounts[ORDERS].verdict() == (
-        "it is gone at Warren, with what had come to it; "
-        f"{left} are still at RabbitMQ, and come if the command is given again"
+        "it was deleted at Warren, with the messages that had arrived; "
+        f"{left} are still at RabbitMQ, and are moved if the command is run again"
     )
     assert outcome_of(accounts.values()) is MoveOutcome.NOT_WELL
     assert warren.shovels == set()
@@ -161,7 +161,7 @@ def test_a_queue_that_is_deleted_at_rabbitmq_while_it_moves_is_told_and_the_othe
     source, _, transfer = half_way()
     missing = source.queues.pop(ORDERS)
     accounts = drained(transfer)
-    assert "queue 'orders' in 'shop' is gone at RabbitMQ" in capsys.readouterr().err
+    assert "queue 'orders' in 'shop' was deleted at RabbitMQ" in capsys.readouterr().err
     assert accounts[BILLS].matches
     told = f"{missing} have not arrived: the queue was deleted at RabbitMQ while it moved"
     assert accounts[ORDERS].verdict() == told

@@ -41,7 +41,7 @@ def test_a_virtual_host_that_is_closed_to_the_user_is_one(monkeypatch: pytest.Mo
 
 def test_a_login_that_is_refused_is_told_with_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
     told = refusal(monkeypatch, LoginRefused("ACCESS_REFUSED"))
-    assert told == "RabbitMQ does not let 'carrier' in over AMQP: give a user and its password with --amqp"
+    assert told == "RabbitMQ refuses 'carrier' over AMQP: give a user and its password with --amqp"
 
 
 def test_shovels_consume_as_the_user_of_the_http_api_unless_another_one_is_given() -> None:

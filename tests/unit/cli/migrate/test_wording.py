@@ -17,29 +17,29 @@ def test_a_plan_says_what_comes_what_does_not_and_why() -> None:
     destination = {**fresh_warren(), "queues": [queue("transient")]}
     plan = plan_move(rabbitmq_export(), destination, [found_queue(row) for row in rows])
     assert list(plan_lines(plan)) == [
-        "definitions to bring: 1 user, 1 virtual host, 2 permissions, 1 topic permissions, 2 parameters, 1 policy, "
+        "definitions to import: 1 user, 1 virtual host, 2 permissions, 1 topic permissions, 2 parameters, 1 policy, "
         "1 exchange, 2 queues, 2 bindings",
-        "already at Warren, the same: 1 virtual host, 1 permissions",
-        "Warren's own, which stay as they are: 1",
+        "already at Warren, identical: 1 virtual host, 1 permissions",
+        "Warren's own, which are not changed: 1",
         "  user 'guest' (password_hash, hashing_algorithm)",
         "left out: 2",
         "  exchange 'rnd' in 'shop': Warren has no exchanges of type x-random",
         "  binding from exchange 'rnd' to queue 'plain' by '' in 'shop': exchange 'rnd' is left out",
-        "held back, because they would move messages at once while RabbitMQ's still do (--bridges brings them): 2",
+        "left out, because they would move messages while RabbitMQ's still do (--bridges imports them): 2",
         "  shovel 'sh' in 'shop'",
         "  federation-upstream 'up' in 'shop'",
-        "in the way, because Warren has them otherwise: 1",
+        "in conflict, because they differ at Warren: 1",
         "  queue 'transient' in 'shop' (durable)",
-        "contents to carry, as RabbitMQ counted them last: 7 messages in 1 of 3 queues",
+        "contents to move, by RabbitMQ's last statistics: 7 messages in 1 of 3 queues",
         "  queue 'plain' in 'shop': 7",
         "contents that stay at RabbitMQ: 1",
-        "  queue 'own' in 'shop', 1 messages: it belongs to one connection and goes with it; its client makes it anew "
+        "  queue 'own' in 'shop', 1 messages: it is exclusive to one connection; its client declares it again "
         "at Warren",
         "to know: 4",
-        "  queue 'ha.one' in 'shop' has a single active consumer: nothing of it moves until that one is gone",
+        "  queue 'ha.one' in 'shop' has a single active consumer: nothing is moved until it has gone",
         "  queue 'plain' in 'shop' is a quorum queue: at Warren it is held by one node unless a policy with ha-mode "
         "fits it",
-        "  queue 'plain' in 'shop': 2 messages are with consumers of RabbitMQ; they come when those are gone",
+        "  queue 'plain' in 'shop': 2 messages are unacked at RabbitMQ; they move when their consumers have gone",
         "  queue 'transient' in 'shop' expires when it is not used: its consumers must come to Warren before that",
     ]
 
@@ -47,5 +47,5 @@ def test_a_plan_says_what_comes_what_does_not_and_why() -> None:
 def test_protocols_that_warren_does_not_speak_are_told() -> None:
     listeners = [{"protocol": word} for word in ("amqp", "clustering", "http", "mqtt", "mqtt")]
     assert list(listener_notes({"listeners": listeners})) == [
-        "RabbitMQ listens for mqtt: Warren does not; clients that speak it cannot come along"
+        "RabbitMQ listens for mqtt: Warren does not; its clients cannot move"
     ]
