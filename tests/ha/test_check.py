@@ -18,8 +18,8 @@ from warren.cli.ha.deployment_file import deployment_text
 NOT_LB2 = "wrong    127.0.0.12 should be lb2 and says that it is lb1: it has the haproxy.cfg of another machine"
 
 WANTS_HEADER = (
-    "warning  node warren@n1 wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim "
-    "any address: name the balancers in proxy_protocol.from.*"
+    "warning  node warren@n1 wants a PROXY header from us, who are no balancer, so any client can claim any "
+    "address: name the balancers in proxy_protocol.from.*"
 )
 
 

@@ -307,7 +307,7 @@ def _queue_notes(found: FoundQueue) -> Iterator[str]:
     if found.type == "quorum":
         yield f"queue {queue} is a quorum queue: at Warren it is held by one node unless a policy with ha-mode fits it"
     if found.unacked:
-        yield f"queue {queue}: {found.unacked} messages are unacked at RabbitMQ; they move when their consumers have gone"
+        yield f"queue {queue}: {found.unacked} messages are unacked at RabbitMQ; they move when their consumers are gone"
     if found.single_active and found.consumers:
         yield f"queue {queue} has a single active consumer: nothing is moved until it has gone"
     if found.expires:

@@ -1,4 +1,4 @@
-"""What becomes of a defect in a resource, and of a command that is not carried out."""
+"""Bugs in a resource, and commands that the broker refuses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from warren.errors import Refused
 
 
 class Defect(Exception):
-    """Nothing that a resource may raise."""
+    """An exception that no resource may raise."""
 
 
 class Log:
@@ -28,7 +28,7 @@ class Log:
 
 
 class Asked:
-    """One request for a path, and what was sent for it."""
+    """One request for a path, and the response."""
 
     def __init__(self) -> None:
         router = Router()
@@ -39,9 +39,9 @@ class Asked:
         self.log = Log()
         self.defect = Defect()
         self.sent: list[dict[str, Any]] = []
-        # whether the client hangs up at once
+        # whether the client disconnects at once
         self.gone = False
-        # no resource asks for anything of the node
+        # no resource uses the context
         self._application = Application(router, cast(AdminContext, None), ApplicationSettings(), self.log)
 
     def ask(self, path: str, method: str = "GET", version: str = "1.1") -> None:

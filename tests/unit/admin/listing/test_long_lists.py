@@ -4,14 +4,14 @@ import asyncio
 import json
 from typing import Any
 
-from tests.unit.admin.listing.test_spread import Around, Thing, World, call_of
+from tests.unit.admin.listing.test_cluster_lists import Around, Thing, World, call_of
 from warren.admin.http.responses import ApiResponse
 from warren.admin.listing.lists import ObjectList, Row, full_rows
 from warren.admin.listing.responses import LONG_ROWS, list_response
 
 
 class Counting:
-    """Rows that are counted when they are built."""
+    """Counts the rows that are built."""
 
     def __init__(self, count: int) -> None:
         self.built = 0
@@ -73,7 +73,7 @@ def test_what_has_gone_leaves_no_gap() -> None:
 
     async def look() -> list[Any]:
         answer = await list_response(call_of("columns=name", around), listed["a"])
-        # all of the second piece, and more, and the last one
+        # deletes the second piece and more, and the last one
         del listed["b"].objects[500:1100], listed["b"].objects[1900:]
         return list(json.loads(await answer.whole()))
 

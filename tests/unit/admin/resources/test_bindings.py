@@ -1,4 +1,4 @@
-"""The key by which a path names a binding."""
+"""The properties key of a binding in a path."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`warren client`: what it prints, and its exit codes."""
+"""Output and exit codes of `warren client`."""
 
 from pathlib import Path
 

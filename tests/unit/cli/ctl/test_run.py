@@ -1,4 +1,4 @@
-"""What needs no server: help, refusals and their exit codes, rehearsals, and a server that is not there."""
+"""Without a server: help, refusals and their exit codes, dry runs, and an unreachable server."""
 
 import base64
 import hashlib
@@ -22,7 +22,7 @@ def port_of_nobody() -> int:
 
 @pytest.fixture(autouse=True)
 def _nowhere(monkeypatch: pytest.MonkeyPatch, port_of_nobody: int) -> None:
-    """A port on which nobody listens, and which no connection on its way out is given either."""
+    """A port without a listener that no outgoing connection gets either."""
     monkeypatch.setenv("WARREN_HTTP", f"http://127.0.0.1:{port_of_nobody}")
     monkeypatch.setattr("sys.stdin", io.StringIO())
 

@@ -1,4 +1,4 @@
-"""What is said of a deployment that was looked at."""
+"""Findings about an observed deployment."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a move comes to: what is brought, what is left out with which reason, what is in the way."""
+"""The plan of a move: what is imported, what is left out and why, what is in conflict."""
 
 from typing import Any
 

@@ -70,3 +70,12 @@ export function sentence(text) {
 }
 
 export const exchangeName = (name) => (name === "" ? "(default)" : name);
+
+/** One URI or a list, as a list. */
+export const urisOf = (uri) => (Array.isArray(uri) ? uri : [uri]);
+
+/** URIs without users and passwords. */
+export const shownUris = (uri) =>
+  urisOf(uri)
+    .map((one) => one.replace(/\/\/[^/]*@/, "//"))
+    .join(" ");

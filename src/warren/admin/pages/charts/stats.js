@@ -78,3 +78,25 @@ export function figureFacts(stats) {
 }
 
 export const rateOf = (row, key) => rate(row.message_stats?.[`${key}_details`]?.rate);
+
+/** A column of a list with a count. */
+export const countColumn = (key, title, rest = {}) => ({
+  key,
+  title,
+  sort: key,
+  number: true,
+  fields: [key],
+  cell: (row) => count(row[key]),
+  ...rest,
+});
+
+/** A column of a list with a message rate. */
+export const rateColumn = (key, title, rest = {}) => ({
+  key,
+  title,
+  sort: `message_stats.${key}_details.rate`,
+  number: true,
+  fields: [`message_stats.${key}_details.rate`],
+  cell: (row) => rateOf(row, key),
+  ...rest,
+});

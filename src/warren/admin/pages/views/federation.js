@@ -1,14 +1,15 @@
 // Federation: links of exchanges and queues, and their upstreams.
 
 import { get, path, put, remove } from "../app/api.js";
-import { count, tableText } from "../app/format.js";
+import { count, shownUris, tableText, urisOf } from "../app/format.js";
 import { may } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
-import { folded, h, panel } from "../parts/dom.js";
+import { h, panel } from "../parts/dom.js";
 import { areaField, textField } from "../parts/fields.js";
 import { actFromTable, answerPlace, FieldError, form } from "../parts/form.js";
 import { mapField } from "../parts/map_field.js";
 import { Table } from "../parts/table.js";
+import { editableTable } from "../sections/editable_table.js";
 import { UPSTREAM_KEYS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
@@ -80,48 +81,20 @@ function restartColumn(told) {
 }
 
 function upstreamsPart() {
-  const answer = answerPlace();
-  const edit = upstreamForm();
-  const fold = folded("Add or change an upstream", edit.element);
-  const table = new Table({
-    caption: "Upstreams",
-    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
-    empty: "None.",
+  return editableTable({
+    title: "Upstreams",
+    word: "upstream",
+    article: "an",
+    kind: ["parameters", UPSTREAM],
     columns: [
-      { key: "name", title: "Name", cell: (row) => row.name },
-      { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "uri", title: "URIs", wrap: true, cell: (row) => ({ text: shownUris(row.value.uri), class: "code" }) },
       { key: "rest", title: "Settings", wrap: true, cell: (row) => tableText(withoutUri(row.value)) },
-      {
-        key: "actions",
-        title: "Actions",
-        cell: (row) => [
-          { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
-          {
-            button: "Delete",
-            danger: true,
-            label: `Delete ${row.name}`,
-            act: (current, button) => deleteUpstream(current, button, answer.told),
-          },
-        ],
-      },
     ],
+    edit: upstreamForm(),
+    warning: (row) =>
+      `Links to “${row.name}” in “${row.vhost}” end, and their queues at the upstream are deleted with their messages.`,
   });
-  const refresh = async (signal) => {
-    const place = chosenVhost() ? path("parameters", UPSTREAM, chosenVhost()) : path("parameters", UPSTREAM);
-    table.update(await get(place, {}, signal));
-    await edit.vhost.learn(signal);
-  };
-  return { content: [panel("Upstreams", table.element, answer.element), fold], refresh };
 }
-
-const urisOf = (uri) => (Array.isArray(uri) ? uri : [uri]);
-
-/** Without user and password. */
-const shownUris = (uri) =>
-  urisOf(uri)
-    .map((one) => one.replace(/\/\/[^/]*@/, "//"))
-    .join(" ");
 
 function withoutUri({ uri: _, ...rest }) {
   return rest;
@@ -156,17 +129,4 @@ function upstreamForm() {
     uris.input.focus();
   };
   return { element, vhost, load };
-}
-
-function deleteUpstream(row, button, told) {
-  const ask = {
-    title: "Delete the upstream?",
-    text: `Links to “${row.name}” in “${row.vhost}” end, and their queues at the upstream are deleted with their messages.`,
-    action: "Delete",
-  };
-  const act = async () => {
-    await remove(path("parameters", UPSTREAM, row.vhost, row.name));
-    return `“${row.name}” was deleted.`;
-  };
-  return actFromTable(button, { ask, act, told });
 }

@@ -1,14 +1,15 @@
 // Shovels: their state and their definitions.
 
 import { get, path, put, remove } from "../app/api.js";
-import { count, tableText } from "../app/format.js";
+import { count, shownUris, tableText, urisOf } from "../app/format.js";
 import { may } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
-import { folded, h, panel } from "../parts/dom.js";
+import { h, panel } from "../parts/dom.js";
 import { areaField, choiceField, textField } from "../parts/fields.js";
 import { actFromTable, answerPlace, FieldError, form } from "../parts/form.js";
 import { mapField } from "../parts/map_field.js";
 import { Table } from "../parts/table.js";
+import { editableTable } from "../sections/editable_table.js";
 import { SHOVEL_KEYS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
@@ -84,47 +85,22 @@ function restart(row, button, told) {
 }
 
 function definitionsPart() {
-  const answer = answerPlace();
-  const edit = shovelForm();
-  const fold = folded("Add or change a shovel", edit.element);
-  const table = new Table({
-    caption: "Definitions",
-    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
-    empty: "None.",
+  return editableTable({
+    title: "Definitions",
+    word: "shovel",
+    kind: ["parameters", "shovel"],
     columns: [
-      { key: "name", title: "Name", cell: (row) => row.name },
-      { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "source", title: "From", wrap: true, cell: (row) => definedEnd(row.value, "src") },
       { key: "destination", title: "To", wrap: true, cell: (row) => definedEnd(row.value, "dest") },
       { key: "rest", title: "Settings", wrap: true, cell: (row) => tableText(settingsOf(row.value)) },
-      {
-        key: "actions",
-        title: "Actions",
-        cell: (row) => [
-          { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
-          {
-            button: "Delete",
-            danger: true,
-            label: `Delete ${row.name}`,
-            act: (current, button) => deleteShovel(current, button, answer.told),
-          },
-        ],
-      },
     ],
+    edit: shovelForm(),
+    warning: (row) => `“${row.name}” of “${row.vhost}” is stopped and deleted. Messages and queues stay.`,
   });
-  const refresh = async (signal) => {
-    table.update(await get(placeOf("parameters", "shovel"), {}, signal));
-    await edit.vhost.learn(signal);
-  };
-  return { content: [panel("Definitions", table.element, answer.element), fold], refresh };
 }
 
-const urisOf = (uri) => (Array.isArray(uri) ? uri : [uri]);
-
-/** Without users and passwords. */
 function definedEnd(value, side) {
-  const shown = urisOf(value[`${side}-uri`]).map((uri) => uri.replace(/\/\/[^/]*@/, "//"));
-  const row = { [`${side}_uri`]: shown.join(" ") };
+  const row = { [`${side}_uri`]: shownUris(value[`${side}-uri`]) };
   for (const name of ["queue", "exchange", "exchange-key"])
     if (`${side}-${name}` in value) row[`${side}_${name.replace("-", "_")}`] = value[`${side}-${name}`];
   return end(row, side);
@@ -201,17 +177,4 @@ function endFields(side, title, kinds) {
   }
 
   return { fields: [uris, [kind, name, key]], told, show, first: uris.input };
-}
-
-function deleteShovel(row, button, told) {
-  const ask = {
-    title: "Delete the shovel?",
-    text: `“${row.name}” of “${row.vhost}” is stopped and deleted. Messages and queues stay.`,
-    action: "Delete",
-  };
-  const act = async () => {
-    await remove(path("parameters", "shovel", row.vhost, row.name));
-    return `“${row.name}” was deleted.`;
-  };
-  return actFromTable(button, { ask, act, told });
 }
