@@ -20,7 +20,7 @@ class AdminContext:
 
     broker: Broker
     command_queue: CommandQueue
-    accounts: Authenticator
+    authenticator: Authenticator
     facts: NodeFacts
     history: HistoryPort
     links: DirectLinks

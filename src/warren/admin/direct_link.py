@@ -106,7 +106,7 @@ class DirectLink:
         self._connection_id = connection_id
         self._frame_bytes_max = frame_bytes_max
         self._stream = MethodStream(frame_bytes_max)
-        self._heard: asyncio.Queue[ReceivedMethod | LinkFault] = asyncio.Queue()
+        self._received: asyncio.Queue[ReceivedMethod | LinkFault] = asyncio.Queue()
         self._confirming = False
         self._published = 0
         self._gone = False
@@ -169,8 +169,8 @@ class DirectLink:
         taken: list[bool | None] = [None] * count
         returned = False
         while None in taken:
-            heard = await self._next((BasicReturn, BasicAck, BasicNack))
-            method = heard.method
+            received = await self._next((BasicReturn, BasicAck, BasicNack))
+            method = received.method
             if isinstance(method, BasicReturn):
                 # the next ack is that of the returned message
                 returned = True
@@ -186,9 +186,9 @@ class DirectLink:
     async def ended(self) -> LinkFault:
         """Why the core closed a link that waits for no reply; None while it is open."""
         while True:
-            heard = await self._heard.get()
-            if isinstance(heard, LinkFault):
-                return heard
+            received = await self._received.get()
+            if isinstance(received, LinkFault):
+                return received
 
     def pause(self) -> None:
         """Stop deliveries, except those of the current turn."""
@@ -207,17 +207,17 @@ class DirectLink:
     # -- called by the core's effects
 
     def write(self, data: bytes) -> None:
-        for heard in self._stream.feed(data):
-            method = heard.method
+        for received in self._stream.feed(data):
+            method = received.method
             if isinstance(method, ChannelClose | ConnectionClose):
-                self._heard.put_nowait(_fault_of(method))
+                self._received.put_nowait(_fault_of(method))
             elif self.deliver is not None and isinstance(method, BasicDeliver):
-                self.deliver(heard)
+                self.deliver(received)
             else:
-                self._heard.put_nowait(heard)
+                self._received.put_nowait(received)
 
     def close(self) -> None:
-        self._heard.put_nowait(LinkFault(CONNECTION_FORCED, "the connection was closed"))
+        self._received.put_nowait(LinkFault(CONNECTION_FORCED, "the connection was closed"))
         if not self._gone:
             self._gone = True
             self._gateway.add(ConnectionDropped(self._connection_id))
@@ -237,17 +237,17 @@ class DirectLink:
         self._gateway.add(BytesReceived(self._connection_id, data))
 
     async def _hear(self, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
-        heard = await self._next((answer,))
-        assert isinstance(heard.method, answer)
-        return heard.method, heard
+        received = await self._next((answer,))
+        assert isinstance(received.method, answer)
+        return received.method, received
 
     async def _next(self, answers: tuple[type[Method], ...]) -> ReceivedMethod:
         while True:
-            heard = await self._heard.get()
-            if isinstance(heard, LinkFault):
-                raise heard
-            if isinstance(heard.method, answers):
-                return heard
+            received = await self._received.get()
+            if isinstance(received, LinkFault):
+                raise received
+            if isinstance(received.method, answers):
+                return received
 
 
 def _fault_of(method: ChannelClose | ConnectionClose) -> LinkFault:

@@ -30,10 +30,10 @@ def at_node(handler: Handler) -> Handler:
             return await handler(call)
         if call.part is not None or node not in peers.names():
             raise not_found()
-        told = await peers.ask(node, call.question(ALONE))
-        if told is None:
+        reply = await peers.ask(node, call.peer_query(ALONE))
+        if reply is None:
             raise HttpFault(503, "service_unavailable", f"node {node} does not answer")
-        return forwarded_response(told)
+        return forwarded_response(reply)
 
     return answer
 
@@ -47,21 +47,20 @@ def check_node(call: ApiRequest) -> None:
 async def forward_to_owner(call: ApiRequest) -> ApiResponse:
     """The response of the node that has the object; 404 if none has it."""
     if call.part is None:
-        told = await call.context.peers.ask_all(call.question(ALONE))
-        for answer in told.values():
-            if answer.status != 404:
-                return forwarded_response(answer)
+        for reply in (await call.context.peers.ask_all(call.peer_query(ALONE))).values():
+            if reply.status != 404:
+                return forwarded_response(reply)
     raise not_found()
 
 
 async def peer_documents(call: ApiRequest) -> list[Any]:
     """The other nodes' responses to this request, in the order of their names; without those that failed."""
-    told = await call.context.peers.ask_all(call.question(ALONE))
-    return [told[node].document for node in sorted(told) if told[node].status == 200]
+    replies = await call.context.peers.ask_all(call.peer_query(ALONE))
+    return [replies[node].document for node in sorted(replies) if replies[node].status == 200]
 
 
-def forwarded_response(told: PeerReply) -> ApiResponse:
-    return ApiResponse(told.status, told.body)
+def forwarded_response(reply: PeerReply) -> ApiResponse:
+    return ApiResponse(reply.status, reply.body)
 
 
 class PeerQueryHandler:
@@ -73,23 +72,23 @@ class PeerQueryHandler:
 
     async def answer(self, data: bytes) -> bytes:
         try:
-            question = decode_query(data)
+            peer_query = decode_query(data)
         except (ValueError, KeyError, TypeError):
             return PeerReply(400, b"").encode()
         scope = {
             "type": "http",
-            "method": question.method,
-            "path": question.path.decode("latin-1"),
-            "raw_path": question.path,
-            "query_string": question.query,
-            "headers": [(b"x-reason", question.reason.encode("latin-1", "replace"))] if question.reason else [],
+            "method": peer_query.method,
+            "path": peer_query.path.decode("latin-1"),
+            "raw_path": peer_query.path,
+            "query_string": peer_query.query,
+            "headers": [(b"x-reason", peer_query.reason.encode("latin-1", "replace"))] if peer_query.reason else [],
             "client": None,
         }
 
         async def receive() -> dict[str, object]:
-            return {"type": "http.request", "body": question.body, "more_body": False}
+            return {"type": "http.request", "body": peer_query.body, "more_body": False}
 
-        call = ApiRequest(Request(scope, receive), {}, self._context, len(question.body))
-        call.api_user, call.part = question.api_user, question.part
+        call = ApiRequest(Request(scope, receive), {}, self._context, len(peer_query.body))
+        call.api_user, call.part = peer_query.api_user, peer_query.part
         answer = await self._application.answer(call)
         return PeerReply(answer.status, await answer.whole()).encode()

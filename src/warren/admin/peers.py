@@ -197,24 +197,24 @@ class Peers:
 
     # -- asking
 
-    async def ask(self, node: str, question: PeerQuery) -> PeerReply | None:
+    async def ask(self, node: str, peer_query: PeerQuery) -> PeerReply | None:
         """The node's response; None if there is none."""
-        return await self._ask(node, question.encode())
+        return await self._ask(node, peer_query.encode())
 
-    async def ask_each(self, questions: dict[str, PeerQuery]) -> dict[str, PeerReply]:
+    async def ask_each(self, queries: dict[str, PeerQuery]) -> dict[str, PeerReply]:
         """The responses of these nodes, each to its own query; without those that do not respond."""
-        told = await asyncio.gather(*(self._ask(node, one.encode()) for node, one in questions.items()))
-        return {node: answer for node, answer in zip(questions, told, strict=True) if answer is not None}
+        replies = await asyncio.gather(*(self._ask(node, one.encode()) for node, one in queries.items()))
+        return {node: answer for node, answer in zip(queries, replies, strict=True) if answer is not None}
 
-    async def ask_all(self, question: PeerQuery, nodes: Iterable[str] | None = None) -> dict[str, PeerReply]:
+    async def ask_all(self, peer_query: PeerQuery, nodes: Iterable[str] | None = None) -> dict[str, PeerReply]:
         """The responses of these nodes, or of all others, to one query."""
-        return await self.ask_each(dict.fromkeys(self.others() if nodes is None else nodes, question))
+        return await self.ask_each(dict.fromkeys(self.others() if nodes is None else nodes, peer_query))
 
-    async def _ask(self, node: str, question: bytes) -> PeerReply | None:
+    async def _ask(self, node: str, peer_query: bytes) -> PeerReply | None:
         if self._port is None or node not in self.others():
             return None
         try:
-            return decode_reply(await self._port.ask(node, question))
+            return decode_reply(await self._port.ask(node, peer_query))
         except (OSError, ValueError):
             self._silent[node] = time.monotonic() + SILENT_PEER_BACKOFF_S
             return None

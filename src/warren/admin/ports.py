@@ -187,7 +187,7 @@ class LinkFacts:
 class PeerPort(Protocol):
     """The other nodes of the cluster."""
 
-    async def ask(self, node: str, question: bytes) -> bytes:
+    async def ask(self, node: str, peer_query: bytes) -> bytes:
         """The node's response; `OSError` if there is none in time."""
 
     def answers(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:

@@ -23,7 +23,7 @@ def test_every_entry_is_known_with_the_line_it_begins_on() -> None:
 
 
 @given(FILES, st.sampled_from([None, 0, 1, 4]))
-def test_whatever_json_can_say_is_taken_apart_as_json_reads_it(file: dict[str, object], indent: int | None) -> None:
+def test_any_json_object_is_parsed_as_json_reads_it(file: dict[str, object], indent: int | None) -> None:
     found = definitions_in(json.dumps(file, indent=indent))
     expected = []
     for section, value in file.items():

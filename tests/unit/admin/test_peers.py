@@ -14,10 +14,10 @@ from warren.admin.peers import ROWS, PeerQuery, PeerReply, QueryPart, decode_que
 
 def test_a_question_comes_as_it_went() -> None:
     part = QueryPart(ROWS, "messages", (("/", "plain"), ("/", "not \udcff UTF-8")))
-    question = PeerQuery(
+    peer_query = PeerQuery(
         "GET", b"/api/queues/%2F", b"columns=name", "gr\xfcn", ApiUser("ann", ["monitoring"], ["/"]), part
     )
-    assert decode_query(question.encode()) == question
+    assert decode_query(peer_query.encode()) == peer_query
 
 
 def test_an_answer_comes_as_it_went() -> None:

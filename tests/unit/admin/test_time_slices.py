@@ -63,7 +63,7 @@ def test_a_row_outlives_its_loop() -> None:
     loop.close()
 
 
-def test_who_gives_up_keeps_nobody_waiting() -> None:
+def test_a_cancelled_waiter_delays_no_other() -> None:
     async def given_up() -> int:
         rounds: list[int] = []
         tasks = [asyncio.create_task(work(rounds, [0])) for _ in range(3)]

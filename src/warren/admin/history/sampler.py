@@ -64,19 +64,19 @@ class SeriesCollection(Generic[Subject]):
         self,
         shape: Retention,
         shapes: RetentionPolicies,
-        room: SampleBudget,
+        budget: SampleBudget,
         subjects: Callable[[], list[tuple[Hashable, Subject]]],
         count: Callable[[], int],
-        glance: Callable[[Subject], Snapshot],
+        snapshot: Callable[[Subject], Snapshot],
     ) -> None:
         self.all_series: dict[Hashable, SampleSeries] = {}
         self._shape = shape
         self._short = shapes.short(shape)
         self._kept_slots = max(level.every * level.size for level in shape.levels)
-        self._room = room
+        self._budget = budget
         self._subjects = subjects
         self._count = count
-        self._glance = glance
+        self._snapshot = snapshot
         self._slot = 0
         # when each step of the last pass ran
         self._stepped_at_ms: list[int] = []
@@ -86,9 +86,9 @@ class SeriesCollection(Generic[Subject]):
         self._slot = slot
         self._stepped_at_ms = [now_ms]
         for key, subject in self._subjects():
-            glance = self._glance(subject)
-            glance.look()
-            self.all_series[key] = SampleSeries(self._shape, slot, glance.stats(), glance)
+            snapshot = self._snapshot(subject)
+            snapshot.look()
+            self.all_series[key] = SampleSeries(self._shape, slot, snapshot.stats(), snapshot)
 
     def look(self, slot: int, now_ms: Callable[[], int]) -> Iterator[list[Hashable]]:
         """The keys of objects that changed, step by step."""
@@ -105,28 +105,28 @@ class SeriesCollection(Generic[Subject]):
             yield from self._find_new(slot, now_ms() - looked_at_ms[0])
         self._slot = slot
 
-    def forget_stillness(self) -> None:
+    def free_idle(self) -> None:
         """Free the samples of objects that have not changed for longer than samples are kept."""
         for series in self.all_series.values():
             if series.points is not None and self._slot - series.slot > self._kept_slots:
-                self._room.left_bytes += series.samples_bytes
+                self._budget.left_bytes += series.samples_bytes
                 series.rest()
 
     def _look_at(self, all_series: list[tuple[Hashable, SampleSeries]], slot: int, gap_ms: int) -> list[Hashable]:
-        stirred: list[Hashable] = []
+        changed: list[Hashable] = []
         for key, series in all_series:
-            glance = series.glance
-            assert glance is not None
-            seen = glance.look()
+            snapshot = series.snapshot
+            assert snapshot is not None
+            seen = snapshot.look()
             if not seen:
                 continue
             if seen == GONE:
-                self._room.left_bytes += series.samples_bytes
+                self._budget.left_bytes += series.samples_bytes
                 del self.all_series[key]
                 continue
-            self._record(series, slot, gap_ms, glance.stats())
-            stirred.append(key)
-        return stirred
+            self._record(series, slot, gap_ms, snapshot.stats())
+            changed.append(key)
+        return changed
 
     def _find_new(self, slot: int, gap_ms: int) -> Iterator[list[Hashable]]:
         subjects = self._subjects()
@@ -139,18 +139,18 @@ class SeriesCollection(Generic[Subject]):
             yield found
 
     def _begin_track(self, key: Hashable, subject: Subject, slot: int, gap_ms: int) -> None:
-        glance = self._glance(subject)
-        if glance.look() == GONE:
+        snapshot = self._snapshot(subject)
+        if snapshot.look() == GONE:
             return
-        stats = glance.stats()
-        series = self.all_series[key] = SampleSeries(self._shape, slot, stats, glance)
+        stats = snapshot.stats()
+        series = self.all_series[key] = SampleSeries(self._shape, slot, stats, snapshot)
         if any(stats):
             series.last, series.slot = [0] * len(stats), slot - 1
             series.born = slot - 1
             self._record(series, slot, gap_ms, stats)
 
     def _record(self, series: SampleSeries, slot: int, gap_ms: int, stats: list[int]) -> None:
-        columns = series.stirred_columns(stats)
+        columns = series.changed_columns(stats)
         if columns is not series.columns:
             self._widen(series, columns)
         series.record(slot, gap_ms, stats)
@@ -158,10 +158,10 @@ class SeriesCollection(Generic[Subject]):
     def _widen(self, series: SampleSeries, columns: tuple[int, ...]) -> None:
         had_bytes = series.samples_bytes
         shape = series.shape if series.points is not None else self._shape
-        if series.points is None and self._room.left_bytes <= 0:
+        if series.points is None and self._budget.left_bytes <= 0:
             shape = self._short
         series.widen(columns, shape)
-        self._room.left_bytes -= series.samples_bytes - had_bytes
+        self._budget.left_bytes -= series.samples_bytes - had_bytes
 
 
 PARTS_MAX = 200
@@ -268,12 +268,12 @@ class Sampler:
         if slot <= self.slot:
             return
         for kind, collection in self._collections.items():
-            for stirred in collection.look(slot, self._facts.now_ms):
+            for changed in collection.look(slot, self._facts.now_ms):
                 if kind == "channel":
-                    self._look_at_parts(stirred, slot, collection)
+                    self._look_at_parts(changed, slot, collection)
                 yield
             if slot % _TIDY_EVERY_SLOTS == 0:
-                collection.forget_stillness()
+                collection.free_idle()
                 yield
         self.parts.keep_only(self._collections["channel"].all_series)
         self._record_wholes(slot)
@@ -303,7 +303,7 @@ class Sampler:
                 # a virtual host or a link that is new since the last pass
                 series = SampleSeries(self._whole, self.slot, [0] * len(stats))
             if stats != series.last:
-                columns = series.stirred_columns(stats)
+                columns = series.changed_columns(stats)
                 if columns is not series.columns:
                     series.widen(columns, self._whole)
                 series.record(slot, gap_ms, stats)
@@ -323,22 +323,24 @@ class Sampler:
     # -- single objects
 
     def _new_collections(self) -> dict[str, SeriesCollection[Any]]:
-        shapes, room = self._shapes, SampleBudget(self._samples_bytes_max)
+        shapes, budget = self._shapes, SampleBudget(self._samples_bytes_max)
         counts, sizes = shapes.counts, shapes.sizes
         return {
-            "queue": SeriesCollection(counts, shapes, room, self._queues, self._queue_count, self._glance_at_queue),
-            "exchange": SeriesCollection(counts, shapes, room, self._exchanges, self._exchange_count, ExchangeSnapshot),
-            "connection": SeriesCollection(
-                sizes, shapes, room, self._connections, self._connection_count, ConnectionSnapshot
+            "queue": SeriesCollection(counts, shapes, budget, self._queues, self._queue_count, self._queue_snapshot),
+            "exchange": SeriesCollection(
+                counts, shapes, budget, self._exchanges, self._exchange_count, ExchangeSnapshot
             ),
-            "channel": SeriesCollection(counts, shapes, room, self._channels, self._channel_count, ChannelSnapshot),
+            "connection": SeriesCollection(
+                sizes, shapes, budget, self._connections, self._connection_count, ConnectionSnapshot
+            ),
+            "channel": SeriesCollection(counts, shapes, budget, self._channels, self._channel_count, ChannelSnapshot),
         }
 
     def _queues(self) -> list[tuple[Hashable, QueuePort]]:
         vhosts = self._broker.vhosts.values()
         return [((v.name, name), queue) for v in vhosts for name, queue in v.topology.queues.items()]
 
-    def _glance_at_queue(self, queue: QueuePort) -> QueueSnapshot:
+    def _queue_snapshot(self, queue: QueuePort) -> QueueSnapshot:
         return QueueSnapshot(queue, self._broker.vhosts[queue.vhost])
 
     def _queue_count(self) -> int:

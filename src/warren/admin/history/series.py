@@ -105,11 +105,11 @@ _HALF = 0x80000000
 class SampleSeries:
     """The samples of one object."""
 
-    __slots__ = ("born", "columns", "gap_ms", "glance", "last", "points", "shape", "slot", "still")
+    __slots__ = ("born", "columns", "gap_ms", "last", "points", "shape", "slot", "snapshot", "still")
 
-    def __init__(self, shape: Retention, slot: int, stats: list[int], glance: Snapshot | None = None) -> None:
+    def __init__(self, shape: Retention, slot: int, stats: list[int], snapshot: Snapshot | None = None) -> None:
         self.shape = shape
-        self.glance = glance
+        self.snapshot = snapshot
         # the slot in which the object was first seen; all values were 0 before
         self.born = slot
         self.slot = slot
@@ -125,7 +125,7 @@ class SampleSeries:
     def samples_bytes(self) -> int:
         return 0 if self.points is None else len(self.points) * self.points.itemsize
 
-    def stirred_columns(self, stats: list[int]) -> tuple[int, ...]:
+    def changed_columns(self, stats: list[int]) -> tuple[int, ...]:
         """The columns that the series needs for these values."""
         last = self.last
         more = [at for at in self.still if stats[at] != last[at]]

@@ -59,7 +59,7 @@ async def authenticate(call: ApiRequest) -> ApiUser:
 
 async def log_in(call: ApiRequest, user: str, password: str) -> ApiUser:
     """The user with these credentials. The fault does not say which of the two is wrong."""
-    api_user = await call.context.accounts.api_user(user, password, call.peer_host)
+    api_user = await call.context.authenticator.api_user(user, password, call.peer_host)
     if not api_user.may_manage:
         raise not_authorised("Not management user")
     return api_user

@@ -58,7 +58,7 @@ class ApiRequest:
         pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
         return dict(reversed(pairs))
 
-    def question(self, part: QueryPart) -> PeerQuery:
+    def peer_query(self, part: QueryPart) -> PeerQuery:
         """This request, to be sent to another node for its part of the response."""
         scope = self.request.scope
         reason = self.header("x-reason")

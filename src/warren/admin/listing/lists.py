@@ -45,15 +45,15 @@ class SharedObjects(Generic[T]):
     """Objects that every node knows. Some fields only the home node knows, and each node has its own counters.
 
     `home_of` is the name of the home node, or empty if there is none. `share` builds this node's counters for an object
-    that lives elsewhere; an empty row means none. `stand_in` builds the fields in `known`, which every node has and can
-    sort by.
+    that lives elsewhere; an empty row means none. `agreed_row` builds the fields in `known`, which every node has and
+    can sort by.
     """
 
     key_of: Callable[[T], RowKey]
     find: Callable[[RowKey], T | None]
     home_of: Callable[[T], str]
     share: RowPlan[T]
-    stand_in: RowBuilder[T]
+    agreed_row: RowBuilder[T]
     known: frozenset[str]
 
 
@@ -139,22 +139,22 @@ class ClusterList(ABC, Generic[Item]):
 
     async def _index(self, path: str) -> dict[str, dict[RowKey, Any]]:
         """Each node's index of the column."""
-        told = await self._peers.ask_all(self._call.question(QueryPart(INDEX, path)))
-        return {node: _pairs(answer) for node, answer in told.items()}
+        replies = await self._peers.ask_all(self._call.peer_query(QueryPart(INDEX, path)))
+        return {node: _pairs(answer) for node, answer in replies.items()}
 
     async def _ask_rows(self, keys: dict[str, list[RowKey]]) -> dict[str, dict[RowKey, Any]]:
         """Each node's rows for these keys."""
-        told = await asyncio.gather(*(self._rows_of(node, wanted) for node, wanted in keys.items()))
-        return dict(zip(keys, told, strict=True))
+        replies = await asyncio.gather(*(self._rows_of(node, wanted) for node, wanted in keys.items()))
+        return dict(zip(keys, replies, strict=True))
 
     async def _rows_of(self, node: str, keys: list[RowKey]) -> dict[RowKey, Any]:
         rows: dict[RowKey, Any] = {}
         for start in range(0, len(keys), ROWS_AT_ONCE):
             part = QueryPart(ROWS, keys=tuple(keys[start : start + ROWS_AT_ONCE]))
-            told = await self._peers.ask(node, self._call.question(part))
-            if told is None:
+            reply = await self._peers.ask(node, self._call.peer_query(part))
+            if reply is None:
                 break
-            rows |= _pairs(told)
+            rows |= _pairs(reply)
         return rows
 
 
@@ -192,7 +192,7 @@ class SharedList(ClusterList[T]):
         if short is not None:
             return short
         here = column_reader(self._listed, path)
-        return lambda item: here(item) if self._is_here(item) else value_at(self._spread.stand_in(item), path)
+        return lambda item: here(item) if self._is_here(item) else value_at(self._spread.agreed_row(item), path)
 
     def _told_value(self, path: str, index: dict[str, dict[RowKey, Any]]) -> Callable[[T], Any]:
         """The home node's value plus the other nodes' counters."""
@@ -205,10 +205,10 @@ class SharedList(ClusterList[T]):
                 value = here(item)
             else:
                 value = index.get(home, {}).get(key)
-                value = added(value_at(spread.stand_in(item), path) if value is None else value, shared(item))
-            for node, told in index.items():
-                if node != home and key in told:
-                    value = added(value, told[key])
+                value = added(value_at(spread.agreed_row(item), path) if value is None else value, shared(item))
+            for node, replies in index.items():
+                if node != home and key in replies:
+                    value = added(value, replies[key])
             return value
 
         return value_of
@@ -216,7 +216,7 @@ class SharedList(ClusterList[T]):
     async def rows(self, items: list[T], wanted: ColumnSelection) -> list[Any]:
         spread = self._spread
         keys = [spread.key_of(item) for item in items]
-        told = await self._ask_rows(dict.fromkeys(self._peers.others(), keys))
+        replies = await self._ask_rows(dict.fromkeys(self._peers.others(), keys))
         build, share = self._listed.plan(wanted), spread.share(wanted)
         rows: list[Any] = []
         async for chunk in chunks(items):
@@ -225,9 +225,9 @@ class SharedList(ClusterList[T]):
                 if self._is_here(item):
                     row = wanted.cut(build(item))
                 else:
-                    row = told.get(home, {}).get(key)
-                    row = added(wanted.cut(spread.stand_in(item)) if row is None else row, wanted.cut(share(item)))
-                for node, of_node in told.items():
+                    row = replies.get(home, {}).get(key)
+                    row = added(wanted.cut(spread.agreed_row(item)) if row is None else row, wanted.cut(share(item)))
+                for node, of_node in replies.items():
                     if node != home and key in of_node:
                         row = added(row, of_node[key])
                 rows.append(row)
@@ -279,15 +279,15 @@ class GatheredList(ClusterList[NodeItem]):
         for item in items:
             if item.node != self._peers.own:
                 keys.setdefault(item.node, []).append(item.key)
-        told = await self._ask_rows(keys)
+        replies = await self._ask_rows(keys)
         build = self._listed.plan(wanted)
         rows: list[Any] = []
         async for chunk in chunks(items):
             for item in chunk:
                 if item.node == self._peers.own:
                     rows.append(wanted.cut(build(item.thing)))
-                elif item.key in told[item.node]:
-                    rows.append(told[item.node][item.key])
+                elif item.key in replies[item.node]:
+                    rows.append(replies[item.node][item.key])
         return rows
 
 
@@ -295,9 +295,9 @@ def _empty_row(item: object) -> int:
     return 0
 
 
-def _pairs(told: PeerReply) -> dict[RowKey, Any]:
+def _pairs(reply: PeerReply) -> dict[RowKey, Any]:
     """The pairs that a node sent; none if it refused."""
-    return {} if told.status != 200 else {tuple(key): value for key, value in told.document}
+    return {} if reply.status != 200 else {tuple(key): value for key, value in reply.document}
 
 
 async def part_response(part: QueryPart, wanted: ColumnSelection, listed: ObjectList[T], own: str) -> ApiResponse:

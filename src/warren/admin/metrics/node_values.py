@@ -118,9 +118,9 @@ def persister(source: ScrapeSource) -> Rows:
 
 
 def auth(source: ScrapeSource) -> Rows:
-    accounts, stats = source.accounts, source.broker.stats
+    authenticator, stats = source.authenticator, source.broker.stats
     return [
-        _attempts("http", accounts.attempts, accounts.refused),
+        _attempts("http", authenticator.attempts, authenticator.refused),
         _attempts("amqp091", stats.logins, stats.logins_refused),
     ]
 

@@ -156,7 +156,7 @@ class Metrics:
         if self._under_way >= SCRAPES_MAX:
             return ApiResponse(503, b"Too many scrapes at once", "text/plain", {"retry-after": "1"})
         context = self._context
-        source = ScrapeSource(context.broker, context.facts, context.accounts, vhosts)
+        source = ScrapeSource(context.broker, context.facts, context.authenticator, vhosts)
         encoding = "gzip" if "gzip" in call.header("accept-encoding").lower() else "identity"
         headers = {} if encoding == "identity" else {"content-encoding": encoding}
         chunks = self._counted(self._chunks(scrape(groups, source), registry, encoding))

@@ -22,7 +22,7 @@ class ScrapeSource:
 
     broker: Broker
     facts: NodeFacts
-    accounts: Authenticator
+    authenticator: Authenticator
     # the virtual hosts to show queues of; None for all
     vhosts: frozenset[str] | None = None
     _queue_labels: dict[LocalQueue, str] = field(default_factory=dict)

@@ -211,8 +211,8 @@ async def _waiting_elsewhere(call: ApiRequest, consumers: list[ChannelConsumer])
         for queue in queues
         if isinstance(queue, RemoteQueue | MirroredQueueProxy) and _may_have_waiting(queue)
     }
-    told = await call.context.peers.ask_all(call.question(QueryPart(WAITING)), homes)
-    return {tuple(found) for answer in told.values() if answer.status == 200 for found in answer.document}
+    replies = await call.context.peers.ask_all(call.peer_query(QueryPart(WAITING)), homes)
+    return {tuple(found) for answer in replies.values() if answer.status == 200 for found in answer.document}
 
 
 def _may_have_waiting(queue: QueuePort) -> bool:
@@ -251,7 +251,7 @@ async def close_all_of_user(call: ApiRequest) -> ApiResponse:
     if not call.api_user.is_monitor and user != call.api_user.name:
         raise not_authorised("User not authorised to access object")
     if call.part is None:
-        await call.context.peers.ask_all(call.question(ALONE))
+        await call.context.peers.ask_all(call.peer_query(ALONE))
     return await _close(call, [one for one in listed_connections(call.context.broker) if one.user == user])
 
 

@@ -125,11 +125,11 @@ async def aliveness(call: ApiRequest) -> ApiResponse:
         async with call.context.links.open(call.api_user.name, vhost) as link:
             await link.ask(QueueDeclare(ALIVENESS_QUEUE), QueueDeclareOk)
             await link.publish("", ALIVENESS_QUEUE, Properties(), b"test_message")
-            heard = await link.ask_either(BasicGet(ALIVENESS_QUEUE, True), BasicGetOk, BasicGetEmpty)
+            received = await link.ask_either(BasicGet(ALIVENESS_QUEUE, True), BasicGetOk, BasicGetEmpty)
     except LinkFault as fault:
         text = f"{REPLY_NAMES[fault.code]} - {fault.text}"
         raise (not_authorised(text) if fault.code == ACCESS_REFUSED else bad_request(f"{fault.code} {text}")) from fault
-    if not isinstance(heard.method, BasicGetOk):
+    if not isinstance(received.method, BasicGetOk):
         raise HttpFault(503, "service_unavailable", f"the message did not come back from queue '{ALIVENESS_QUEUE}'")
     return json_response({"status": "ok"})
 

@@ -36,9 +36,9 @@ async def auth(call: ApiRequest) -> ApiResponse:
 
 
 async def auth_attempts(call: ApiRequest) -> ApiResponse:
-    accounts, stats = call.context.accounts, call.context.broker.stats
+    authenticator, stats = call.context.authenticator, call.context.broker.stats
     rows = [
-        _attempts("http", accounts.attempts, accounts.refused),
+        _attempts("http", authenticator.attempts, authenticator.refused),
         _attempts("amqp091", int(stats.logins), int(stats.logins_refused)),
     ]
     return await rows_response(call, rows)
@@ -54,7 +54,7 @@ def _attempts(protocol: str, attempts: int, failed: int) -> dict[str, Any]:
 
 
 async def forget_attempts(call: ApiRequest) -> ApiResponse:
-    call.context.accounts.forget_attempts()
+    call.context.authenticator.forget_attempts()
     return no_content()
 
 

@@ -160,7 +160,7 @@ async def get(call: ApiRequest) -> ApiResponse:
             taken = await _get_messages(link, call.params["name"], count, mode)
     except HttpFault as fault:
         raise _refused_get(fault) from fault
-    return json_response([_row(method, heard, encoding, truncate) for method, heard in taken])
+    return json_response([_row(method, received, encoding, truncate) for method, received in taken])
 
 
 def _refused_get(fault: HttpFault) -> HttpFault:
@@ -187,27 +187,27 @@ async def _get_messages(link: DirectLink, queue: str, count: int, mode: str) -> 
     taken: list[tuple[BasicGetOk, ReceivedMethod]] = []
     size_bytes = 0
     while len(taken) != count and size_bytes < ANSWER_BYTES_MAX:
-        heard = await link.ask_either(BasicGet(queue, no_ack), BasicGetOk, BasicGetEmpty)
-        if not isinstance(heard.method, BasicGetOk):
+        received = await link.ask_either(BasicGet(queue, no_ack), BasicGetOk, BasicGetEmpty)
+        if not isinstance(received.method, BasicGetOk):
             break
-        taken.append((heard.method, heard))
-        size_bytes += len(heard.body) + len(heard.header) + ROW_BYTES
+        taken.append((received.method, received))
+        size_bytes += len(received.body) + len(received.header) + ROW_BYTES
     if taken and not no_ack:
         last = taken[-1][0].delivery_tag
         link.tell(BasicNack(delivery_tag=last, multiple=True, requeue=mode != "reject_requeue_false"))
     return taken
 
 
-def _row(method: BasicGetOk, heard: ReceivedMethod, encoding: str, truncate: int) -> dict[str, Any]:
-    body = heard.body if truncate < 0 else heard.body[:truncate]
+def _row(method: BasicGetOk, received: ReceivedMethod, encoding: str, truncate: int) -> dict[str, Any]:
+    body = received.body if truncate < 0 else received.body[:truncate]
     payload, payload_encoding = _encoded(body, encoding)
     return {
-        "payload_bytes": len(heard.body),
+        "payload_bytes": len(received.body),
         "redelivered": method.redelivered,
         "exchange": method.exchange,
         "routing_key": method.routing_key,
         "message_count": method.message_count,
-        "properties": properties_row(heard.header),
+        "properties": properties_row(received.header),
         "payload": payload,
         "payload_encoding": payload_encoding,
     }
@@ -267,11 +267,11 @@ async def _take_batch(link: DirectLink, queue: str, count: int) -> list[Received
     taken: list[ReceivedMethod] = []
     size_bytes = 0
     while len(taken) < count and size_bytes < BATCH_BYTES:
-        heard = await link.ask_either(BasicGet(queue, False), BasicGetOk, BasicGetEmpty)
-        if not isinstance(heard.method, BasicGetOk):
+        received = await link.ask_either(BasicGet(queue, False), BasicGetOk, BasicGetEmpty)
+        if not isinstance(received.method, BasicGetOk):
             break
-        taken.append(heard)
-        size_bytes += len(heard.body)
+        taken.append(received)
+        size_bytes += len(received.body)
     return taken
 
 
@@ -279,10 +279,10 @@ async def _publish_batch(link: DirectLink, queue: str, batch: list[ReceivedMetho
     """How many messages the other queue accepted; the rest is requeued."""
     if not batch:
         return 0
-    contents = [(edit_headers(heard.header, ["CC"], {}), heard.body) for heard in batch]
+    contents = [(edit_headers(received.header, ["CC"], {}), received.body) for received in batch]
     outcomes = await link.publish_all("", queue, contents)
-    for heard, taken in zip(batch, outcomes, strict=True):
-        assert isinstance(heard.method, BasicGetOk)
-        tag = heard.method.delivery_tag
+    for received, taken in zip(batch, outcomes, strict=True):
+        assert isinstance(received.method, BasicGetOk)
+        tag = received.method.delivery_tag
         link.tell(BasicAck(tag, False) if taken else BasicNack(tag, False, True))
     return outcomes.count(True)

@@ -339,8 +339,8 @@ async def one_node(call: ApiRequest) -> ApiResponse:
         if call.flag("binary"):
             row["binary"] = {}
         return json_response(row) if call.part is not None else object_response(call, row)
-    told = await peers.ask(name, call.question(ALONE))
-    row = down_node_row(name, peers) if told is None or told.status != 200 else told.document
+    reply = await peers.ask(name, call.peer_query(ALONE))
+    row = down_node_row(name, peers) if reply is None or reply.status != 200 else reply.document
     return object_response(call, row)
 
 
@@ -370,7 +370,7 @@ async def reset(call: ApiRequest) -> ApiResponse:
 
 async def reset_everywhere(call: ApiRequest) -> ApiResponse:
     if call.part is None:
-        await call.context.peers.ask_all(call.question(ALONE))
+        await call.context.peers.ask_all(call.peer_query(ALONE))
     return await reset(call)
 
 

@@ -117,9 +117,9 @@ class MirrorRows:
         return row
 
 
-def _event_row(happening: ReplicaEvent) -> MirrorRow:
-    at = datetime.fromtimestamp(happening.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return {"at": at, "event": happening.name, **happening.facts}
+def _event_row(event: ReplicaEvent) -> MirrorRow:
+    at = datetime.fromtimestamp(event.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return {"at": at, "event": event.name, **event.facts}
 
 
 STREAM_COLUMNS = ("committed_offset", "disk_bytes", "first_offset", "leader", "readers", "segments")
@@ -281,7 +281,7 @@ class QueueRows:
         def build(queue: QueuePort) -> dict[str, Any]:
             real = self.real(queue)
             if real is None:
-                return self.stand_in(queue)
+                return self.agreed_row(queue)
             row: dict[str, Any] = {"consumers": real.consumer_count()}
             for part in parts:
                 part(row, real)
@@ -304,7 +304,7 @@ class QueueRows:
 
         return build
 
-    def stand_in(self, queue: QueuePort) -> dict[str, Any]:
+    def agreed_row(self, queue: QueuePort) -> dict[str, Any]:
         """The agreed fields of a queue, if its home node does not respond."""
         row: dict[str, Any] = {"state": "running" if isinstance(queue, PartitionedStream) else "down"}
         self._add_bare(row, queue)
@@ -320,7 +320,7 @@ class QueueRows:
         """One queue with its consumers: all that this node knows."""
         if isinstance(queue, PartitionedStream):
             names = partition_names(queue.name, queue.arguments)
-            return {"consumer_details": [], **self.stand_in(queue), "partitions": names}
+            return {"consumer_details": [], **self.agreed_row(queue), "partitions": names}
         replica_set = self._mirrors.replica_set(queue) if isinstance(queue, RemoteQueue | MirroredQueueProxy) else {}
         if self.real(queue) is None:
             return {"consumer_details": self._consumers_of(queue), **self.share(ALL_COLUMNS)(queue), **replica_set}

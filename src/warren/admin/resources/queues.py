@@ -97,9 +97,9 @@ class QueueReads:
         if call.part is not None:
             return json_response(own)
         parts: dict[str, Row] = {peers.own: own}
-        told = await peers.ask_all(call.question(ALONE))
-        parts |= {node: answer.document for node, answer in told.items() if answer.status == 200}
-        row = _put_together(parts, rows.home_of(queue), rows.stand_in(queue))
+        replies = await peers.ask_all(call.peer_query(ALONE))
+        parts |= {node: reply.document for node, reply in replies.items() if reply.status == 200}
+        row = _put_together(parts, rows.home_of(queue), rows.agreed_row(queue))
         copies = topology.copying.names_of_copies(queue)
         return object_response(call, {**row, "copied_by": copies} if copies else row)
 
@@ -111,7 +111,7 @@ class QueueReads:
             vhost = vhosts.get(key[0])
             return None if vhost is None else vhost.topology.queues.get(key[1])
 
-        spread = SharedObjects(_key_of, find, rows.home_of, rows.share, rows.stand_in, KNOWN_EVERYWHERE)
+        spread = SharedObjects(_key_of, find, rows.home_of, rows.share, rows.agreed_row, KNOWN_EVERYWHERE)
         if not call.flag("disable_stats"):
             return await list_response(call, ObjectList(queues, rows.plan, _BY_NAME, rows.columns(), spread))
         if call.flag("enable_queue_totals"):
@@ -153,10 +153,10 @@ def _key_of(queue: QueuePort) -> RowKey:
     return (queue.vhost, queue.name)
 
 
-def _put_together(parts: dict[str, Row], home: str, stand_in: Row) -> Row:
+def _put_together(parts: dict[str, Row], home: str, agreed_row: Row) -> Row:
     """One row from all nodes' parts: the home node's fields, and every node's consumers and counters."""
     known = [part["ring"] for node, part in parts.items() if "ring" in part and node != home]
-    row: dict[str, Any] = {"deliveries": [], "incoming": [], **parts.get(home, stand_in)}
+    row: dict[str, Any] = {"deliveries": [], "incoming": [], **parts.get(home, agreed_row)}
     if "ring" not in row and known:
         # of the nodes that responded, the one with the newest replica set
         row["ring"] = max(known, key=lambda ring: (ring["epoch"], len(ring["story"])))
@@ -194,11 +194,11 @@ async def put_queue(call: ApiRequest) -> ApiResponse:
 
 async def _put_queue_at(call: ApiRequest, node: str, document: Document) -> ApiResponse:
     """A queue lives on the node where it is declared, unless a policy says otherwise."""
-    question = replace(call.question(ALONE), body=to_json(document))
-    told = await call.context.peers.ask(node, question)
-    if told is None:
+    peer_query = replace(call.peer_query(ALONE), body=to_json(document))
+    reply = await call.context.peers.ask(node, peer_query)
+    if reply is None:
         raise bad_request(f"Node {node} could not be contacted")
-    return forwarded_response(told)
+    return forwarded_response(reply)
 
 
 async def delete_queue(call: ApiRequest) -> ApiResponse:
@@ -229,12 +229,12 @@ async def act_on_queue(call: ApiRequest) -> ApiResponse:
         command = SyncMirrors if document["action"] == "sync" else CancelSync
         await context.command_queue.carry_out(command(queue.vhost, queue.name))
         return no_content()
-    told = None
+    reply = None
     if call.part is None:
-        told = await context.peers.ask(queue.node, replace(call.question(ALONE), body=to_json(document)))
-    if told is None:
+        reply = await context.peers.ask(queue.node, replace(call.peer_query(ALONE), body=to_json(document)))
+    if reply is None:
         raise HttpFault(503, "service_unavailable", f"node {queue.node} does not answer")
-    return forwarded_response(told)
+    return forwarded_response(reply)
 
 
 def _queue_of(call: ApiRequest) -> str:

@@ -152,11 +152,11 @@ class TraceRecord:
     nodes: list[bytes]
 
 
-def record_of(heard: ReceivedMethod, at_ms: int, payload_bytes_max: int | None) -> TraceRecord:
+def record_of(received: ReceivedMethod, at_ms: int, payload_bytes_max: int | None) -> TraceRecord:
     """The record of a copy that was delivered at this time."""
-    assert isinstance(heard.method, BasicDeliver)
-    kind, _dot, subject = heard.method.routing_key.partition(".")
-    headers = headers_of(heard.header)
+    assert isinstance(received.method, BasicDeliver)
+    kind, _dot, subject = received.method.routing_key.partition(".")
+    headers = headers_of(received.header)
     type_ = _TYPES.get(kind, RECEIVED)
     return TraceRecord(
         timestamp=timestamp_of(at_ms),
@@ -171,7 +171,7 @@ def record_of(heard: ReceivedMethod, at_ms: int, payload_bytes_max: int | None) 
         routed_queues=_names(headers, b"routed_queues"),
         routing_keys=_names(headers, b"routing_keys"),
         properties=cast(list[TypedField], headers[b"properties"].value) if b"properties" in headers else [],
-        payload=heard.body if payload_bytes_max is None else heard.body[:payload_bytes_max],
+        payload=received.body if payload_bytes_max is None else received.body[:payload_bytes_max],
         redelivered=_number(headers, b"redelivered") != 0,
         reason=_as_octets(headers, b"reason"),
         epoch=_number(headers, b"epoch"),

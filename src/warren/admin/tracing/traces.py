@@ -97,7 +97,7 @@ class MessageTrace:
         self._held: list[tuple[ReceivedMethod, int]] = []
         self._held_bytes = 0
         self._paused = False
-        self._stirred = asyncio.Event()
+        self._work_waits = asyncio.Event()
         self._hung_up = False
         self._writing: asyncio.Task[None] | None = None
 
@@ -135,22 +135,22 @@ class MessageTrace:
 
     # -- what comes
 
-    def _deliver(self, heard: ReceivedMethod) -> None:
-        assert isinstance(heard.method, BasicDeliver)
-        if heard.method.exchange != TRACE:
+    def _deliver(self, received: ReceivedMethod) -> None:
+        assert isinstance(received.method, BasicDeliver)
+        if received.method.exchange != TRACE:
             return
-        self._held.append((heard, self._now_ms()))
-        self._held_bytes += len(heard.header) + len(heard.body)
+        self._held.append((received, self._now_ms()))
+        self._held_bytes += len(received.header) + len(received.body)
         if self._held_bytes > HELD_BYTES and not self._paused and self._link is not None:
             self._paused = True
             self._link.pause()
-        self._stirred.set()
+        self._work_waits.set()
 
     def _hang_up(self) -> None:
         self._hung_up = True
         if self._link is not None:
             self._link.hang_up()
-        self._stirred.set()
+        self._work_waits.set()
 
     # -- what is written
 
@@ -178,8 +178,8 @@ class MessageTrace:
     async def _write_all(self, file: TraceFile, thread: Executor) -> None:
         loop = asyncio.get_running_loop()
         while self._held or not self._hung_up:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._work_waits.wait()
+            self._work_waits.clear()
             if not self._held:
                 continue
             if is_disk_low(self._broker):
@@ -195,7 +195,7 @@ class MessageTrace:
     def _write(self, file: TraceFile, held: list[tuple[ReceivedMethod, int]]) -> None:
         """Runs in the thread."""
         write, payload_bytes_max = FORMATS[self.order.format].write, self.order.payload_bytes_max
-        file.append(write(record_of(heard, at_ms, payload_bytes_max)) for heard, at_ms in held)
+        file.append(write(record_of(received, at_ms, payload_bytes_max)) for received, at_ms in held)
 
 
 def is_disk_low(broker: Broker) -> bool:

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from warren.cli.client.open_table import age, due, told
+from warren.cli.client.open_table import age, due, summary
 from warren.client.ledgers import OpenItem, Standing
 from warren.client.ledgers.open_rows import MEANINGS
 from warren.errors import ConfigError, WarrenError
@@ -43,7 +43,7 @@ def _summary(standing: Standing, where: str) -> tuple[PagePart, ...]:
     tone = "good" if not standing.rows else "bad" if failed else "warn" if overdue or _is_stuck(standing) else "plain"
     first = [(count.status, age(count.first_age_s)) for count in standing.counts if count.rows]
     ages = table("Since when", ("Status", "Age of the first"), first, right=("Age of the first",))
-    sentence = Paragraph(f"{told(standing, where)}." + (f" Receipts overdue: {overdue:,}." if overdue else ""), tone)
+    sentence = Paragraph(f"{summary(standing, where)}." + (f" Receipts overdue: {overdue:,}." if overdue else ""), tone)
     return (sentence, FactList(pairs, large=True), *([ages] if first else []))
 
 

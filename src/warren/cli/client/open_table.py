@@ -23,7 +23,7 @@ NOTHING = "-"
 
 def as_table(standing: "Standing", where: str) -> str:
     """The counts, followed by the first rows of each status."""
-    lines = [told(standing, where)]
+    lines = [summary(standing, where)]
     counted = [count for count in standing.counts if count.rows]
     for count in counted:
         facts = [] if count.first_age_s is None else [f"the oldest is {age(count.first_age_s)} old"]
@@ -37,7 +37,7 @@ def as_table(standing: "Standing", where: str) -> str:
     return "\n".join(lines)
 
 
-def told(standing: "Standing", where: str) -> str:
+def summary(standing: "Standing", where: str) -> str:
     """The summary as one sentence."""
     rows = standing.rows
     number = "nothing is" if not rows else "1 row is" if rows == 1 else f"{rows:,} rows are"

@@ -159,9 +159,9 @@ def _read_cluster_file(directory: Path) -> LocalCluster | None:
 
 
 def _refuse_changes(kept: LocalCluster, options: LocalClusterOptions) -> None:
-    for option, wished in asdict(options).items():
+    for option, given in asdict(options).items():
         was = kept.made_with.get(option, DEFAULTS[option])
-        if wished is not None and wished != was:
+        if given is not None and given != was:
             raise Refused(
                 "bad_request",
                 f"the cluster in {kept.directory} was made with --{option} {was or 'not given'}, and stays so; "

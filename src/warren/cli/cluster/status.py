@@ -23,18 +23,18 @@ UNKNOWN: Final = "-"
 
 def show(nodes: Sequence[NodeProcess]) -> None:
     states = [node.state() for node in nodes]
-    told = _reported([node for node, state in zip(nodes, states, strict=True) if state == RUNNING])
-    rows = [_row(node, state, told) for node, state in zip(nodes, states, strict=True)]
+    reported = _reported([node for node, state in zip(nodes, states, strict=True) if state == RUNNING])
+    rows = [_row(node, state, reported) for node, state in zip(nodes, states, strict=True)]
     if sys.stdout.isatty():
         _draw(rows)
     else:
         print("\n".join("\t".join(row) for row in [list(COLUMNS), *rows]))
 
 
-def _row(process: NodeProcess, state: str, told: dict[str, str] | None) -> list[str]:
+def _row(process: NodeProcess, state: str, reported: dict[str, str] | None) -> list[str]:
     node = process.node
     pids = [UNKNOWN if pid is None else str(pid) for pid in (process.pid(), member_pid(process.data))]
-    said = UNKNOWN if told is None else told.get(node.full_name, "no member")
+    said = UNKNOWN if reported is None else reported.get(node.full_name, "no member")
     ports = [str(port) for port in (node.amqp, node.http, node.peer)]
     return [node.name, node.full_name, node.kind, pids[0], state, *ports, pids[1], said]
 

@@ -257,8 +257,8 @@ def _cluster(deployment: Deployment, seen: Observations, login: ClusterLogin) ->
         return ClusterObservation(refusal="no balancer and no node answers over HTTP")
     try:
         with closing(Api(url, login.user, login.password, login.ca_file, _LOOK_TIMEOUT_S)) as api:
-            told = ClusterObservation(tuple(api.get("nodes")), tuple(api.pages("queues", columns=_QUEUE_COLUMNS)))
-            return _with_own_connection(deployment, told, login, api)
+            cluster = ClusterObservation(tuple(api.get("nodes")), tuple(api.pages("queues", columns=_QUEUE_COLUMNS)))
+            return _with_own_connection(deployment, cluster, login, api)
     except Failure as failure:
         return ClusterObservation(refusal=failure.text.strip().splitlines()[-1].strip(" *"))
 
@@ -277,17 +277,19 @@ def _way_in(deployment: Deployment, seen: Observations) -> str | None:
 
 
 def _with_own_connection(
-    deployment: Deployment, told: ClusterObservation, login: ClusterLogin, api: Api
+    deployment: Deployment, cluster: ClusterObservation, login: ClusterLogin, api: Api
 ) -> ClusterObservation:
     """Log in through the virtual address, and find out which address the nodes see."""
     name = f"warren ha check {uuid4()}"
     try:
         connection = blocking.connect(_amqp_url(deployment, login), name=name, call_timeout_s=_LOOK_TIMEOUT_S)
     except ClientError as error:
-        return replace(told, login_refusal=str(error))
+        return replace(cluster, login_refusal=str(error))
     with closing(connection):
         row = _found(api, name)
-    return replace(told, called_from=own_address(deployment.virtual_address), seen_from=str(row.get("peer_host", "")))
+    return replace(
+        cluster, called_from=own_address(deployment.virtual_address), seen_from=str(row.get("peer_host", ""))
+    )
 
 
 def _amqp_url(deployment: Deployment, login: ClusterLogin) -> str:

@@ -113,8 +113,8 @@ def _of_versions(cluster: ClusterObservation) -> Iterator[DeploymentFinding]:
             if application.get("name") == "warren":
                 versions.setdefault(str(application["version"]), []).append(str(row["name"]))
     if len(versions) > 1:
-        told = "; ".join(f"{version} on {listed(names)}" for version, names in sorted(versions.items()))
-        yield warning(f"the nodes are of different versions: {told}")
+        listed_versions = "; ".join(f"{version} on {listed(names)}" for version, names in sorted(versions.items()))
+        yield warning(f"the nodes are of different versions: {listed_versions}")
     elif versions:
         yield good(f"all nodes that run are of version {next(iter(versions))}")
 

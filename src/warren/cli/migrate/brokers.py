@@ -208,9 +208,9 @@ class RabbitMQ:
         The API's number of unacked messages may be stale. For a queue without consumers it counts only with
         `believe_unacked`: messages may be held by `basic.get` or by a cancelled consumer.
         """
-        told = {QueueName(row["vhost"], row["name"]): row for row in self.http.get("queues", columns=COLUMNS)}
+        rows = {QueueName(row["vhost"], row["name"]): row for row in self.http.get("queues", columns=COLUMNS)}
         others: dict[str, Counter[str]] = {}
-        return {queue: self._side(queue, told.get(queue, {}), others, believe_unacked) for queue in queues}
+        return {queue: self._side(queue, rows.get(queue, {}), others, believe_unacked) for queue in queues}
 
     def others(self, vhost: str) -> Counter[str]:
         """The consumers of each queue that are not shovels of a move.
@@ -219,7 +219,7 @@ class RabbitMQ:
         """
         return self._consumers(vhost)[False]
 
-    def is_carried(self, queue: QueueName, count: ExactCount) -> bool:
+    def is_transferring(self, queue: QueueName, count: ExactCount) -> bool:
         """Whether a shovel of a move may still consume the queue.
 
         The API lists consumers with a delay: no consumer may be a shovel, and all counted consumers must be listed as
@@ -370,7 +370,7 @@ class WarrenDestination:
         exchange = exchange_name(queue)
         self.http.post("bindings", queue.vhost, "e", exchange, "q", queue.name, body={"routing_key": ""})
 
-    def stop_carrying(self, queue: QueueName) -> None:
+    def end_transfer(self, queue: QueueName) -> None:
         self.http.remove("parameters", SHOVEL, queue.vhost, shovel_name(queue))
 
     def tidy(self, queues: Iterable[QueueName]) -> None:

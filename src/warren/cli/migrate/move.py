@@ -79,7 +79,7 @@ class SwitchoverGuide:
         while not self._listener.was_told(1.0):
             pass
 
-    def ask_while_carrying(self, sentence: str, transfer: Transfer) -> None:
+    def ask_while_transferring(self, sentence: str, transfer: Transfer) -> None:
         """Wait for the operator while shovels transfer messages."""
         self._say(sentence)
         with transfer:
@@ -95,10 +95,10 @@ def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[]
     """Until only the rest is left to transfer."""
     guide.ask("stop the consumers at RabbitMQ; publishers go on there, and what they send waits for a moment")
     transfer = begin()
-    guide.ask_while_carrying(
+    guide.ask_while_transferring(
         f"start the consumers at Warren ({amqp}): shovels bring them everything, in order", transfer
     )
-    guide.ask_while_carrying("stop the publishers at RabbitMQ, or let them wait", transfer)
+    guide.ask_while_transferring("stop the publishers at RabbitMQ, or let them wait", transfer)
     return transfer
 
 
@@ -201,19 +201,19 @@ class Move:
             self._source.enter(vhost)
 
     def _check_permissions(self, plan: MigrationPlan) -> None:
-        if plan.lacking_at_rabbitmq:
-            lack = plan.lacking_at_rabbitmq[0]
+        if plan.missing_at_rabbitmq:
+            missing = plan.missing_at_rabbitmq[0]
             raise MoveFailed(
-                f"'{lack.user}' may not {lack.forbidden} of RabbitMQ, which its shovel has to"
-                f"{_and_others(plan.lacking_at_rabbitmq)}; nothing was changed: "
-                f"rabbitmqctl set_permissions {_permitting(lack)}"
+                f"'{missing.user}' may not {missing.forbidden} of RabbitMQ, which its shovel has to"
+                f"{_and_others(plan.missing_at_rabbitmq)}; nothing was changed: "
+                f"rabbitmqctl set_permissions {_permitting(missing)}"
             )
-        if plan.lacking_at_warren:
-            lack = plan.lacking_at_warren[0]
+        if plan.missing_at_warren:
+            missing = plan.missing_at_warren[0]
             raise MoveFailed(
-                f"'{lack.user}' may not {lack.forbidden} of Warren, without which queue {lack.queue} cannot be carried"
-                f"{_and_others(plan.lacking_at_warren)}; nothing was changed. Give --to a user who may, or, with "
-                f"--keep if RabbitMQ's permissions are others: warren ctl set_permissions {_permitting(lack)}"
+                f"'{missing.user}' may not {missing.forbidden} of Warren, which the move of queue {missing.queue} needs"
+                f"{_and_others(plan.missing_at_warren)}; nothing was changed. Give --to a user who may, or, with "
+                f"--keep if RabbitMQ's permissions are others: warren ctl set_permissions {_permitting(missing)}"
             )
 
     def _check_shovels(self, plan: MigrationPlan) -> None:
@@ -242,11 +242,11 @@ class Move:
             transfer.drain()
         but = ", except those deleted at Warren" if transfer.gone else ""
         self._tell(f"RabbitMQ's queues are empty{but}; counting")
-        accounts = transfer.settle()
-        for account in accounts:
-            if account.had or account.arrived or not account.matches:
-                self._tell(count_line(account))
-        outcome = outcome_of(accounts)
+        audits = transfer.settle()
+        for audit in audits:
+            if audit.had or audit.arrived or not audit.matches:
+                self._tell(count_line(audit))
+        outcome = outcome_of(audits)
         if outcome is MoveOutcome.UNPROVEN:
             self._tell("not proven: other consumers at RabbitMQ may have received what did not arrive")
         elif outcome is MoveOutcome.WELL and self._move_options.first:
@@ -269,7 +269,7 @@ class Move:
         if not move_options.follow:
             return begin(move_options.at_once)
         transfer = begin()
-        SwitchoverGuide(listener).ask_while_carrying(
+        SwitchoverGuide(listener).ask_while_transferring(
             "contents are carried until RabbitMQ's publishers are stopped", transfer
         )
         return transfer
@@ -280,22 +280,22 @@ def _and_others(lacks: list[MissingPermission]) -> str:
     return f", and {more} more queues" if more else ""
 
 
-def _permitting(lack: MissingPermission) -> str:
-    return f"-p {lack.queue.vhost} {lack.user} " + " ".join(f"'{each}'" for each in lack.wanted)
+def _permitting(missing: MissingPermission) -> str:
+    return f"-p {missing.queue.vhost} {missing.user} " + " ".join(f"'{each}'" for each in missing.wanted)
 
 
-def outcome_of(accounts: Iterable[QueueAudit]) -> MoveOutcome:
+def outcome_of(audits: Iterable[QueueAudit]) -> MoveOutcome:
     """The outcome of all queues together."""
-    unproven = [account for account in accounts if not account.matches]
+    unproven = [audit for audit in audits if not audit.matches]
     if not unproven:
         return MoveOutcome.WELL
-    return MoveOutcome.UNPROVEN if all(account.is_explained for account in unproven) else MoveOutcome.NOT_WELL
+    return MoveOutcome.UNPROVEN if all(audit.is_explained for audit in unproven) else MoveOutcome.NOT_WELL
 
 
-def count_line(account: QueueAudit) -> str:
+def count_line(audit: QueueAudit) -> str:
     """One queue's final count."""
-    verdict = account.verdict()
-    counts = f"RabbitMQ had {account.had}, {account.arrived} arrived, Warren has {account.destination_after.messages}"
-    if account.is_stream:
-        counts = f"RabbitMQ has {account.source_after.messages}, Warren has {account.destination_after.messages}"
-    return f"  queue {account.queue}: {counts}: {'it matches' if verdict == MATCHES else verdict}"
+    verdict = audit.verdict()
+    counts = f"RabbitMQ had {audit.had}, {audit.arrived} arrived, Warren has {audit.destination_after.messages}"
+    if audit.is_stream:
+        counts = f"RabbitMQ has {audit.source_after.messages}, Warren has {audit.destination_after.messages}"
+    return f"  queue {audit.queue}: {counts}: {'it matches' if verdict == MATCHES else verdict}"

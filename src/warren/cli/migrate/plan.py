@@ -53,7 +53,7 @@ class MissingPermission:
     """Permissions that would suffice: configure, write and read."""
 
 
-def lacking_at_rabbitmq(
+def missing_at_rabbitmq(
     queues: Iterable[FoundQueue], definitions: Iterable[ExportedDefinition], user: str
 ) -> list[MissingPermission]:
     """Queues that the shovels' user may not read."""
@@ -67,7 +67,7 @@ def lacking_at_rabbitmq(
     return lacks
 
 
-def lacking_at_warren(
+def missing_at_warren(
     queues: Iterable[FoundQueue], definitions: Iterable[ExportedDefinition], user: str
 ) -> list[MissingPermission]:
     """Queues that the moving user may not bind to an exchange of the move."""
@@ -154,8 +154,8 @@ class MigrationPlan:
     closed_vhosts: list[str] = field(default_factory=list)
     """Virtual hosts at Warren that the moving user may not enter."""
 
-    lacking_at_rabbitmq: list[MissingPermission] = field(default_factory=list)
-    lacking_at_warren: list[MissingPermission] = field(default_factory=list)
+    missing_at_rabbitmq: list[MissingPermission] = field(default_factory=list)
+    missing_at_warren: list[MissingPermission] = field(default_factory=list)
     unknown_vhosts: list[str] = field(default_factory=list)
     """Requested virtual hosts that RabbitMQ does not have."""
 
@@ -196,8 +196,8 @@ def plan_move(
     }
     inside = [found for found in queues if found.queue.vhost in vhosts]
     plan.carried, plan.staying = split_queues(inside, not_there)
-    plan.lacking_at_rabbitmq = lacking_at_rabbitmq(plan.carried, definitions, plan_options.carrier)
-    plan.lacking_at_warren = lacking_at_warren(plan.carried, [*plan.brought, *there.values()], plan_options.mover)
+    plan.missing_at_rabbitmq = missing_at_rabbitmq(plan.carried, definitions, plan_options.carrier)
+    plan.missing_at_warren = missing_at_warren(plan.carried, [*plan.brought, *there.values()], plan_options.mover)
     return plan
 
 
@@ -307,7 +307,7 @@ def _queue_notes(found: FoundQueue) -> Iterator[str]:
     if found.type == "quorum":
         yield f"queue {queue} is a quorum queue: at Warren it is held by one node unless a policy with ha-mode fits it"
     if found.unacked:
-        yield f"queue {queue}: {found.unacked} messages are unacked at RabbitMQ; they move when their consumers are gone"
+        yield f"queue {queue}: {found.unacked} messages are unacked at RabbitMQ and move when their consumers are gone"
     if found.single_active and found.consumers:
         yield f"queue {queue} has a single active consumer: nothing is moved until it has gone"
     if found.expires:

@@ -153,7 +153,7 @@ class QueueTransfer:
     """The transfer of one queue."""
 
     found: FoundQueue
-    account: QueueAudit
+    audit: QueueAudit
     stage: TransferStage = TransferStage.WAITING
     left: int = 0
     was_empty: bool = False
@@ -222,22 +222,22 @@ class Transfer:
         open_counts = self.carried
         while open_counts:
             begun_s = time.monotonic()
-            self._until_done(partial(self._count, [each.account for each in open_counts]))
+            self._until_done(partial(self._count, [each.audit for each in open_counts]))
             told = begun_s >= drained_s + STATISTICS_TOLD_WITHIN_S
-            open_counts = [each for each in open_counts if not each.account.is_settled or not (told or each.unmoved)]
+            open_counts = [each for each in open_counts if not each.audit.is_settled or not (told or each.unmoved)]
             if begun_s >= drained_s + COUNTED_WITHIN_S:
                 break
             time.sleep(TICK_S if open_counts else 0)
         self._until_done(lambda: self._destination.tidy(each.queue for each in self.carried))
-        return [each.account for each in self.carried]
+        return [each.audit for each in self.carried]
 
-    def _count(self, accounts: list[QueueAudit]) -> None:
+    def _count(self, audits: list[QueueAudit]) -> None:
         there = self._destination.sides()
-        here = self._source.sides([account.queue for account in accounts], believe_unacked=True)
-        for account in accounts:
-            account.source_after = here[account.queue]
-            account.is_gone_at_warren = account.queue not in there
-            account.see_destination(there.get(account.queue, QueueCounts()))
+        here = self._source.sides([audit.queue for audit in audits], believe_unacked=True)
+        for audit in audits:
+            audit.source_after = here[audit.queue]
+            audit.is_gone_at_warren = audit.queue not in there
+            audit.see_destination(there.get(audit.queue, QueueCounts()))
 
     def _until_done(self, work: Callable[[], None]) -> None:
         """Repeat until both brokers respond."""
@@ -269,9 +269,9 @@ class Transfer:
         carried: list[QueueTransfer] = []
         for found in queues:
             queue = found.queue
-            account = QueueAudit(queue, here[queue], there.get(queue, QueueCounts()), is_stream=found.is_stream)
-            account.consumed_at_source = here[queue].consumers > 0
-            carried.append(QueueTransfer(found, account, left=here[queue].messages))
+            audit = QueueAudit(queue, here[queue], there.get(queue, QueueCounts()), is_stream=found.is_stream)
+            audit.consumed_at_source = here[queue].consumers > 0
+            carried.append(QueueTransfer(found, audit, left=here[queue].messages))
         return carried
 
     def _source_when_told(self, queues: list[QueueName]) -> dict[QueueName, QueueCounts]:
@@ -291,22 +291,22 @@ class Transfer:
         """Delete shovels and exchanges of an earlier run: those of another version may differ."""
         leftover = [queue for queue in self._destination.carried() if queue in queues]
         for queue in leftover:
-            self._destination.stop_carrying(queue)
+            self._destination.end_transfer(queue)
         deadline_s = time.monotonic() + ENDING_MAX_S
         for queue in leftover:
-            while self._source.is_carried(queue, self._count_of(queue)) and time.monotonic() < deadline_s:
+            while self._source.is_transferring(queue, self._count_of(queue)) and time.monotonic() < deadline_s:
                 time.sleep(TICK_S)
         self._destination.tidy(queues)
 
     def _step(self, ending: bool) -> None:
         there = self._destination.sides()
         for each in self.carried:
-            each.account.see_destination(there.get(each.queue, QueueCounts()))
+            each.audit.see_destination(there.get(each.queue, QueueCounts()))
             if each.stage is TransferStage.WAITING and self._at_once and self._moving >= self._at_once:
                 continue
             if each.stage is not TransferStage.DONE:
                 self._look_at(each, ending)
-        done = sum(max(0, each.account.arrived) for each in self.carried)
+        done = sum(max(0, each.audit.arrived) for each in self.carried)
         undone = sum(each.stage is not TransferStage.DONE for each in self.carried)
         self._progress.reach(done, self.left, undone)
         if time.monotonic() >= self._states_at_s:
@@ -317,8 +317,8 @@ class Transfer:
     def _look_at(self, each: QueueTransfer, ending: bool) -> None:
         found = self._source.count(each.queue)
         count = found or ExactCount(0, 0)
-        if found is None and not each.account.was_gone_at_source:
-            each.account.was_gone_at_source = True
+        if found is None and not each.audit.was_gone_at_source:
+            each.audit.was_gone_at_source = True
             self._progress.tell(
                 f"queue {each.queue} was deleted at RabbitMQ, with its remaining messages; the others go on"
             )
@@ -327,16 +327,18 @@ class Transfer:
             self._look_at_stream(each, count, ending, is_lost)
             return
         each.left = count.ready
-        each.account.source_after = QueueCounts(count.ready)
-        if count.consumers > (each.stage is not TransferStage.WAITING) and not each.account.consumed_at_source:
-            each.account.consumed_at_source = self._source.others(each.queue.vhost)[each.queue.name] > 0
+        each.audit.source_after = QueueCounts(count.ready)
+        if count.consumers > (each.stage is not TransferStage.WAITING) and not each.audit.consumed_at_source:
+            each.audit.consumed_at_source = self._source.others(each.queue.vhost)[each.queue.name] > 0
         if each.stage is TransferStage.WAITING:
             self._start(each, ending, is_done=ending and not count.ready)
         elif each.stage is TransferStage.MOVING:
             if ending and (is_lost or (each.was_empty and not count.ready)):
                 self._end(each)
             each.was_empty = not count.ready
-        elif time.monotonic() > each.ending_since_s + ENDING_MAX_S or not self._source.is_carried(each.queue, count):
+        elif time.monotonic() > each.ending_since_s + ENDING_MAX_S or not self._source.is_transferring(
+            each.queue, count
+        ):
             # messages that it held may have been requeued since the first count
             is_more = each.queue not in self.gone and self._count_of(each.queue).ready
             self._leave(each, TransferStage.WAITING if is_more else TransferStage.DONE)
@@ -345,8 +347,8 @@ class Transfer:
         return self._source.count(queue) or ExactCount(0, 0)
 
     def _look_at_stream(self, each: QueueTransfer, count: ExactCount, ending: bool, is_lost: bool) -> None:
-        begun = each.account.destination_before.messages
-        each.left = max(0, count.ready - each.account.destination_after.messages)
+        begun = each.audit.destination_before.messages
+        each.left = max(0, count.ready - each.audit.destination_after.messages)
         if each.stage is TransferStage.WAITING:
             self._start(each, ending, is_done=bool(begun) or (ending and is_lost))
         elif each.stage is TransferStage.MOVING and ending:
@@ -384,7 +386,7 @@ class Transfer:
         self._moving -= 1
 
     def _end(self, each: QueueTransfer) -> None:
-        self._destination.stop_carrying(each.queue)
+        self._destination.end_transfer(each.queue)
         each.stage, each.ending_since_s = TransferStage.ENDING, time.monotonic()
 
     def _look_for_gone(self, there: Mapping[QueueName, QueueCounts], ending: bool) -> None:

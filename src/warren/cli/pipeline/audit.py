@@ -90,11 +90,11 @@ def audit(
     settings.check()
     with spark_session("audit", master, memory, conf) as spark:
         outcome = run(spark, settings)
-    print(told(outcome))
+    print(outcome_text(outcome))
     return 0 if outcome.is_well else 1
 
 
-def told(outcome: "AuditOutcome") -> str:
+def outcome_text(outcome: "AuditOutcome") -> str:
     """The outcome as text."""
     lines = _aligned([COLUMNS, *([_cell(row[name]) for name in COLUMNS] for row in outcome.queues)])
     for row in outcome.queues:

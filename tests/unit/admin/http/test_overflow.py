@@ -21,7 +21,7 @@ BALANCER = "127.0.0.50"
 LIMITS = replace(PATIENCE, request_timeout_s=60.0, idle_timeout_s=60.0)
 
 
-def question(path: str = f"{FITNESS_PATH}?reluctant=404") -> bytes:
+def request(path: str = f"{FITNESS_PATH}?reluctant=404") -> bytes:
     return f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
 
 
@@ -32,9 +32,9 @@ def long_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def crowded(served: Served, *on_the_doorstep: str) -> AsyncIterator[None]:
+async def crowded(served: Served, *in_overflow: str) -> AsyncIterator[None]:
     """As many idle connections as allowed, and some more from these addresses."""
-    hosts = [*(f"127.0.0.{1 + number}" for number in range(LIMITS.connections_max)), *on_the_doorstep]
+    hosts = [*(f"127.0.0.{1 + number}" for number in range(LIMITS.connections_max)), *in_overflow]
     streams = []
     for host in hosts:
         streams.append(await served.connect(host))
@@ -61,7 +61,7 @@ def test_how_the_node_is_can_be_asked_when_there_is_no_room() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served):
             for path in (FITNESS_PATH, f"{FITNESS_PATH}?reluctant=200"):
-                said = await answer(served, "127.0.0.9", question(path))
+                said = await answer(served, "127.0.0.9", request(path))
                 assert said.startswith(b"HTTP/1.1 200 ")
                 assert b"connection: close" in said
 
@@ -71,7 +71,12 @@ def test_how_the_node_is_can_be_asked_when_there_is_no_room() -> None:
 def test_nothing_else_can() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served):
-            for words in (question("/api/overview"), question(f"{FITNESS_PATH}es"), b"POST " + question()[4:], b"x"):
+            for words in (
+                request("/api/overview"),
+                request(f"{FITNESS_PATH}es"),
+                b"POST " + request()[4:],
+                b"x",
+            ):
                 assert (await answer(served, "127.0.0.9", words)).startswith(b"HTTP/1.1 503 ")
         assert served.bodies == []
 
@@ -90,18 +95,18 @@ def test_who_asks_nothing_is_soon_gone() -> None:
 def test_one_address_leaves_room_for_others_there() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served, *["127.0.0.9"] * OF_ONE):
-            assert (await answer(served, "127.0.0.9", question())).startswith(b"HTTP/1.1 503 ")
-            assert (await answer(served, "127.0.0.10", question())).startswith(b"HTTP/1.1 200 ")
+            assert (await answer(served, "127.0.0.9", request())).startswith(b"HTTP/1.1 503 ")
+            assert (await answer(served, "127.0.0.10", request())).startswith(b"HTTP/1.1 200 ")
 
     serving(conversation, LIMITS)
 
 
 @pytest.mark.usefixtures("long_stay")
-def test_a_balancer_has_room_that_nobody_else_can_take() -> None:
+def test_balancers_have_an_overflow_quota_of_their_own() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served, *(f"127.0.1.{1 + number}" for number in range(OVERFLOW_CONNECTIONS_MAX))):
-            assert (await answer(served, "127.0.0.9", question())).startswith(b"HTTP/1.1 503 ")
-            assert (await answer(served, BALANCER, question())).startswith(b"HTTP/1.1 200 ")
-            assert (await answer(served, BALANCER, question("/api/overview"))).startswith(b"HTTP/1.1 503 ")
+            assert (await answer(served, "127.0.0.9", request())).startswith(b"HTTP/1.1 503 ")
+            assert (await answer(served, BALANCER, request())).startswith(b"HTTP/1.1 200 ")
+            assert (await answer(served, BALANCER, request("/api/overview"))).startswith(b"HTTP/1.1 503 ")
 
     serving(conversation, LIMITS, balancer=BALANCER)

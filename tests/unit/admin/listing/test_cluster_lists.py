@@ -40,11 +40,11 @@ class World:
         def share(wanted: ColumnSelection) -> RowBuilder[Thing]:
             return lambda thing: self._counted(own, thing)
 
-        def stand_in(thing: Thing) -> Row:
+        def agreed_row(thing: Thing) -> Row:
             return {"name": thing.name, "home": thing.home, "state": "down"}
 
         by_name = {(thing.name,): thing for thing in self.things}
-        spread = SharedObjects(_key, by_name.get, _home, share, stand_in, frozenset({"name", "home"}))
+        spread = SharedObjects(_key, by_name.get, _home, share, agreed_row, frozenset({"name", "home"}))
         return ObjectList(self.things, full_rows(build), _name, spread=spread)
 
     def gathered(self, own: str) -> ObjectList[Thing]:
@@ -88,18 +88,18 @@ class Around:
     def others(self) -> list[str]:
         return [node for node in self._listed if node != self.own]
 
-    async def ask(self, node: str, question: PeerQuery) -> PeerReply | None:
-        self.asked.append((node, question))
+    async def ask(self, node: str, peer_query: PeerQuery) -> PeerReply | None:
+        self.asked.append((node, peer_query))
         if node in self._deaf:
             return None
-        call = call_of(question.query.decode(), cast(Any, Around(self._listed, ())))
+        call = call_of(peer_query.query.decode(), cast(Any, Around(self._listed, ())))
         call.context.peers.own = node
-        call.part = question.part
+        call.part = peer_query.part
         answer = await list_response(call, self._listed[node])
         return PeerReply(answer.status, answer.body)
 
-    async def ask_all(self, question: PeerQuery) -> dict[str, PeerReply]:
-        told = {node: await self.ask(node, question) for node in self.others()}
+    async def ask_all(self, peer_query: PeerQuery) -> dict[str, PeerReply]:
+        told = {node: await self.ask(node, peer_query) for node in self.others()}
         return {node: answer for node, answer in told.items() if answer is not None}
 
 
@@ -130,14 +130,14 @@ def world() -> World:
 
 
 def keys_asked(around: Around) -> int:
-    return sum(len(question.part.keys) for _, question in around.asked)
+    return sum(len(peer_query.part.keys) for _, peer_query in around.asked)
 
 
 def test_a_page_by_name_asks_for_what_is_on_it_and_nothing_else(world: World) -> None:
     page, around = listing(world, "shared", "page=2&page_size=100&sort=name&sort_reverse=true&columns=name,size")
     assert [row["name"] for row in page["items"]] == [f"t{number:04d}" for number in range(2899, 2799, -1)]
     assert all(row["size"] == -int(row["name"][1:]) for row in page["items"])
-    assert [(node, question.part.kind) for node, question in around.asked] == [("b", "rows"), ("c", "rows")]
+    assert [(node, peer_query.part.kind) for node, peer_query in around.asked] == [("b", "rows"), ("c", "rows")]
     assert keys_asked(around) == 200
 
 
@@ -146,7 +146,7 @@ def test_a_page_by_a_figure_asks_for_its_column_first(kind: str, world: World) -
     page, around = listing(world, kind, "page=1&page_size=10&sort=size&name=t00")
     assert (page["total_count"], page["filtered_count"]) == (3000, 100)
     assert [row["size"] for row in page["items"]] == list(range(-99, -89))
-    assert [question.part.kind for _, question in around.asked] == ["index", "index", "rows", "rows"]
+    assert [peer_query.part.kind for _, peer_query in around.asked] == ["index", "index", "rows", "rows"]
     assert keys_asked(around) <= 20
 
 
@@ -154,7 +154,7 @@ def test_a_page_by_a_figure_asks_for_its_column_first(kind: str, world: World) -
 def test_a_whole_list_comes_in_pieces_that_are_bounded(kind: str, world: World) -> None:
     rows, around = listing(world, kind, "")
     assert len(rows) == 3000
-    assert max(len(question.part.keys) for _, question in around.asked) == 500
+    assert max(len(peer_query.part.keys) for _, peer_query in around.asked) == 500
 
 
 def test_what_nodes_counted_is_added_in_rows_and_in_the_order() -> None:
@@ -168,7 +168,7 @@ def test_what_nodes_counted_is_added_in_rows_and_in_the_order() -> None:
     ]
 
 
-def test_things_of_a_node_that_does_not_answer_are_shown_by_what_everybody_knows(world: World) -> None:
+def test_objects_of_a_silent_node_are_shown_with_their_agreed_fields(world: World) -> None:
     page, _ = listing(world, "shared", "page=1&page_size=3", deaf=("b",))
     assert page["items"] == [
         {"name": "t0000", "home": "a", "size": 0},

@@ -27,7 +27,7 @@ async def first_of(answer: ApiResponse, pieces: int) -> bytes:
     return b"".join([await anext(answer.chunks) for _ in range(pieces)])
 
 
-def test_of_a_list_that_nobody_reads_little_is_built() -> None:
+def test_an_unread_list_is_built_only_a_little_ahead() -> None:
     async def look() -> None:
         rows = Counting(10_000)
         answer = await list_response(call_of("", None), rows.listed)
@@ -86,8 +86,8 @@ def test_a_list_of_which_nothing_is_left_is_empty() -> None:
     listed = {node: world.gathered(node) for node in "ab"}
 
     class Vanishing(Around):
-        async def ask(self, node: str, question: Any) -> Any:
-            told = await super().ask(node, question)
+        async def ask(self, node: str, peer_query: Any) -> Any:
+            told = await super().ask(node, peer_query)
             listed["b"].objects.clear()
             return told
 

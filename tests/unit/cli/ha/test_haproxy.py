@@ -38,7 +38,7 @@ def test_without_the_proxy_protocol_no_header_is_sent() -> None:
     assert "send-proxy" not in haproxy_config(deployment(proxy_protocol=False), deployment().balancers[0])
 
 
-def test_clients_go_to_whoever_serves_when_nobody_is_fit() -> None:
+def test_clients_go_to_serving_nodes_when_none_is_fit() -> None:
     found = sections(deployment())
     assert found["frontend amqp_in"][-2:] == [
         "use_backend amqp_serving if { nbsrv(amqp_fit) eq 0 }",
@@ -90,7 +90,7 @@ def test_each_node_is_asked_where_it_listens() -> None:
     assert " check port 15671 check-ssl verify none check-send-proxy " in found["warren-at-n2"]
 
 
-def test_a_witness_is_never_fit_and_serves_when_nobody_else_can() -> None:
+def test_a_witness_is_never_fit_and_serves_as_a_backup() -> None:
     """Otherwise it would get all new clients while the other nodes have an alarm."""
     found = sections(deployment(nodes=(node(1), node(2), node(3, "witness"))))
     assert list(servers(found["backend amqp_fit"])) == ["warren-at-n1", "warren-at-n2"]

@@ -92,9 +92,7 @@ def test_a_queue_that_is_down_is_away_even_if_a_declaration_tells_that_it_is_emp
         source.sides([ORDERS])
 
 
-def test_what_nobody_consumes_and_somebody_holds_is_believed_where_it_is_asked_for(
-    said: Said, source: RabbitMQ
-) -> None:
+def test_unacked_messages_without_consumers_count_only_on_request(said: Said, source: RabbitMQ) -> None:
     said.queues = [{**ROW, "messages_unacknowledged": 5}]
     said.declared = (2, 0)
     assert source.sides([ORDERS])[ORDERS].messages == 2
@@ -112,8 +110,8 @@ def test_what_nobody_consumes_and_somebody_holds_is_believed_where_it_is_asked_f
         pytest.param([OTHER], 1, False, id="the shovel has gone"),
     ],
 )
-def test_a_shovel_is_gone_when_every_consumer_is_known_to_be_somebody_elses(
+def test_a_shovel_is_gone_when_every_consumer_is_known_as_another(
     known: list[dict[str, Any]], there: int, carried: bool, said: Said, source: RabbitMQ
 ) -> None:
     said.consumers = [*known, {"queue": {"name": "bills"}, "arguments": MARK}]
-    assert source.is_carried(ORDERS, ExactCount(0, there)) is carried
+    assert source.is_transferring(ORDERS, ExactCount(0, there)) is carried

@@ -30,7 +30,7 @@ def test_each_line_counts_once_even_if_two_come_together(keyboard: int) -> None:
     os.close(keyboard)
 
 
-def test_nobody_speaks_where_input_has_ended(keyboard: int) -> None:
+def test_after_the_end_of_input_no_line_comes(keyboard: int) -> None:
     listener = EnterKeyListener()
     os.close(keyboard)
     assert [listener.was_told() for _ in range(2)] == [False, False]

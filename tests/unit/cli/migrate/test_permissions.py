@@ -25,23 +25,23 @@ def export(**carrier: str) -> dict[str, Any]:
 
 
 def test_who_may_read_every_queue_of_rabbitmq_lacks_nothing() -> None:
-    assert plan(export(configure="", write="")).lacking_at_rabbitmq == []
+    assert plan(export(configure="", write="")).missing_at_rabbitmq == []
 
 
 def test_a_queue_that_the_user_of_the_shovels_may_not_read_is_named() -> None:
-    [lack] = plan(export(write="^plain$", read="^plain$")).lacking_at_rabbitmq
-    assert (lack.queue, lack.user) == (QueueName("shop", "ha.one"), "carrier")
-    assert lack.forbidden == "read queue 'ha.one' in 'shop'"
-    assert lack.wanted == (".*", "^plain$", ".*")
+    [missing] = plan(export(write="^plain$", read="^plain$")).missing_at_rabbitmq
+    assert (missing.queue, missing.user) == (QueueName("shop", "ha.one"), "carrier")
+    assert missing.forbidden == "read queue 'ha.one' in 'shop'"
+    assert missing.wanted == (".*", "^plain$", ".*")
 
 
 def test_an_empty_expression_lets_nothing_through() -> None:
-    assert [lack.queue.name for lack in plan(export(read="")).lacking_at_rabbitmq] == ["ha.one", "plain"]
+    assert [missing.queue.name for missing in plan(export(read="")).missing_at_rabbitmq] == ["ha.one", "plain"]
 
 
 def test_nothing_is_claimed_of_a_user_whom_another_backend_knows_or_of_an_expression_of_another_tongue() -> None:
-    assert plan(rabbitmq_export()).lacking_at_rabbitmq == []
-    assert plan(export(read="(?|a|b)")).lacking_at_rabbitmq == []
+    assert plan(rabbitmq_export()).missing_at_rabbitmq == []
+    assert plan(export(read="(?|a|b)")).missing_at_rabbitmq == []
 
 
 @pytest.mark.parametrize(
@@ -56,29 +56,29 @@ def test_a_queue_that_who_moves_may_not_lead_to_at_warren_is_named(held: dict[st
     there = fresh_warren()
     there["vhosts"] = [*there["vhosts"], {"name": "shop"}]
     there["permissions"] = [*there["permissions"], {**permission("guest", "shop"), **held}]
-    [lack] = plan(rabbitmq_export(), there).lacking_at_warren
-    assert (lack.queue, lack.user, lack.forbidden) == (QueueName("shop", "ha.one"), "guest", forbidden)
+    [missing] = plan(rabbitmq_export(), there).missing_at_warren
+    assert (missing.queue, missing.user, missing.forbidden) == (QueueName("shop", "ha.one"), "guest", forbidden)
 
 
 def test_the_default_exchange_has_to_be_written_to() -> None:
     there = fresh_warren()
     there["vhosts"] = [*there["vhosts"], {"name": "shop"}]
     there["permissions"] = [*there["permissions"], {**permission("guest", "shop"), "write": "^(plain|ha)"}]
-    lacks = plan(rabbitmq_export(), there).lacking_at_warren
-    assert {lack.forbidden for lack in lacks} == {"write to exchange 'amq.default' in 'shop'"}
+    lacks = plan(rabbitmq_export(), there).missing_at_warren
+    assert {missing.forbidden for missing in lacks} == {"write to exchange 'amq.default' in 'shop'"}
 
 
 def test_permissions_that_are_brought_count_and_so_do_those_that_are_given_to_who_makes_a_virtual_host() -> None:
     source = rabbitmq_export()
     others = [each for each in source["permissions"] if (each["user"], each["vhost"]) != ("guest", "shop")]
     source["permissions"] = others
-    assert plan(source).lacking_at_warren == []
+    assert plan(source).missing_at_warren == []
     source["permissions"] = [*others, {**permission("guest", "shop"), "write": ""}]
-    assert [lack.queue.name for lack in plan(source).lacking_at_warren] == ["ha.one", "plain"]
+    assert [missing.queue.name for missing in plan(source).missing_at_warren] == ["ha.one", "plain"]
 
 
 def test_a_queue_that_stays_needs_no_permissions() -> None:
     source = export(read="^plain$")
     source["queues"] = [queue("plain")]
     found = [FoundQueue(QueueName("shop", "replies"), 1, exclusive=True)]
-    assert plan_move(source, fresh_warren(), found, PlanOptions(carrier="carrier")).lacking_at_rabbitmq == []
+    assert plan_move(source, fresh_warren(), found, PlanOptions(carrier="carrier")).missing_at_rabbitmq == []

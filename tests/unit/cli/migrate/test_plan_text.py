@@ -39,7 +39,7 @@ def test_a_plan_says_what_comes_what_does_not_and_why() -> None:
         "  queue 'ha.one' in 'shop' has a single active consumer: nothing is moved until it has gone",
         "  queue 'plain' in 'shop' is a quorum queue: at Warren it is held by one node unless a policy with ha-mode "
         "fits it",
-        "  queue 'plain' in 'shop': 2 messages are unacked at RabbitMQ; they move when their consumers are gone",
+        "  queue 'plain' in 'shop': 2 messages are unacked at RabbitMQ and move when their consumers are gone",
         "  queue 'transient' in 'shop' expires when it is not used: its consumers must come to Warren before that",
     ]
 

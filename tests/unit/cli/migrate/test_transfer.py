@@ -31,7 +31,7 @@ class PretendRabbitMQ:
     def sides(self, queues: Iterable[QueueName], believe_unacked: bool = False) -> dict[QueueName, QueueCounts]:
         return {queue: QueueCounts(self.queues.get(queue, 0), acked=self.acked[queue]) for queue in queues}
 
-    def is_carried(self, queue: QueueName, count: ExactCount) -> bool:
+    def is_transferring(self, queue: QueueName, count: ExactCount) -> bool:
         return False
 
     def uri(self, vhost: str) -> str:
@@ -63,7 +63,7 @@ class PretendWarren:
         if queue not in self.queues:
             raise MoveFailed("Warren says: Not Found")
 
-    def stop_carrying(self, queue: QueueName) -> None:
+    def end_transfer(self, queue: QueueName) -> None:
         self.shovels.discard(queue)
 
     def carried(self) -> list[QueueName]:
@@ -103,7 +103,7 @@ def drained(transfer: Transfer) -> dict[QueueName, QueueAudit]:
             break
         transfer.tick(ending=True)
     assert transfer.is_done
-    return {account.queue: account for account in transfer.settle()}
+    return {audit.queue: audit for audit in transfer.settle()}
 
 
 def test_a_queue_that_is_deleted_at_warren_while_it_moves_is_told_and_the_others_go_on(
@@ -111,18 +111,18 @@ def test_a_queue_that_is_deleted_at_warren_while_it_moves_is_told_and_the_others
 ) -> None:
     source, warren, transfer = half_way()
     del warren.queues[ORDERS]
-    accounts = drained(transfer)
+    audits = drained(transfer)
     left = source.queues[ORDERS]
     assert left > 0
     assert "queue 'orders' in 'shop' was deleted at Warren: the rest stays at RabbitMQ, and the others go on" in (
         " ".join(capsys.readouterr().err.split())
     )
-    assert accounts[BILLS].matches
-    assert accounts[ORDERS].verdict() == (
+    assert audits[BILLS].matches
+    assert audits[ORDERS].verdict() == (
         "it was deleted at Warren, with the messages that had arrived; "
         f"{left} are still at RabbitMQ, and are moved if the command is run again"
     )
-    assert outcome_of(accounts.values()) is MoveOutcome.NOT_WELL
+    assert outcome_of(audits.values()) is MoveOutcome.NOT_WELL
     assert warren.shovels == set()
 
 
@@ -132,9 +132,9 @@ def test_a_queue_that_is_deleted_at_warren_before_its_turn_comes_is_no_reason_to
     transfer = begun(source, warren, together=1)
     transfer.tick(ending=True)
     del warren.queues[ORDERS]
-    accounts = drained(transfer)
-    assert accounts[BILLS].matches
-    assert accounts[ORDERS].is_lost
+    audits = drained(transfer)
+    assert audits[BILLS].matches
+    assert audits[ORDERS].is_lost
     assert source.queues == {BILLS: 0, ORDERS: 100}
 
 
@@ -160,12 +160,12 @@ def test_a_queue_that_is_deleted_at_rabbitmq_while_it_moves_is_told_and_the_othe
 ) -> None:
     source, _, transfer = half_way()
     missing = source.queues.pop(ORDERS)
-    accounts = drained(transfer)
+    audits = drained(transfer)
     assert "queue 'orders' in 'shop' was deleted at RabbitMQ" in capsys.readouterr().err
-    assert accounts[BILLS].matches
+    assert audits[BILLS].matches
     told = f"{missing} have not arrived: the queue was deleted at RabbitMQ while it moved"
-    assert accounts[ORDERS].verdict() == told
-    assert outcome_of(accounts.values()) is MoveOutcome.NOT_WELL
+    assert audits[ORDERS].verdict() == told
+    assert outcome_of(audits.values()) is MoveOutcome.NOT_WELL
 
 
 def test_an_empty_queue_that_is_gone_at_warren_brought_nothing_and_lacks_nothing() -> None:

@@ -232,10 +232,10 @@ def _by_node(found: list[Facts]) -> dict[str, list[Facts]]:
 
 def _versions(node: Facts, overview: Facts) -> Facts:
     """The versions that the node itself reports: nodes differ during a rolling upgrade."""
-    told = {one["name"]: one["version"] for one in node.get("applications") or []}
+    versions = {one["name"]: one["version"] for one in node.get("applications") or []}
     return {
         "rabbitmq_name": overview.get("product_name", "RabbitMQ"),
-        "rabbitmq_version": told.get("rabbit", overview.get("product_version", "")),
+        "rabbitmq_version": versions.get("rabbit", overview.get("product_version", "")),
         "erlang_version": overview.get("erlang_version", ""),
     }
 
