@@ -81,7 +81,7 @@ _LENGTHY = (
     "test_timer_orders.py",
     "test_deduplication_window.py",
     "unit/**/peers/test_*.py",
-    "unit/**/test_doorstep.py",
+    "unit/**/test_overflow.py",
     "unit/**/test_partitions.py",
     "unit/**/test_server.py",
     "streams/test_chunk_reader.py",

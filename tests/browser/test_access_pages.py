@@ -17,13 +17,13 @@ def test_a_user_is_added_given_rights_and_deleted(visitor: Visitor, site: Site, 
     form = visitor.form("Add a user")
     form.get_by_label("Name").fill(user)
     form.get_by_label("Password", exact=True).fill("carrot")
-    form.get_by_label("Password, once more").fill("carot")
+    form.get_by_label("Repeat password").fill("carot")
     form.get_by_role("button", name="Add user").click()
     expect(form.get_by_role("alert")).to_have_text("The two passwords differ.")
-    form.get_by_label("Password, once more").fill("carrot")
+    form.get_by_label("Repeat password").fill("carrot")
     form.get_by_label("policymaker").check()
     form.get_by_role("button", name="Add user").click()
-    expect(form.get_by_role("status")).to_contain_text("is there")
+    expect(form.get_by_role("status")).to_contain_text("was added")
     assert site.get("users", user)["tags"] == ["policymaker"]
     expect(visitor.row("Users", user)).to_contain_text("no virtual host")
 
@@ -76,7 +76,7 @@ def test_tags_are_changed_without_the_password_and_the_password_without_tags(
 
     form.get_by_label("Password", exact=True).select_option("set")
     form.get_by_label("New password").fill("other")
-    form.get_by_label("Once more").fill("other")
+    form.get_by_label("Repeat password").fill("other")
     before = site.get("users", user)["password_hash"]
     form.get_by_role("button", name="Save").click()
     expect(form.get_by_label("New password")).to_have_value("")
@@ -151,10 +151,10 @@ def test_a_virtual_host_is_added_traced_and_deleted(visitor: Visitor, site: Site
     deleting = visitor.form("Delete this virtual host")
     deleting.get_by_label("Type its name").fill("another")
     deleting.get_by_role("button", name="Delete the virtual host").click()
-    expect(deleting.get_by_role("alert")).to_have_text("This is not its name.")
+    expect(deleting.get_by_role("alert")).to_have_text("The name does not match.")
     deleting.get_by_label("Type its name").fill(vhost)
     deleting.get_by_role("button", name="Delete the virtual host").click()
-    visitor.confirm("Delete all of it")
+    visitor.confirm("Delete everything")
     expect(visitor.heading).to_have_text("Virtual hosts")
     assert not site.exists("vhosts", vhost)
 

@@ -46,7 +46,7 @@ def test_the_page_of_a_queue_is_the_same_from_another_node(operator: Visitor, tr
 
 def test_every_page_says_which_node_does_not_answer(operator: Visitor, trio: Trio) -> None:
     operator.go("connections")
-    said = operator.page.get_by_role("status").filter(has_text=f"No answer from {trio.names[1]}")
+    said = operator.page.get_by_role("status").filter(has_text=f"No response from {trio.names[1]}")
     expect(operator.row("Connections", "client of the second")).to_be_visible()
     trio.run("pause", "n2")
     try:
@@ -64,7 +64,7 @@ def test_the_overview_shows_every_node_and_who_is_away(operator: Visitor, trio: 
     for name, kind in zip(trio.names, ("disc", "disc", "ram"), strict=True):
         row = operator.row("Nodes", name)
         expect(row).to_contain_text(kind)
-        expect(row).to_contain_text("well")
+        expect(row).to_contain_text("running")
         expect(row.locator("td").nth(2)).to_have_text("2")
     trio.run("kill", "n3")
     expect(operator.row("Nodes", trio.names[2])).to_contain_text("not running")

@@ -64,7 +64,7 @@ def test_a_connection_is_closed_with_the_reason_that_was_given(
     visitor.panel("Close this connection")
     visitor.page.get_by_label("Reason").fill("the roof is leaking")
     visitor.page.get_by_role("button", name="Close the connection").click()
-    visitor.confirm("Close it")
+    visitor.confirm("Close")
     expect(visitor.heading).to_have_text("Connections")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
         channel.start_consuming()

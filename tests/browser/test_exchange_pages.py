@@ -21,7 +21,7 @@ def test_an_exchange_is_added_and_appears_in_the_list(visitor: Visitor, site: Si
     form.get_by_role("button", name="+ Alternate exchange").click()
     form.get_by_label("Value").last.fill("amq.fanout")
     form.get_by_role("button", name="Add exchange").click()
-    expect(form.get_by_role("status")).to_have_text("The exchange “news” is there.")
+    expect(form.get_by_role("status")).to_have_text("The exchange “news” was added.")
     exchange = site.get("exchanges", vhost, "news")
     assert (exchange["type"], exchange["internal"], exchange["durable"]) == ("fanout", True, True)
     assert exchange["arguments"] == {"alternate-exchange": "amq.fanout"}
@@ -77,7 +77,7 @@ def test_an_exchange_is_deleted_after_a_question(visitor: Visitor, site: Site, v
     visitor.go("exchanges", vhost, "gone")
     visitor.panel("Delete this exchange")
     visitor.page.get_by_role("button", name="Delete the exchange").click()
-    visitor.confirm("Delete it")
+    visitor.confirm("Delete")
     expect(visitor.heading).to_have_text("Exchanges")
     assert not site.exists("exchanges", vhost, "gone")
 

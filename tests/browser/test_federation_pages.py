@@ -33,7 +33,7 @@ def test_an_upstream_is_made_its_link_seen_and_restarted_and_deleted(
     form.get_by_role("button", name="+ Exchange").click()
     form.get_by_label("Value").fill("source")
     form.get_by_role("button", name="Save").click()
-    expect(form.get_by_role("status")).to_have_text(f"“{upstream}” is an upstream.")
+    expect(form.get_by_role("status")).to_have_text(f"The upstream “{upstream}” was set.")
     value = {"uri": "amqp://guest:secret@", "exchange": "source"}
     assert site.get("parameters", "federation-upstream", vhost, upstream)["value"] == value
     expect(visitor.row("Upstreams", upstream)).not_to_contain_text("secret")
@@ -41,20 +41,20 @@ def test_an_upstream_is_made_its_link_seen_and_restarted_and_deleted(
     expect(visitor.row("Links", "fx")).to_contain_text("source")
 
     visitor.row("Links", "fx").get_by_role("button", name="Restart").click()
-    expect(visitor.panel("Links").get_by_role("status")).to_have_text("The link of “fx” begins anew.")
+    expect(visitor.panel("Links").get_by_role("status")).to_have_text("The link of “fx” restarts.")
     expect(visitor.row("Links", "fx")).to_contain_text("running")
 
     visitor.row("Upstreams", upstream).get_by_role("button", name="Change").click()
     expect(form.get_by_label("URIs")).to_have_value("amqp://guest:secret@")
     form.get_by_label("URIs").fill("amqp://guest@\namqp://guest@/")
     form.get_by_role("button", name="Save").click()
-    expect(form.get_by_role("status")).to_have_text(f"“{upstream}” is an upstream.")
+    expect(form.get_by_role("status")).to_have_text(f"The upstream “{upstream}” was set.")
     value = site.get("parameters", "federation-upstream", vhost, upstream)["value"]
     assert value == {"uri": ["amqp://guest@", "amqp://guest@/"], "exchange": "source"}
 
     visitor.row("Upstreams", upstream).get_by_role("button", name="Delete").click()
     visitor.confirm("Delete")
-    expect(visitor.panel("Upstreams").get_by_role("status")).to_have_text(f"“{upstream}” is gone.")
+    expect(visitor.panel("Upstreams").get_by_role("status")).to_have_text(f"“{upstream}” was deleted.")
     assert not site.exists("parameters", "federation-upstream", vhost, upstream)
 
 

@@ -33,7 +33,7 @@ def test_a_queue_of_any_name_is_listed_opened_and_deleted(
     visitor.panel("Purge or delete")
     visitor.page.get_by_role("button", name="Delete the queue").click()
     expect(visitor.page.get_by_role("dialog")).to_contain_text(strange)
-    visitor.confirm("Delete it")
+    visitor.confirm("Delete")
     expect(visitor.heading).to_have_text("Queues")
     assert not site.exists("queues", vhost, strange)
 

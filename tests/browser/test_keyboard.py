@@ -57,7 +57,7 @@ def test_a_queue_is_added_and_deleted_by_keyboard_alone(open_visitor: Open, site
     keyboard.press("Enter")
     keyboard.type("12")
     keyboard.press("Enter")
-    expect(visitor.form("Add a queue").get_by_role("status")).to_have_text("The queue “typed” is there.")
+    expect(visitor.form("Add a queue").get_by_role("status")).to_have_text("The queue “typed” was added.")
     assert site.get("queues", vhost, "typed")["arguments"] == {"x-max-length": 12}
 
     visitor.go("queues", vhost, "typed")

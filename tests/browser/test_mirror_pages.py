@@ -63,7 +63,7 @@ def test_the_page_of_a_queue_synchronises_its_mirrors_and_tells_their_story(oper
     mirrors.get_by_role("button", name="Synchronise", exact=True).click()
     expect(mirrors.locator("dl .badge")).to_have_text("in sync")
     expect(mirrors.get_by_role("button", name="Synchronise", exact=True)).not_to_be_visible()
-    story = operator.table("What happened of late")
+    story = operator.table("Recent events")
     expect(story.locator("tbody tr").filter(has_text="is in sync")).to_contain_text(trio.names[2])
     expect(story.locator("tbody tr").filter(has_text="became the master")).to_contain_text("the queue was declared")
 

@@ -12,7 +12,7 @@ from tests.browser.visitor import Visitor
 def test_the_overview_shows_the_node_and_its_health(visitor: Visitor, site: Site) -> None:
     [node] = site.get("nodes")
     row = visitor.row("Nodes", node["name"])
-    expect(row).to_contain_text("well")
+    expect(row).to_contain_text("running")
     expect(row).to_contain_text("MiB of")
     expect(row).to_contain_text(" ms")
     ports = visitor.table("Ports")

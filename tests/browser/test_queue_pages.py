@@ -25,7 +25,7 @@ def test_a_queue_is_added_with_arguments_and_appears_in_the_list(visitor: Visito
     form.get_by_label("Value").last.select_option("reject-publish")
     form.get_by_role("button", name="+ Single active consumer").click()
     form.get_by_role("button", name="Add queue").click()
-    expect(form.get_by_role("status")).to_have_text("The queue “orders” is there.")
+    expect(form.get_by_role("status")).to_have_text("The queue “orders” was added.")
     queue = site.get("queues", vhost, "orders")
     assert queue["durable"] is True
     assert queue["arguments"] == {
@@ -46,7 +46,7 @@ def test_a_copy_is_added_and_its_source_tells_of_it(visitor: Visitor, site: Site
     form.get_by_role("button", name="+ Copy from").click()
     form.get_by_label("Value").last.fill("source")
     form.get_by_role("button", name="Add queue").click()
-    expect(form.get_by_role("status")).to_have_text("The queue “copy” is there.")
+    expect(form.get_by_role("status")).to_have_text("The queue “copy” was added.")
     expect(visitor.row("Queues", "copy")).to_contain_text("Copy")
     open_queue(visitor, vhost, "source")
     expect(visitor.page.locator("dt", has_text="Copied by").locator("+ dd")).to_have_text("copy")
@@ -171,11 +171,11 @@ def test_a_queue_is_deleted_unless_it_may_not_be(visitor: Visitor, site: Site, v
     form.get_by_label("Only if it is empty").check()
     with visitor.refused(400):
         form.get_by_role("button", name="Delete the queue").click()
-        visitor.confirm("Delete it")
+        visitor.confirm("Delete")
         expect(form.get_by_role("alert")).to_contain_text("not empty")
     form.get_by_label("Only if it is empty").uncheck()
     form.get_by_role("button", name="Delete the queue").click()
-    visitor.confirm("Delete it")
+    visitor.confirm("Delete")
     expect(visitor.heading).to_have_text("Queues")
     assert not site.exists("queues", vhost, "doomed")
 

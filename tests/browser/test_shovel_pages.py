@@ -50,7 +50,7 @@ def test_a_shovel_is_added_restarted_changed_and_deleted(visitor: Visitor, site:
     expect(row.get_by_role("cell", name="3", exact=True)).to_be_visible()
 
     row.get_by_role("button", name="Restart").click()
-    expect(visitor.page.get_by_text("begins anew")).to_be_visible()
+    expect(visitor.page.get_by_text("restarts")).to_be_visible()
     expect(row).to_contain_text("running")
 
     visitor.row("Definitions", shovel).get_by_role("button", name="Change").click()

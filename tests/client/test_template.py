@@ -289,11 +289,11 @@ def test_the_check_command_says_what_is_missing(
     assert capsys.readouterr().out.splitlines() == [
         f"exchange {exchange}: missing",
         f"queue {queue}: missing",
-        f"{file}: 2 things to see to",
+        f"{file}: 2 problems found",
     ]
     with blocking_template.open_template(settings):
         assert run_command(["client", "check", str(file)]) == 0
-    assert capsys.readouterr().out == f"{file}: the broker has all of it\n"
+    assert capsys.readouterr().out == f"{file}: the broker has everything\n"
 
 
 def test_a_host_that_does_not_answer_is_told_by_its_address() -> None:

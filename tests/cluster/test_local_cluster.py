@@ -156,9 +156,7 @@ def test_a_node_that_cannot_start_is_told_with_its_last_words_and_nothing_is_lef
     assert said.code == 1
     words, reason = said.err.splitlines()
     assert words.startswith(f"n1: warren: port {first} of 127.0.0.1 is in use; ")
-    assert reason == (
-        f"warren: n1@localhost ended before it was ready; all it said is in {cluster.directory / 'n1.log'}"
-    )
+    assert reason == (f"warren: n1@localhost ended before it was ready; its log is {cluster.directory / 'n1.log'}")
     assert processes_of(cluster.directory) == []
     assert not (cluster.directory / "n1.pid").exists()
 

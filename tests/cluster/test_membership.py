@@ -138,8 +138,8 @@ def test_a_stopped_node_obeys_whoever_has_the_cookie(pair: Pair, tmp_path: Path)
     said = pair.ctl(pair.bee, "start_app", "--cookie-file", str(tmp_path / "cookie"))
     assert (said.code, said.out) == (65, "Starting node bee@localhost ...\n")
     assert said.err.startswith(
-        "Error:\nbee@localhost is stopped, so it has no users, and does what it is told by whoever has the cookie "
-        f"of its cluster. There is none at {tmp_path}/cookie: name the file with --cookie-file or in "
+        "Error:\nbee@localhost is stopped, so it has no users and accepts orders only with the cookie of its cluster. "
+        f"There is none at {tmp_path}/cookie: name the file with --cookie-file or in "
         "WARREN_CLUSTER__COOKIE_FILE"
     )
     other = tmp_path / "cookie"
@@ -177,7 +177,7 @@ def test_joining_twice_or_itself_or_nobody(pair: Pair) -> None:
     assert nobody.err.startswith("Error: unable to perform an operation on node 'nobody@localhost:1'. Please see ")
     assert pair.done(bee, "update_cluster_nodes", "ant@localhost").splitlines() == [
         "Will seed bee@localhost from ant@localhost on next start",
-        "Nothing to do: the nodes of a cluster remember each other by themselves",
+        "Nothing to do: the nodes of a cluster remember each other",
     ]
     pair.done(bee, "start_app")
 

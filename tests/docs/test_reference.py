@@ -3,13 +3,11 @@
 import dataclasses
 import re
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page, codes, pages, read_page
-from warren.admin.api import router_of
-from warren.admin.context import AdminContext
+from warren.admin.api import api_router
 from warren.broker.queues.arguments import CLASSIC_ARGUMENTS, OVERFLOWS, QUORUM_ARGUMENTS, STREAM_ARGUMENTS
 from warren.broker.routing.exchange_types import EXCHANGE_TYPES, MATCH_KINDS
 from warren.node.config.keys import IGNORED_KEYS, SUPPORTED_KEYS
@@ -101,7 +99,7 @@ def test_the_table_of_log_events_is_that_of_the_code() -> None:
 
 
 def test_the_table_of_paths_is_that_of_the_api() -> None:
-    resources = router_of(cast(AdminContext, None)).resources
+    resources = api_router().resources
     known = {path: resource.methods() for path, resource in resources.items() if path.startswith("/api/")}
     documented = {
         f"/api{codes(path)[0]}": methods.split(", ")

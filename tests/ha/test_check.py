@@ -18,8 +18,8 @@ from warren.cli.ha.deployment_file import deployment_text
 NOT_LB2 = "wrong    127.0.0.12 should be lb2 and says that it is lb1: it has the haproxy.cfg of another machine"
 
 WANTS_HEADER = (
-    "warning  node warren@n1 wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim "
-    "any address: name the balancers in proxy_protocol.from.*"
+    "warning  node warren@n1 wants a PROXY header from us, who are no balancer, so any client can claim any "
+    "address: name the balancers in proxy_protocol.from.*"
 )
 
 
@@ -53,9 +53,7 @@ def test_doors_nodes_and_the_cluster_are_told_of(made: Front) -> None:
 
 def test_without_a_user_the_cluster_is_not_asked(made: Front) -> None:
     _, lines = checked(made.file)
-    assert (
-        "remark   without --user nobody was asked about members, versions, mirrors and the clients' addresses" in lines
-    )
+    assert "remark   without --user members, versions, mirrors and the clients' addresses were not checked" in lines
     assert lines_of("warning", lines) == [WANTS_HEADER]
 
 

@@ -52,7 +52,7 @@ def test_everything_is_written_where_it_belongs_on_each_machine(tmp_path: Path) 
     done = warren("ha", "render", str(file), "--out", str(tmp_path / "out"))
     assert (done.returncode, done.stderr) == (0, "")
     assert files_in(tmp_path / "out") >= WRITTEN
-    assert done.stdout.splitlines()[-1] == "HAProxy and Keepalived have nothing against it."
+    assert done.stdout.splitlines()[-1] == "HAProxy and Keepalived accept it."
     assert (tmp_path / "out/lb1/etc/keepalived/warren-check").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "out/lb1/etc/keepalived/keepalived.conf").stat().st_mode & 0o777 == 0o644
     assert parse_deployment((tmp_path / "out/deployment.toml").read_text(), "out") == parse_deployment(FILE, "ours")

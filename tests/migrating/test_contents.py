@@ -83,7 +83,7 @@ def test_a_stream_is_copied_from_its_beginning(moving: Moving) -> None:
 def test_a_run_that_was_killed_is_ended_by_the_next(moving: Moving) -> None:
     moving.fill("orders", numbered(MANY))
     command = moving.begin()
-    command.await_line("definitions brought")
+    command.await_line("definitions imported")
     await_begun(moving)
     command.send(signal.SIGKILL)
     assert command.end()[0] == -signal.SIGKILL
@@ -119,7 +119,7 @@ def test_nothing_is_lost_when_a_broker_is_killed_on_the_way(who: str, moving: Mo
     server: RabbitMQ = moving.rabbitmq
     moving.fill("orders", numbered(MANY))
     command = moving.begin()
-    command.await_line("definitions brought")
+    command.await_line("definitions imported")
     await_begun(moving)
     if who == "RabbitMQ":
         server.kill()

@@ -72,7 +72,7 @@ def test_a_second_run_finds_nothing_to_bring(shop: Moving) -> None:
     before = definitions(shop)
     code, out, _ = shop.run("--definitions-only")
     assert (code, definitions(shop)) == (0, before)
-    assert "definitions to bring: none\n" in out
+    assert "definitions to import: none\n" in out
 
 
 def test_what_warren_has_otherwise_is_never_replaced(shop: Moving) -> None:
@@ -83,7 +83,7 @@ def test_what_warren_has_otherwise_is_never_replaced(shop: Moving) -> None:
     code, out, err = shop.run()
     assert code == 1
     assert f"queue 'passing' in '{shop.vhost}' (durable)" in out
-    assert err.startswith("warren: 1 definitions are otherwise at Warren; nothing was changed.")
+    assert err.startswith("warren: 1 definitions differ at Warren; nothing was changed.")
     assert definitions(shop) == before
     code, _, _ = shop.run("--definitions-only", "--keep")
     kept = next(row for row in in_vhost(shop, "queues", definitions(shop)) if row["name"] == "passing")

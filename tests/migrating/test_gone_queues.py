@@ -71,8 +71,8 @@ def test_a_queue_that_is_gone_at_warren_holds_up_no_other_and_comes_with_the_nex
     command.press_enter()
     code, err = command.end()
     assert code == 1, (command.out, err)
-    assert f"queue 'orders' in '{moving.vhost}' is gone at Warren: the rest of it stays at RabbitMQ" in err
-    assert f"it is gone at Warren, with what had come to it; {REST} are still at RabbitMQ" in command.out
+    assert f"queue 'orders' in '{moving.vhost}' was deleted at Warren: the rest stays at RabbitMQ" in err
+    assert f"it was deleted at Warren, with the messages that had arrived; {REST} are still at RabbitMQ" in command.out
     assert moving.shovels() == []
     assert moving.at_source().declare_queue("orders", passive=True).messages == REST
     code, out, err = moving.run()

@@ -41,7 +41,7 @@ def test_what_was_acked_at_rabbitmq_and_did_not_come_is_never_a_match(is_shovel:
     while len(held) < TAKEN:
         held += consumer.batch(20.0)
     command = moving.begin()
-    command.await_line("definitions brought")
+    command.await_line("definitions imported")
     until(lambda: length_at_warren(moving) == MANY - TAKEN, lambda: str(length_at_warren(moving)))
     consumer.cancel()
     channel.ack(held[-1], multiple=True)
@@ -51,7 +51,7 @@ def test_what_was_acked_at_rabbitmq_and_did_not_come_is_never_a_match(is_shovel:
         assert f"{TAKEN} have not arrived" in command.out
     else:
         assert code == 3, (command.out, err)
-        assert f"{TAKEN} did not come: others consumed at RabbitMQ meanwhile" in command.out
+        assert f"{TAKEN} did not arrive: other consumers at RabbitMQ may have received them" in command.out
         assert "not proven" in command.out
 
 

@@ -27,8 +27,6 @@ def test_a_queue_whose_home_node_is_down_refuses_the_move(more: tuple[str, ...],
     move_home_to_a_node_that_is_down(moving.rabbitmq, moving.vhost, "orders")
     code, out, err = moving.run(*more)
     assert code == 1, (out, err)
-    assert (
-        f"queues that RabbitMQ itself does not reach: 1\n  queue 'orders' in '{moving.vhost}': down, at {NODE}" in out
-    )
+    assert f"queues that RabbitMQ itself cannot reach: 1\n  queue 'orders' in '{moving.vhost}': down, at {NODE}" in out
     assert f"warren: queue 'orders' in '{moving.vhost}' is down at RabbitMQ" in err
     assert moving.vhost not in [row["name"] for row in moving.operator.read("vhosts")]

@@ -40,7 +40,7 @@ def test_a_wrong_password_is_said_to_be(moving: Moving) -> None:
     host, port = moving.rabbitmq.http
     code, err = refusal("--from", f"http://guest:wrong@{host}:{port}")
     assert code == 1
-    assert err.startswith(f"warren: RabbitMQ at http://{host}:{port} does not let 'guest' in")
+    assert err.startswith(f"warren: RabbitMQ at http://{host}:{port} refuses 'guest'")
 
 
 def test_a_virtual_host_that_rabbitmq_has_not_is_refused(moving: Moving) -> None:
@@ -109,7 +109,7 @@ def test_a_wrong_password_over_amqp_is_said_before_anything_is_brought(more: tup
     host, port = moving.rabbitmq.address
     code, _, err = moving.run("--amqp", f"amqp://guest:wrong@{host}:{port}", *more)
     assert code == 1
-    assert "RabbitMQ does not let 'guest' in over AMQP" in err
+    assert "RabbitMQ refuses 'guest' over AMQP" in err
     assert vhosts_at_warren(moving) == ["/"]
     assert moving.run("--amqp", f"amqp://guest:wrong@{host}:{port}", "--definitions-only")[0] == 0
 
@@ -132,7 +132,7 @@ def test_a_shovel_of_somebodys_own_is_not_taken_for_one_of_the_move(moving: Movi
     moving.fill("bills", [b"one"])
     code, _, err = moving.run()
     assert code == 1
-    assert "of somebody's own; names with migrate- are taken" in err
+    assert "of its own; names with migrate- are reserved for the move" in err
     assert moving.shovels() == ["migrate-orders"]
     assert [row["name"] for row in moving.operator.read("queues", moving.vhost)] == ["orders"]
 
@@ -161,7 +161,7 @@ def test_an_exchange_of_somebodys_own_is_neither_published_to_nor_deleted(where:
     channel.declare_exchange("migrate-orders", "fanout", durable=True)
     code, _, err = moving.run()
     assert code == 1
-    assert f"exchange 'migrate-orders' in '{moving.vhost}' is somebody's own" in err
+    assert f"exchange 'migrate-orders' in '{moving.vhost}' belongs to others" in err
     assert moving.shovels() == []
     assert moving.at_source().declare_queue("orders", passive=True).messages == 1
     channel.declare_exchange("migrate-orders", passive=True)

@@ -242,7 +242,7 @@ def test_trace_lines_that_are_corrupt_are_counted_kept_and_told_once(
         assert [line.split(":")[0] for line in said.out.splitlines()] == ["events", "quarantined", "messages"]
         assert f"\nquarantined: {kept} " in said.out
         sentence = (
-            f"warren: lines that cannot be understood: {told}; they are in the quarantine of {lake}, with the reasons"
+            f"warren: lines that cannot be parsed: {told}; they are in the quarantine of {lake}, with the reasons"
         )
         assert [line for line in said.err.splitlines() if line.startswith("warren: ")] == [sentence][: bool(told)]
     assert trace_lake.quarantine(shared, Folder(lake)).count() == 4

@@ -46,7 +46,7 @@ def lived(
         slot += passed
         if stats is None or stats == series.last:
             continue
-        columns = series.stirred_columns(stats)
+        columns = series.changed_columns(stats)
         if columns is not series.columns:
             series.widen(columns, shape)
         series.record(slot, 5000, stats)

@@ -1,3 +1,4 @@
-"""How operators reach a node: the HTTP API, the pages, Prometheus metrics, trace files.
-Not here: commands of the terminal (`cli`), what a command changes in the broker (`broker`).
+"""Operators' access to a node: the HTTP API, the pages, Prometheus metrics, trace files.
+
+Not here: terminal commands (`cli`), what a command changes (`broker`).
 """

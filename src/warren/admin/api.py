@@ -1,48 +1,39 @@
-"""The paths there are, each with the resource that answers for it.
+"""The router of the HTTP API and the pages.
 
-Whoever writes resources names their paths in a function `routes(station)` of their module and adds it to `_FAMILIES`.
+Each module in `_RESOURCES` has a function `routes` with its paths. The files of the pages are read when the node starts
+and served from memory. Each file has a path of its own, so no path can leave the folder. Browsers revalidate cached
+files by their tag.
 
-Not here: what a resource does (`admin.resources`).
-
-The pages' files, served from memory.
-
-They are read once, when the node starts, and each has its own path. A path that is not one of theirs leads nowhere, so
-there is nothing to climb out of. Browsers keep what they have and ask whether it is still the same.
-
-Not here: the pages (`admin/pages`), what a browser may do with them (`http.application`).
+Not here: handlers (`admin.resources`), the pages (`admin/pages`), headers that restrict them (`http.application`).
 """
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
-from warren.admin.context import AdminContext
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse
-from warren.admin.http.router import Handler, Resource, Router
+from warren.admin.http.router import Handler, Resource, Router, Routes
 from warren.admin.openapi import PATH, described
 from warren.admin.resources import (
-    access,
+    bindings,
     connections,
-    declarations,
     definitions,
     exchanges,
     federation,
     health,
-    maintenance,
+    logins,
     messages,
     nodes,
+    overview,
+    permissions,
     policies,
     queues,
     shovels,
     streams,
+    traces,
+    users,
+    vhosts,
 )
-from warren.admin.resources import connections as connection_changes
-from warren.admin.resources import definitions as definition_changes
-from warren.admin.resources import federation as federation_changes
-from warren.admin.resources import policies as policy_changes
-from warren.admin.resources import shovels as shovel_changes
-from warren.admin.resources import traces as tracing
 
 PAGES = Path(__file__).parent / "pages"
 _INDEX = "index.html"
@@ -54,8 +45,8 @@ _CONTENT_TYPES = {
 }
 
 
-def page_routes(folder: Path = PAGES) -> dict[str, Resource]:
-    """Every file below a folder by its path; the index also by that of the folder itself."""
+def page_routes(folder: Path = PAGES) -> Routes:
+    """Every file below a folder by its path; the index also by `/`."""
     routes = {}
     for file in sorted(folder.rglob("*")):
         if file.suffix in _CONTENT_TYPES:
@@ -78,54 +69,44 @@ def _handler(body: bytes, content_type: str) -> Handler:
 
 
 def _names(header: str, tag: str) -> bool:
-    """Whether a list of tags has this one; whoever stands between and packs bodies marks it as a weak one."""
+    """Whether the list of tags contains this one. A proxy that compresses bodies marks the tag as weak."""
     return tag in [named.strip().removeprefix("W/") for named in header.split(",")]
 
 
-Routes = dict[str, Resource]
-
-_ROUTE_TABLES: list[Callable[[AdminContext], Routes]] = [
-    access.routes,
-    exchanges.binding_routes,
-    connections.routes,
-    maintenance.routes,
-    definitions.routes,
-    exchanges.routes,
-    federation.routes,
-    health.routes,
-    maintenance.membership_routes,
-    nodes.routes,
-    policies.routes,
-    queues.routes,
-    shovels.routes,
-    streams.routes,
-    definition_changes.import_routes,
-    connection_changes.change_routes,
-    federation_changes.change_routes,
-    messages.routes,
-    messages.move_routes,
-    maintenance.service_routes,
-    policy_changes.change_routes,
-    shovel_changes.change_routes,
-    declarations.routes,
-    access.user_change_routes,
-    access.vhost_change_routes,
-    tracing.routes,
-]
+_RESOURCES = (
+    bindings,
+    connections,
+    definitions,
+    exchanges,
+    federation,
+    health,
+    logins,
+    messages,
+    nodes,
+    overview,
+    permissions,
+    policies,
+    queues,
+    shovels,
+    streams,
+    traces,
+    users,
+    vhosts,
+)
 
 
 async def redirect_to_pages(call: ApiRequest) -> ApiResponse:
-    """Whoever opens the API itself in a browser."""
+    """Open the pages."""
     return ApiResponse(301, headers={"location": "/"})
 
 
-def router_of(context: AdminContext) -> Router:
+def api_router() -> Router:
     router = Router()
     for path, page in page_routes().items():
         router.add(path, page)
     router.add("/api", Resource(None, {"GET": redirect_to_pages}))
-    for family in _ROUTE_TABLES:
-        for template, resource in family(context).items():
+    for module in _RESOURCES:
+        for template, resource in module.routes().items():
             router.add(template, resource)
     router.add(PATH, Resource(None, {"GET": described(router)}))
     return router

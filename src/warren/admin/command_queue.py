@@ -1,9 +1,9 @@
-"""Where commands are handed in and their answers waited for.
+"""Submits commands to the broker and waits for their results.
 
-A command goes into the node's next turn; its answer comes back as the effect `Answered`, with the same ticket, when
-what was changed is on disk. Whoever asked may have gone by then, and nobody minds.
+A command is part of the node's next turn. Its result comes as the effect `CompleteCommand` with the same ticket, once
+the change is on disk. A result is dropped if the caller has gone.
 
-Not here: what a command is (`broker.model.events`), who may give it, how it is carried out (`broker.commands.control`).
+Not here: commands (`broker.model.events`), carrying them out (`broker.commands.control`).
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from warren.errors import Refused
 
 
 class CommandQueue:
-    """The door between the operators' shell and the core."""
+    """The commands in progress."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, add: Callable[[Event], None]) -> None:
         self._loop = loop
@@ -26,7 +26,7 @@ class CommandQueue:
         self._waiting: dict[int, asyncio.Future[object]] = {}
 
     async def carry_out(self, command: Command) -> object:
-        """The command's result, once it is safe; `Refused` if it was not carried out."""
+        """The command's result, once the change is on disk; `Refused` if the broker refused the command."""
         ticket = next(self._tickets)
         answer: asyncio.Future[object] = self._loop.create_future()
         self._waiting[ticket] = answer
@@ -37,11 +37,11 @@ class CommandQueue:
             del self._waiting[ticket]
 
     def orders(self) -> dict[type[Effect], Callable[[Any], None]]:
-        """The effects it carries out."""
+        """The effects that it handles."""
         return {CompleteCommand: self.answered}
 
     def answered(self, effect: CompleteCommand) -> None:
-        """Carries the effect out."""
+        """Handle the effect."""
         answer = self._waiting.get(effect.ticket)
         if answer is None or answer.done():
             return

@@ -1,7 +1,6 @@
-"""All that a resource works on: the broker to read, the desk for changes, the node's facts, the history of figures,
-the traces, the process itself, the nodes around it, and the bridges to other brokers.
+"""What handlers work with: the broker, the command queue, facts of the node, history, traces, peers, bridges.
 
-Not here: the request (`http.call`).
+Not here: the request (`http.request`).
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ class AdminContext:
 
     broker: Broker
     command_queue: CommandQueue
-    accounts: Authenticator
+    authenticator: Authenticator
     facts: NodeFacts
     history: HistoryPort
     links: DirectLinks

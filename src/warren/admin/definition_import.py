@@ -1,22 +1,13 @@
-"""Files of definitions are taken whole, or refused whole with the line that is at fault.
+"""Imports definition files: completely, or not at all with the line of the fault.
 
-RabbitMQ takes what comes before the fault; here nothing changes. Only if the nodes of a cluster do not agree in time,
-or others come between, something may have come about, and that is said. What a file says of users, permissions,
-policies and parameters is set, unless what exists is to be kept.
+RabbitMQ keeps the definitions before a fault. Here nothing changes, unless the nodes of a cluster do not agree in time
+or another change interferes; the error says so then. Users, permissions, policies and parameters in a file replace
+existing ones, unless `keep` is set. Existing exchanges, queues and bindings stay as they are.
 
-Not here: what a definition asks for (`importing.makers`), lines (`importing.lines`), HTTP (`changes.definitions`).
+Each definition is parsed with its line number, because the author of a file of ten thousand lines needs to know which
+line is wrong.
 
-A file of definitions, taken apart so that each definition is known with the line it begins on.
-
-Whoever wrote a file of ten thousand lines wants to hear which of them is wrong.
-
-Not here: what a definition means (`importing.makers`).
-
-What each definition of a file asks for, as commands.
-
-What exists stays as it is among exchanges, queues and bindings, whoever asks.
-
-Not here: the file (`importing.importer`), what the commands do (`broker`).
+Not here: the commands (`broker.commands`), HTTP (`resources.definitions`).
 """
 
 import asyncio
@@ -31,8 +22,9 @@ from warren.admin.command_queue import CommandQueue
 from warren.admin.http import documents
 from warren.admin.http.documents import Document, document_fault
 from warren.admin.http.responses import HttpFault, bad_request
-from warren.admin.resources.access import user_command, vhost_command
 from warren.admin.resources.policies import parameter_command, policy_command
+from warren.admin.resources.users import user_command
+from warren.admin.resources.vhosts import vhost_command
 from warren.broker.broker import Broker
 from warren.broker.commands.control import PARTLY_DONE, UNAVAILABLE
 from warren.broker.commands.requests import (
@@ -58,7 +50,7 @@ _DIGITS_MAX = 20
 
 
 def _number(digits: str) -> int | float:
-    """A number with more digits than 64 bits have is not worth the time that reading it exactly takes."""
+    """Parse long numbers as floats: exact parsing takes too long, and 64 bits cannot hold them."""
     return int(digits) if len(digits) <= _DIGITS_MAX else float(digits)
 
 
@@ -66,7 +58,7 @@ _DECODER = json.JSONDecoder(parse_int=_number)
 
 
 class InvalidDefinitionsFile(ValueError):
-    """The text is no JSON object."""
+    """The text is not a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,7 @@ class DefinitionEntry:
 
 
 def definitions_in(text: str) -> list[DefinitionEntry]:
-    """Every entry of every list of the object, in the order they stand there; other values stand for themselves."""
+    """Every entry of every list of the object, in file order. Values that are no list count as one entry."""
     lines = _line_starts(text)
     found: list[DefinitionEntry] = []
     at = _past(text, 0)
@@ -127,7 +119,7 @@ def _expect(text: str, at: int, mark: str) -> int:
 
 
 def _past(text: str, at: int) -> int:
-    """Behind white space."""
+    """The position after white space."""
     while at < len(text) and text[at] in _SPACE:
         at += 1
     return at
@@ -248,10 +240,10 @@ COMMANDS: dict[str, CommandFactory] = {
     "queues": _queue,
     "bindings": _binding,
 }
-"""Each list of a file, in the order in which one builds on another."""
+"""The lists of a file, in the order in which they depend on each other."""
 
 OF_VHOSTS = ("parameters", "policies", "exchanges", "queues", "bindings")
-"""What a file for one virtual host may have."""
+"""The lists that a file for one virtual host may have."""
 
 
 PARTIAL_IMPORT_ADVICE: Final = (
@@ -262,7 +254,7 @@ PARTIAL_IMPORT_ADVICE: Final = (
 
 @dataclass(frozen=True)
 class DefinitionsFile:
-    """A file's bytes, and the name it is called by; that of a request's body is empty."""
+    """The content of a file and its name; the body of a request has no name."""
 
     name: str
     body: bytes
@@ -270,7 +262,7 @@ class DefinitionsFile:
 
 @dataclass(frozen=True)
 class _Step:
-    """One command, and the place that asks for it."""
+    """One command and its place in the file."""
 
     file: DefinitionsFile
     definition: DefinitionEntry
@@ -281,17 +273,17 @@ class _Step:
 
 
 class DefinitionImporter:
-    """Brings definitions into one node."""
+    """Imports definitions into one node."""
 
     def __init__(self, broker: Broker, command_queue: CommandQueue) -> None:
         self._broker = broker
         self._command_queue = command_queue
 
     async def take(self, files: list[DefinitionsFile], vhost: str = "", keep: bool = False) -> int:
-        """Do what all of the files say, into one virtual host if one is named; how many definitions they had.
+        """Import all files, into one virtual host if one is named; the number of definitions.
 
-        `keep`: what exists stays as it is. `Refused` says where the fault is, `InvalidDefinitionsFile` that a file is
-        no JSON.
+        `keep`: existing objects stay unchanged. `Refused` names the line of the fault, `InvalidDefinitionsFile` a file
+        that is not JSON.
         """
         found = [(file, definition) for file in files for definition in await asyncio.to_thread(_parsed, file)]
         steps: list[_Step] = []
@@ -324,7 +316,7 @@ class DefinitionImporter:
             raise _refused(file, definition, refusal.reason) from refusal
 
     def _is_there(self, command: Command) -> bool:
-        """Whether there is already what the command would set."""
+        """Whether the object of the command exists."""
         access, policies, vhosts = self._broker.access, self._broker.policies, self._broker.vhosts
         match command:
             case CommandBatch():
@@ -367,7 +359,7 @@ def _refused(file: DefinitionsFile, definition: DefinitionEntry, reason: str) ->
     name = definition.value.get("name") if isinstance(definition.value, dict) else None
     which = f" '{name}'" if isinstance(name, str) else ""
     place = f"{file.name} line {definition.line}, {definition.section}{which}".lstrip()
-    # of a large file some may have been agreed upon before others came between
+    # parts of a large file may have been committed before other changes interfered
     outcome = "" if PARTLY_DONE in reason else "; nothing was imported"
     return Refused("bad_request", f"{place}: {' '.join(reason.split())}{outcome}")
 

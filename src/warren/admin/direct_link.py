@@ -1,20 +1,21 @@
-"""AMQP without a socket: what a user does over HTTP to queues and exchanges is done by a connection inside the process.
+"""AMQP connections without a socket: HTTP requests on queues and exchanges run as a client inside the process.
 
-So permissions, faults and their texts, confirms and waiting for the disk are the same as for any other client, by
-construction. A direct link has one channel, takes the user's word for granted (who it is was proven over HTTP), and
-is neither listed nor counted among the connections.
+So permissions, faults and their texts, confirms and waiting for the disk are the same as for other clients. A direct
+link has one channel. It needs no password, because the user has logged in over HTTP. It is neither listed nor counted
+among the connections.
 
 ::
 
-    resource ──ask(method)──► frames ──BytesReceived──► core ──SendBytes──► write ──► the method that answers
+    resource ──ask(method)──► frames ──BytesReceived──► core ──SendBytes──► write ──► the reply
 
-One request is under way at a time. A `channel.close` or `connection.close` of the core ends the link; it is raised as
-`LinkFault` by the request under way.
+One request is in progress at a time. A `channel.close` or `connection.close` of the core ends the link and is raised as
+`LinkFault` by the request in progress.
 
-Whoever consumes sets `deliver` first. Deliveries do not wait here: a consumer that has enough says so (`pause`), as a
-full socket would, and the rest stays in its queue.
+A consumer sets `deliver` before it consumes. Deliveries are not buffered: a consumer that has enough calls `pause`, as
+a full socket would, and the rest stays in the queue.
 
-Not here: what a fault is called in HTTP (`admin.resources`), the handshake's other side (`broker.sessions.handshake`).
+Not here: HTTP statuses of faults (`resources.user_links`), the broker's side of the handshake
+(`broker.sessions.handshake`).
 """
 
 import asyncio
@@ -58,7 +59,7 @@ _Answer = TypeVar("_Answer", bound=Method)
 
 
 class LinkFault(WarrenError):
-    """The core ended the link because of what was asked: AMQP's reply code, and its text without the code's name."""
+    """The core closed the link: AMQP's reply code, and its text without the code's name."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -67,7 +68,7 @@ class LinkFault(WarrenError):
 
 
 class BrokerGateway(Protocol):
-    """Where the core's events go in, and where its bytes for a connection come out."""
+    """Sends events to the core, and receives its bytes for a connection."""
 
     links: dict[int, Any]
 
@@ -75,7 +76,7 @@ class BrokerGateway(Protocol):
 
 
 class DirectLinks:
-    """Makes direct links into one node."""
+    """Opens direct links into one node."""
 
     def __init__(self, gateway: BrokerGateway, next_id: Callable[[], int], frame_bytes_max: int) -> None:
         self._gateway = gateway
@@ -83,12 +84,12 @@ class DirectLinks:
         self._frame_bytes_max = frame_bytes_max
 
     def unconnected(self) -> "DirectLink":
-        """A link for somebody who connects it, and hangs up."""
+        """A link that the caller connects and closes."""
         return DirectLink(self._gateway, self._next_id(), self._frame_bytes_max)
 
     @asynccontextmanager
     async def open(self, user: str, vhost: str) -> AsyncIterator["DirectLink"]:
-        """A link as that user, its channel open; a `LinkFault` if the user may not enter that virtual host."""
+        """A link as that user with an open channel; `LinkFault` if the user may not enter the virtual host."""
         link = self.unconnected()
         try:
             await link.connect(user, vhost)
@@ -105,13 +106,13 @@ class DirectLink:
         self._connection_id = connection_id
         self._frame_bytes_max = frame_bytes_max
         self._stream = MethodStream(frame_bytes_max)
-        self._heard: asyncio.Queue[ReceivedMethod | LinkFault] = asyncio.Queue()
+        self._received: asyncio.Queue[ReceivedMethod | LinkFault] = asyncio.Queue()
         self._confirming = False
         self._published = 0
         self._gone = False
-        # who takes what is delivered
+        # the handler of deliveries
         self.deliver: Callable[[ReceivedMethod], None] | None = None
-        # the core writes to a connection's transport
+        # the core writes to the transport of a connection
         self.transport = self
 
     async def connect(self, user: str, vhost: str) -> None:
@@ -129,30 +130,30 @@ class DirectLink:
         await self._hear(ChannelOpenOk)
 
     async def ask(self, method: Method, answer: type[_Answer]) -> _Answer:
-        """What a method is answered with."""
+        """The reply to a method."""
         return (await self.ask_content(method, answer))[0]
 
     async def ask_content(self, method: Method, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
-        """The same for an answer that content comes with."""
+        """The reply to a method, with its content."""
         self._send(encode_method(CHANNEL, method))
         return await self._hear(answer)
 
     async def ask_either(self, method: Method, *answers: type[Method]) -> ReceivedMethod:
-        """What a method is answered with that has several answers."""
+        """The reply to a method that has several possible replies."""
         self._send(encode_method(CHANNEL, method))
         return await self._next(answers)
 
     def tell(self, method: Method) -> None:
-        """Say something that has no answer."""
+        """Send a method that has no reply."""
         self._send(encode_method(CHANNEL, method))
 
     async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
-        """Publish a mandatory message and wait until it is safe; whether it found a queue that took it."""
+        """Publish a mandatory message and wait for its confirm; whether a queue accepted it."""
         header = encode_header_payload(properties, len(body))
         return (await self.publish_all(exchange, routing_key, [(header, body)]))[0]
 
     async def publish_all(self, exchange: str, routing_key: str, contents: list[tuple[bytes, bytes]]) -> list[bool]:
-        """The same for several messages, each the payload of its header frame and its body."""
+        """The same for several messages: the payload of the header frame and the body of each."""
         if not self._confirming:
             self._confirming = True
             await self.ask(ConfirmSelect(), ConfirmSelectOk)
@@ -164,14 +165,14 @@ class DirectLink:
         return await self._outcomes(first, len(contents))
 
     async def _outcomes(self, first: int, count: int) -> list[bool]:
-        """Of so many publishes, beginning with this number, which were taken."""
+        """For each of these publishes, beginning with this number, whether it was accepted."""
         taken: list[bool | None] = [None] * count
         returned = False
         while None in taken:
-            heard = await self._next((BasicReturn, BasicAck, BasicNack))
-            method = heard.method
+            received = await self._next((BasicReturn, BasicAck, BasicNack))
+            method = received.method
             if isinstance(method, BasicReturn):
-                # the ack that follows is that of what came back
+                # the next ack is that of the returned message
                 returned = True
             elif isinstance(method, BasicAck | BasicNack):
                 good = isinstance(method, BasicAck) and not returned
@@ -183,40 +184,40 @@ class DirectLink:
         return [outcome is True for outcome in taken]
 
     async def ended(self) -> LinkFault:
-        """Why the core ended a link that waits for no answer, once it has."""
+        """Why the core closed a link that waits for no reply; None while it is open."""
         while True:
-            heard = await self._heard.get()
-            if isinstance(heard, LinkFault):
-                return heard
+            received = await self._received.get()
+            if isinstance(received, LinkFault):
+                return received
 
     def pause(self) -> None:
-        """Nothing more is delivered, but for what is on its way in this turn."""
+        """Stop deliveries, except those of the current turn."""
         self._gateway.add(WritesPaused(self._connection_id))
 
     def resume(self) -> None:
         self._gateway.add(WritesResumed(self._connection_id))
 
     def hang_up(self) -> None:
-        """The core forgets the connection, and gives back what it holds."""
+        """Close the connection; the core requeues what it holds."""
         if not self._gone:
             self._gone = True
             self._gateway.links.pop(self._connection_id, None)
             self._gateway.add(ConnectionDropped(self._connection_id))
 
-    # -- what the core's effects do
+    # -- called by the core's effects
 
     def write(self, data: bytes) -> None:
-        for heard in self._stream.feed(data):
-            method = heard.method
+        for received in self._stream.feed(data):
+            method = received.method
             if isinstance(method, ChannelClose | ConnectionClose):
-                self._heard.put_nowait(_fault_of(method))
+                self._received.put_nowait(_fault_of(method))
             elif self.deliver is not None and isinstance(method, BasicDeliver):
-                self.deliver(heard)
+                self.deliver(received)
             else:
-                self._heard.put_nowait(heard)
+                self._received.put_nowait(received)
 
     def close(self) -> None:
-        self._heard.put_nowait(LinkFault(CONNECTION_FORCED, "the connection was closed"))
+        self._received.put_nowait(LinkFault(CONNECTION_FORCED, "the connection was closed"))
         if not self._gone:
             self._gone = True
             self._gateway.add(ConnectionDropped(self._connection_id))
@@ -225,28 +226,28 @@ class DirectLink:
         self.close()
 
     def pause_reading(self) -> None:
-        """The core keeps what it cannot look at yet, which is one request at most."""
+        """Nothing to do: the core buffers at most one request."""
 
     def resume_reading(self) -> None:
         """See `pause_reading`."""
 
-    # -- requests and answers
+    # -- requests and replies
 
     def _send(self, data: bytes) -> None:
         self._gateway.add(BytesReceived(self._connection_id, data))
 
     async def _hear(self, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
-        heard = await self._next((answer,))
-        assert isinstance(heard.method, answer)
-        return heard.method, heard
+        received = await self._next((answer,))
+        assert isinstance(received.method, answer)
+        return received.method, received
 
     async def _next(self, answers: tuple[type[Method], ...]) -> ReceivedMethod:
         while True:
-            heard = await self._heard.get()
-            if isinstance(heard, LinkFault):
-                raise heard
-            if isinstance(heard.method, answers):
-                return heard
+            received = await self._received.get()
+            if isinstance(received, LinkFault):
+                raise received
+            if isinstance(received.method, answers):
+                return received
 
 
 def _fault_of(method: ChannelClose | ConnectionClose) -> LinkFault:

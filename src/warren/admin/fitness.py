@@ -1,28 +1,23 @@
-"""Whether a node is fit to serve clients, as a load balancer asks: three standings, and the reasons in words.
+"""Whether a node should receive clients from a load balancer, and the alarms of nodes.
 
     fit        send clients here
-    reluctant  who is here is served, but those who come had better go elsewhere
-    unfit      nobody is served here
+    reluctant  existing clients are served; new ones should go elsewhere
+    unfit      no clients are served
 
-Which reason makes which standing:
+Reasons:
 
-- *Unfit:* `starting`, `stopped` (`stop_app`), `paused` (cut off from too many others). A node that is stopping, or is
-  gone, does not answer at all.
-- *Reluctant:* `memory_alarm` and `disk_alarm` of this node: its publishers wait, and so would one who comes; but its
-  consumers are what ends the alarm, and have to be left alone. `draining`: an operator wants it empty. `behind`: it has
-  not heard from the metadata store for seconds; clients go on with what there is, but can declare nothing.
-  `catching_up`: its mirrors are being synchronised, which is work enough, and a node that came back may soon be wanted
-  for that alone.
-- *No reason:* a mirror that is not in sync, and waits for somebody to order it: that may be for ever. Nor an alarm of
-  another node, which holds back publishers everywhere.
+- *Unfit:* `starting`, `stopped` (`stop_app`), `paused` (cut off from the majority). A node that is stopping or gone
+  does not respond at all.
+- *Reluctant:* `memory_alarm` and `disk_alarm` of this node: publishers are blocked, but consumers must stay, because
+  they end the alarm. `draining`: an operator wants no new clients. `behind`: no contact with the metadata store for
+  seconds, so nothing can be declared. `catching_up`: this node's mirrors are being synchronised.
+- *Not a reason:* a mirror that waits for an operator to synchronise it, perhaps for ever; an alarm of another node,
+  which blocks publishers everywhere.
 
-Not here: the paths (`resources.health`, `node.cluster.control_endpoint`), RabbitMQ's checks (`resources.health`).
+A node's publishers also wait for alarms of other nodes, but each node reports only its own alarm.
 
-Which nodes are short of memory or disk space.
-
-A node's publishers also wait on account of others; what a node tells of itself is its own alarm.
-
-Not here: when an alarm is raised (`broker.alarms`), how nodes hear of each other's (`broker.cluster.peer_notices`).
+Not here: the paths (`resources.health`, `node.cluster.control_endpoint`), when an alarm is raised (`broker.alarms`),
+how nodes share alarms (`broker.cluster.peer_notices`).
 """
 
 from dataclasses import dataclass
@@ -36,7 +31,7 @@ RESOURCES = ("memory", "disk")
 
 
 def own_alarm(broker: Broker) -> str:
-    """What this node itself is short of, in words; empty for nothing."""
+    """The resources this node is short of, in words; empty for none."""
     return broker.alarm if broker.cluster is None else broker.cluster.notices.own_alarm
 
 
@@ -45,7 +40,7 @@ def local_alarms(broker: Broker) -> list[dict[str, str]]:
 
 
 def cluster_alarms(broker: Broker) -> list[dict[str, str]]:
-    """Those of this node and of all that it is linked to."""
+    """The alarms of this node and of all nodes linked to it."""
     rows = local_alarms(broker)
     if broker.cluster is not None:
         for node, reason in sorted(broker.cluster.notices.alarms.items()):
@@ -64,21 +59,21 @@ UNFIT = "unfit"
 FIT_STATUS = 200
 UNFIT_STATUS = 503
 RELUCTANT_STATUSES = {"200": 200, "404": 404, "503": UNFIT_STATUS}
-"""What whoever asks may want to hear of a node that is reluctant. To HAProxy, 404 means: nobody new."""
+"""The statuses that a caller may choose for a reluctant node. To HAProxy, 404 means: no new clients."""
 
 _UNFIT_CODES = ("starting", "stopped", "paused")
 
 
 @dataclass(frozen=True)
 class FitnessReason:
-    """Against sending clients to a node: a word for programs, a sentence for people."""
+    """A reason against sending clients here: a code for programs, a sentence for people."""
 
     code: str
     sentence: str
 
 
 def reasons_of(broker: Broker, facts: NodeFacts, syncs: int = 0) -> list[FitnessReason]:
-    """All that speaks against a node that runs, and has so many queues synchronised to it."""
+    """All reasons of a running node; `syncs` is the number of its mirrors that are being synchronised."""
     found = [*_of_cluster(broker, facts.now_ms()), *_of_alarm(own_alarm(broker)), *_of_operator(facts.draining)]
     return [*found, *_of_mirrors(syncs)]
 
@@ -90,7 +85,7 @@ def standing_of(reasons: list[FitnessReason]) -> str:
 
 
 def status_of(reasons: list[FitnessReason], reluctant: int = UNFIT_STATUS) -> int:
-    """What to answer with; `reluctant`: of a node that serves, and would rather have nobody new."""
+    """The HTTP status; `reluctant` is the one for a reluctant node."""
     return {FIT: FIT_STATUS, RELUCTANT: reluctant, UNFIT: UNFIT_STATUS}[standing_of(reasons)]
 
 
@@ -104,10 +99,12 @@ def _of_cluster(broker: Broker, now_ms: int) -> list[FitnessReason]:
     if cluster is None:
         return []
     if cluster.membership.paused:
-        return [FitnessReason("paused", "It is cut off from too many nodes of its cluster, and serves nobody.")]
+        return [FitnessReason("paused", "It is cut off from the majority of its cluster and serves no clients.")]
     if cluster.shared.is_stale(now_ms):
         return [
-            FitnessReason("behind", "It has not heard from the metadata store for seconds; nothing can be declared.")
+            FitnessReason(
+                "behind", "It has had no contact with the metadata store for seconds; nothing can be declared."
+            )
         ]
     return []
 
@@ -123,7 +120,7 @@ def _of_alarm(alarm: str) -> list[FitnessReason]:
 
 
 def _of_operator(draining: bool) -> list[FitnessReason]:
-    return [FitnessReason("draining", "An operator wants it to have no new clients.")] if draining else []
+    return [FitnessReason("draining", "An operator drains it.")] if draining else []
 
 
 def _of_mirrors(syncs: int) -> list[FitnessReason]:

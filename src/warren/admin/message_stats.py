@@ -1,26 +1,15 @@
-"""Counters under RabbitMQ's names: `message_stats`, with the rates that the history adds.
+"""Counters under RabbitMQ's names: `message_stats` of one node, sums over nodes, and requested sample spans.
 
-RabbitMQ shows a counter only if something was counted that belongs with it: the publishing ones once something was
-published, the taking ones once something was taken or asked for. What nobody used has no `message_stats`.
+RabbitMQ shows a counter only if a related event was counted: publishing counters after the first publish, delivery
+counters after the first delivery or get. An unused object has no `message_stats`.
 
-Beside them, since when something is idle.
+*Sums.* Counters of several nodes add up, and so do their rates and samples. Nodes take samples at the same times of the
+clock, but one node may be a step ahead, so samples are added by time. A missing sample has the value of the one before.
 
-Not here: rates and samples (`admin.ports`), what is counted (`broker.model.stats`).
+*Spans.* `lengths_age=60&lengths_incr=5` requests samples. An age without a step, or a value that is not a number, is
+ignored. A step of 0 and more samples than a chart can show are refused.
 
-What several nodes counted of one thing, as one: figures add up, and so do their rates and samples.
-
-`X_details` has a rate, and perhaps averages and samples. Nodes take samples at the same moments, those of the clock,
-but one may be a step ahead of another: samples are added by their moments, and where a node has none, it had what it
-had before.
-
-Not here: the figures of one node (`admin.history`).
-
-Which samples a request wants beside the figures: `lengths_age=60&lengths_incr=5` and the like.
-
-Both an age and a step are needed; one alone, or what is no number, is passed over. A step of nothing, and more samples
-than a chart can show, are refused.
-
-Not here: the samples (`admin.ports`).
+Not here: rates and samples (`admin.history`), what is counted (`broker.model.stats`).
 """
 
 from datetime import UTC, datetime
@@ -34,7 +23,7 @@ from warren.broker.routing.exchanges import Exchange
 Counters = dict[str, int]
 
 IDLE_AFTER_MS = 5000
-"""What was used within one interval of RabbitMQ's statistics is not idle."""
+"""An object that was used within one interval of RabbitMQ's statistics is not idle."""
 
 
 def queue_counters(stats: QueueStats) -> Counters:
@@ -47,7 +36,7 @@ def channel_counters(stats: ChannelStats) -> Counters:
 
 
 def vhost_counters(stats: ChannelStats) -> Counters:
-    """All of them, as soon as there is anything to count."""
+    """All counters, once anything was counted."""
     if not _published(stats) and not _delivered(stats):
         return {}
     return _all_published(stats) | delivery_counters(stats)
@@ -86,7 +75,7 @@ def queue_lengths(ready: int, unacked: int) -> Counters:
 def add_message_stats(
     row: dict[str, Any], history: HistoryPort, kind: str, key: object, stats: Counters, span: SampleSpan | None
 ) -> None:
-    """Put `message_stats` into a row, if there are any."""
+    """Add `message_stats` to a row, if there are any."""
     if stats:
         row["message_stats"] = history.rated(kind, key, stats, span)
 
@@ -111,7 +100,7 @@ def _all_published(stats: ChannelStats) -> Counters:
 
 
 def delivery_counters(stats: DeliveryStats) -> Counters:
-    """All of what was taken, whether there is any or not."""
+    """All delivery counters, even if they are 0."""
     return {
         "ack": stats.acked,
         "deliver": stats.delivered,
@@ -125,7 +114,7 @@ def delivery_counters(stats: DeliveryStats) -> Counters:
 
 
 def add_idle_since(row: dict[str, Any], used_at_ms: int, now_ms: int) -> None:
-    """Say since when it was not used, if that is a while ago: `2026-11-15T09:55:28.962+00:00`."""
+    """Add `idle_since` if the object is idle: `2026-11-15T09:55:28.962+00:00`."""
     if now_ms - used_at_ms > IDLE_AFTER_MS:
         row["idle_since"] = datetime.fromtimestamp(used_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
@@ -134,7 +123,7 @@ Stats = dict[str, Any]
 
 
 def summed(parts: list[Any]) -> Any:
-    """Of what several nodes say under one name; the parts are left as they are."""
+    """The sum of what several nodes report; the parts are not changed."""
     total: Any = {}
     for part in parts:
         total = added(total, part)
@@ -142,7 +131,7 @@ def summed(parts: list[Any]) -> Any:
 
 
 def added(one: Any, other: Any) -> Any:
-    """Both together: numbers are added, what is in objects is, and what only one has is as it has it."""
+    """The sum of two values: numbers are added, objects field by field; a field of one alone is kept."""
     if not other:
         return one or other
     if not one:
@@ -163,7 +152,7 @@ def _added_at(name: str, one: Stats, value: Any) -> Any:
 
 
 def _added_samples(one: list[Stats], other: list[Stats]) -> list[Stats]:
-    """Newest first, at the moments of the first."""
+    """Newest first, at the times of the first."""
     found = []
     at = 0
     for sample in one:
@@ -182,7 +171,7 @@ SAMPLES_MAX = 500
 
 
 def sample_spans(query: dict[str, str]) -> SampleSpans:
-    """What the request asks of each family of figures."""
+    """The samples that a request asks for."""
     return SampleSpans(
         lengths=_span(query, "lengths"),
         messages=_span(query, "msg_rates"),

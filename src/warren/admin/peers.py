@@ -1,25 +1,21 @@
-"""The nodes of the cluster, to ask.
+"""The other nodes of the cluster, and queries to them.
 
-Those that are linked are asked, all at once. Who does not answer is left alone for a while, so that a node that hangs
-costs whoever polls one wait and not one for each request. A node that was not asked, or did not answer, has nothing to
-say, and everybody puts up with that: what is known of its things here is shown without what it alone knows.
+All linked nodes are asked in parallel. A node that does not respond is not asked again for a while, so that a hanging
+node delays a client that polls once and not at each request. A response without some nodes has only what this node
+knows of their objects.
 
-Not here: the bytes of a question (`cluster.question`), the sockets and their bounds (`node.peers.requests`).
+A query is an HTTP API request of which the other node answers its own part. The user has logged in to the asking node,
+and the asking node has proved that it is a member, so the query carries the user without a password. Parts of a list,
+so that a page costs only its own rows:
 
-A question of one node to another: a request of the HTTP API, of which the other node answers its own part.
+- `index`: the key of each object of that node, and the value of one column;
+- `rows`: the rows of some objects, by key;
+- `waiting`: the consumers that are not active, which only a queue's home node knows.
 
-The visitor has proved who they are to the node that asks, and a node that asks has proved that it is a member, so it is
-believed. What is wanted of a list is a `Part` of it, so that a page costs what is on the page:
+`here` is not a part of a list: it asks for the node's own response to the request. Keys are tuples of names and mean
+the same object on every node.
 
-- `index`: the key of each thing that lives there, and the value of one column;
-- `rows`: the rows of some things, by their keys;
-- `waiting`: of consumers, which of the asking nodes' are not active, which a queue's home knows.
-
-`here` is no list's part: the answer is that of the request, for the node alone.
-
-Keys are tuples of names, which say which thing is meant on whatever node.
-
-Not here: asking (`cluster.peers`), answering (`cluster.answering`).
+Not here: sockets and limits (`node.peers.requests`), answering (`admin.forwarding`).
 """
 
 import asyncio
@@ -47,7 +43,7 @@ RowKey = tuple[str, ...]
 
 @dataclass(frozen=True)
 class QueryPart:
-    """What a node wants of another."""
+    """The part of a response that is asked for."""
 
     kind: str
     column: str = ""
@@ -56,7 +52,7 @@ class QueryPart:
 
 @dataclass(frozen=True)
 class PeerQuery:
-    """A request as another node is to answer it."""
+    """A request that another node is to answer."""
 
     method: str
     path: bytes
@@ -82,7 +78,7 @@ class PeerQuery:
 
 
 def decode_query(data: bytes) -> PeerQuery:
-    """`ValueError`, `KeyError` or `TypeError` if it is none."""
+    """`ValueError`, `KeyError` or `TypeError` if the data is invalid."""
     fields = document_of(data)
     name, tags, vhosts = fields["visitor"]
     kind, column, keys = fields["part"]
@@ -99,7 +95,7 @@ def decode_query(data: bytes) -> PeerQuery:
 
 @dataclass(frozen=True)
 class PeerReply:
-    """What a node answered: a status of HTTP, and the body."""
+    """Another node's response: HTTP status and body."""
 
     status: int
     body: bytes
@@ -128,28 +124,28 @@ SILENT_PEER_BACKOFF_S = 5.0
 
 
 class Peers:
-    """One node's view of the others."""
+    """This node's view of the others."""
 
     def __init__(self, broker: Broker, own: str, port: PeerPort | None) -> None:
         self.own = own
         self._broker = broker
         self._port = port
-        # nodes that did not answer, and until when they are not asked
+        # when to ask nodes again that did not respond
         self._silent: dict[str, float] = {}
 
-    # -- who there is
+    # -- members
 
     def clustered(self) -> bool:
-        """Whether there is anything to put together."""
+        """Whether this node belongs to a cluster."""
         return self._broker.cluster is not None
 
     def names(self) -> list[str]:
-        """All members in order, this node among them."""
+        """All members sorted, this node included."""
         cluster = self._broker.cluster
         return [self.own] if cluster is None else sorted({self.own, *cluster.membership.members.names()})
 
     def member(self, name: str) -> ClusterMember | None:
-        """What is agreed about a node; nothing of a node that is alone."""
+        """The agreed facts about a node; None outside a cluster."""
         cluster = self._broker.cluster
         return None if cluster is None else cluster.membership.members.get(name)
 
@@ -158,12 +154,12 @@ class Peers:
         return "disc" if member is None else member.kind
 
     def witness(self, name: str) -> dict[str, bool]:
-        """What a row says of a node that holds no queues; nothing of any other."""
+        """The row's field for a witness, which holds no queues; empty for other nodes."""
         member = self.member(name)
         return {"witness": True} if member is not None and member.witness else {}
 
     def others(self) -> list[str]:
-        """Whoever can be asked."""
+        """The nodes that can be asked."""
         cluster = self._broker.cluster
         if cluster is None or self._port is None:
             return []
@@ -175,12 +171,12 @@ class Peers:
         ]
 
     def silent(self) -> list[str]:
-        """Members that cannot be asked, or did not answer just now."""
+        """Members that cannot be asked or did not respond recently."""
         answering = self.running()
         return [name for name in self.names() if name not in answering]
 
     def running(self) -> list[str]:
-        """Whoever runs, as far as is known here."""
+        """The nodes that run, as far as this node knows."""
         return sorted([self.own, *self.others()])
 
     def paused(self) -> bool:
@@ -189,7 +185,7 @@ class Peers:
         return cluster is not None and cluster.membership.paused
 
     def parted(self) -> list[str]:
-        """Nodes that live, and are not reached from here."""
+        """Nodes that are alive but cannot be reached from here."""
         cluster = self._broker.cluster
         if cluster is None:
             return []
@@ -201,24 +197,24 @@ class Peers:
 
     # -- asking
 
-    async def ask(self, node: str, question: PeerQuery) -> PeerReply | None:
-        """What the node answers, if it does."""
-        return await self._ask(node, question.encode())
+    async def ask(self, node: str, peer_query: PeerQuery) -> PeerReply | None:
+        """The node's response; None if there is none."""
+        return await self._ask(node, peer_query.encode())
 
-    async def ask_each(self, questions: dict[str, PeerQuery]) -> dict[str, PeerReply]:
-        """What each of these nodes answers to its own question; without those that do not."""
-        told = await asyncio.gather(*(self._ask(node, one.encode()) for node, one in questions.items()))
-        return {node: answer for node, answer in zip(questions, told, strict=True) if answer is not None}
+    async def ask_each(self, queries: dict[str, PeerQuery]) -> dict[str, PeerReply]:
+        """The responses of these nodes, each to its own query; without those that do not respond."""
+        replies = await asyncio.gather(*(self._ask(node, one.encode()) for node, one in queries.items()))
+        return {node: answer for node, answer in zip(queries, replies, strict=True) if answer is not None}
 
-    async def ask_all(self, question: PeerQuery, nodes: Iterable[str] | None = None) -> dict[str, PeerReply]:
-        """What these, or all others, answer to one question."""
-        return await self.ask_each(dict.fromkeys(self.others() if nodes is None else nodes, question))
+    async def ask_all(self, peer_query: PeerQuery, nodes: Iterable[str] | None = None) -> dict[str, PeerReply]:
+        """The responses of these nodes, or of all others, to one query."""
+        return await self.ask_each(dict.fromkeys(self.others() if nodes is None else nodes, peer_query))
 
-    async def _ask(self, node: str, question: bytes) -> PeerReply | None:
+    async def _ask(self, node: str, peer_query: bytes) -> PeerReply | None:
         if self._port is None or node not in self.others():
             return None
         try:
-            return decode_reply(await self._port.ask(node, question))
+            return decode_reply(await self._port.ask(node, peer_query))
         except (OSError, ValueError):
             self._silent[node] = time.monotonic() + SILENT_PEER_BACKOFF_S
             return None

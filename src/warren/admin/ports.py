@@ -1,25 +1,8 @@
-"""What the process around the broker tells of itself to those who operate it.
+"""Ports that the admin package needs from the node: facts of the process, control of it, history, peers, bridges.
 
-Not here: where the figures come from (`node.admin_ports`), the JSON they become (`admin.resources.nodes`).
+Changes through `NodeControl` last until the node stops; the configuration file is not changed.
 
-What an operator may change of the process around the broker while it runs.
-
-Changes hold until the node stops; the configuration file is not touched.
-
-Not here: how it is done (`node.admin_ports`), the paths (`resources.control`), what is asked of the broker
-(`admin.command_queue`).
-
-What the answers ask of the history of figures: how fast they grow, and what they were.
-
-Not here: the samples (`admin.history`), which figures there are (`admin.views`).
-
-What the operators' side of a node wants of the nodes around it.
-
-Not here: how they are reached (`node.peers`), what is asked of them (`cluster.question`).
-
-What operators see of the bridges of a node, and what they may order.
-
-Not here: who carries messages (`bridges`), the paths (`resources.shovels`, `resources.federation`).
+Not here: implementations (`node.admin_ports`, `admin.history`, `node.peers`, `bridges`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,7 +14,7 @@ from warren.broker.policies.parameters import Parameter
 
 @dataclass(frozen=True)
 class ListenerFacts:
-    """One address that is listened on. `protocol` is a name of RabbitMQ's: amqp, amqp/ssl, http, https."""
+    """One listener. `protocol` is RabbitMQ's name: amqp, amqp/ssl, http, https."""
 
     protocol: str
     host: str
@@ -41,7 +24,7 @@ class ListenerFacts:
 
 @dataclass(frozen=True)
 class CertificateFacts:
-    """When the certificate of a TLS listener ends, in milliseconds since 1970."""
+    """When the certificate of a TLS listener expires, in milliseconds since 1970."""
 
     listener: ListenerFacts
     path: str
@@ -50,7 +33,7 @@ class CertificateFacts:
 
 @dataclass
 class IoStats:
-    """What the disk's threads did with the journal. Each of them counts its own; anybody may read."""
+    """What the disk's threads did with the journal. Each thread counts its own; any thread may read."""
 
     reads: int = 0
     read_bytes: int = 0
@@ -70,7 +53,7 @@ class NodeFacts(Protocol):
     started_at_ms: int
     data_dir: str
     config_file: str
-    # compiled or pure, and asyncio or uvloop
+    # compiled or pure; asyncio or uvloop
     core_kind: str
     loop_name: str
     processors: int
@@ -78,9 +61,9 @@ class NodeFacts(Protocol):
     memory_total_bytes: int
     disk_limit_bytes: int
     descriptors_total: int
-    # after which a link to another node is given up
+    # timeout of a silent link to another node
     silence_s: int
-    # an operator wants it to have no new clients
+    # an operator wants no new clients here
     draining: bool
 
     def now_ms(self) -> int: ...
@@ -90,7 +73,7 @@ class NodeFacts(Protocol):
     def disk_free_bytes(self) -> int: ...
 
     def loop_lag_ms(self) -> float:
-        """How late the event loop was, at worst, in the last seconds."""
+        """The largest delay of the event loop in the last seconds."""
 
     def descriptors_used(self) -> int: ...
 
@@ -99,10 +82,10 @@ class NodeFacts(Protocol):
     def io(self) -> IoStats: ...
 
     def context_switches(self) -> int:
-        """How often the system took the processor away from the process, or the process gave it up."""
+        """Voluntary and involuntary context switches."""
 
     def collections(self) -> int:
-        """How often garbage was collected."""
+        """Garbage collections."""
 
     def listeners(self) -> list[ListenerFacts]: ...
 
@@ -110,11 +93,11 @@ class NodeFacts(Protocol):
 
 
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical", "none")
-"""Of log lines, from all of them to none."""
+"""From all log lines to none."""
 
 
 class ForgetNodeRefused(Exception):
-    """The node stays a member; `code` is RabbitMQ's word for the reason, if it has one."""
+    """The node stays a member; `code` is RabbitMQ's word for the reason, if there is one."""
 
     def __init__(self, code: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -122,36 +105,36 @@ class ForgetNodeRefused(Exception):
 
 
 class NodeControl(Protocol):
-    """The process, to be changed."""
+    """Control of the process."""
 
     def stop(self, user: str) -> None:
-        """Say goodbye to every client and end, once the caller was answered."""
+        """Close all client connections and exit, after the caller has its response."""
 
     def stop_app(self, user: str) -> None:
-        """The same, but the process stays, and answers nothing but orders about its membership."""
+        """The same, but the process stays and answers only requests about its membership."""
 
     def drain(self, user: str, draining: bool) -> None:
-        """Be known to load balancers as one that wants no new clients, or as one that does. Whoever is here stays."""
+        """Tell load balancers to send new clients, or not. Existing clients stay."""
 
     async def forget_node(self, user: str, name: str) -> None:
-        """Remove a node that does not run from the cluster. `ForgetNodeRefused` if that cannot be."""
+        """Remove a node that does not run from the cluster; `ForgetNodeRefused` if that is impossible."""
 
     def settings(self) -> Mapping[str, object]:
-        """The settings in force, by their keys in the configuration file; no secrets."""
+        """The effective settings by their keys in the configuration file, without secrets."""
 
     def set_setting(self, key: str, value: str) -> None:
-        """Change one. `KeyError` if it cannot be changed, `ValueError` with what it must be if the value is wrong."""
+        """`KeyError` if the setting cannot be changed, `ValueError` with the expected kind of value."""
 
     def log_levels(self) -> dict[str, str]:
         """By category."""
 
     def set_log_levels(self, levels: Mapping[str, str]) -> None:
-        """Of categories that are known; `default` is all of them but for those that are named beside it."""
+        """For known categories; `default` means all categories that are not named as well."""
 
 
 @dataclass(frozen=True)
 class SampleSpan:
-    """The samples somebody wants: back to `age_s` ago, one every `step_s`."""
+    """Requested samples: back to `age_s` ago, one every `step_s`."""
 
     age_s: int
     step_s: int
@@ -159,7 +142,7 @@ class SampleSpan:
 
 @dataclass(frozen=True)
 class SampleSpans:
-    """What a request asks of each family of figures; None: only the rates."""
+    """The requested samples by family; None: rates only."""
 
     lengths: SampleSpan | None = None
     messages: SampleSpan | None = None
@@ -168,25 +151,24 @@ class SampleSpans:
 
 
 class HistoryPort(Protocol):
-    """The history of every figure.
+    """The history of every statistic.
 
-    A figure is known by the kind of object it belongs to, the object's key, and its name, which is RabbitMQ's.
-    Kinds and keys: `overview` and `churn`, `""`; `node` and `vhost`, the name; `queue` and `exchange`,
-    `(vhost, name)`; `link`, `LinkFacts.key`; `connection`, its id; `channel`, `(connection id, number)`; and, with
-    rates alone, what a channel did with one queue or exchange: `channel_queue` and `channel_exchange`,
-    `(connection id, number, name)`.
+    A statistic is identified by the kind of its object, the object's key, and RabbitMQ's name for it. Kinds and keys:
+    `overview` and `churn`, `""`; `node` and `vhost`, the name; `queue` and `exchange`, `(vhost, name)`; `link`,
+    `LinkFacts.key`; `connection`, its id; `channel`, `(connection id, number)`; and, with rates only, `channel_queue`
+    and `channel_exchange`, `(connection id, number, name)`.
     """
 
     def rated(self, kind: str, key: object, stats: Mapping[str, int], span: SampleSpan | None) -> dict[str, object]:
-        """The figures, and beside each its `NAME_details`: rate, and what the span asks for."""
+        """The values, each with `NAME_details`: the rate, and the samples of the span."""
 
     def forget(self) -> None:
-        """Let go of all that was; figures stay what they are."""
+        """Delete all samples; counters keep their values."""
 
 
 @dataclass(frozen=True)
 class LinkFacts:
-    """A link to another node that stands."""
+    """An established link to another node."""
 
     node: str
     own_host: str
@@ -198,21 +180,21 @@ class LinkFacts:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """Which link it is: one that was made anew is another."""
+        """Identifies the link; a link that reconnects is another one."""
         return self.node, self.own_port, self.peer_port
 
 
 class PeerPort(Protocol):
     """The other nodes of the cluster."""
 
-    async def ask(self, node: str, question: bytes) -> bytes:
-        """The node's answer, soon; `OSError` if there is none."""
+    async def ask(self, node: str, peer_query: bytes) -> bytes:
+        """The node's response; `OSError` if there is none in time."""
 
     def answers(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
-        """From here on, questions of others are answered by this."""
+        """Set the handler of other nodes' queries."""
 
     def standing(self) -> list[LinkFacts]:
-        """The links that there are."""
+        """The established links."""
 
 
 BridgeRow = dict[str, object]
@@ -222,16 +204,16 @@ class BridgesPort(Protocol):
     """The bridges of this node."""
 
     def vhosts_entered(self, parameter: Parameter) -> list[str]:
-        """The virtual hosts of this broker that a bridge of such a definition enters without a login."""
+        """The virtual hosts of this broker that a bridge with this definition enters without a login."""
 
     def shovel_rows(self) -> list[BridgeRow]:
-        """One for each shovel that this node runs."""
+        """One row for each shovel that runs on this node."""
 
     async def restart_shovel(self, vhost: str, name: str) -> bool:
-        """Whether there was one here to begin anew."""
+        """False if the shovel does not run here."""
 
     def federation_rows(self) -> list[BridgeRow]:
-        """One for each link of this node, and for each upstream that a policy names in vain."""
+        """One row for each link of this node, and for each upstream that a policy names but does not exist."""
 
     async def restart_federation_link(self, vhost: str, link_id: str) -> bool:
-        """Whether there was one here to begin anew."""
+        """False if the link does not run here."""

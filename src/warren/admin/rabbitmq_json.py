@@ -1,18 +1,9 @@
-"""AMQP tables as JSON: arguments of queues, exchanges, bindings and consumers, properties of clients.
+"""Values as RabbitMQ's JSON has them: AMQP tables, TLS cipher suites, and constant fields about Erlang.
 
-Most tables hold texts, numbers and truths only, and are shown as they are.
+Most tables contain texts, numbers and booleans only and are used unchanged. Fields that describe the Erlang VM have no
+counterpart here. Monitoring agents expect numbers there, so the fields have the values of an idle process.
 
-Not here: the way back, from JSON to tables.
-
-Fields of RabbitMQ that tell of Erlang's machine, and have no counterpart here.
-
-Monitoring agents read them and expect a number of a kind, so they are there: zero, or what an idle process has.
-
-Not here: anything that is measured.
-
-A cipher suite in RabbitMQ's words: key exchange, cipher and hash instead of OpenSSL's one name.
-
-Not here: how a connection came by it (`node.client_sockets`).
+Not here: tables from JSON (`http.documents`), TLS connections (`node.client_sockets`).
 """
 
 import re
@@ -59,7 +50,7 @@ NO_RATE: dict[str, Any] = {"rate": 0.0}
 
 ERLANG_VERSION = "25.2.3"
 ERLANG_FULL_VERSION = "Erlang/OTP 25 [erts-13.1.5] [source] [64-bit] [smp:2:2] [ds:2:2:10] [async-threads:1] [jit:ns]"
-"""Clients compare these; of the machine that really runs, `erlang_version` says nothing."""
+"""Clients compare these versions. They do not describe the program that runs."""
 
 METRICS_GC_QUEUE_LENGTH: dict[str, int] = dict.fromkeys(
     (

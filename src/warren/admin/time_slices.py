@@ -1,10 +1,9 @@
-"""Long work in slices, between which the node goes on with its turns.
+"""Long work in slices, between which the node continues with its turns.
 
-A slice holds the loop up for about `SLICE_S`. All long work stands in one row: however many lists and scrapes are
-under way, the loop goes round after each slice, and not after a slice of each of them. So whoever asks for many at
-once waits for them, and clients of the broker do not.
+A slice holds the event loop for about `SLICE_S`. All long work is in one queue, and the loop runs one slice per
+iteration, so many parallel lists and scrapes delay each other, not the broker's clients.
 
-Not here: the history's samples (`history.history`), which are one piece of work and have slices of their own.
+Not here: the history's samples (`admin.history`), which have slices of their own.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ SLICE_S = 0.005
 
 
 class SliceQueue:
-    """Those whose slice was over, each of whom has another when it is their turn: one a round of the loop."""
+    """Work that waits for its next slice; one slice per iteration of the loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -26,10 +25,10 @@ class SliceQueue:
         return self._moving
 
     async def turn(self) -> None:
-        """Wait until it is one's turn."""
+        """Wait for the next slice."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # who waited in another is gone with it
+            # the waiters of a former loop are gone with it
             self._loop, self._moving = loop, False
             self._waiting.clear()
         turn: asyncio.Future[None] = loop.create_future()
@@ -40,7 +39,7 @@ class SliceQueue:
         await turn
 
     def _move(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Whoever is let go on does so in the next round, in which nobody else is."""
+        """Wake one waiter. It runs in the next iteration, alone."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -54,7 +53,7 @@ _QUEUE = SliceQueue()
 
 
 class TimeSlicer:
-    """One piece of long work, which rests when its slice is over; it begins at the end of the row, if there is one."""
+    """One piece of long work. It starts at the end of the queue, if there is one."""
 
     def __init__(self) -> None:
         self._until = 0.0 if _QUEUE.busy() else time.monotonic() + SLICE_S

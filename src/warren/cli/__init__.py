@@ -1,3 +1,4 @@
-"""The `warren` command and all its subcommands.
-Not here: what a node does (`node`), the simulator (`sim`).
+"""The `warren` command and its subcommands.
+
+Not here: the node (`node`), the simulator (`sim`).
 """

@@ -1,9 +1,9 @@
-"""`warren journal`: what is in a data directory, and what can be saved of a damaged one. No node may run there.
+"""`warren journal`: inspect the data directory of a stopped node, and salvage a damaged one.
 
-Standard output has the findings, as tables or as JSON; standard error has the progress and, at the end, the sentence
-that an exit code of 1 or 2 stands for.
+Standard output has the findings, as tables or as JSON. Standard error has the progress and, for exit codes 1 and 2, the
+reason.
 
-Not here: what is found and how it is shown (`cli.journal_report`), reading and repairing (`node.disk.offline`).
+Not here: the tables (`cli.journal_report`), reading and repairing (`node.disk.offline`).
 """
 
 import json
@@ -20,7 +20,7 @@ Directory = Annotated[str, typer.Argument(metavar="DIR", help="The data director
 
 @app.callback(epilog="Example: warren journal inspect var")
 def journal() -> None:
-    """Look into a node's data directory while it does not run, and repair it."""
+    """Inspect and repair the data directory of a stopped node."""
 
 
 @app.command(
@@ -30,10 +30,10 @@ def journal() -> None:
 def inspect(
     directory: Directory,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    records: Annotated[bool, typer.Option("--records", help="List the records, one a line.")] = False,
-    segment: Annotated[int | None, typer.Option(metavar="N", min=1, help="Of --records, only this segment.")] = None,
+    records: Annotated[bool, typer.Option("--records", help="List the records, one per line.")] = False,
+    segment: Annotated[int | None, typer.Option(metavar="N", min=1, help="With --records: only this segment.")] = None,
 ) -> int:
-    """Print what a data directory holds; nothing in it is changed."""
+    """Print the content of a data directory; nothing is changed."""
     from warren.cli.journal_report import ScanProgress, inspected, show
     from warren.node.disk.offline import OfflineDirectory
 
@@ -71,9 +71,9 @@ def salvage(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> int:
-    """Keep everything that can be read of a damaged journal, so that the node starts without the rest.
+    """Keep everything that can be read of a damaged journal, so that the node can start without the rest.
 
-    What is replaced is kept in DIR/salvage-TIME; segments are not written to.
+    Replaced files are kept in DIR/salvage-TIME; segments are not changed.
     """
     from warren.cli.journal_report import ScanProgress, inspected, show_salvage
     from warren.node.disk.offline import OfflineDirectory
@@ -104,12 +104,12 @@ def salvage(
         progress.done()
         offline.close()
     if offline.is_member:
-        print("The cluster will count on nothing that the node has: it gets mirrored queues from the other nodes.")
-    print(f"Done. What was replaced is in {kept}; delete that when you need it no more. The node can start.")
+        print("The cluster will not rely on this node's copies: it gets mirrored queues from the other nodes.")
+    print(f"Done. What was replaced is in {kept}; delete it when you no longer need it. The node can start.")
     return 0
 
 
 def _ask() -> None:
     if not sys.stdin.isatty():
-        raise ConfigError("nobody can be asked here: say --yes if what is left out may be left out")
+        raise ConfigError("there is no terminal to ask: give --yes to go on without what is left out")
     typer.confirm("Go on without what is left out?", abort=True)

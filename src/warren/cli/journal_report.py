@@ -1,4 +1,4 @@
-"""What is found in a data directory, as JSON has it and as tables show it; and what is said while it is read.
+"""The content of a data directory as JSON and as tables, and the progress of reading it.
 
 Not here: the commands (`cli.journal`), reading and repairing (`node.disk.offline`).
 """
@@ -21,7 +21,7 @@ TELL_EVERY_S = 2.0
 
 
 class ScanProgress:
-    """Says on standard error what is being read, on a terminal always in the same line."""
+    """Shows on standard error what is being read; on a terminal, on one line."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
@@ -40,7 +40,7 @@ class ScanProgress:
 
 
 def inspected(offline: OfflineDirectory) -> dict[str, Any]:
-    """Everything that is known, as JSON has it."""
+    """Everything that is known, as JSON."""
     surveys = offline.surveys()
     damaged = [survey for survey in surveys if not survey.sound()]
     faults = [f"segment {survey.number} of the journal is {survey.tail()}" for survey in damaged]
@@ -158,7 +158,7 @@ def show(findings: dict[str, Any]) -> None:
     counts = ", ".join(f"{count} {kind}" for kind, count in metadata.items() if kind != "revision") or "nothing"
     print(f"Node {findings['node']}, format {findings['format']}, incarnation {findings['incarnations']}")
     print(f"Metadata at revision {metadata['revision']}: {counts}")
-    print(f"Stopped in good order: {'yes' if findings['stopped_cleanly'] else 'no'}")
+    print(f"Clean shutdown: {'yes' if findings['stopped_cleanly'] else 'no'}")
     segments = Table("segment", "file bytes", "used", "records", "live", "live bytes", "synced", "tail")
     for one in findings["segments"]:
         records = ", ".join(f"{count} {kind}" for kind, count in one["records"].items())
@@ -179,7 +179,7 @@ def show(findings: dict[str, Any]) -> None:
 
 
 def _stream_table(streams: list[dict[str, Any]]) -> Table:
-    """A row for each file, and for each run of offsets that the journal has or nobody."""
+    """A row for each file, and for each range of offsets that only the journal has or that is missing."""
     table = Table("stream", "vhost", "name", "where", "offsets", "chunks", "file bytes", "tail")
     for stream in streams:
         whose = [str(stream[key]) for key in ("id", "vhost", "name")]
@@ -194,7 +194,7 @@ def _stream_table(streams: list[dict[str, Any]]) -> Table:
 
 
 def show_salvage(salvaged: dict[str, Any]) -> None:
-    """What salvage keeps and what it does not."""
+    """What salvage keeps and what it drops."""
     queues = Table("kind", "vhost", "name", "kept messages", "known to be lost")
     for one in salvaged["queues"]:
         queues.add_row(*[str(one[key]) for key in ("kind", "vhost", "name", "messages", "lost_messages")])
@@ -211,6 +211,6 @@ def show_salvage(salvaged: dict[str, Any]) -> None:
 
 
 def _print(table: Table) -> None:
-    # a file gets every column whole
+    # not on a terminal: no column is cut
     width = None if sys.stdout.isatty() else 240
     Console(width=width, markup=False, highlight=False).print(table)

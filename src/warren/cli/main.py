@@ -1,11 +1,11 @@
-"""`warren`: the commands, and the one place where an error becomes a sentence and an exit code.
+"""`warren`: the commands, and the only place where an error becomes a sentence and an exit code.
 
-Exit codes: 0 done; 1 refused or failed, the reason on standard error; 2 wrong usage, a bad option, file or port;
-3 a node's address or port is not to be had now.
+Exit codes: 0 done; 1 refused or failed, with the reason on standard error; 2 wrong usage, a bad option, file or port; 3
+a node's address or port is not available now.
 
-Commands import what they need when they run, so that `--help` and a refused option are quick.
+Commands import what they need when they run, so that `--help` and usage errors are quick.
 
-Not here: what a command does (the package it calls).
+Not here: what a command does (the package that it calls).
 """
 
 import os
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; its exit code."""
+    """Run one command line; returns the exit code."""
     try:
         outcome = app(arguments, prog_name="warren", standalone_mode=False)
     except typer.TyperException as error:
@@ -72,19 +72,21 @@ def _option(metavar: str, sentence: str) -> Any:
 )
 def serve(
     name: Annotated[str, _option("NAME[@HOST]", "The node's name.")] = "",
-    data: Annotated[str, _option("DIR", "Where the node keeps its data; ./var unless given.")] = "",
+    data: Annotated[str, _option("DIR", "Data directory; ./var by default.")] = "",
     amqp: Annotated[str, _option("HOST:PORT", "Where to listen for AMQP; port 0 picks a free one.")] = "",
     http: Annotated[
         str, _option("HOST:PORT", "Where to serve the HTTP API and the pages; port 0 picks a free one.")
     ] = "",
     peer: Annotated[str, _option("HOST:PORT", "Where to listen for other nodes; port 0 picks a free one.")] = "",
     config: Annotated[str, _option("FILE", "A rabbitmq.conf-style file of key = value lines.")] = "",
-    join: Annotated[list[str] | None, _option("HOST:PORT", "A node whose cluster to join; may be given again.")] = None,
+    join: Annotated[list[str] | None, _option("HOST:PORT", "A node whose cluster to join; may be repeated.")] = None,
     ram: Annotated[bool, typer.Option("--ram", help="Keep definitions in memory only, as part of a cluster.")] = False,
     witness: Annotated[
         bool, typer.Option("--witness", help="Keep definitions and hold no queues, as part of a cluster.")
     ] = False,
-    stopped: Annotated[bool, typer.Option("--stopped", help="Start when 'warren ctl start_app' says so.")] = False,
+    stopped: Annotated[
+        bool, typer.Option("--stopped", help="Wait for 'warren ctl start_app' before starting.")
+    ] = False,
 ) -> int:
     """Run one node in the foreground until SIGTERM or Ctrl-C."""
     from warren.node.config.settings import NodeFlags, read_settings
@@ -96,10 +98,10 @@ def serve(
 
 @app.command(epilog="Example: warren sim --seed 42 --steps 2000")
 def sim(
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which run: the same seed is the same run.")],
-    steps: Annotated[int, typer.Option(min=1, metavar="N", help="How many steps to take.")] = 1000,
-    nodes: Annotated[int, typer.Option(min=1, max=5, metavar="N", help="How many nodes: several are a cluster.")] = 1,
-    rings: Annotated[bool, typer.Option("--rings", help="The members of one mirrored queue alone.")] = False,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same run.")],
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Number of steps.")] = 1000,
+    nodes: Annotated[int, typer.Option(min=1, max=5, metavar="N", help="Number of nodes; several form a cluster.")] = 1,
+    rings: Annotated[bool, typer.Option("--rings", help="Simulate the members of one mirrored queue only.")] = False,
 ) -> int:
     """Replay one simulated run and print its trace."""
     if rings:
@@ -127,7 +129,7 @@ app.add_typer(ha.app, name="ha")
     epilog="Example: warren ctl list_queues name messages",
 )
 def ctl(context: typer.Context) -> int:
-    """Operate a node: rabbitmqctl's verbs, over the HTTP API."""
+    """Operate a node with rabbitmqctl's commands over the HTTP API."""
     from warren.cli.ctl.run import run as run_verb
 
     return run_verb(context.args)

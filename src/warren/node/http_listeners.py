@@ -15,7 +15,7 @@ import socket
 import ssl
 from typing import Any
 
-from warren.admin.api import router_of
+from warren.admin.api import api_router
 from warren.admin.command_queue import CommandQueue
 from warren.admin.context import AdminContext
 from warren.admin.direct_link import DirectLinks
@@ -154,7 +154,7 @@ class HttpListeners:
             broker, desk, accounts, facts, self._history, links, control, self._traces, peers, bridges
         )
         metrics = Metrics(admin_context, self._settings.prometheus.per_object)
-        router = router_of(admin_context)
+        router = api_router()
         for template, resource in metrics.routes().items():
             router.add(template, resource)
         self._application = application = Application(router, admin_context, self._settings.application, self._log)

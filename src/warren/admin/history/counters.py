@@ -1,9 +1,8 @@
-"""Which figures each kind of object has, in which order, under RabbitMQ's names; and how those of a whole are read.
+"""The sampled values of each kind of object, in order, under RabbitMQ's names.
 
-Some figures are sums of others and are not kept: `deliver_get` is whatever left a queue for a client, `messages` is
-ready and unacked.
+Sums are not stored: `deliver_get` is the sum of all deliveries, `messages` that of ready and unacked.
 
-Not here: what the figures mean (`broker.model.stats`), single objects (`broker.snapshots`).
+Not here: what the counters mean (`broker.model.stats`), values of single objects (`broker.snapshots`).
 """
 
 from typing import Final
@@ -63,7 +62,7 @@ _SUMS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def _places(names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """Where each figure stands: at one place, or, for a sum, at several."""
+    """The index of each value; several for a sum."""
     places: dict[str, tuple[int, ...]] = {name: (at,) for at, name in enumerate(names)}
     for name, parts in _SUMS.items():
         if all(part in places for part in parts):
@@ -79,7 +78,7 @@ def vhost_sample(vhost: Vhost) -> list[int]:
 
 
 def overview_sample(broker: Broker, of_vhosts: list[list[int]]) -> list[int]:
-    """`of_vhosts` are the figures of all virtual hosts: what their queues have and did is what all queues do."""
+    """`of_vhosts` are the values of all virtual hosts. Their sum is that of all queues."""
     totals = [sum(stats[at] for stats in of_vhosts) for at in range(-len(_QUEUES), 0)]
     return [*_traffic(broker.stats), *totals, *_churn(broker.stats)]
 

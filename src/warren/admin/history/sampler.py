@@ -1,34 +1,22 @@
-"""Looks at everything in a node every few seconds, and remembers.
+"""Samples every object of a node every few seconds.
 
-A pass looks at every queue, exchange, connection and channel, then at the virtual hosts, the whole, the process and its
-links to other nodes.
-It is a generator: whoever drives it may let the loop go on between any two steps.
+A pass visits every queue, exchange, connection and channel, then the virtual hosts, the node's totals, the process and
+its links to other nodes. It is a generator, so its driver can let the event loop run between steps.
 
-The slot of a pass is the time divided by the interval, and passes are meant to be in the middle of their slots, so
-that one that is late or early is in the right slot still. A pass whose slot has been sampled is none; slots that
-nobody sampled are taken to be like the one before.
+The slot of a pass is the time divided by the interval. Passes are scheduled for the middle of their slots, so a pass
+that is a little late or early still falls into its slot. A second pass in the same slot is skipped. A slot without a
+pass has the values of the slot before.
 
-How fast a figure grows is told by the last pass alone: what did not move in it grows by nothing.
+The rate of a value is its growth in the last pass.
 
-Not here: samples (`history.track`), their kinds (`history.kinds`), timers (`history.history`).
+*Collections.* A pass over one kind of object visits the existing series, drops those whose object is gone and records
+those that changed. Only if there are then fewer series than objects does it search for new objects. A new object's
+counts so far happened since the last pass.
 
-The tracks of all objects of one kind, and one look at all of them.
+*Channels by queue and exchange.* Only channels that changed are visited, and only the last two visits are kept. A
+channel that uses very many queues is not broken down.
 
-A look goes through the tracks, drops those whose object is gone and records those that did something. Only if there
-are then fewer tracks than objects are the objects gone through, to find the new ones; what a new one did so far, it
-did since the last look.
-
-A look is taken in steps, for there may be many objects and the loop has other things to do: `look` is a generator
-that stops after every few.
-
-Not here: which kinds there are and when to look (`history.sampler`).
-
-What a channel did with each queue and each exchange: how fast, in the last pass.
-
-Only channels that did something are looked at, and of each only the last two looks are kept. A channel that deals
-with very many queues is not taken apart: that would cost more than it tells.
-
-Not here: what a channel did in all (`history.collection`), the counts themselves (`broker.sessions.counters`).
+Not here: the samples (`history.series`), which values there are (`history.counters`), timers (`history.stats_history`).
 """
 
 from collections.abc import Callable, Container, Hashable, Iterator
@@ -63,47 +51,47 @@ Subject = TypeVar("Subject")
 
 
 class SampleBudget:
-    """How many bytes of samples there may still be, of all kinds of single objects together."""
+    """The bytes left for samples of single objects of all kinds."""
 
     def __init__(self, bytes_max: int = SAMPLES_BYTES_MAX) -> None:
         self.left_bytes = bytes_max
 
 
 class SeriesCollection(Generic[Subject]):
-    """What all queues, or all connections, have been doing."""
+    """The series of all objects of one kind."""
 
     def __init__(
         self,
         shape: Retention,
         shapes: RetentionPolicies,
-        room: SampleBudget,
+        budget: SampleBudget,
         subjects: Callable[[], list[tuple[Hashable, Subject]]],
         count: Callable[[], int],
-        glance: Callable[[Subject], Snapshot],
+        snapshot: Callable[[Subject], Snapshot],
     ) -> None:
         self.all_series: dict[Hashable, SampleSeries] = {}
         self._shape = shape
         self._short = shapes.short(shape)
         self._kept_slots = max(level.every * level.size for level in shape.levels)
-        self._room = room
+        self._budget = budget
         self._subjects = subjects
         self._count = count
-        self._glance = glance
+        self._snapshot = snapshot
         self._slot = 0
-        # when each step of the last look was taken
+        # when each step of the last pass ran
         self._stepped_at_ms: list[int] = []
 
     def begin(self, slot: int, now_ms: int) -> None:
-        """What there is before anything happens has not happened just now."""
+        """Start with the current values; they are not growth."""
         self._slot = slot
         self._stepped_at_ms = [now_ms]
         for key, subject in self._subjects():
-            glance = self._glance(subject)
-            glance.look()
-            self.all_series[key] = SampleSeries(self._shape, slot, glance.stats(), glance)
+            snapshot = self._snapshot(subject)
+            snapshot.look()
+            self.all_series[key] = SampleSeries(self._shape, slot, snapshot.stats(), snapshot)
 
     def look(self, slot: int, now_ms: Callable[[], int]) -> Iterator[list[Hashable]]:
-        """The keys of those that did something, step by step."""
+        """The keys of objects that changed, step by step."""
         looked_at_ms, self._stepped_at_ms = self._stepped_at_ms, []
         all_series = list(self.all_series.items())
         for number, first in enumerate(range(0, len(all_series), STEP_OBJECTS)):
@@ -117,28 +105,28 @@ class SeriesCollection(Generic[Subject]):
             yield from self._find_new(slot, now_ms() - looked_at_ms[0])
         self._slot = slot
 
-    def forget_stillness(self) -> None:
-        """Let go of the samples of those that have been still for longer than samples are kept."""
+    def free_idle(self) -> None:
+        """Free the samples of objects that have not changed for longer than samples are kept."""
         for series in self.all_series.values():
             if series.points is not None and self._slot - series.slot > self._kept_slots:
-                self._room.left_bytes += series.samples_bytes
+                self._budget.left_bytes += series.samples_bytes
                 series.rest()
 
     def _look_at(self, all_series: list[tuple[Hashable, SampleSeries]], slot: int, gap_ms: int) -> list[Hashable]:
-        stirred: list[Hashable] = []
+        changed: list[Hashable] = []
         for key, series in all_series:
-            glance = series.glance
-            assert glance is not None
-            seen = glance.look()
+            snapshot = series.snapshot
+            assert snapshot is not None
+            seen = snapshot.look()
             if not seen:
                 continue
             if seen == GONE:
-                self._room.left_bytes += series.samples_bytes
+                self._budget.left_bytes += series.samples_bytes
                 del self.all_series[key]
                 continue
-            self._record(series, slot, gap_ms, glance.stats())
-            stirred.append(key)
-        return stirred
+            self._record(series, slot, gap_ms, snapshot.stats())
+            changed.append(key)
+        return changed
 
     def _find_new(self, slot: int, gap_ms: int) -> Iterator[list[Hashable]]:
         subjects = self._subjects()
@@ -151,18 +139,18 @@ class SeriesCollection(Generic[Subject]):
             yield found
 
     def _begin_track(self, key: Hashable, subject: Subject, slot: int, gap_ms: int) -> None:
-        glance = self._glance(subject)
-        if glance.look() == GONE:
+        snapshot = self._snapshot(subject)
+        if snapshot.look() == GONE:
             return
-        stats = glance.stats()
-        series = self.all_series[key] = SampleSeries(self._shape, slot, stats, glance)
+        stats = snapshot.stats()
+        series = self.all_series[key] = SampleSeries(self._shape, slot, stats, snapshot)
         if any(stats):
             series.last, series.slot = [0] * len(stats), slot - 1
             series.born = slot - 1
             self._record(series, slot, gap_ms, stats)
 
     def _record(self, series: SampleSeries, slot: int, gap_ms: int, stats: list[int]) -> None:
-        columns = series.stirred_columns(stats)
+        columns = series.changed_columns(stats)
         if columns is not series.columns:
             self._widen(series, columns)
         series.record(slot, gap_ms, stats)
@@ -170,10 +158,10 @@ class SeriesCollection(Generic[Subject]):
     def _widen(self, series: SampleSeries, columns: tuple[int, ...]) -> None:
         had_bytes = series.samples_bytes
         shape = series.shape if series.points is not None else self._shape
-        if series.points is None and self._room.left_bytes <= 0:
+        if series.points is None and self._budget.left_bytes <= 0:
             shape = self._short
         series.widen(columns, shape)
-        self._room.left_bytes -= series.samples_bytes - had_bytes
+        self._budget.left_bytes -= series.samples_bytes - had_bytes
 
 
 PARTS_MAX = 200
@@ -182,7 +170,7 @@ ChannelPartCounts = dict[tuple[str, str], list[int]]
 
 
 class _LastTwo:
-    """Two looks at a channel's parts."""
+    """The last two visits to a channel."""
 
     __slots__ = ("before", "gap_ms", "last", "slot")
 
@@ -194,13 +182,13 @@ class _LastTwo:
 
 
 class ChannelBreakdown:
-    """The parts of all channels."""
+    """What each channel did by queue and by exchange."""
 
     def __init__(self) -> None:
         self._looks: dict[Hashable, _LastTwo] = {}
 
     def look(self, key: Hashable, channel: Channel, slot: int, gap_ms: int) -> None:
-        """The channel did something since the last pass."""
+        """Record a channel that changed since the last pass."""
         counters = channel.counters
         if len(counters.published_to) + len(counters.taken_from) > PARTS_MAX:
             self._looks.pop(key, None)
@@ -214,13 +202,13 @@ class ChannelBreakdown:
         self._looks[key] = _LastTwo(slot, gap_ms, {} if known is None else known.last, seen)
 
     def keep_only(self, channels: Container[Hashable]) -> None:
-        """Forget the channels that are gone."""
+        """Forget channels that are gone."""
         gone = [key for key in self._looks if key not in channels]
         for key in gone:
             del self._looks[key]
 
     def grown(self, kind: str, key: tuple[int, int, str], slot: int) -> tuple[list[int], int] | None:
-        """By how much the figures of a part grew in the last pass, and how long that took."""
+        """The growth of the values in the last pass, and the time it took."""
         connection_id, number, name = key
         looks = self._looks.get((connection_id, number))
         if looks is None or looks.slot < slot:
@@ -248,7 +236,7 @@ class Sampler:
         links: Callable[[], list[LinkFacts]] = list,
     ) -> None:
         self.interval_ms = interval_ms
-        # the slot of the last pass that is complete
+        # the slot of the last complete pass
         self.slot = 0
         self.parts = ChannelBreakdown()
         self._broker = broker
@@ -262,7 +250,7 @@ class Sampler:
         self._passed_at_ms = 0
 
     def begin(self) -> None:
-        """What there is, is where everything starts from; whatever was remembered is forgotten."""
+        """Start from the current values and forget all samples."""
         self.parts = ChannelBreakdown()
         self._collections = self._new_collections()
         self._wholes = {}
@@ -280,12 +268,12 @@ class Sampler:
         if slot <= self.slot:
             return
         for kind, collection in self._collections.items():
-            for stirred in collection.look(slot, self._facts.now_ms):
+            for changed in collection.look(slot, self._facts.now_ms):
                 if kind == "channel":
-                    self._look_at_parts(stirred, slot, collection)
+                    self._look_at_parts(changed, slot, collection)
                 yield
             if slot % _TIDY_EVERY_SLOTS == 0:
-                collection.forget_stillness()
+                collection.free_idle()
                 yield
         self.parts.keep_only(self._collections["channel"].all_series)
         self._record_wholes(slot)
@@ -300,10 +288,10 @@ class Sampler:
 
     @property
     def samples_bytes(self) -> int:
-        """What is kept of single objects."""
+        """The size of the samples of single objects."""
         return sum(series.samples_bytes for each in self._collections.values() for series in each.all_series.values())
 
-    # -- wholes
+    # -- totals
 
     def _record_wholes(self, slot: int) -> None:
         now_ms = self._facts.now_ms()
@@ -312,10 +300,10 @@ class Sampler:
         for key, stats in self._read_wholes():
             series = self._wholes.get(key)
             if series is None:
-                # a virtual host, or a link, that was made since
+                # a virtual host or a link that is new since the last pass
                 series = SampleSeries(self._whole, self.slot, [0] * len(stats))
             if stats != series.last:
-                columns = series.stirred_columns(stats)
+                columns = series.changed_columns(stats)
                 if columns is not series.columns:
                     series.widen(columns, self._whole)
                 series.record(slot, gap_ms, stats)
@@ -335,22 +323,24 @@ class Sampler:
     # -- single objects
 
     def _new_collections(self) -> dict[str, SeriesCollection[Any]]:
-        shapes, room = self._shapes, SampleBudget(self._samples_bytes_max)
+        shapes, budget = self._shapes, SampleBudget(self._samples_bytes_max)
         counts, sizes = shapes.counts, shapes.sizes
         return {
-            "queue": SeriesCollection(counts, shapes, room, self._queues, self._queue_count, self._glance_at_queue),
-            "exchange": SeriesCollection(counts, shapes, room, self._exchanges, self._exchange_count, ExchangeSnapshot),
-            "connection": SeriesCollection(
-                sizes, shapes, room, self._connections, self._connection_count, ConnectionSnapshot
+            "queue": SeriesCollection(counts, shapes, budget, self._queues, self._queue_count, self._queue_snapshot),
+            "exchange": SeriesCollection(
+                counts, shapes, budget, self._exchanges, self._exchange_count, ExchangeSnapshot
             ),
-            "channel": SeriesCollection(counts, shapes, room, self._channels, self._channel_count, ChannelSnapshot),
+            "connection": SeriesCollection(
+                sizes, shapes, budget, self._connections, self._connection_count, ConnectionSnapshot
+            ),
+            "channel": SeriesCollection(counts, shapes, budget, self._channels, self._channel_count, ChannelSnapshot),
         }
 
     def _queues(self) -> list[tuple[Hashable, QueuePort]]:
         vhosts = self._broker.vhosts.values()
         return [((v.name, name), queue) for v in vhosts for name, queue in v.topology.queues.items()]
 
-    def _glance_at_queue(self, queue: QueuePort) -> QueueSnapshot:
+    def _queue_snapshot(self, queue: QueuePort) -> QueueSnapshot:
         return QueueSnapshot(queue, self._broker.vhosts[queue.vhost])
 
     def _queue_count(self) -> int:

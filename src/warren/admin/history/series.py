@@ -1,32 +1,25 @@
-"""The samples of one object: for each of its figures what it was in the slots that are kept.
+"""The samples of one object, and the retention policies.
 
-The figures of an object are a list; what each of them means is the kind's business. Only figures that have moved take
-up room: the rest are what they were when the object was first seen. So an idle object has no samples at all, and an
-object that did nothing since the last look is not touched: what is missing is filled in when it moves again.
+The values of an object are a list; the kind of object gives their meaning. Only values that have changed take memory;
+the others are still what they were when the object was first seen. So an idle object has no samples, and an object that
+did nothing is not touched: missing slots are filled in when it changes again.
 
-All samples of an object are one array. A row has one sample of each figure that moved (`columns`), a level is a ring
-of rows, and the levels follow one another.
+All samples of an object are in one array. A row has one sample of each value that has changed (`columns`). A level is a
+circular buffer of rows, and the levels follow one another. A level keeps the last slot of every `every` slots. At a
+multiple of the level's step that slot is the newest, so samples at such moments are exact.
 
-A level keeps the last slot of every `every`: at a moment that is a multiple of the level's step it is the newest one,
-so samples asked for at such moments are exact.
+Invariants: the row of unit `u` of a level (slot `u * every - 1`) has the values at that slot, for the last `size` units
+up to `slot`, the last slot written; `last` has the values at `slot` and since.
 
-Invariants: the row of unit `u` of a level (slot `u * every - 1`) has the figures as they were at that slot, for the
-last `size` units up to `slot`, the last slot written; `last` are the figures at `slot` and ever since.
+*Retention.* Time is divided into *slots* of one sampling interval. A *level* keeps every n-th sample, the newest `size`
+of them: the first level every slot, further levels longer periods. As in RabbitMQ, the levels of a node cover a day,
+those of one queue or connection an hour.
 
-Not here: when samples are taken (`history.sampler`), how many are kept (`history.shapes`).
+*Memory.* Samples of queues, exchanges and channels have 32 bits, because an hour's messages differ by less than 2**31.
+A queue with changing publishes, deliveries, acks and both lengths takes 5 x 183 x 4 = 3.7 KB; 10,000 queues take 37 MB
+and some 6 MB of objects. Beyond `SAMPLES_BYTES_MAX` an object keeps only its last two samples, which a rate needs.
 
-How many samples are kept, and how far apart: RabbitMQ's retention policies.
-
-Time is cut into *slots* of one sampling interval. A *level* keeps the sample of every n-th slot, the newest `size` of
-them; the first level has every slot, further ones reach back further. As in RabbitMQ the levels of a whole node reach
-back a day, those of one queue or connection an hour.
-
-What is kept of single objects is bounded. The samples of queues, exchanges and channels are 32 bits wide: they count
-messages, and an hour's worth of these differs by less than 2**31. A queue whose publishes, deliveries, acks and both
-lengths move takes 5 x 183 x 4 = 3.7 KB; 10,000 of them 37 MB, and some 6 MB for the objects around. Beyond
-`SAMPLES_BYTES_MAX` an object has only its last two samples, which are what rates need.
-
-Not here: the samples (`history.track`).
+Not here: when samples are taken (`history.sampler`).
 """
 
 from array import array
@@ -46,11 +39,11 @@ COUNTS = "I"
 """Type code of samples that are compared modulo 2**32."""
 
 SIZES = "q"
-"""Type code of samples that are exact."""
+"""Type code of exact samples."""
 
 
 class RetentionLevel(NamedTuple):
-    """A ring of samples, one every so many slots."""
+    """A circular buffer with one sample every so many slots."""
 
     every: int
     size: int
@@ -70,7 +63,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class RetentionPolicies:
-    """The shapes there are, for one sampling interval."""
+    """The policies for one sampling interval."""
 
     interval_ms: int
     whole: Retention
@@ -78,7 +71,7 @@ class RetentionPolicies:
     sizes: Retention
 
     def short(self, shape: Retention) -> Retention:
-        """Enough for a rate."""
+        """A policy that keeps enough for a rate."""
         return Retention((RetentionLevel(1, 2),), shape.type_code)
 
 
@@ -93,9 +86,9 @@ def retention_policies(interval_ms: int) -> RetentionPolicies:
 
 
 def _levels(policy: tuple[tuple[int, int], ...], interval_ms: int) -> tuple[RetentionLevel, ...]:
-    """The policy in slots; levels that an unusually long interval makes alike become one.
+    """The policy in slots; levels that are equal because of a long interval become one.
 
-    Rates need every slot, so whoever samples more often than the policy asks for keeps as many points of that.
+    Rates need every slot, so with a shorter interval than the policy's the first level keeps as many points.
     """
     age_s, apart_s = policy[0]
     kept: dict[int, int] = {1: age_s // apart_s + 1}
@@ -110,21 +103,21 @@ _HALF = 0x80000000
 
 
 class SampleSeries:
-    """What one object has been doing."""
+    """The samples of one object."""
 
-    __slots__ = ("born", "columns", "gap_ms", "glance", "last", "points", "shape", "slot", "still")
+    __slots__ = ("born", "columns", "gap_ms", "last", "points", "shape", "slot", "snapshot", "still")
 
-    def __init__(self, shape: Retention, slot: int, stats: list[int], glance: Snapshot | None = None) -> None:
+    def __init__(self, shape: Retention, slot: int, stats: list[int], snapshot: Snapshot | None = None) -> None:
         self.shape = shape
-        self.glance = glance
-        # the first slot it was seen in; it was nothing before
+        self.snapshot = snapshot
+        # the slot in which the object was first seen; all values were 0 before
         self.born = slot
         self.slot = slot
-        # how long before the last sample the one before it was taken
+        # the time between the last two samples
         self.gap_ms = 0
         self.last = stats
         self.columns: tuple[int, ...] = ()
-        # the figures that have not moved
+        # indexes of values that have not changed
         self.still = _others((), len(stats))
         self.points: array[int] | None = None
 
@@ -132,14 +125,14 @@ class SampleSeries:
     def samples_bytes(self) -> int:
         return 0 if self.points is None else len(self.points) * self.points.itemsize
 
-    def stirred_columns(self, stats: list[int]) -> tuple[int, ...]:
-        """The columns it needs once these are its figures."""
+    def changed_columns(self, stats: list[int]) -> tuple[int, ...]:
+        """The columns that the series needs for these values."""
         last = self.last
         more = [at for at in self.still if stats[at] != last[at]]
         return (*self.columns, *more) if more else self.columns
 
     def widen(self, columns: tuple[int, ...], shape: Retention) -> None:
-        """Make room for the samples of more figures, which have not moved so far."""
+        """Add columns for more values, which have not changed so far."""
         rows, width = shape.rows, len(columns)
         points = array(shape.type_code, self._row(columns, shape)) * rows
         if self.points is not None and shape is self.shape:
@@ -150,7 +143,7 @@ class SampleSeries:
         self.columns, self.still = columns, _others(columns, len(self.last))
 
     def record(self, slot: int, gap_ms: int, stats: list[int]) -> None:
-        """These are the figures from here on; slots only go up, and `widen` has made room."""
+        """Record the values of a slot. Slots only increase, and `widen` has been called."""
         points = self.points
         self.gap_ms = gap_ms
         if points is None:
@@ -173,11 +166,11 @@ class SampleSeries:
         self.last, self.slot = stats, slot
 
     def rest(self) -> None:
-        """It has been still for longer than anything is kept: what it is, it was in all that time."""
+        """Free the samples: no value has changed for longer than samples are kept."""
         self.points, self.columns, self.still = None, (), _others((), len(self.last))
 
     def at(self, slot: int, figure: int) -> int:
-        """A figure as it was in a slot; 0 before the object was there."""
+        """A value in a slot; 0 before the object existed."""
         if slot >= self.slot:
             return self.last[figure]
         if slot < self.born:
@@ -193,7 +186,7 @@ class SampleSeries:
             unit, at = (slot + 1) // every, first_row
             if unit > newest - size:
                 break
-            # of what is older than anything kept, the oldest that is
+            # older than anything kept: the oldest sample
             unit = newest - size + 1
             first_row += size
         if unit * every <= self.born:
@@ -205,13 +198,13 @@ class SampleSeries:
         return last + ((sample - last + _HALF) & _MASK) - _HALF
 
     def _row(self, columns: tuple[int, ...], shape: Retention) -> "array[int]":
-        """The row of the last figures."""
+        """The row of the last values."""
         if shape.type_code == COUNTS:
             return array(COUNTS, [self.last[at] & _MASK for at in columns])
         return array(shape.type_code, [self.last[at] for at in columns])
 
     def _fill(self, first_row: int, every: int, size: int, slot: int, row: "array[int]") -> None:
-        """Between the last slot written and this one everything stayed as it was."""
+        """Repeat the last row for the slots without a pass."""
         points, width = self.points, len(row)
         assert points is not None
         first = (self.slot + 1) // every + 1
@@ -227,5 +220,5 @@ class SampleSeries:
 
 @lru_cache(maxsize=4096)
 def _others(columns: tuple[int, ...], width: int) -> tuple[int, ...]:
-    """The places of a list that are none of these; objects whose figures move alike share it."""
+    """The indexes that are not among these; cached, because many objects change in the same columns."""
     return tuple(at for at in range(width) if at not in columns)

@@ -1,15 +1,13 @@
-"""The history of a node's figures: samples taken on time, and rates and samples told to whoever asks.
+"""The history of a node's statistics: takes samples on time, and gives rates and samples to rows.
 
-A pass is driven in slices, between which the loop serves everybody else: `SLICE_S` of work, then a turn of the loop.
+A pass runs in slices of `SLICE_S`, between which the event loop continues.
 
-Not here: what a pass looks at (`history.sampler`), the form of the answers (`history.details`).
+As in RabbitMQ, each value has `NAME_details` with a `rate` and, if a span is requested, `samples`, `avg_rate` and
+`avg`. Samples are newest first, `step` apart, the newest at the last multiple of the step, back to the requested age.
+With samples, the rate is that between the two newest.
 
-What is told of a figure besides its value: `rate`, and, when a span is asked for, `samples`, `avg_rate`, `avg`.
-
-As in RabbitMQ: samples come newest first, `step` apart, the newest at the last multiple of the step, reaching back as
-far as the age; a sample is what was known at its moment; with samples the rate is the one between the two newest.
-
-Not here: the samples kept (`history.track`), the limits of a span (`http`).
+Not here: what a pass visits (`history.sampler`), the stored samples (`history.series`), limits of spans
+(`admin.message_stats`).
 """
 
 import asyncio
@@ -24,7 +22,7 @@ from warren.admin.ports import SampleSpan
 
 
 def rate_details(series: SampleSeries, places: tuple[int, ...]) -> dict[str, object]:
-    """How fast it grew between the last two samples of its object."""
+    """The growth between the last two samples of the object."""
     if series.gap_ms <= 0:
         return {"rate": 0.0}
     before = series.slot - 1
@@ -36,7 +34,7 @@ def details(
     series: SampleSeries, places: tuple[int, ...], span: SampleSpan, now_ms: int, interval_ms: int
 ) -> dict[str, object]:
     moments = moments_ms(span, now_ms)
-    # a slot's sample is taken in its middle
+    # a sample is taken in the middle of its slot
     slots = [(moment - interval_ms // 2) // interval_ms for moment in moments]
     if len(places) == 1:
         samples = [series.at(slot, places[0]) for slot in slots]
@@ -46,13 +44,13 @@ def details(
 
 
 def no_details(value: int, span: SampleSpan, now_ms: int) -> dict[str, object]:
-    """Of a figure that is not sampled."""
+    """Details of a value that is not sampled."""
     moments = moments_ms(span, now_ms)
     return _sample_rows([value] * len(moments), moments, span)
 
 
 def moments_ms(span: SampleSpan, now_ms: int) -> list[int]:
-    """The moments of the samples, newest first."""
+    """The times of the samples, newest first."""
     step_ms = span.step_s * 1000
     newest_ms = now_ms // step_ms * step_ms
     return [newest_ms - back * step_ms for back in range(span.age_s // span.step_s + 1)]
@@ -70,13 +68,13 @@ def _sample_rows(samples: list[int], moments: list[int], span: SampleSpan) -> di
 
 SLICE_S = 0.002
 
-# both are the whole, asked for in two parts
+# two names for the node's totals
 _SAME_AS = {"churn": "overview"}
 _PARTS = ("channel_queue", "channel_exchange")
 
 
 class StatsHistory:
-    """What every figure of a node was, from the moment it started."""
+    """The history of every statistic of a node since it started."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -96,13 +94,13 @@ class StatsHistory:
             self._handle = None
 
     def forget(self) -> None:
-        """Begin anew from what there is; a pass that is under way is not finished."""
+        """Start again from the current values. A pass in progress is abandoned."""
         assert self._loop is not None
         self.stop()
         self.start(self._loop, self._sampler.now_ms())
 
     def _await_pass(self, now_ms: int) -> None:
-        """The middle of the next slot."""
+        """Schedule a pass for the middle of the next slot."""
         assert self._loop is not None
         interval_ms = self._sampler.interval_ms
         due_ms = (now_ms // interval_ms + 1) * interval_ms + interval_ms // 2
@@ -120,10 +118,10 @@ class StatsHistory:
                 return
         self._await_pass(self._sampler.now_ms())
 
-    # -- telling
+    # -- rates
 
     def rated(self, kind: str, key: object, stats: Mapping[str, int], span: SampleSpan | None) -> dict[str, object]:
-        """The figures, and beside each its `NAME_details`."""
+        """The values, each with its `NAME_details`."""
         kind = _SAME_AS.get(kind, kind)
         if kind in _PARTS:
             return self._rated_part(kind, cast(tuple[int, int, str], key), stats)

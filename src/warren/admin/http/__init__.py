@@ -1,3 +1,4 @@
-"""One HTTP request: its connection, its path, the user who sent it, the access level it needs, and the response.
+"""HTTP requests and responses: connections, paths, logins, access levels, JSON.
+
 Not here: what a path answers (`admin.resources`).
 """

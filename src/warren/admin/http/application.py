@@ -1,32 +1,23 @@
-"""The ASGI application: from a request to its answer, and the one place where a fault becomes a status.
+"""The ASGI application: from a request to its response. The only place where an `HttpFault` becomes a status.
 
-The order is RabbitMQ's: an unknown path is 404 and an unknown method 405 whoever asks; then the login, then the
-level the resource demands, then what it finds. Anything a resource raises that is no fault is a defect: it is logged
-with its traceback, and answered with 500; an answer that has begun ends short.
+The order of checks is RabbitMQ's: an unknown path is 404 and an unknown method 405, before any login; then the login;
+then the access level of the resource; then the handler. Any exception other than a fault is a bug: the application logs
+it with its traceback and responds with 500. A response that has already begun is cut short.
 
-An answer given while some nodes of the cluster do not answer says which.
+If nodes of the cluster did not respond, the header `x-silent-nodes` names them.
 
-Every answer tells the browser to run nothing it did not come from, to keep nothing, and to show it in no frame.
+*Logins.* The header `authorization` is the only credential. The broker checks passwords as it does for AMQP clients.
+There is no cookie, so there is no session to steal.
 
-Not here: the connection (`http.link`), the resources (`admin.resources`), static pages (`admin.pages`).
+*Cross-site requests.* A browser that knows a password for this node adds it to every request, from any page. So a
+request that may change something is refused if the browser says that another site sent it: by `sec-fetch-site`, which
+pages cannot forge, or in older browsers by `origin`. Clients that are not browsers send neither. The content type
+proves nothing, because scripts send JSON under any type. Origins in `management.cors.allow_origins` may do everything,
+as in RabbitMQ, and only they may read responses.
 
-Who sent a request: the header `authorization`, and nothing else.
+Headers of every response forbid foreign scripts, caching and frames.
 
-Passwords are checked by the broker, as those of AMQP clients are. There is no cookie, so no session to steal.
-
-Not here: what the user may do (`http.levels`).
-
-Requests that a browser sends on behalf of a page of another site.
-
-A browser that knows a password for this node adds it to every request, whichever page asks. So a request that may
-change something is refused if the browser says that it comes from elsewhere: by `sec-fetch-site`, which pages cannot
-forge, or, from older browsers, by `origin`. Both are absent from what is no browser. Which content type a request has
-says nothing: scripts send JSON under any.
-
-Origins that the configuration names (`management.cors.allow_origins`) may do everything, as in RabbitMQ; only they
-are given leave to read answers.
-
-Not here: what pages of this node may load (`http.application`).
+Not here: connections (`http.server`), access levels (`http.router`), the resources (`admin.resources`).
 """
 
 import base64
@@ -61,21 +52,21 @@ from warren.errors import Refused
 
 
 async def authenticate(call: ApiRequest) -> ApiUser:
-    """The user behind a request, who may use the API; a fault if there is none."""
+    """The user of a request; a fault unless the user may use the API."""
     user, password = credentials(call.header("authorization"))
     return await log_in(call, user, password)
 
 
 async def log_in(call: ApiRequest, user: str, password: str) -> ApiUser:
-    """The user of these credentials; a fault that does not say which of them is wrong."""
-    api_user = await call.context.accounts.api_user(user, password, call.peer_host)
+    """The user with these credentials. The fault does not say which of the two is wrong."""
+    api_user = await call.context.authenticator.api_user(user, password, call.peer_host)
     if not api_user.may_manage:
         raise not_authorised("Not management user")
     return api_user
 
 
 def credentials(header: str) -> tuple[str, str]:
-    """User and password of a basic authorization."""
+    """User and password of a basic `authorization` header."""
     if not header:
         raise login_required()
     scheme, _, rest = header.strip().partition(" ")
@@ -97,7 +88,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def cors_headers(call: ApiRequest, cross_origin: CrossOrigin) -> dict[str, str]:
-    """The headers that let a page of an allowed origin read the answer."""
+    """Headers that let a page of an allowed origin read the response."""
     origin = call.header("origin")
     if not cross_origin.allows(origin):
         return {}
@@ -114,7 +105,7 @@ def cors_headers(call: ApiRequest, cross_origin: CrossOrigin) -> dict[str, str]:
 
 
 def refuse_cross_site(call: ApiRequest, cross_origin: CrossOrigin) -> None:
-    """A fault if a page of another site asks."""
+    """Raise a fault if a page of another site sent the request."""
     origin = call.header("origin")
     if cross_origin.allows(origin):
         return
@@ -127,7 +118,7 @@ def refuse_cross_site(call: ApiRequest, cross_origin: CrossOrigin) -> None:
 
 
 def _same_host(origin: str, host: str) -> bool:
-    """Schemes may differ: before the node may stand somebody who speaks TLS for it."""
+    """Compare hosts without schemes: a proxy may terminate TLS before the node."""
     scheme, _, place = origin.lower().partition("://")
     port = {"http": ":80", "https": ":443"}.get(scheme, "")
     return place.removesuffix(port) == host.lower().removesuffix(port)
@@ -144,23 +135,23 @@ _EVERY_ANSWER = {
 }
 
 SILENT_NODES = "x-silent-nodes"
-"""The header that names the members of the cluster which had no part in an answer."""
+"""The header that names the cluster members that did not contribute to a response."""
 
 _CHANGING_METHODS = frozenset({"PUT", "POST"})
 
 
 class ErrorLog(Protocol):
-    """Where a defect is told."""
+    """The log for bugs."""
 
     def error(self, event: str, **fields: object) -> None: ...
 
 
 class Application:
-    """What uvicorn calls for every request."""
+    """Called by uvicorn for each request."""
 
     def __init__(self, router: Router, context: AdminContext, settings: ApplicationSettings, log: ErrorLog) -> None:
         self._router = router
-        self._station = context
+        self._context = context
         self._settings = settings
         self._log = log
 
@@ -170,7 +161,7 @@ class Application:
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        call = ApiRequest(Request(scope, receive), {}, self._station, self._settings.body_bytes_max)
+        call = ApiRequest(Request(scope, receive), {}, self._context, self._settings.body_bytes_max)
         answer = await self.answer(call)
         headers = self._headers(call, answer)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -181,21 +172,21 @@ class Application:
     async def _send_chunks(
         self, call: ApiRequest, chunks: AsyncIterator[bytes], send: Callable[[dict[str, Any]], Awaitable[None]]
     ) -> None:
-        """One after the other, as they are read; no more once nobody reads."""
+        """Send each chunk as it is read. Stop when the client has gone."""
         try:
             async for chunk in chunks:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 if await call.request.is_disconnected():
                     return
-        except Exception as defect:
-            self._tell_defect(call, defect)
-            # the server closes the connection without an end, so nobody takes this for the whole
+        except Exception as bug:
+            self._log_bug(call, bug)
+            # the server closes the connection without the final chunk, so the client sees an incomplete response
             raise
 
     async def answer(self, call: ApiRequest) -> ApiResponse:
-        """Whatever comes of a request; to who has logged in, with the nodes whose part is not in it."""
+        """The response, with the names of silent nodes if the user has logged in."""
         answer = await self._outcome(call)
-        silent = self._station.peers.silent() if call.api_user.name and call.part is None else []
+        silent = self._context.peers.silent() if call.api_user.name and call.part is None else []
         return replace(answer, headers={**answer.headers, SILENT_NODES: ", ".join(silent)}) if silent else answer
 
     async def _outcome(self, call: ApiRequest) -> ApiResponse:
@@ -205,12 +196,12 @@ class Application:
             return _fault_response(fault)
         except Refused as refusal:
             return _fault_response(refusal_fault(refusal))
-        except Exception as defect:
-            self._tell_defect(call, defect)
+        except Exception as bug:
+            self._log_bug(call, bug)
             return ApiResponse(500, headers={"connection": "close"})
 
-    def _tell_defect(self, call: ApiRequest, defect: Exception) -> None:
-        self._log.error("http.failed", method=call.method, path=call.request.scope["path"], exc_info=defect)
+    def _log_bug(self, call: ApiRequest, bug: Exception) -> None:
+        self._log.error("http.failed", method=call.method, path=call.request.scope["path"], exc_info=bug)
 
     async def _answer(self, call: ApiRequest) -> ApiResponse:
         segments = segments_of(call.request.scope["raw_path"])
@@ -229,11 +220,11 @@ class Application:
             refuse_cross_site(call, self._settings.cross_origin)
         await self._admit(call, endpoint)
         if call.method in _CHANGING_METHODS and not all(map(is_text, segments)):
-            # nothing is made that has a name which no JSON can say
+            # JSON cannot represent such a name, so no object may have it
             raise bad_request("a name in the path is not UTF-8")
         answer = await endpoint.handler(call)
         if answer.chunks is not None and call.request.scope.get("http_version") == "1.0":
-            # whoever speaks that does not know where a body of chunks ends
+            # HTTP/1.0 has no chunked encoding
             return replace(answer, body=await answer.whole(), chunks=None)
         return answer
 

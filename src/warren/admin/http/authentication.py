@@ -1,13 +1,9 @@
-"""Who a user is: passwords checked, tags, and the virtual hosts they may enter.
+"""API users: name, tags, the virtual hosts they may enter; and checking their passwords.
 
-The broker judges a login, as it judges those of AMQP clients, and remembers good ones; what it refuses it may keep
-waiting. How often HTTP clients came and were refused is counted here.
+The broker checks a login as it does for AMQP clients, caches successful ones and may delay refusals. This module counts
+attempts and refusals over HTTP.
 
-Not here: what a request does with it (`http.login`, `http.levels`).
-
-Who asks: a user with tags, and the virtual hosts they may enter.
-
-Not here: how they proved who they are (`http.login`), what a resource demands (`http.levels`).
+Not here: the `authorization` header (`http.application`), access levels (`http.router`).
 """
 
 from dataclasses import dataclass
@@ -26,11 +22,11 @@ MANAGEMENT = "management"
 
 @dataclass(frozen=True)
 class ApiUser:
-    """A user for the time of one request."""
+    """The user of one request."""
 
     name: str
     tags: list[str]
-    # the virtual hosts they have any permission in
+    # virtual hosts in which the user has any permission
     vhosts: list[str]
 
     @property
@@ -47,7 +43,7 @@ class ApiUser:
 
     @property
     def may_manage(self) -> bool:
-        """Whether they may use the API at all."""
+        """Whether the user has a tag that allows use of the API."""
         return self._has(ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
 
     def _has(self, *tags: str) -> bool:
@@ -55,7 +51,7 @@ class ApiUser:
 
 
 class Authenticator:
-    """The node's users."""
+    """Checks logins against the broker's users."""
 
     def __init__(self, broker: Broker, command_queue: CommandQueue) -> None:
         self._broker = broker
@@ -64,7 +60,7 @@ class Authenticator:
         self.refused = 0
 
     async def api_user(self, name: str, password: str, peer_host: str) -> ApiUser:
-        """The user of this name and password; a fault if there is none."""
+        """The user with this name and password; a fault if the broker refuses them."""
         self.attempts += 1
         try:
             await self._command_queue.carry_out(Authenticate(name, password, peer_host))
@@ -80,6 +76,6 @@ class Authenticator:
         return ApiUser(name, list(user.tags), sorted(vhosts))
 
     def forget_attempts(self) -> None:
-        """Count from nothing again."""
+        """Reset the counters."""
         self.attempts = 0
         self.refused = 0

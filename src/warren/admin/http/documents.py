@@ -1,16 +1,12 @@
-"""The JSON that operators send, within what the node can hold.
+"""JSON documents in requests: parsing, limits, and reading fields with RabbitMQ's errors.
 
-A document is refused that is nested deeper than anybody means, or has a number of more than 64 bits or one that is none
-(`1e999`), or text that is half of a surrogate pair: what such values would become differs from one reader to the next.
+Refused are documents that are nested too deeply, integers of more than 64 bits, numbers that overflow (`1e999`) and
+lone surrogates, because JSON readers disagree about such values.
 
-Not here: which fields a document has (`admin.changes`), what is answered (`http.answers`).
+A missing field is `[{key_missing,NAME}]`, as in RabbitMQ. A field of the wrong type gets a sentence that names it,
+where RabbitMQ crashes. Unknown fields are ignored.
 
-The fields of a request's document, read with RabbitMQ's refusals.
-
-A field that is missing is `[{key_missing,NAME}]`. What RabbitMQ stumbles over (a number where a text belongs) is a
-sentence here that names the field. Fields nobody asks for are ignored, as there.
-
-Not here: what the fields mean (the modules of this package).
+Not here: schemas of documents (`http.schemas`), what fields mean (`admin.resources`).
 """
 
 import math
@@ -28,7 +24,7 @@ _TWICE = "invalid payload: the request body JSON-decoded to a string. Is the inp
 
 
 def document_in(body: bytes) -> dict[str, Any]:
-    """A body as a JSON object; an empty one is an empty object, and so, as in RabbitMQ, are `null` and `true`."""
+    """The body as a JSON object. Empty, `null` and `true` bodies are an empty object, as in RabbitMQ."""
     if not body:
         return {}
     try:
@@ -48,7 +44,7 @@ def document_in(body: bytes) -> dict[str, Any]:
 
 
 def document_fault(document: object) -> str:
-    """Why a document cannot be held; nothing if it can."""
+    """Why a document exceeds a limit; empty if it does not."""
     level = [document]
     for _ in range(NESTED_MAX):
         below: list[object] = []
@@ -78,7 +74,7 @@ def _scalar_fault(value: object) -> str:
 
 
 def is_text(value: str) -> bool:
-    """Whether it can be written as UTF-8: half of a surrogate pair, which JSON can spell, cannot."""
+    """Whether the text can be encoded as UTF-8. Lone surrogates, which JSON can spell, cannot."""
     return value.isascii() or _encodes(value)
 
 
@@ -96,7 +92,7 @@ LINE_COLUMNS = 80
 
 
 def require(document: Document, *names: str) -> None:
-    """Refuse a document that lacks any of these fields."""
+    """Raise a fault if one of these fields is missing."""
     missing = [name for name in names if name not in document]
     if missing:
         words = [f"{{key_missing,{name}}}" for name in missing]
@@ -112,7 +108,7 @@ def text(document: Document, name: str, default: str = "") -> str:
 
 
 def flag(document: Document, name: str, default: bool = False) -> bool:
-    """A boolean; rabbitmqadmin sends them as strings."""
+    """A boolean; rabbitmqadmin sends booleans as strings."""
     value = document.get(name, default)
     if value in ("true", "false"):
         return bool(value == "true")
@@ -122,7 +118,7 @@ def flag(document: Document, name: str, default: bool = False) -> bool:
 
 
 def number(document: Document, name: str, default: int) -> int:
-    """An integer; rabbitmqadmin sends them as strings."""
+    """An integer; rabbitmqadmin sends integers as strings."""
     value = document.get(name, default)
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
         return int(value)
@@ -132,7 +128,7 @@ def number(document: Document, name: str, default: int) -> int:
 
 
 def names_in(document: Document, name: str) -> list[str]:
-    """A list of names, or one text with commas between them."""
+    """A list of names, given as a list or as one comma-separated text."""
     value = document[name]
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
@@ -142,7 +138,7 @@ def names_in(document: Document, name: str) -> list[str]:
 
 
 def table(document: Document, name: str) -> dict[str, Any]:
-    """An object; an empty array stands for an empty one, as RabbitMQ writes it."""
+    """An object; an empty array stands for an empty object, as RabbitMQ writes it."""
     value = document.get(name, {})
     if value == []:
         return {}
@@ -159,7 +155,7 @@ def arguments(document: Document) -> dict[str, Any]:
 
 
 def check_table(name: str, found: dict[str, Any]) -> None:
-    """Refuse what a table of AMQP cannot hold, or what RabbitMQ takes none of from JSON."""
+    """Raise a fault for values that an AMQP table cannot hold or that RabbitMQ does not accept from JSON."""
     waiting: list[object] = [found]
     while waiting:
         value = waiting.pop()
@@ -174,7 +170,7 @@ def check_table(name: str, found: dict[str, Any]) -> None:
 
 
 def short(what: str, name: str) -> str:
-    """A name that AMQP can carry."""
+    """A name that fits into an AMQP short string."""
     octets = len(name.encode("utf-8", "surrogateescape"))
     if octets > SHORT_OCTETS:
         raise bad_request(f"{what} should be less than {SHORT_OCTETS} bytes, actually was {octets}\n")

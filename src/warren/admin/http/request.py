@@ -1,9 +1,9 @@
-"""A request as a resource sees it: who asks, which names stand in the path, the query, the body.
+"""A request as handlers see it: user, path parameters, query, body.
 
-The body is read when somebody asks for it, and no further than its limit: a request that announces more is refused
-before a byte of it is read.
+The body is read on demand and only up to its limit. A request that announces a larger body is refused before any of it
+is read.
 
-Not here: slow bodies (`http.link`), what the body means (the resources).
+Not here: slow bodies (`http.server`), the fields of a body (`http.documents`).
 """
 
 from functools import cached_property
@@ -15,8 +15,17 @@ from starlette.requests import ClientDisconnect, Request
 from warren.admin.context import AdminContext
 from warren.admin.http.authentication import ApiUser
 from warren.admin.http.documents import document_in
-from warren.admin.http.responses import body_too_large, malformed, not_found
+from warren.admin.http.responses import (
+    ApiResponse,
+    HttpFault,
+    body_too_large,
+    created,
+    malformed,
+    no_content,
+    not_found,
+)
 from warren.admin.peers import PeerQuery, QueryPart
+from warren.broker.model.events import Command
 from warren.broker.vhost import Vhost
 
 
@@ -26,12 +35,12 @@ class ApiRequest:
     def __init__(self, request: Request, params: dict[str, str], context: AdminContext, body_bytes_max: int) -> None:
         self.request = request
         self.method: str = request.method
-        # what the names in the path's template stand for
+        # values of the names in the path's template
         self.params = params
         self.context = context
-        # nobody, unless the resource asks who it is
+        # empty unless the resource requires a login
         self.api_user = ApiUser("", [], [])
-        # what another node that asks wants of this one; None: whoever asks wants to hear of the whole cluster
+        # the part that another node asks for; None for a client, which wants the whole cluster's answer
         self.part: QueryPart | None = None
         self._body_bytes_max = body_bytes_max
 
@@ -44,13 +53,13 @@ class ApiRequest:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """The parameters; of one that is given twice, the first."""
+        """The query parameters; of a repeated one, the first."""
         text = self.request.scope["query_string"].decode("ascii", "replace")
         pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
         return dict(reversed(pairs))
 
-    def question(self, part: QueryPart) -> PeerQuery:
-        """The same request to another node, for its part of the answer."""
+    def peer_query(self, part: QueryPart) -> PeerQuery:
+        """This request, to be sent to another node for its part of the response."""
         scope = self.request.scope
         reason = self.header("x-reason")
         return PeerQuery(self.method, scope["raw_path"], scope["query_string"], reason, self.api_user, part)
@@ -59,16 +68,27 @@ class ApiRequest:
         return self.query.get(name) == "true"
 
     def vhost(self) -> Vhost:
-        """The virtual host that the path names, or 404."""
+        """The virtual host in the path; 404 if there is none."""
         vhost = self.context.broker.vhosts.get(self.params["vhost"])
         if vhost is None:
             raise not_found()
         return vhost
 
+    def target_vhost(self) -> str:
+        """The name of the virtual host to change. RabbitMQ words its 404 differently than for reads."""
+        name = self.params["vhost"]
+        if name not in self.context.broker.vhosts:
+            raise HttpFault(404, "not_found", "vhost_not_found")
+        return name
+
     def entered_vhosts(self) -> list[Vhost]:
-        """The virtual hosts the visitor has permissions in, in order."""
+        """The virtual hosts in which the user has permissions, sorted."""
         vhosts = self.context.broker.vhosts
         return [vhosts[name] for name in self.api_user.vhosts if name in vhosts]
+
+    async def carry_out(self, command: Command) -> ApiResponse:
+        """201 if the command created something, else 204."""
+        return created() if await self.context.command_queue.carry_out(command) is True else no_content()
 
     async def body(self) -> bytes:
         announced = self.header("content-length")
@@ -87,7 +107,7 @@ class ApiRequest:
         return b"".join(parts)
 
     async def form(self) -> dict[str, str]:
-        """The body as the fields of a form."""
+        """The body as form fields."""
         text = (await self.body()).decode("utf-8", "surrogateescape")
         return dict(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
 

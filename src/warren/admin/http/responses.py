@@ -1,18 +1,12 @@
-r"""What a request is answered with, and values as JSON.
+r"""Responses, faults, and values as JSON.
 
-Names in AMQP are bytes, and need not be UTF-8. Inside the node such bytes are lone surrogates; in JSON they are the
-escapes of these (`"\udcff"`), which Python and JavaScript read back as they were. Integers may have any size, and a
-number that is none (NaN, infinity) is `null`.
+AMQP names are bytes and need not be UTF-8. Inside the node such bytes are lone surrogates. In JSON they are escapes
+(`"\udcff"`), which Python and JavaScript read back unchanged. Integers may have any size. NaN and infinity are `null`.
 
-Not here: which fields an answer has (`admin.views`), faults (`http.faults`).
+A fault is raised by a handler and caught by the application, which turns it into a status and a body `{"error": …,
+"reason": …}` in RabbitMQ's words. A reason of `None` means no body. Some of RabbitMQ's reasons are lists.
 
-What an HTTP request can be refused with, worded as RabbitMQ's management API words it.
-
-A fault is raised anywhere below the application, and caught there, in one place, where it becomes a status and a
-body `{"error": …, "reason": …}`. A reason of `None` is an answer without a body; some of RabbitMQ's
-reasons are lists.
-
-Not here: errors of commands (`errors.Refused`, which the application translates).
+Not here: which fields a response has (`admin.resources`), refused commands (`errors.Refused`).
 """
 
 import json
@@ -30,7 +24,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """Status, body, and headers beyond those that every answer has. A long body may come in chunks instead."""
+    """Status, body and extra headers. A long body may come as chunks instead."""
 
     status: int
     body: bytes = b""
@@ -39,7 +33,7 @@ class ApiResponse:
     chunks: AsyncIterator[bytes] | None = None
 
     async def whole(self) -> bytes:
-        """The body, however it comes."""
+        """The body, also if it comes as chunks."""
         return self.body if self.chunks is None else b"".join([chunk async for chunk in self.chunks])
 
 
@@ -63,7 +57,7 @@ def to_json(value: object) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """The same without what JSON cannot say."""
+    """The value without numbers that JSON cannot represent."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -74,13 +68,13 @@ def _plain(value: Any) -> Any:
 
 
 REALM = 'Basic realm="RabbitMQ Management"'
-"""Scripts and browsers remember passwords under this name."""
+"""Scripts and browsers store passwords under this name."""
 
 _STATUS_OF_REFUSALS = {"bad_request": 400, "not_authorised": 401, "not_found": 404, "unavailable": 503}
 
 
 class HttpFault(WarrenError):
-    """A request that is not carried out. The reason is a text or, for some, a list of words; `headers` go into it."""
+    """A refused request. The reason is a text or, as in RabbitMQ, a list of words."""
 
     def __init__(
         self, status: int, error: str, reason: "str | list[object] | None", headers: dict[str, str] | None = None
@@ -101,12 +95,12 @@ def bad_request(reason: str, error: str = "bad_request") -> HttpFault:
 
 
 def not_authorised(reason: str) -> HttpFault:
-    """Who asks is known, and may not."""
+    """The user is known but not allowed to do this."""
     return HttpFault(401, "not_authorised", reason)
 
 
 def login_required() -> HttpFault:
-    """Nobody said who asks."""
+    """The request has no credentials."""
     return HttpFault(401, "not_authorized", None, {"www-authenticate": REALM})
 
 
@@ -119,12 +113,12 @@ def method_not_allowed(allowed: str) -> HttpFault:
 
 
 def malformed() -> HttpFault:
-    """What came is not even a request: an answer without a body, as RabbitMQ's server gives."""
+    """The input is not a valid request. The response has no body, as from RabbitMQ's server."""
     return HttpFault(400, "bad_request", None)
 
 
 def body_too_large(bytes_max: int) -> HttpFault:
-    """The rest of the body stays unread, so the connection ends with the answer."""
+    """The rest of the body stays unread, so the connection closes with the response."""
     reason = f"the body is larger than {bytes_max} bytes (management.http.max_body_size)"
     return HttpFault(413, "payload_too_large", reason, {"connection": "close"})
 
@@ -134,7 +128,7 @@ def cross_site() -> HttpFault:
 
 
 def refusal_fault(refusal: Refused) -> HttpFault:
-    """A command that was not carried out, in the words of HTTP."""
+    """The HTTP fault for a command that the broker refused."""
     if refusal.kind == "not_found":
         return not_found()
     return HttpFault(_STATUS_OF_REFUSALS.get(refusal.kind, 400), refusal.kind, refusal.reason)

@@ -1,19 +1,15 @@
-"""From the path of a request to the resource that answers for it.
+"""From the path of a request to its resource, and the access levels of resources.
 
-The path is taken apart as it came, and its segments are decoded one by one, so that a name may hold whatever it
-likes: `%2F` is a slash inside a name, `.` and `..` are names like any other, and bytes that are not UTF-8 become lone
-surrogates, as everywhere in the node. One slash at the end counts for nothing.
+The raw path is split first and its segments are decoded one by one, so a name may contain any character: `%2F` is a
+slash inside a name, `.` and `..` are ordinary names, and bytes that are not UTF-8 become lone surrogates. A trailing
+slash is ignored.
 
-A template is a path with names in braces, `/api/queues/{vhost}/{name}`. Where a literal segment and a name both fit,
-the literal goes first.
+A template is a path with names in braces, `/api/queues/{vhost}/{name}`. A literal segment wins over a name.
 
-Not here: who may use a resource (`http.levels`), what it does (`admin.resources`).
+An access level is a function that returns the reason for a refusal, or an empty text. A virtual host that does not
+exist is not refused: the handler responds with 404.
 
-What a resource demands of whoever asks: each level answers with the reason for a refusal, or nothing.
-
-A virtual host that does not exist is nobody's secret: the resource answers 404.
-
-Not here: the tags (`http.visitor`), permissions on single queues and exchanges, which the broker checks.
+Not here: tags of users (`http.authentication`), permissions on single queues and exchanges (`broker.access`).
 """
 
 import re
@@ -23,6 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from warren.admin.http.request import ApiRequest
+from warren.admin.http.schemas import Schema
 
 if TYPE_CHECKING:
     from warren.admin.http.responses import ApiResponse
@@ -33,25 +30,35 @@ Handler = Callable[["ApiRequest"], Awaitable["ApiResponse"]]
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 METHODS = ("GET", "PUT", "POST", "DELETE")
-"""In the order in which they are told to whoever asks."""
+"""In the order of the header `allow`."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One method of a resource: who may come in, and who answers. `level` of None: everybody."""
+    """One method of a resource. A `level` of None needs no login."""
 
     level: "AccessLevel | None"
     handler: Handler
+    # the schema of the request's body, if the method takes one
+    body: Schema | None = None
 
 
 class Resource:
-    """What one kind of path can be asked for. Several families may each know some of its methods."""
+    """The methods of one path. `body` is the schema of the body of a PUT or POST."""
 
-    def __init__(self, level: "AccessLevel | None", handlers: dict[str, Handler]) -> None:
-        self.endpoints = {method: Endpoint(level, handler) for method, handler in handlers.items()}
+    def __init__(self, level: "AccessLevel | None", handlers: dict[str, Handler], body: Schema | None = None) -> None:
+        self.endpoints: dict[str, Endpoint] = {}
+        self.also(level, handlers, body)
+
+    def also(self, level: "AccessLevel | None", handlers: dict[str, Handler], body: Schema | None = None) -> "Resource":
+        """Add methods that require another access level."""
+        for method, handler in handlers.items():
+            assert method not in self.endpoints
+            self.endpoints[method] = Endpoint(level, handler, body if method in ("PUT", "POST") else None)
+        return self
 
     def allowed(self) -> str:
-        """The methods, as the header `allow` has them."""
+        """The value of the header `allow`."""
         known = self.methods()
         return ", ".join([*(["HEAD"] if "GET" in known else []), *known, "OPTIONS"])
 
@@ -60,6 +67,10 @@ class Resource:
 
     def endpoint(self, method: str) -> Endpoint | None:
         return self.endpoints.get("GET" if method == "HEAD" else method)
+
+
+Routes = dict[str, Resource]
+"""Resources by the template of their path."""
 
 
 @dataclass
@@ -71,11 +82,11 @@ class _Node:
 
 
 class Router:
-    """All the paths there are."""
+    """All paths."""
 
     def __init__(self) -> None:
         self._root = _Node()
-        # by template, for whoever describes the API
+        # by template, for the OpenAPI description
         self.resources: dict[str, Resource] = {}
 
     def add(self, template: str, resource: Resource) -> None:
@@ -89,14 +100,11 @@ class Router:
                 node = node.named
             else:
                 node = node.literals.setdefault(part, _Node())
-        if node.resource is None:
-            node.resource = self.resources[template] = resource
-            return
-        assert not node.resource.endpoints.keys() & resource.endpoints.keys(), f"{template} is there already"
-        node.resource.endpoints.update(resource.endpoints)
+        assert node.resource is None, f"{template} is there already"
+        node.resource = self.resources[template] = resource
 
     def find(self, segments: list[str]) -> tuple[Resource, dict[str, str]] | None:
-        """The resource of a path, and what the names in its template stand for."""
+        """The resource of a path and the values of the names in its template."""
         return _find(self._root, segments, 0)
 
 
@@ -117,7 +125,7 @@ def _find(node: _Node, segments: list[str], at: int) -> tuple[Resource, dict[str
 
 
 def segments_of(raw_path: bytes) -> list[str] | None:
-    """The decoded segments of a path as it stood in the request; None if a percent sign escapes nothing."""
+    """The decoded segments of a raw path; None if a percent sign is not an escape."""
     if _BAD_ESCAPE.search(raw_path):
         return None
     parts = raw_path.removeprefix(b"/").removesuffix(b"/").split(b"/")
@@ -131,7 +139,7 @@ _NO_OBJECT = "User not authorised to access object"
 
 
 def manager(call: ApiRequest) -> str:
-    """Any of the tags that open the API."""
+    """Any user with a tag that allows use of the API."""
     return ""
 
 
@@ -144,7 +152,7 @@ def administrator(call: ApiRequest) -> str:
 
 
 def in_vhost(call: ApiRequest) -> str:
-    """An administrator, or somebody with permissions in the virtual host of the path, if it names one."""
+    """An administrator, or a user with permissions in the virtual host of the path, if there is one."""
     return "" if call.api_user.is_administrator or _enters_vhost(call) else _NO_VHOST
 
 
@@ -161,7 +169,7 @@ def policymaker(call: ApiRequest) -> str:
 
 
 def any_policymaker(call: ApiRequest) -> str:
-    """For what belongs to no virtual host."""
+    """For objects outside any virtual host."""
     return "" if call.api_user.is_policymaker else _NO_OBJECT
 
 

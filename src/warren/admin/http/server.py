@@ -1,43 +1,31 @@
-"""The HTTP server inside a node: it runs in the node's loop, on sockets the node has bound.
+"""The HTTP server of a node: connections in the node's event loop, with limits on bytes, time and number.
 
-`accept` makes the protocol of one connection; whoever listens, with TLS or without, and on as many sockets as there
-are, hands it to the loop. Stopping is in two steps: no connection is kept alive once its answer is out (`close`), and
-after a moment whatever is left is dropped (`drop`).
+`accept` makes the protocol object of a connection for a listener. Shutdown has two steps: `close` finishes responses in
+progress and keeps no connection alive; `drop` aborts the rest.
 
-Not here: sockets and TLS (`node`), what is answered (`http.application`).
+uvicorn's protocol class handles HTTP. This module adds limits that uvicorn lacks:
 
-One HTTP connection, and the bounds on what a client can cost: bytes, time, and how many there are.
+- the head of a request: bytes and time;
+- the body: time. It has half a minute, and after that must arrive at a minimum rate;
+- responses that the client does not read;
+- idle connections;
+- the number of connections, in total and per address.
 
-uvicorn's protocol does the talking. What it leaves unbounded is bounded here:
+One timer checks all connections once a second, so a request needs no timer of its own. A late request gets 408, unless
+its response has begun, and the connection ends.
 
-- the head of a request, in bytes and in time;
-- the body, in time: it has half a minute, and beyond that must come at a certain rate;
-- an answer that is not read;
-- an idle connection;
-- the number of connections, in all and of one address (`http.crowd`): one more may ask within two seconds how the node
-  is, and nothing else; anything else is told 503, and either way it is closed then.
+*Quotas.* One address may have half of all connections, so that idle connections of one host leave room for others. A
+proxy in front of the node is no exception. IPv6 addresses are counted by their first 64 bits. When the quota is full, a
+connection is accepted into a small overflow quota, where it has two seconds to ask for the node's fitness; any other
+request gets 503. Without this a load balancer would take a full node for dead and cut its clients off. One address may
+use an eighth of the overflow quota. Known load balancers have an overflow quota of their own.
 
-A single look at all connections once a second enforces the times, so a request costs no timer. Whoever is late with a
-request is told 408, if nothing was answered yet, and the connection ends.
+Invariant: an accepted connection is counted once, in the quota that accepted it, until it is lost.
 
-An offer to speak something else (`upgrade: h2c`, which Java's client makes with its first request) is passed over: the
-parser would stop at it and leave a body unread, so it never gets to see the header.
+*Upgrades.* The header `upgrade` is hidden from the parser, which would stop at it and leave the body unread. Java's
+client offers `h2c` with its first request.
 
-Not here: the size of a body (`http.call`), TLS and PROXY headers (`node.listeners`).
-
-How many connections there are, and how many of them one address has.
-
-One address may have half of all that there may be, so that whoever holds idle ones leaves room for everybody else.
-There is no exception: a proxy before the node, on this machine or another, has half of them for all who come through
-it. Of IPv6 addresses the first 64 bits count, since whoever has one has all that begin so.
-
-Whoever finds no room may still ask how the node is, on the doorstep: a load balancer that is told nothing takes the
-node for dead, and cuts its clients off. There is little room there, too, of which one address has an eighth; a balancer
-that speaks for itself has room of its own, which nobody else can take.
-
-Invariant: what was let in is counted until it leaves, once, where it was let in.
-
-Not here: how whoever is refused is told (`http.link`).
+Not here: sockets, TLS and PROXY headers (`node`), the size of a body (`http.request`), responses (`http.application`).
 """
 
 import asyncio
@@ -61,47 +49,47 @@ OVERFLOW_ADDRESS_SHARE = 1 / 8
 
 
 class ConnectionQuota:
-    """For so many connections, and for so many of one address."""
+    """Limits connections in total and per address."""
 
     def __init__(self, connections_max: int, share_of_one: float) -> None:
-        self._room = connections_max
-        self._room_of_one = max(1, int(connections_max * share_of_one))
-        self._inside = 0
-        self._of_places: Counter[str] = Counter()
+        self._limit = connections_max
+        self._limit_per_address = max(1, int(connections_max * share_of_one))
+        self._count = 0
+        self._by_address: Counter[str] = Counter()
 
     def enter(self, host: str) -> bool:
-        """Whether there is room for one more from there; then it is in."""
+        """Count one more connection from this host, unless the quota is full."""
         place = address_block(host)
-        if self._inside >= self._room or self._of_places[place] >= self._room_of_one:
+        if self._count >= self._limit or self._by_address[place] >= self._limit_per_address:
             return False
-        self._inside += 1
-        self._of_places[place] += 1
+        self._count += 1
+        self._by_address[place] += 1
         return True
 
     def leave(self, host: str) -> None:
         place = address_block(host)
-        self._inside -= 1
-        self._of_places[place] -= 1
-        if not self._of_places[place]:
-            del self._of_places[place]
+        self._count -= 1
+        self._by_address[place] -= 1
+        if not self._by_address[place]:
+            del self._by_address[place]
 
 
 class ConnectionQuotas:
-    """The connections of one server."""
+    """The quotas of one server."""
 
     def __init__(self, connections_max: int) -> None:
         self.inside = ConnectionQuota(connections_max, ADDRESS_SHARE)
-        self._doorstep = ConnectionQuota(OVERFLOW_CONNECTIONS_MAX, OVERFLOW_ADDRESS_SHARE)
+        self._overflow = ConnectionQuota(OVERFLOW_CONNECTIONS_MAX, OVERFLOW_ADDRESS_SHARE)
         self._balancers = ConnectionQuota(OVERFLOW_CONNECTIONS_MAX, ADDRESS_SHARE)
 
     def enter(self, host: str, is_balancer: bool = False) -> ConnectionQuota | None:
-        """Where there is room for one more from there; then it is in."""
-        rooms = (self.inside, self._balancers) if is_balancer else (self.inside, self._doorstep)
-        return next((room for room in rooms if room.enter(host)), None)
+        """The quota that accepted a connection from this host; None if all are full."""
+        quotas = (self.inside, self._balancers) if is_balancer else (self.inside, self._overflow)
+        return next((quota for quota in quotas if quota.enter(host)), None)
 
 
 def address_block(host: str) -> str:
-    """What counts as one address."""
+    """The unit that counts as one address."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -130,50 +118,50 @@ def no_balancer(host: str) -> bool:
 
 
 class HttpConnection(HttpToolsProtocol):
-    """A connection that knows what it waits for, and since when."""
+    """One HTTP connection and the times that it waits for."""
 
     def __init__(
         self,
         config: Config,
         state: ServerState,
         limits: HttpLimits,
-        crowd: ConnectionQuotas,
+        quotas: ConnectionQuotas,
         client: tuple[str, int] | None = None,
         is_balancer: Callable[[str], bool] = no_balancer,
     ) -> None:
-        """`client` is where it comes from, if that is not where the socket comes from."""
+        """`client` is the client's address if it is not that of the socket."""
         super().__init__(config, state, {})
-        self._behind_socket = client
+        self._real_client = client
         self._limits = limits
-        self._crowd = crowd
+        self._quotas = quotas
         self._is_balancer = is_balancer
-        # where it comes from and where it is counted, once it is let in
-        self._entered_from: str = ""
-        self._room: ConnectionQuota | None = None
+        # the host, and the quota that counts it
+        self._counted_host: str = ""
+        self._quota: ConnectionQuota | None = None
         self._head_bytes = 0
-        # when the head at hand began to come; None while none is awaited
+        # when the current head began to arrive; None while none is expected
         self._head_since: float | None = None
         self._body_since: float | None = None
         self._body_bytes = 0
         self._unread_since: float | None = None
         self._closing_since: float | None = None
 
-    # -- the transport's calls
+    # -- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
-        self.client = self._behind_socket or self.client
+        self.client = self._real_client or self.client
         self._head_since = self.loop.time()
-        self._entered_from = self.client[0] if self.client else ""
-        speaks_for_itself = self._behind_socket is None and self._is_balancer(self._entered_from)
-        self._room = self._crowd.enter(self._entered_from, speaks_for_itself)
-        if self._room is None:
+        self._counted_host = self.client[0] if self.client else ""
+        speaks_for_itself = self._real_client is None and self._is_balancer(self._counted_host)
+        self._quota = self._quotas.enter(self._counted_host, speaks_for_itself)
+        if self._quota is None:
             self._end_with(_TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._room is not None:
-            self._room.leave(self._entered_from)
-            self._room = None
+        if self._quota is not None:
+            self._quota.leave(self._counted_host)
+            self._quota = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -186,18 +174,18 @@ class HttpConnection(HttpToolsProtocol):
         if awaiting_head:
             self._head_bytes += len(data)
             data = _UPGRADE.sub(_NO_UPGRADE, data, count=1)
-        if self._on_the_doorstep() and not self._is_the_one_question(data):
+        if self._in_overflow() and not self._is_fitness_request(data):
             self._end_with(_TOO_MANY)
             return
         super().data_received(data)
         if self._head_since is not None and self._head_bytes > HEAD_BYTES_MAX:
             self._end_with(_HEAD_TOO_LARGE)
 
-    def _on_the_doorstep(self) -> bool:
-        return self._room is not self._crowd.inside
+    def _in_overflow(self) -> bool:
+        return self._quota is not self._quotas.inside
 
-    def _is_the_one_question(self, data: bytes) -> bool:
-        """Load balancers send it in one piece, and nothing after it."""
+    def _is_fitness_request(self, data: bytes) -> bool:
+        """Load balancers send the request in one piece and nothing after it."""
         return self._head_bytes == len(data) and _FITNESS_REQUEST.match(data) is not None and data.endswith(b"\r\n\r\n")
 
     def pause_writing(self) -> None:
@@ -208,7 +196,7 @@ class HttpConnection(HttpToolsProtocol):
         super().resume_writing()
         self._unread_since = None
 
-    # -- the parser's calls
+    # -- called by the parser
 
     def on_headers_complete(self) -> None:
         self._head_since = None
@@ -216,7 +204,7 @@ class HttpConnection(HttpToolsProtocol):
         self._body_since = self.loop.time()
         self._body_bytes = 0
         super().on_headers_complete()
-        if self._on_the_doorstep():
+        if self._in_overflow():
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
@@ -227,10 +215,10 @@ class HttpConnection(HttpToolsProtocol):
         self._body_since = None
         super().on_message_complete()
 
-    # -- time
+    # -- timeouts
 
     def look(self, now: float) -> None:
-        """End the connection if its client is late."""
+        """Close the connection if its client is late."""
         if self.transport.is_closing() or self._closing_since is not None:
             if self._closing_since is None:
                 self._closing_since = now
@@ -240,11 +228,11 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.abort()
         elif self._late(now):
             answered = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-            self._end_with(b"" if answered else _TOO_MANY if self._on_the_doorstep() else _TOO_LATE)
+            self._end_with(b"" if answered else _TOO_MANY if self._in_overflow() else _TOO_LATE)
 
     def _late(self, now: float) -> bool:
         if self._head_since is not None:
-            patience_s = OVERFLOW_TIMEOUT_S if self._on_the_doorstep() else self._limits.request_timeout_s
+            patience_s = OVERFLOW_TIMEOUT_S if self._in_overflow() else self._limits.request_timeout_s
             return now - self._head_since > patience_s
         if self._body_since is not None and not self.flow.read_paused:
             limits = self._limits
@@ -274,7 +262,7 @@ def uvicorn_config(app: Any, limits: HttpLimits) -> Config:
         timeout_keep_alive=int(limits.idle_timeout_s),
     )
     config.load()
-    # what it has to say of clients it says to nobody; defects are the application's to tell
+    # uvicorn only logs faults of clients; the application logs bugs
     logging.getLogger("uvicorn.error").disabled = True
     return config
 
@@ -289,13 +277,13 @@ class HttpServer:
         limits: HttpLimits,
         is_balancer: Callable[[str], bool] = no_balancer,
     ) -> None:
-        """`is_balancer` tells whether a load balancer is known to be at an address."""
+        """`is_balancer` says whether an address is that of a known load balancer."""
         self._loop = loop
         self._limits = limits
         self._is_balancer = is_balancer
         self._config = uvicorn_config(app, limits)
         self._state = ServerState()
-        self._crowd = ConnectionQuotas(limits.connections_max)
+        self._quotas = ConnectionQuotas(limits.connections_max)
         self._links: set[HttpConnection] = self._state.connections  # type: ignore[assignment]
         self._handle: asyncio.TimerHandle | None = None
         self._closing = False
@@ -304,20 +292,20 @@ class HttpServer:
         self._look()
 
     def accept(self, client: tuple[str, int] | None = None) -> HttpConnection:
-        """The protocol of a connection; `client` is where it comes from, if a load balancer stands between."""
-        return HttpConnection(self._config, self._state, self._limits, self._crowd, client, self._is_balancer)
+        """The protocol of a connection; `client` is its address if a load balancer is in between."""
+        return HttpConnection(self._config, self._state, self._limits, self._quotas, client, self._is_balancer)
 
     def connection_count(self) -> int:
         return len(self._links)
 
     def close(self) -> None:
-        """Finish the answers at hand, and no more."""
+        """Finish responses in progress, and keep no connection alive."""
         self._closing = True
         for link in list(self._links):
             link.shutdown()
 
     def drop(self) -> None:
-        """End everything that is left."""
+        """Abort all connections."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

@@ -1,28 +1,28 @@
-"""What an operator may set about the HTTP server, as plain values.
+"""Settings of the HTTP server as plain values.
 
-Not here: where the values come from (`node.config`), where the server listens (`node.http_listeners`).
+Not here: reading them (`node.config`), listeners (`node.http_listeners`).
 """
 
 from dataclasses import dataclass, field
 
 BODY_BYTES_MAX = 20_000_000
 FITNESS_PATH = "/api/warren/fitness"
-"""What a load balancer asks, and is answered however many connections there are."""
+"""The path that load balancers ask. It is answered even when all connections are in use."""
 
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """`management.tcp.*_timeout`, and what nobody needs to set."""
+    """`management.tcp.*_timeout`, and limits without a setting."""
 
     # from the first byte of a request to the end of its head
     request_timeout_s: float = 10.0
     # between two requests
     idle_timeout_s: float = 60.0
     connections_max: int = 1000
-    # a body has this long, and beyond that as long as it comes at this rate
+    # a body has this long, and longer while it arrives at this rate
     body_patience_s: float = 30.0
     body_bytes_a_second: int = 10_000
-    # an answer that is not read, and a connection that is not closed
+    # for a response that is not read, and for a connection that is not closed
     unread_patience_s: float = 30.0
     look_every_s: float = 1.0
 

@@ -1,18 +1,13 @@
-"""Which fields of a row are wanted: `columns=name,message_stats.publish_details.rate`, and the fields sorted by.
+"""Column selection (`columns=name,message_stats.publish_details.rate`) and the order of values.
 
-A path leads through objects; where it meets a list it goes through every member, and where it meets a plain value
-before its end, the value is what it leads to. A row of which nothing is wanted is an empty list, as RabbitMQ has it.
+A path goes through objects. In a list it goes through every member; at a plain value before its end it stops and
+selects the value. A row without any selected field is an empty list, as in RabbitMQ. Row builders ask a
+`ColumnSelection` which parts they can skip.
 
-`Wanted` also tells whoever builds rows what need not be built.
+Values of mixed types sort in Erlang's order of terms, as in RabbitMQ: numbers, then null, false and true, then objects
+and lists, then texts.
 
-Not here: the rows (`admin.views`).
-
-The order of rows: by a column, then by what they are ordered by anyway, in the order of Erlang's terms.
-
-Numbers come before null, false and true, those before objects and lists, and texts last; that is the order in which
-RabbitMQ lists columns of mixed kinds.
-
-Not here: getting at the column (`listing.columns`).
+Not here: rows (`admin.resources`).
 """
 
 from typing import Any
@@ -21,21 +16,21 @@ _Tree = dict[str, "_Tree"]
 
 
 class ColumnSelection:
-    """Some fields of a row, or all of them."""
+    """Some fields of a row, or all."""
 
     def __init__(self, paths: list[str] | None) -> None:
-        """Without paths everything is wanted."""
+        """No paths select everything."""
         self._tree: _Tree | None = None if paths is None else _tree(paths)
 
     def __contains__(self, name: object) -> bool:
-        """Whether a field of this name, or something in it, is wanted."""
+        """Whether this field, or a part of it, is selected."""
         return self._tree is None or name in self._tree
 
     def any_of(self, *names: str) -> bool:
         return self._tree is None or any(name in self._tree for name in names)
 
     def cut(self, row: dict[str, Any]) -> Any:
-        """The wanted part of a row."""
+        """The selected part of a row."""
         if self._tree is None:
             return row
         return _cut(row, self._tree) if self._tree else []
@@ -45,13 +40,13 @@ ALL_COLUMNS = ColumnSelection(None)
 
 
 def selected_columns(query: dict[str, str]) -> ColumnSelection:
-    """What a request asks for."""
+    """The columns that a request selects."""
     columns = query.get("columns")
     return ALL_COLUMNS if columns is None else ColumnSelection([path for path in columns.split(",") if path])
 
 
 def value_at(row: Any, path: str) -> Any:
-    """What a path leads to in a row; 0 if it leads nowhere, for nothing is less than anything."""
+    """The value at a path in a row; 0 if there is none."""
     for name in path.split("."):
         if not isinstance(row, dict) or name not in row:
             return 0
@@ -60,7 +55,7 @@ def value_at(row: Any, path: str) -> Any:
 
 
 def _tree(paths: list[str]) -> _Tree:
-    """Branches by name. One without twigs is wanted whole, whatever else is asked of it: short paths go first."""
+    """The paths as a tree. A short path selects the whole field, so short paths go first."""
     tree: _Tree = {}
     for names in sorted((path.split(".") for path in paths), key=len):
         if not any(_is_whole(tree, names[:length]) for length in range(1, len(names))):
@@ -92,7 +87,7 @@ SortKey = tuple[int, Any]
 
 
 def sort_key(value: Any) -> SortKey:
-    """Where a value stands: comparable with the place of any other."""
+    """A key that makes values of any types comparable."""
     if isinstance(value, bool):
         return (1, "true" if value else "false")
     if isinstance(value, int | float):

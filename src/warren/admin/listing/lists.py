@@ -1,34 +1,22 @@
-"""What there is to list: objects in their natural order, how they become rows, and how the list reaches over nodes.
+"""Lists of objects: how objects become rows, and how a list covers all nodes of a cluster.
 
-A row costs some dozen microseconds, and there may be many thousands of objects. So of those that are not shown
-nothing is built but the column they are ordered by, and a long list is built in slices, between which the node goes
-on with its turns. An object that goes meanwhile is shown as it was.
+A row takes tens of microseconds and there may be many thousands of objects. So of objects that are not shown only the
+sort column is built, and long lists are built in slices between which the node continues with its turns. An object that
+is deleted meanwhile is shown as it was.
 
-Not here: what a row is (`admin.views`), which objects a visitor may see (the resources), the answer (`listing.rows`).
+Theory. A page of a hundred rows must not cost as much as ten thousand. So the node that was asked builds a list in two
+steps: first the objects on the page, which takes their names and sort values; then the rows of these objects.
 
-A list of the whole cluster, put together by the node that is asked.
+- Objects known to every node (`SharedObjects`: queues, exchanges, virtual hosts) are filtered and paged here. By agreed
+  fields they are sorted here too; to sort by a statistic, each node sends its values. A row comes from the object's
+  home node, and other nodes' counters are added. Without the home node, the row has the agreed fields only.
+- Objects known to one node (`GatheredObjects`: connections, channels, consumers): nodes first send keys and sort
+  values. An object that is gone when its row is requested is left out.
 
-Theory. A page of a hundred must not cost what ten thousand rows cost. So a list is put together in two steps: what is
-on the page, which takes a name and the value it is sorted by; then the rows of those, from whoever knows them.
+Nodes are asked in parallel, each for a bounded number of rows at a time. A node's part of a list is an index (pairs of
+key and value; objects without a value are left out) or rows (pairs of key and row).
 
-- Things that every node knows (`SharedObjects`: queues, exchanges, virtual hosts) are filtered and cut here. By what is
-agreed
-  about them they are sorted here, too; by a figure, each node sends its values. A row is the home's, and what
-  others have counted of it is added; without the home's, it is what everybody knows.
-- Things that a node alone knows (`GatheredObjects`: connections, channels, consumers) are asked for by name first,
-together
-  with the value. What is gone until its row is asked for is not shown.
-
-Nodes are asked at the same time, each for a bounded number of rows at once.
-
-Not here: a node's part of it (`listing.parts`), who is asked (`cluster.peers`).
-
-A node's part of a list, for the node that puts the list together: what lives here, and what was counted here.
-
-An index has a pair for each thing, its key and a value; what there is nothing to say of is left out. Rows are pairs of
-a key and a row.
-
-Not here: putting it together (`listing.spread`).
+Not here: rows (`admin.resources`), responses (`listing.responses`), sending questions (`admin.peers`).
 """
 
 import asyncio
@@ -54,35 +42,34 @@ RowPlan = Callable[[ColumnSelection], RowBuilder[T]]
 
 @dataclass(frozen=True)
 class SharedObjects(Generic[T]):
-    """Every node knows all of them; some facts only one knows, its home, and some each counts for itself.
+    """Objects that every node knows. Some fields only the home node knows, and each node has its own counters.
 
-    `home_of` is a node's name, or empty where every node knows all there is to know but its own figures. `share` is how
-    to build what this node has counted of something that lives elsewhere; an empty row for nothing. `stand_in` is what
-    everybody knows of it: all fields of `known`, by which it can be sorted without asking anybody.
+    `home_of` is the name of the home node, or empty if there is none. `share` builds this node's counters for an object
+    that lives elsewhere; an empty row means none. `agreed_row` builds the fields in `known`, which every node has and
+    can sort by.
     """
 
     key_of: Callable[[T], RowKey]
     find: Callable[[RowKey], T | None]
     home_of: Callable[[T], str]
     share: RowPlan[T]
-    stand_in: RowBuilder[T]
+    agreed_row: RowBuilder[T]
     known: frozenset[str]
 
 
 @dataclass(frozen=True)
 class GatheredObjects(Generic[T]):
-    """Each node knows its own alone."""
+    """Objects that only their own node knows."""
 
     key_of: Callable[[T], RowKey]
 
 
 @dataclass(frozen=True)
 class ObjectList(Generic[T]):
-    """Objects in their natural order, and how they become rows.
+    """Objects in natural order, and how they become rows.
 
-    `plan` is asked once how to build the wanted part of any row. `name_of` is what a filter looks at. `columns` has
-    short ways to values that are often sorted by; those to what everybody knows go for things that live elsewhere, too.
-    `spread` says what other nodes have to do with it; nothing, if None.
+    `plan` is called once and returns the builder for the selected columns. `name_of` gives the name that filters see.
+    `columns` has fast readers for common sort columns. `spread` says how the list covers other nodes; None: not at all.
     """
 
     objects: list[T]
@@ -98,7 +85,7 @@ def full_rows(build: RowBuilder[T]) -> RowPlan[T]:
 
 
 def column_reader(listed: ObjectList[T], path: str) -> Callable[[T], Any]:
-    """How to get at a value to sort by."""
+    """How to read the sort column."""
     return listed.columns.get(path) or planned_column_reader(listed.plan, path)
 
 
@@ -108,14 +95,14 @@ def planned_column_reader(plan: RowPlan[T], path: str) -> Callable[[T], Any]:
 
 
 def sorted_by(objects: list[T], values: list[Any]) -> list[T]:
-    """The objects by their values; a stable sort keeps the natural order among equals."""
+    """The objects sorted by their values; the sort is stable."""
     if not all(type(value) is int or type(value) is float for value in values):
         values = [sort_key(value) for value in values]
     return [objects[at] for at in sorted(range(len(values)), key=values.__getitem__)]
 
 
 async def chunks(objects: list[T]) -> AsyncIterator[list[T]]:
-    """A long list piece by piece; the node goes on when a piece of work has held it up long enough."""
+    """The list in chunks; between them the node continues with its turns."""
     pace = TimeSlicer()
     for start in range(0, len(objects), _CHUNK):
         await pace.rest()
@@ -128,7 +115,7 @@ Item = TypeVar("Item")
 
 
 class ClusterList(ABC, Generic[Item]):
-    """What `listing.rows` needs to filter, sort and cut."""
+    """What `listing.responses` needs to filter, sort and page."""
 
     def __init__(self, call: ApiRequest) -> None:
         self._call = call
@@ -136,38 +123,38 @@ class ClusterList(ABC, Generic[Item]):
 
     @abstractmethod
     async def items(self, path: str) -> list[Item]:
-        """Everything there is, in its natural order, to be sorted by this column, if by any."""
+        """All objects in natural order; `path` is the sort column, if any."""
 
     @abstractmethod
     def name_of(self, item: Item) -> str:
-        """What a filter looks at."""
+        """The name that filters see."""
 
     @abstractmethod
     async def values(self, items: list[Item], path: str) -> list[Any]:
-        """Of each the value of the column."""
+        """The values of the sort column."""
 
     @abstractmethod
     async def rows(self, items: list[Item], wanted: ColumnSelection) -> list[Any]:
-        """The wanted part of each; without those that are no more."""
+        """The selected columns of each object; objects that are gone are left out."""
 
     async def _index(self, path: str) -> dict[str, dict[RowKey, Any]]:
-        """By node, what each says of the column."""
-        told = await self._peers.ask_all(self._call.question(QueryPart(INDEX, path)))
-        return {node: _pairs(answer) for node, answer in told.items()}
+        """Each node's index of the column."""
+        replies = await self._peers.ask_all(self._call.peer_query(QueryPart(INDEX, path)))
+        return {node: _pairs(answer) for node, answer in replies.items()}
 
     async def _ask_rows(self, keys: dict[str, list[RowKey]]) -> dict[str, dict[RowKey, Any]]:
-        """By node, what each says of the things of these keys."""
-        told = await asyncio.gather(*(self._rows_of(node, wanted) for node, wanted in keys.items()))
-        return dict(zip(keys, told, strict=True))
+        """Each node's rows for these keys."""
+        replies = await asyncio.gather(*(self._rows_of(node, wanted) for node, wanted in keys.items()))
+        return dict(zip(keys, replies, strict=True))
 
     async def _rows_of(self, node: str, keys: list[RowKey]) -> dict[RowKey, Any]:
         rows: dict[RowKey, Any] = {}
         for start in range(0, len(keys), ROWS_AT_ONCE):
             part = QueryPart(ROWS, keys=tuple(keys[start : start + ROWS_AT_ONCE]))
-            told = await self._peers.ask(node, self._call.question(part))
-            if told is None:
+            reply = await self._peers.ask(node, self._call.peer_query(part))
+            if reply is None:
                 break
-            rows |= _pairs(told)
+            rows |= _pairs(reply)
         return rows
 
 
@@ -179,7 +166,7 @@ def cluster_list(call: ApiRequest, listed: ObjectList[T]) -> ClusterList[Any]:
 
 
 class SharedList(ClusterList[T]):
-    """Things that every node knows."""
+    """Objects that every node knows."""
 
     def __init__(self, call: ApiRequest, listed: ObjectList[T], spread: SharedObjects[T]) -> None:
         super().__init__(call)
@@ -200,15 +187,15 @@ class SharedList(ClusterList[T]):
         return [value_of(item) async for chunk in chunks(items) for item in chunk]
 
     def _known_value(self, path: str) -> Callable[[T], Any]:
-        """Of what is agreed upon, so that everybody knows it."""
+        """How to read an agreed field."""
         short = self._listed.columns.get(path)
         if short is not None:
             return short
         here = column_reader(self._listed, path)
-        return lambda item: here(item) if self._is_here(item) else value_at(self._spread.stand_in(item), path)
+        return lambda item: here(item) if self._is_here(item) else value_at(self._spread.agreed_row(item), path)
 
     def _told_value(self, path: str, index: dict[str, dict[RowKey, Any]]) -> Callable[[T], Any]:
-        """What the home says, and what everybody else has counted besides."""
+        """The home node's value plus the other nodes' counters."""
         spread = self._spread
         here, shared = column_reader(self._listed, path), planned_column_reader(spread.share, path)
 
@@ -218,10 +205,10 @@ class SharedList(ClusterList[T]):
                 value = here(item)
             else:
                 value = index.get(home, {}).get(key)
-                value = added(value_at(spread.stand_in(item), path) if value is None else value, shared(item))
-            for node, told in index.items():
-                if node != home and key in told:
-                    value = added(value, told[key])
+                value = added(value_at(spread.agreed_row(item), path) if value is None else value, shared(item))
+            for node, replies in index.items():
+                if node != home and key in replies:
+                    value = added(value, replies[key])
             return value
 
         return value_of
@@ -229,7 +216,7 @@ class SharedList(ClusterList[T]):
     async def rows(self, items: list[T], wanted: ColumnSelection) -> list[Any]:
         spread = self._spread
         keys = [spread.key_of(item) for item in items]
-        told = await self._ask_rows(dict.fromkeys(self._peers.others(), keys))
+        replies = await self._ask_rows(dict.fromkeys(self._peers.others(), keys))
         build, share = self._listed.plan(wanted), spread.share(wanted)
         rows: list[Any] = []
         async for chunk in chunks(items):
@@ -238,9 +225,9 @@ class SharedList(ClusterList[T]):
                 if self._is_here(item):
                     row = wanted.cut(build(item))
                 else:
-                    row = told.get(home, {}).get(key)
-                    row = added(wanted.cut(spread.stand_in(item)) if row is None else row, wanted.cut(share(item)))
-                for node, of_node in told.items():
+                    row = replies.get(home, {}).get(key)
+                    row = added(wanted.cut(spread.agreed_row(item)) if row is None else row, wanted.cut(share(item)))
+                for node, of_node in replies.items():
                     if node != home and key in of_node:
                         row = added(row, of_node[key])
                 rows.append(row)
@@ -252,7 +239,7 @@ class SharedList(ClusterList[T]):
 
 @dataclass(frozen=True)
 class NodeItem:
-    """One of something that a node alone knows: which node's, and, if it is this one's, the thing itself."""
+    """An object of one node; the object itself if the node is this one."""
 
     node: str
     key: RowKey
@@ -261,7 +248,7 @@ class NodeItem:
 
 
 class GatheredList(ClusterList[NodeItem]):
-    """Things of which each node knows its own."""
+    """Objects that only their own node knows."""
 
     def __init__(self, call: ApiRequest, listed: ObjectList[T], spread: GatheredObjects[T]) -> None:
         super().__init__(call)
@@ -269,7 +256,7 @@ class GatheredList(ClusterList[NodeItem]):
         self._spread: GatheredObjects[Any] = spread
 
     async def items(self, path: str) -> list[NodeItem]:
-        """By node, so that it is the same list wherever it is asked for."""
+        """Sorted by node, so that every node returns the same list."""
         index = await self._index(path)
         items: list[NodeItem] = []
         for node in sorted([*index, self._peers.own]):
@@ -292,15 +279,15 @@ class GatheredList(ClusterList[NodeItem]):
         for item in items:
             if item.node != self._peers.own:
                 keys.setdefault(item.node, []).append(item.key)
-        told = await self._ask_rows(keys)
+        replies = await self._ask_rows(keys)
         build = self._listed.plan(wanted)
         rows: list[Any] = []
         async for chunk in chunks(items):
             for item in chunk:
                 if item.node == self._peers.own:
                     rows.append(wanted.cut(build(item.thing)))
-                elif item.key in told[item.node]:
-                    rows.append(told[item.node][item.key])
+                elif item.key in replies[item.node]:
+                    rows.append(replies[item.node][item.key])
         return rows
 
 
@@ -308,9 +295,9 @@ def _empty_row(item: object) -> int:
     return 0
 
 
-def _pairs(told: PeerReply) -> dict[RowKey, Any]:
-    """What a node said; nothing if it refused."""
-    return {} if told.status != 200 else {tuple(key): value for key, value in told.document}
+def _pairs(reply: PeerReply) -> dict[RowKey, Any]:
+    """The pairs that a node sent; none if it refused."""
+    return {} if reply.status != 200 else {tuple(key): value for key, value in reply.document}
 
 
 async def part_response(part: QueryPart, wanted: ColumnSelection, listed: ObjectList[T], own: str) -> ApiResponse:

@@ -1,14 +1,11 @@
-"""`page`, `page_size`, `name` and `use_regex`: which part of a list is wanted, and the envelope it comes in.
+"""Pages (`page`, `page_size`) and filters by name (`name`, `use_regex`), which ignore case.
 
-Not here: the rows (`listing.rows`).
+A Python regular expression can take exponential time and would block the node. So expressions are refused that repeat a
+group which itself repeats or has alternatives, and expressions with many open repetitions. The rest takes time that is
+a small power of the length of a name, which is at most 255 bytes.
 
-Names that contain a text, or match a regular expression, upper case or lower.
-
-Python's regular expressions can take for ever, and nothing else runs meanwhile. So an expression is refused that
-could: one that repeats what itself repeats or has alternatives, and one with many open repetitions in a row. What is
-left takes time that grows with a small power of a name's length, and names have 255 bytes at most.
-
-Not here: the expressions of policies and permissions, whose authors are trusted (`broker.model.name_pattern`).
+Not here: rows (`listing.responses`), patterns of policies and permissions, whose authors are trusted
+(`broker.model.name_pattern`).
 """
 
 import re
@@ -25,13 +22,13 @@ _COUNTED = re.compile(r"\{(\d*)(,?)(\d*)\}")
 
 
 def containing(text: str) -> Callable[[str], bool]:
-    """Whether a name contains the text."""
+    """A filter for names that contain the text."""
     wanted = text.lower()
     return lambda name: wanted in name.lower()
 
 
 def matching(expression: str) -> Callable[[str], bool] | None:
-    """Whether a name matches the expression; None if it is none, or one that could take for ever."""
+    """A filter for names that match the expression; None if it is invalid or could take exponential time."""
     if not is_harmless(expression):
         return None
     pattern = NamePattern(f"(?i){expression}")
@@ -39,9 +36,9 @@ def matching(expression: str) -> Callable[[str], bool] | None:
 
 
 def is_harmless(expression: str) -> bool:
-    """Whether no name makes the expression take long."""
+    """Whether the expression is fast for every name."""
     open_repeats = 0
-    # of each group we are in, whether it repeats or chooses
+    # for each open group: whether it contains a repetition or alternatives
     groups = [False]
     closed = False
     at = 0
@@ -78,7 +75,7 @@ def _is_many(counted: re.Match[str]) -> bool:
 
 
 def _next(expression: str, at: int, counted: re.Match[str] | None) -> int:
-    """Where the next thing begins: an escape, a class and a count are one thing each."""
+    """Where the next item begins: an escape, a class or a count is one item."""
     if counted is not None:
         return counted.end()
     if expression[at] == "\\":
@@ -86,7 +83,7 @@ def _next(expression: str, at: int, counted: re.Match[str] | None) -> int:
     if expression[at] != "[":
         return at + 1
     at += 2 if expression.startswith("[^", at) else 1
-    # a bracket that comes first is a member
+    # a bracket in first place is a member
     end = at + 1
     while end < len(expression) and expression[end] != "]":
         end += 2 if expression[end] == "\\" else 1
@@ -94,7 +91,7 @@ def _next(expression: str, at: int, counted: re.Match[str] | None) -> int:
 
 
 def _after_group_start(expression: str, at: int) -> int:
-    """Past the parenthesis, and past the question mark that says what kind of group it is."""
+    """Past the parenthesis and the question mark that gives the group's kind."""
     return at + 2 if expression.startswith("(?", at) else at + 1
 
 
@@ -104,14 +101,14 @@ PAGE_SIZE_MAX = 500
 
 @dataclass(frozen=True)
 class PageQuery:
-    """One page of a list, of those whose names pass."""
+    """One page of the names that pass the filter."""
 
     number: int
     size: int
     passes: Callable[[str], bool] | None = None
 
     def cut(self, items: list[Any]) -> list[Any]:
-        """The items of this page; a fault if the list ends before it begins."""
+        """The items of this page; a fault if the list ends before the page."""
         start = (self.number - 1) * self.size
         if start > len(items):
             reason = f"Page out of range, page: {self.number} page size: {self.size}, len: {len(items)}"
@@ -131,7 +128,7 @@ class PageQuery:
 
 
 def page_query(query: dict[str, str]) -> PageQuery | None:
-    """The page a request asks for; None if it wants the whole list."""
+    """The page that a request asks for; None for the whole list."""
     if "page" not in query:
         return None
     number = _number(query["page"])

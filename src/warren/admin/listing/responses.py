@@ -1,14 +1,9 @@
-"""A list of objects as rows: filtered, ordered, cut to a page, and only then built.
+"""Responses with rows: filter, sort, cut to a page, then build.
 
-The objects come in their natural order (virtual host, then name). A sort keeps that order among equals, and
-`sort_reverse` turns the whole list round, as RabbitMQ does.
+The natural order is virtual host, then name. Sorting keeps it among equal values, and `sort_reverse` reverses the whole
+list, as in RabbitMQ. A long list without pages is sent while it is built, no faster than the client reads.
 
-A long list that is wanted whole is sent as it is built, no faster than it is read.
-
-A list that reaches over several nodes is put together by the node that is asked (`listing.spread`); another node that
-asks for a part of it gets that part (`listing.parts`).
-
-Not here: what there is to list (`listing.listed`).
+Not here: lists of objects and of several nodes (`listing.lists`).
 """
 
 from collections.abc import AsyncIterator
@@ -37,7 +32,7 @@ LONG_ROWS = 500
 
 
 async def list_response(call: ApiRequest, listed: ObjectList[T], paginated: bool = True) -> ApiResponse:
-    """The list, or the page of it, that a request asks for."""
+    """The list, or the requested page of it."""
     if listed.spread is not None:
         if call.part is not None and call.part.kind != HERE:
             return await part_response(call.part, selected_columns(call.query), listed, call.context.peers.own)
@@ -57,14 +52,14 @@ async def list_response(call: ApiRequest, listed: ObjectList[T], paginated: bool
 
 
 def object_response(call: ApiRequest, row: Row, status: int = 200) -> ApiResponse:
-    """One row, and the columns of it that a request asks for."""
+    """The requested columns of one row."""
     return json_response(selected_columns(call.query).cut(row), status)
 
 
 async def rows_response(
     call: ApiRequest, rows: list[Row], order: tuple[str, ...] = (), paginated: bool = False
 ) -> ApiResponse:
-    """A short list of rows that are there already, naturally ordered by these fields."""
+    """A short list of finished rows, sorted by these fields."""
     rows = sorted(rows, key=lambda row: [sort_key(row[field]) for field in order])
     return await list_response(call, ObjectList(rows, full_rows(_as_it_is), _row_name), paginated)
 
@@ -78,7 +73,7 @@ def _row_name(row: Row) -> str:
 
 
 async def _cluster_response(call: ApiRequest, listed: ObjectList[T], paginated: bool) -> ApiResponse:
-    """The same for a list of the whole cluster; what is shown of other nodes' things comes from them."""
+    """The same for a list that covers several nodes."""
     query = call.query
     wanted = selected_columns(query)
     page = page_query(query) if paginated else None
@@ -119,7 +114,7 @@ async def _ordered(objects: list[T], listed: ObjectList[T], query: dict[str, str
 # -- whole lists
 
 Pieces = AsyncIterator[bytes]
-"""Rows as JSON, some at a time, each time without the brackets around them."""
+"""Rows as JSON in pieces, without the enclosing brackets."""
 
 
 async def _pieces(objects: list[T], listed: ObjectList[T], wanted: ColumnSelection) -> Pieces:
@@ -136,8 +131,7 @@ async def _cluster_pieces(items: list[Any], spread: ClusterList[Any], wanted: Co
 
 
 async def _whole_response(count: int, pieces: Pieces) -> ApiResponse:
-    """In one piece if it is short. The first rows are there before the answer begins, and with them whatever is to be
-    said in its head."""
+    """A short list in one piece. A long one starts once its first rows are built, when its headers are known."""
     first = await anext(pieces, b"")
     array = _array(first, pieces)
     if count > LONG_ROWS:
@@ -147,7 +141,7 @@ async def _whole_response(count: int, pieces: Pieces) -> ApiResponse:
 
 async def _array(first: bytes, rest: Pieces) -> AsyncIterator[bytes]:
     yield b"[" + first
-    # what has gone meanwhile may leave nothing of a piece
+    # a piece is empty if all of its objects are gone
     begun = bool(first)
     async for piece in rest:
         if piece:

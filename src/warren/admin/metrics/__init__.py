@@ -1,3 +1,4 @@
-"""What a Prometheus server scrapes: every metric as text, under the names RabbitMQ gives them.
+"""Prometheus metrics under RabbitMQ's names.
+
 Not here: samples and rates for the pages (`admin.history`).
 """

@@ -1,10 +1,10 @@
-"""What each kind of scrape shows: the whole, every object, or the groups somebody names.
+"""Which metrics each registry has.
 
-RabbitMQ's three documents (*registries*): `/metrics` has sums; `/metrics/per-object` the same families with a sample
-for each object; `/metrics/detailed` has groups by name, under another prefix, so that both may be scraped by one
-server. A detailed one that names virtual hosts has only the queues of these.
+RabbitMQ has three registries: `/metrics` has sums; `/metrics/per-object` has the same families with a sample for each
+object; `/metrics/detailed` has the requested groups under another prefix, so that one server can scrape both. If a
+detailed scrape names virtual hosts, it has only their queues.
 
-Not here: names and values (`metrics.families`, `metrics.readings`, `metrics.objects`).
+Not here: families (`metrics.families`), values (`metrics.node_values`, `metrics.object_values`).
 """
 
 from collections.abc import Callable
@@ -109,6 +109,6 @@ BY_NAME: dict[str, list[MetricGroup]] = {
 
 
 def named(names: list[str]) -> list[MetricGroup]:
-    """The groups of these names, each once; names nobody knows are not minded."""
+    """The groups with these names, without repetitions; unknown names are ignored."""
     chosen = [group for name in names for group in BY_NAME.get(name, [])]
     return [*dict.fromkeys(chosen), *_IDENTITY]

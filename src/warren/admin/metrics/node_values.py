@@ -1,15 +1,11 @@
-"""The values of the families that are of the node as a whole, and the sums of those that are of single objects.
+"""Values of a node as a whole, sums over objects, and Warren's own families.
 
-The sums of what channels did are those since the node started: they do not sink when a channel goes, so that a rate
-made of them is one.
+Sums over channels count since the node started. They do not fall when a channel closes, so rates are correct.
 
-Not here: single objects (`metrics.objects`), names (`metrics.families`).
+Warren's own families cover what RabbitMQ has no metric for, or only under a name specific to Erlang. `process_*` are
+the usual names of Prometheus client libraries.
 
-Families of our own, beside RabbitMQ's: what RabbitMQ has no word for, or calls by a name that only Erlang knows.
-
-`process_*` are the names that client libraries of Prometheus give to what every process has.
-
-Not here: RabbitMQ's families (`metrics.families`).
+Not here: single objects (`metrics.object_values`), RabbitMQ's families (`metrics.families`).
 """
 
 import time
@@ -28,7 +24,7 @@ Rows = Iterable[tuple[str, Sequence[Value]]]
 """Labels as text, and a value for each family of a group."""
 
 DESCRIPTORS_SPARE = 20
-"""So close to the limit no client is let in any more."""
+"""A node this close to its limit accepts no more clients."""
 
 _PROTOCOL = labels(protocol="amqp091")
 _CLASSIC = labels(protocol="amqp091", queue_type="rabbit_classic_queue")
@@ -122,9 +118,9 @@ def persister(source: ScrapeSource) -> Rows:
 
 
 def auth(source: ScrapeSource) -> Rows:
-    accounts, stats = source.accounts, source.broker.stats
+    authenticator, stats = source.authenticator, source.broker.stats
     return [
-        _attempts("http", accounts.attempts, accounts.refused),
+        _attempts("http", authenticator.attempts, authenticator.refused),
         _attempts("amqp091", stats.logins, stats.logins_refused),
     ]
 
@@ -290,7 +286,7 @@ def loop_lag(source: ScrapeSource) -> Rows:
 
 
 def journal(source: ScrapeSource) -> Rows:
-    """Nothing for a node that keeps none."""
+    """Empty for a node without a journal."""
     kept = source.broker.control.journal
     if kept is None:
         return []

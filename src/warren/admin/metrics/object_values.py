@@ -1,10 +1,10 @@
-"""The values of the families that are of single queues, connections, channels, exchanges and virtual hosts.
+"""Values of single queues, connections, channels, exchanges and virtual hosts.
 
-Each function yields one row for each object, so that whoever reads may stop between any two. As in RabbitMQ 3.10 a
-connection is named by the label `channel`, too. Which exchange a message came to its queue from is not counted:
-`queue_messages_published_total` has the labels of the queue alone.
+Each function yields one row per object, so the reader can pause between rows. As in RabbitMQ 3.10, the label `channel`
+also names connections. The exchange that a message came from is not counted, so `queue_messages_published_total` has
+the labels of the queue only.
 
-Not here: sums (`metrics.readings`), names (`metrics.families`).
+Not here: sums (`metrics.node_values`), families (`metrics.families`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -124,7 +124,7 @@ def exchange_bindings(source: ScrapeSource) -> Iterator[Row]:
 
 
 def _exchanges(source: ScrapeSource) -> Iterator[tuple[str, int]]:
-    """Those that clients publish to by name."""
+    """Exchanges with a name."""
     for vhost in list(source.broker.vhosts.values()):
         for name, exchange in list(vhost.topology.exchanges.items()):
             if name and not exchange.internal:

@@ -1,26 +1,17 @@
-"""The paths that a Prometheus server scrapes: `/metrics`, `/metrics/per-object`, `/metrics/detailed`.
+"""The paths that Prometheus scrapes: `/metrics`, `/metrics/per-object`, `/metrics/detailed`.
 
-As with RabbitMQ's plugin, whoever reaches the port may scrape: figures and names are told, messages are not. So how
-much that may cost is bounded: few scrapes are under way at a time, one more is told to come again.
+As with RabbitMQ's plugin, a scrape needs no login: it shows numbers and names, not messages. So the cost is bounded:
+few scrapes run at a time, and further ones are told to come again.
 
-Not here: the documents (`metrics.groups`), where they are served (`node.http_listeners`).
+All samples of a family stand together, but values are read object by object. So for each group all values are read
+first, as columns, and then written column by column. Memory holds a number for each sample of the largest group and a
+label for each object, not the text: 10,000 queues take 3 MB. The text is many times that and leaves in pieces. The
+event loop is held for at most a slice (`admin.time_slices`).
 
-From groups of families to the text of a scrape, piece by piece.
+The metrics of scrapes themselves describe earlier scrapes. A duration includes waiting for other scrapes and for a slow
+reader.
 
-All samples of a family stand together, but values are read an object at a time. So of each group the values of all
-objects are read first, as columns; then the columns are written one after the other. What is held is a number for
-each sample of the largest group and a label for each object, not the text: 10,000 queues take 3 MB, and their text,
-which is many times that, leaves in pieces.
-
-The loop is not held for longer than a slice (`admin.time_slices`), however much there is to read or to write.
-
-Not here: what there is to show (`metrics.groups`), HTTP (`metrics.resource`).
-
-What scrapes themselves cost: how often, how long, how much, for each document and encoding.
-
-A scrape tells of those before it. Its duration is that of its work, waiting for others and for a slow reader included.
-
-Not here: the scrapes (`metrics.scrape`).
+Not here: registries (`metrics.groups`), listeners (`node.http_listeners`).
 """
 
 import time
@@ -42,7 +33,7 @@ PIECE_SAMPLES = 1000
 
 
 async def scrape(groups: list[MetricGroup], source: ScrapeSource) -> AsyncIterator[str]:
-    """The document, in pieces."""
+    """The text, in pieces."""
     pace = TimeSlicer()
     small: list[str] = []
     for group in groups:
@@ -82,7 +73,7 @@ _ENCODED = MetricFamily("telemetry_scrape_encoded_size_bytes", SUMMARY, "Scrape 
 
 
 class ScrapeTelemetry:
-    """Counts and sums since the node started."""
+    """Counts and sums of scrapes since the node started."""
 
     def __init__(self) -> None:
         self._durations: dict[str, tuple[int, float]] = {}
@@ -113,7 +104,7 @@ def _summary(family: MetricFamily, samples: dict[str, tuple[int, float]]) -> str
 
 
 _ACCEPTABLE = ("text/plain", "text/*", "*/*")
-# streams are long and alike: more effort gains little
+# the text is repetitive: more effort gains little
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
@@ -122,11 +113,11 @@ SCRAPES_MAX = 16
 
 
 class Metrics:
-    """Answers scrapes."""
+    """Handles scrapes."""
 
     def __init__(self, context: AdminContext, per_object: bool = False) -> None:
-        """`per_object`: a sample for each object is what is told when nothing is said."""
-        self._station = context
+        """`per_object`: `/metrics` has a sample for each object."""
+        self._context = context
         self._per_object = per_object
         self._telemetry = ScrapeTelemetry()
         self._under_way = 0
@@ -164,8 +155,8 @@ class Metrics:
             return ApiResponse(204)
         if self._under_way >= SCRAPES_MAX:
             return ApiResponse(503, b"Too many scrapes at once", "text/plain", {"retry-after": "1"})
-        context = self._station
-        source = ScrapeSource(context.broker, context.facts, context.accounts, vhosts)
+        context = self._context
+        source = ScrapeSource(context.broker, context.facts, context.authenticator, vhosts)
         encoding = "gzip" if "gzip" in call.header("accept-encoding").lower() else "identity"
         headers = {} if encoding == "identity" else {"content-encoding": encoding}
         chunks = self._counted(self._chunks(scrape(groups, source), registry, encoding))

@@ -1,6 +1,6 @@
-"""What a scrape looks at: the node, and sums over everything that are made once, when the first family asks.
+"""The node as one scrape sees it. Sums are computed once, when a family first needs them.
 
-Not here: the families (`metrics.families`), what becomes of a scrape (`metrics.scrape`).
+Not here: families (`metrics.families`), the scrape (`metrics.scrape`).
 """
 
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ class ScrapeSource:
 
     broker: Broker
     facts: NodeFacts
-    accounts: Authenticator
-    # the virtual hosts whose queues are wanted; None: all
+    authenticator: Authenticator
+    # the virtual hosts to show queues of; None for all
     vhosts: frozenset[str] | None = None
     _queue_labels: dict[LocalQueue, str] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class ScrapeSource:
         ]
 
     def queue_labels(self, queue: LocalQueue) -> str:
-        """What a queue's samples begin with: several groups ask."""
+        """The labels of a queue; cached, because several groups need them."""
         text = self._queue_labels.get(queue)
         if text is None:
             text = self._queue_labels[queue] = labels(vhost=queue.vhost, queue=queue.name)

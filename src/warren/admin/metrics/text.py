@@ -1,8 +1,7 @@
 r"""Prometheus' text format, version 0.0.4.
 
-A family is a name, a type, a sentence and samples; all samples of a family follow its head, once. A label's value may
-be any text: backslash, quote and newline are escaped. Names in AMQP are bytes; those that are not UTF-8 are shown as
-`\xff`, because the format is UTF-8 throughout.
+A family is a name, a type, a help sentence and samples, which follow the head of the family. Backslash, quote and
+newline are escaped in label values. AMQP names that are not UTF-8 are shown as `\xff`, because the format is UTF-8.
 
 Not here: which families there are (`metrics.families`).
 """
@@ -17,11 +16,11 @@ UNTYPED = "untyped"
 SUMMARY = "summary"
 
 Value = int | float | None
-"""None is known to be unknown: NaN."""
+"""None is NaN."""
 
 
 class MetricFamily(NamedTuple):
-    """What its samples mean; the name is without its prefix."""
+    """One family; the name has no prefix."""
 
     name: str
     type: str
@@ -33,7 +32,7 @@ class MetricFamily(NamedTuple):
 
 
 def labels(**values: str) -> str:
-    """`{vhost="/",queue="q"}`; nothing for no labels."""
+    """`{vhost="/",queue="q"}`; empty without labels."""
     if not values:
         return ""
     inside = ",".join(f'{name}="{label_value(value)}"' for name, value in values.items())

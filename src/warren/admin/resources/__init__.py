@@ -1,3 +1,5 @@
-"""The resources of the HTTP API, one module each: its paths, its rows as RabbitMQ's management API has them, and its
-changes. Not here: requests and responses (`admin.http`), lists (`admin.listing`), the table of all paths (`admin.api`).
+"""The resources of the HTTP API. Each module has the paths, rows, changes and body schemas of one resource, as in
+RabbitMQ's management API.
+
+Not here: requests and responses (`admin.http`), lists (`admin.listing`), the router (`admin.api`).
 """

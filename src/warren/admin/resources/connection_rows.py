@@ -1,17 +1,10 @@
-"""A connection as a row.
+"""Rows of connections, channels and consumers, and the message rates between channels and one queue or exchange.
 
-Not here: its channels (`views.channels`).
+RabbitMQ reports rates by channel when its `rates_mode` is `detailed`. Here they cost a visit to every channel of the
+virtual host, so only the row of one queue or exchange has them. The queues that an exchange's messages went to are not
+counted.
 
-A channel as a row, and a consumer.
-
-Not here: connections (`views.connections`).
-
-By which channels messages came to an exchange and left a queue.
-
-RabbitMQ tells this when its `rates_mode` is `detailed`; here it costs a look at every channel of the virtual host, and
-only when one queue or exchange is asked for. Which queues the messages of an exchange went to is not counted.
-
-Not here: the same seen from a channel (`views.channels`).
+Not here: the paths (`resources.connections`).
 """
 
 from collections.abc import Iterator
@@ -42,12 +35,12 @@ _OF_CERTIFICATES = (
 
 
 def connection_row_name(connection: Connection) -> str:
-    """`127.0.0.1:52486 -> 127.0.0.1:5672`, the name under which operators know it."""
+    """`127.0.0.1:52486 -> 127.0.0.1:5672`"""
     return connection_name(connection)
 
 
 def listed_connections(broker: Broker) -> list[Connection]:
-    """Those of clients, from the moment they are let in."""
+    """Connections of clients, from the moment their login is accepted."""
     return [connection for connection in broker.connections.values() if is_client(connection)]
 
 
@@ -107,12 +100,12 @@ class ConnectionRows:
         return row | self._history.rated("connection", connection.connection_id, octets, self._spans.bytes)
 
     def detailed(self, connection: Connection) -> dict[str, Any]:
-        """One connection alone; RabbitMQ has empty texts there where its lists have null."""
+        """One connection. RabbitMQ has empty texts there where its lists have null."""
         row = self.row(connection)
         return row | {name: "" for name in _OF_CERTIFICATES if row[name] is None}
 
     def short(self, connection: Connection) -> dict[str, Any]:
-        """What is known of a connection without statistics."""
+        """A row without statistics."""
         return {
             "name": connection_row_name(connection),
             "node": self._node,
@@ -127,7 +120,7 @@ def state_of(connection: Connection) -> str:
     if connection.blocked:
         return "blocked"
     if connection.node.alarm:
-        # it is blocked as soon as it publishes
+        # blocked as soon as it publishes
         return "blocking"
     return "running"
 
@@ -174,11 +167,11 @@ class ChannelRows:
         return row
 
     def detailed(self, channel: Channel) -> dict[str, Any]:
-        """One channel alone, with its consumers."""
+        """One channel, with its consumers."""
         consumers = []
         for consumer in channel.consumers.values():
             queue = consumer.queue
-            # which of several is active the home of a queue knows
+            # only the home node of a queue knows which consumer is active
             known = queue.consumers() if isinstance(queue, Queue | Stream) else [(consumer, True)]
             active = any(one is consumer and is_active for one, is_active in known)
             consumers.append(consumer_row(self._node, consumer, active))
@@ -213,7 +206,7 @@ class ChannelRows:
 
 
 def part_key(channel: Channel, name: str) -> tuple[int, int, str]:
-    """What the history knows the channel's dealings with one queue or exchange by."""
+    """The history's key for a channel and one queue or exchange."""
     return (channel.connection.connection_id, int(channel.number), name)
 
 
@@ -251,30 +244,30 @@ def channel_details(node: str, channel: Channel) -> dict[str, Any]:
 
 
 def deliveries_by_channel(queue: QueuePort, broker: Broker, node: str, history: HistoryPort) -> list[dict[str, Any]]:
-    """What each channel took from a queue."""
-    ways = []
+    """What each channel received from a queue."""
+    rows = []
     for channel in _channels(broker, queue.vhost):
         counter = channel.counters.taken_from.get(queue)
         if counter is not None:
             stats = history.rated(
                 "channel_queue", part_key(channel, queue.name), message_stats.delivery_counters(counter.total), None
             )
-            ways.append({"channel_details": channel_details(node, channel), "stats": stats})
-    return ways
+            rows.append({"channel_details": channel_details(node, channel), "stats": stats})
+    return rows
 
 
 def publishes_by_channel(
     exchange: Exchange, vhost: str, broker: Broker, node: str, history: HistoryPort
 ) -> list[dict[str, Any]]:
     """What each channel published to an exchange."""
-    ways = []
+    rows = []
     for channel in _channels(broker, vhost):
         counter = channel.counters.published_to.get(exchange)
         if counter is not None:
             counted = {"publish": int(counter.published)}
             stats = history.rated("channel_exchange", part_key(channel, exchange.name), counted, None)
-            ways.append({"channel_details": channel_details(node, channel), "stats": stats})
-    return ways
+            rows.append({"channel_details": channel_details(node, channel), "stats": stats})
+    return rows
 
 
 def _channels(broker: Broker, vhost: str) -> Iterator[Channel]:

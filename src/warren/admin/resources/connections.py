@@ -1,21 +1,16 @@
-"""Connections, channels and consumers, to read.
+"""Connections, channels and consumers: paths, and closing connections.
 
-Whoever may not monitor sees their own only.
+A user without the tag `monitoring` sees and closes only their own connections.
 
-Not here: closing connections.
-
-Connections are closed by operators, or by whose they are.
-
-Not here: reading them (`resources.connections`).
+Not here: rows (`resources.connection_rows`).
 """
 
 from collections.abc import Iterator
 
-from warren.admin.context import AdminContext
 from warren.admin.forwarding import ALONE, forward_to_owner
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, bad_request, json_response, no_content, not_authorised, not_found
-from warren.admin.http.router import Resource, in_vhost, manager
+from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.listing.lists import GatheredObjects, ObjectList, Row, full_rows
 from warren.admin.listing.responses import list_response, object_response
 from warren.admin.message_stats import sample_spans
@@ -28,7 +23,7 @@ from warren.admin.resources.connection_rows import (
     consumer_row,
     listed_connections,
 )
-from warren.admin.resources.queues import consumers_here, waiting_consumers
+from warren.admin.resources.queue_rows import consumers_here, waiting_consumers
 from warren.broker.commands.requests import ForceCloseConnection
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 from warren.broker.links.remote_queue import RemoteQueue
@@ -39,12 +34,14 @@ from warren.broker.sessions.connection import Channel, Connection
 from warren.broker.sessions.consumers import ChannelConsumer
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
         "/api/connections": Resource(manager, {"GET": all_connections}),
-        "/api/connections/{name}": Resource(manager, {"GET": one_connection}),
+        "/api/connections/{name}": Resource(manager, {"GET": one_connection, "DELETE": close_one}),
         "/api/connections/{name}/channels": Resource(manager, {"GET": channels_of_connection}),
-        "/api/connections/username/{user}": Resource(manager, {"GET": connections_of_user}),
+        "/api/connections/username/{user}": Resource(
+            manager, {"GET": connections_of_user, "DELETE": close_all_of_user}
+        ),
         "/api/vhosts/{vhost}/connections": Resource(in_vhost, {"GET": connections_of_vhost}),
         "/api/channels": Resource(manager, {"GET": all_channels}),
         "/api/channels/{name}": Resource(manager, {"GET": one_channel}),
@@ -55,7 +52,7 @@ def routes(context: AdminContext) -> dict[str, Resource]:
 
 
 def connection_named(call: ApiRequest, name: str) -> Connection | None:
-    """The connection of that name, if it is one of this node; a fault if it is somebody else's."""
+    """The connection of that name if it is on this node; a fault if another user owns it."""
     for connection in listed_connections(call.context.broker):
         if connection_row_name(connection) == name:
             api_user = call.api_user
@@ -183,7 +180,7 @@ async def _list_consumers(call: ApiRequest, vhosts: list[str]) -> ApiResponse:
     if call.part is not None and call.part.kind == WAITING:
         return json_response(list(_waiting(call, vhosts)))
     consumers = list(_consumers(call, vhosts))
-    waiting = await _told_to_wait(call, [consumer for consumer, _ in consumers]) | set(_waiting(call, vhosts))
+    waiting = await _waiting_elsewhere(call, [consumer for consumer, _ in consumers]) | set(_waiting(call, vhosts))
 
     def build(found: tuple[ChannelConsumer, bool]) -> Row:
         consumer, active = found
@@ -205,20 +202,20 @@ def _waiting(call: ApiRequest, vhosts: list[str]) -> Iterator[RowKey]:
                         yield vhost, queue.name, node, tag
 
 
-async def _told_to_wait(call: ApiRequest, consumers: list[ChannelConsumer]) -> set[RowKey]:
-    """Which of several consumers of a queue elsewhere is active its home knows; it is asked if there may be several."""
+async def _waiting_elsewhere(call: ApiRequest, consumers: list[ChannelConsumer]) -> set[RowKey]:
+    """The inactive consumers of queues on other nodes, whose home nodes are asked."""
     queues = [consumer.queue for consumer in consumers]
     homes = {
         queue.node
         for queue in queues
         if isinstance(queue, RemoteQueue | MirroredQueueProxy) and _may_have_waiting(queue)
     }
-    told = await call.context.peers.ask_all(call.question(QueryPart(WAITING)), homes)
-    return {tuple(found) for answer in told.values() if answer.status == 200 for found in answer.document}
+    replies = await call.context.peers.ask_all(call.peer_query(QueryPart(WAITING)), homes)
+    return {tuple(found) for answer in replies.values() if answer.status == 200 for found in answer.document}
 
 
 def _may_have_waiting(queue: QueuePort) -> bool:
-    """Whether some of its consumers may be there without being served: streams have groups."""
+    """Whether the queue may have consumers that are not active. Streams have consumer groups."""
     return queue.arguments.get("x-single-active-consumer") is True or type_of(queue.arguments) == STREAM
 
 
@@ -227,7 +224,7 @@ def _tag(found: tuple[ChannelConsumer, bool]) -> str:
 
 
 def _consumers(call: ApiRequest, vhosts: list[str]) -> Iterator[tuple[ChannelConsumer, bool]]:
-    """Those of this node's clients that the visitor may see, and whether each is active."""
+    """Consumers of this node's clients that the user may see, and whether each is active."""
     broker, api_user = call.context.broker, call.api_user
     for name in vhosts:
         if name not in broker.vhosts:
@@ -243,13 +240,6 @@ def _consumers(call: ApiRequest, vhosts: list[str]) -> Iterator[tuple[ChannelCon
 DEFAULT_REASON = "Closed via management plugin"
 
 
-def change_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/connections/{name}": Resource(manager, {"DELETE": close_one}),
-        "/api/connections/username/{user}": Resource(manager, {"DELETE": close_all_of_user}),
-    }
-
-
 async def close_one(call: ApiRequest) -> ApiResponse:
     connection = connection_named(call, call.params["name"])
     return await (forward_to_owner(call) if connection is None else _close(call, [connection]))
@@ -260,7 +250,7 @@ async def close_all_of_user(call: ApiRequest) -> ApiResponse:
     if not call.api_user.is_monitor and user != call.api_user.name:
         raise not_authorised("User not authorised to access object")
     if call.part is None:
-        await call.context.peers.ask_all(call.question(ALONE))
+        await call.context.peers.ask_all(call.peer_query(ALONE))
     return await _close(call, [one for one in listed_connections(call.context.broker) if one.user == user])
 
 
@@ -276,6 +266,6 @@ async def _close(call: ApiRequest, connections: list[Connection]) -> ApiResponse
 
 
 def _reason(call: ApiRequest) -> str:
-    """What the header `X-Reason` says; its bytes are UTF-8, which HTTP knows nothing of."""
+    """The header `X-Reason`. Its bytes are UTF-8, which HTTP libraries decode as Latin-1."""
     given = call.header("x-reason").encode("latin-1").decode("utf-8", "replace")
     return given or DEFAULT_REASON

@@ -1,21 +1,10 @@
-"""Definitions, to take away.
+"""Definitions: export and import over HTTP, in RabbitMQ's format.
 
-Not here: bringing them.
+An export leaves out predeclared exchanges and exclusive queues. The export of one virtual host does not name it, so it
+can be imported into another. An import comes as the body or as a file in a browser's form (`multipart/form-data`),
+which may name a page to continue with.
 
-Everything that was declared, as one document that RabbitMQ can take over, and that can come from it.
-
-Left out is what is there anyway (the exchanges every virtual host begins with) and what belongs to a connection
-(exclusive queues). The document of one virtual host does not name it, so that it fits any other.
-
-Not here: taking a document over.
-
-Definitions are brought over HTTP, as the body of a request or as a form's file.
-
-Not here: taking them away (`resources.definitions`), what becomes of them (`admin.importing`).
-
-A file that a browser's form sends (`multipart/form-data`), and where the form wants to go afterwards.
-
-Not here: any other body, which is the file itself.
+Not here: reading a file (`admin.definition_import`).
 """
 
 import re
@@ -23,23 +12,35 @@ from email import message_from_bytes
 from email.message import Message
 from typing import Any
 
-from warren.admin.context import AdminContext
 from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, no_content
-from warren.admin.http.router import Resource, administrator
+from warren.admin.http.responses import ApiResponse, bad_request, no_content
+from warren.admin.http.router import Resource, Routes, administrator
+from warren.admin.http.schemas import (
+    ANY_VALUE,
+    FLAG,
+    NAMES,
+    PATTERN,
+    TABLE,
+    TEXT,
+    WHOLE,
+    an_array,
+    an_object,
+    one_of,
+)
 from warren.admin.listing.responses import object_response
 from warren.admin.rabbitmq_json import amqp_json
-from warren.admin.resources import exchanges
-from warren.admin.resources.access import permission_row, topic_permission_row, user_row
+from warren.admin.resources.bindings import binding_facts, binding_row
+from warren.admin.resources.permissions import permission_row, topic_permission_row
 from warren.admin.resources.policies import global_parameter_row, parameter_rows, policy_row
+from warren.admin.resources.users import user_row
 from warren.broker.broker import Broker
 from warren.broker.sessions.handshake import COMPATIBLE_VERSION
 from warren.broker.vhost import Vhost
 
 
 def definitions_document(broker: Broker) -> dict[str, Any]:
-    """The document of a node."""
+    """The definitions of the cluster."""
     access, policies = broker.access, broker.policies
     vhosts = [broker.vhosts[name] for name in sorted(broker.vhosts)]
     return {
@@ -65,7 +66,7 @@ def definitions_document(broker: Broker) -> dict[str, Any]:
 
 
 def vhost_definitions_document(broker: Broker, vhost: Vhost) -> dict[str, Any]:
-    """The document of one virtual host."""
+    """The definitions of one virtual host."""
     policies = broker.policies.policies
     return {
         "rabbit_version": COMPATIBLE_VERSION,
@@ -82,7 +83,7 @@ def _nameless(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _vhost(vhost: Vhost) -> dict[str, Any]:
-    """RabbitMQ exports the name alone, and imports the rest as well."""
+    """RabbitMQ exports the name only but imports the rest as well."""
     described = {"description": vhost.description, "tags": vhost.tags}
     return {"name": vhost.name} | {name: value for name, value in described.items() if value}
 
@@ -122,10 +123,10 @@ def _bindings(vhost: Vhost) -> list[dict[str, Any]]:
     rows = []
     for exchange in topology.exchanges.values():
         for binding in exchange.outgoing:
-            facts = exchanges.binding_facts(vhost.name, binding)
+            facts = binding_facts(vhost.name, binding)
             queue = topology.queues.get(facts.destination) if facts.destination_type == "queue" else None
             if queue is None or not queue.exclusive:
-                row = exchanges.binding_row(facts)
+                row = binding_row(facts)
                 del row["properties_key"]
                 rows.append(row)
     return rows
@@ -134,11 +135,37 @@ def _bindings(vhost: Vhost) -> list[dict[str, Any]]:
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.@ -]", re.ASCII)
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+_DEFINITIONS = an_object(
+    users=an_array({"name": TEXT, "tags": NAMES}, password_hash=TEXT, limits=TABLE),
+    vhosts=an_array({"name": TEXT}, description=TEXT, tags=NAMES),
+    permissions=an_array({"user": TEXT, "vhost": TEXT, "configure": PATTERN, "write": PATTERN, "read": PATTERN}),
+    topic_permissions=an_array({"user": TEXT, "vhost": TEXT, "exchange": TEXT, "write": PATTERN, "read": PATTERN}),
+    parameters=an_array({"vhost": TEXT, "component": TEXT, "name": TEXT, "value": ANY_VALUE}),
+    global_parameters=an_array({"name": TEXT, "value": ANY_VALUE}),
+    policies=an_array({"vhost": TEXT, "name": TEXT, "pattern": PATTERN, "definition": TABLE}, priority=WHOLE),
+    exchanges=an_array({"vhost": TEXT, "name": TEXT, "type": TEXT}, arguments=TABLE),
+    queues=an_array({"vhost": TEXT, "name": TEXT}, durable=FLAG, arguments=TABLE),
+    bindings=an_array(
+        {
+            "vhost": TEXT,
+            "source": TEXT,
+            "destination": TEXT,
+            "destination_type": one_of("queue", "exchange"),
+            "routing_key": TEXT,
+        },
+        arguments=TABLE,
+    ),
+)
+
+
+def routes() -> Routes:
+    everything = Resource(administrator, {"GET": all_definitions, "POST": import_all}, _DEFINITIONS)
     return {
-        "/api/definitions": Resource(administrator, {"GET": all_definitions}),
-        "/api/all-configuration": Resource(administrator, {"GET": all_definitions}),
-        "/api/definitions/{vhost}": Resource(administrator, {"GET": vhost_definitions}),
+        "/api/definitions": everything,
+        "/api/all-configuration": everything,
+        "/api/definitions/{vhost}": Resource(
+            administrator, {"GET": vhost_definitions, "POST": import_into_vhost}, _DEFINITIONS
+        ),
     }
 
 
@@ -155,7 +182,7 @@ async def vhost_definitions(call: ApiRequest) -> ApiResponse:
 
 
 def _as_download(call: ApiRequest, answer: ApiResponse) -> ApiResponse:
-    """`download=FILE` asks the browser to keep the answer under that name."""
+    """With `download=FILE`, the browser saves the response under that name."""
     if "download" not in call.query:
         return answer
     name = _NOT_IN_FILE_NAMES.sub("_", call.query["download"])
@@ -165,14 +192,14 @@ def _as_download(call: ApiRequest, answer: ApiResponse) -> ApiResponse:
 
 
 def file_in_form(content_type: str, body: bytes) -> tuple[bytes, str]:
-    """The file within a form, and its field `redirect`; a body that is no form is the file."""
+    """The file in a form and its field `redirect`. A body that is no form is the file itself."""
     if not content_type.startswith("multipart/form-data"):
         return body, ""
     form = message_from_bytes(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
     parts = {_field(part): part for part in form.walk() if not part.is_multipart()}
     back_to = _content(parts["redirect"]).decode("ascii", "replace").strip() if "redirect" in parts else ""
     file = _content(parts["file"]) if "file" in parts else b""
-    # only within this site: a relative place, never another host, and nothing that would end the header
+    # only relative places within this site, and nothing that could end the header
     return file, back_to if back_to.startswith(("../", "./", "#")) and back_to.isprintable() else ""
 
 
@@ -185,23 +212,12 @@ def _content(part: Message) -> bytes:
     return payload if isinstance(payload, bytes) else b""
 
 
-def import_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/definitions": Resource(administrator, {"POST": import_all}),
-        "/api/all-configuration": Resource(administrator, {"POST": import_all}),
-        "/api/definitions/{vhost}": Resource(administrator, {"POST": import_into_vhost}),
-    }
-
-
 async def import_all(call: ApiRequest) -> ApiResponse:
     return await _import(call, "")
 
 
 async def import_into_vhost(call: ApiRequest) -> ApiResponse:
-    vhost = call.params["vhost"]
-    if vhost not in call.context.broker.vhosts:
-        raise HttpFault(404, "not_found", "vhost_not_found")
-    return await _import(call, vhost)
+    return await _import(call, call.target_vhost())
 
 
 async def _import(call: ApiRequest, vhost: str) -> ApiResponse:

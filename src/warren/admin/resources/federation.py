@@ -1,41 +1,37 @@
-"""Links of federation, to read, in the paths of RabbitMQ's federation plugin.
+"""Federation links, in the paths of RabbitMQ's federation plugin.
 
-Each node tells of the links it runs.
+Each node reports the links that it runs.
 
-Not here: upstreams, which are parameters (`changes.policies`); restarting links (`changes.federation`).
-
-Links of federation are restarted, in the path of RabbitMQ's federation plugin.
-
-Not here: defining upstreams, as parameters (`changes.policies`); how links stand (`resources.federation`).
+Not here: upstreams, which are parameters (`resources.policies`).
 """
 
-from warren.admin.context import AdminContext
-from warren.admin.forwarding import ALONE, at_node
+from warren.admin.forwarding import at_node, peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
-from warren.admin.http.router import Resource, monitor, policymaker
+from warren.admin.http.router import Resource, Routes, monitor, policymaker
 from warren.admin.listing.responses import rows_response
 from warren.admin.ports import BridgeRow
 
 UP = ("running", "starting")
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
         "/api/federation-links": Resource(monitor, {"GET": links}),
         "/api/federation-links/{vhost}": Resource(monitor, {"GET": links}),
         "/api/federation-links/state/down": Resource(monitor, {"GET": links_down}),
         "/api/federation-links/{vhost}/state/down": Resource(monitor, {"GET": links_down}),
+        "/api/federation-links/vhost/{vhost}/{id}/{node}/restart": Resource(policymaker, {"DELETE": at_node(restart)}),
     }
 
 
 async def links(call: ApiRequest) -> ApiResponse:
-    """The links of exchanges and queues in the virtual host of the path, or in those the visitor may enter."""
+    """Links of exchanges and queues in the virtual host of the path, or in all that the user may enter."""
     return await _answer(call, only_down=False)
 
 
 async def links_down(call: ApiRequest) -> ApiResponse:
-    """Those of them that are broken."""
+    """Links that are down."""
     return await _answer(call, only_down=True)
 
 
@@ -50,22 +46,15 @@ async def _answer(call: ApiRequest, *, only_down: bool) -> ApiResponse:
 
 async def _rows(call: ApiRequest) -> list[BridgeRow]:
     rows = call.context.bridges.federation_rows()
-    told = await call.context.peers.ask_all(call.question(ALONE))
-    return rows + [row for answer in told.values() if answer.status == 200 for row in answer.document]
+    return rows + [row for found in await peer_documents(call) for row in found]
 
 
 def _place(row: BridgeRow) -> list[str]:
     return [str(row.get(name, "")) for name in ("vhost", "type", "exchange", "queue", "upstream", "node")]
 
 
-def change_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/federation-links/vhost/{vhost}/{id}/{node}/restart": Resource(policymaker, {"DELETE": at_node(restart)})
-    }
-
-
 async def restart(call: ApiRequest) -> ApiResponse:
-    """End a link and begin it anew."""
+    """Restart a link."""
     if not await call.context.bridges.restart_federation_link(call.vhost().name, call.params["id"]):
         raise not_found()
     return no_content()

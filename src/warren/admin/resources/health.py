@@ -1,16 +1,13 @@
-"""Health checks: 200 and `ok`, or 503 and the reason. Beside RabbitMQ's, which want a password, one for load balancers,
-which have none.
+"""Health checks: 200 and `ok`, or 503 and the reason.
 
-Not here: the aliveness test, which sends a message.
+RabbitMQ's checks need a login. The fitness check for load balancers does not. It counts the mirrors that are being
+synchronised, which are those that still receive data: a mirror that waits for an operator, or that has lost its master,
+receives none.
 
-Whether this node's mirrors are being synchronised right now: whether what they lack keeps coming.
-
-A mirror that waits for a synchronisation which nobody has ordered gets nothing, nor does one whose master is away.
-
-Not here: how far each has come, which its master knows (`views.rings`), what that means to clients (`views.fitness`).
+Not here: reasons of fitness (`admin.fitness`), the progress of each mirror (`resources.queue_rows`).
 """
 
-from warren.admin.context import AdminContext
+from warren.admin.direct_link import LinkFault
 from warren.admin.fitness import (
     PATH,
     RELUCTANT_STATUSES,
@@ -23,28 +20,37 @@ from warren.admin.fitness import (
 )
 from warren.admin.forwarding import at_node
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, bad_request, json_response
-from warren.admin.http.router import Handler, Resource, manager
-from warren.admin.resources.queues import MirrorRows
+from warren.admin.http.responses import (
+    ApiResponse,
+    HttpFault,
+    bad_request,
+    json_response,
+    not_authorised,
+)
+from warren.admin.http.router import Handler, Resource, Routes, in_vhost, manager
+from warren.admin.resources.queue_rows import MirrorRows
 from warren.broker.broker import Broker
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 from warren.broker.links.remote_queue import RemoteQueue
 from warren.broker.replication.local_replica import LocalReplica
 from warren.broker.replication.mirror import FOLLOWING
+from warren.errors import ACCESS_REFUSED, REPLY_NAMES
+from warren.wire.methods import BasicGet, BasicGetEmpty, BasicGetOk, QueueDeclare, QueueDeclareOk
+from warren.wire.properties import Properties
 
 STALLED_AFTER_MS = 10_000
-"""A master may have been told to send slowly, and sends a slice of 64 KiB at a time."""
+"""A master may be configured to send slowly, 64 KiB at a time."""
 
 
 class MirrorSyncMonitor:
-    """What the mirrors of a node have got so far, as it was seen from time to time."""
+    """Remembers how much each mirror had received, to tell whether it still receives."""
 
     def __init__(self) -> None:
-        # by the queue: how many bytes had come, and when that was new
+        # by queue id: bytes received, and when that number last changed
         self._seen: dict[int, tuple[int, int]] = {}
 
     def under_way(self, broker: Broker, now_ms: int) -> int:
-        """How many queues are being synchronised to this node."""
+        """The number of queues that are being synchronised to this node."""
         replica_sets = None if broker.cluster is None else broker.cluster.replica_sets
         found: dict[int, tuple[int, int]] = {}
         if replica_sets is not None:
@@ -65,7 +71,7 @@ _DAY_MS = 24 * 3600 * 1000
 _PROTOCOL_NAMES = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     checks = {
         "/api/healthchecks/node": node_health,
         "/api/healthchecks/node/{node}": at_node(node_health),
@@ -79,7 +85,11 @@ def routes(context: AdminContext) -> dict[str, Resource]:
         "/api/health/checks/node-is-quorum-critical": quorum_critical,
     }
     found = {template: Resource(manager, {"GET": check}) for template, check in checks.items()}
-    return {**found, PATH: Resource(None, {"GET": fitness_of(MirrorSyncMonitor())})}
+    return {
+        **found,
+        "/api/aliveness-test/{vhost}": Resource(in_vhost, {"GET": aliveness}),
+        PATH: Resource(None, {"GET": fitness_of(MirrorSyncMonitor())}),
+    }
 
 
 def fitness_of(arrivals: MirrorSyncMonitor) -> Handler:
@@ -103,6 +113,25 @@ def _good(**facts: object) -> ApiResponse:
 
 def _failed(reason: str, **facts: object) -> ApiResponse:
     return json_response({"status": "failed", "reason": reason, **facts}, 503)
+
+
+ALIVENESS_QUEUE = "aliveness-test"
+
+
+async def aliveness(call: ApiRequest) -> ApiResponse:
+    """Declare a queue, publish a message and get it back. The queue stays, as in RabbitMQ."""
+    vhost = call.vhost().name
+    try:
+        async with call.context.links.open(call.api_user.name, vhost) as link:
+            await link.ask(QueueDeclare(ALIVENESS_QUEUE), QueueDeclareOk)
+            await link.publish("", ALIVENESS_QUEUE, Properties(), b"test_message")
+            received = await link.ask_either(BasicGet(ALIVENESS_QUEUE, True), BasicGetOk, BasicGetEmpty)
+    except LinkFault as fault:
+        text = f"{REPLY_NAMES[fault.code]} - {fault.text}"
+        raise (not_authorised(text) if fault.code == ACCESS_REFUSED else bad_request(f"{fault.code} {text}")) from fault
+    if not isinstance(received.method, BasicGetOk):
+        raise HttpFault(503, "service_unavailable", f"the message did not come back from queue '{ALIVENESS_QUEUE}'")
+    return json_response({"status": "ok"})
 
 
 async def node_health(call: ApiRequest) -> ApiResponse:
@@ -163,12 +192,12 @@ async def protocol_listener(call: ApiRequest) -> ApiResponse:
 
 
 async def virtual_hosts(call: ApiRequest) -> ApiResponse:
-    """A virtual host that is there is up."""
+    """Every virtual host that exists is up."""
     return _good()
 
 
 async def mirror_sync_critical(call: ApiRequest) -> ApiResponse:
-    """Whether queues whose masters are here have mirrors, none of which could take over."""
+    """Whether queues with their master here have mirrors but none in sync."""
     if len(call.context.peers.names()) == 1:
         return _good(reason="single node cluster")
     broker, own = call.context.broker, call.context.peers.own
@@ -190,7 +219,7 @@ async def mirror_sync_critical(call: ApiRequest) -> ApiResponse:
 
 
 async def quorum_critical(call: ApiRequest) -> ApiResponse:
-    """Whether the cluster could agree upon nothing any more if this node went."""
+    """Whether the cluster would lose its majority without this node."""
     peers = call.context.peers
     names = peers.names()
     if len(names) == 1:

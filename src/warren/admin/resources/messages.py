@@ -1,28 +1,22 @@
-"""Messages are published and taken over HTTP: for looking at a queue, not for moving many.
+"""Messages over HTTP: publish, get, and move to another queue. For inspecting a queue, not for many messages.
 
-Not here: their way through the broker (`broker.sessions.publishes`), moving queues' contents (`changes.moving`).
+*Moving.* Each message is got, published to the other queue and acked when that queue has it. So no message is lost,
+though after a failure one may be in both queues. Messages go in batches, so that many share one wait for the disk. The
+queues in a header `CC` got their copies with the original publish, so the header is removed.
 
-A queue's messages are moved to another queue of the same virtual host.
-
-Each is taken, published to the other queue, and acked when that has it: whatever happens in between, no message is
-lost, though one may be in both. They go in batches, so that the disk is waited for once for many.
-
-The queues that a header `CC` names had their copies when the message was published, so it loses that header.
-
-Not here: one message at a time (`changes.messages`).
+Not here: how the broker handles a publish (`broker.sessions.publishes`).
 """
 
 import base64
 import binascii
 from typing import Any
 
-from warren.admin.context import AdminContext
 from warren.admin.direct_link import DirectLink
-from warren.admin.http import documents
-from warren.admin.http.documents import Document, check_table, require, short, text
+from warren.admin.http.documents import Document, check_table, number, require, short, text
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, json_response, not_authorised, not_found
-from warren.admin.http.router import Resource, in_vhost
+from warren.admin.http.router import Resource, Routes, in_vhost
+from warren.admin.http.schemas import TABLE, TEXT, WHOLE, an_object, one_of
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.resources.user_links import message_link
 from warren.errors import ACCESS_REFUSED, NOT_FOUND
@@ -58,16 +52,36 @@ PROPERTY_ORDER = (
 )
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""One answer carries no more than about this, however many messages were asked for."""
+"""The approximate limit of one response, however many messages were requested."""
 
 ROW_BYTES = 2048
-"""What a message takes besides its properties and its body, until it is sent."""
+"""The memory of a message beside its properties and body."""
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
-        "/api/exchanges/{vhost}/{name}/publish": Resource(in_vhost, {"POST": publish}),
-        "/api/queues/{vhost}/{name}/get": Resource(in_vhost, {"POST": get}),
+        "/api/exchanges/{vhost}/{name}/publish": Resource(
+            in_vhost,
+            {"POST": publish},
+            an_object(
+                {
+                    "routing_key": TEXT,
+                    "properties": TABLE,
+                    "payload": TEXT,
+                    "payload_encoding": one_of("string", "base64"),
+                }
+            ),
+        ),
+        "/api/queues/{vhost}/{name}/get": Resource(
+            in_vhost,
+            {"POST": get},
+            an_object(
+                {"count": WHOLE, "ackmode": one_of(*ACK_MODES), "encoding": one_of("auto", "base64")}, truncate=WHOLE
+            ),
+        ),
+        "/api/queues/{vhost}/{name}/move": Resource(
+            in_vhost, {"POST": move}, an_object({"destination": TEXT}, count=WHOLE)
+        ),
     }
 
 
@@ -99,7 +113,7 @@ def _payload(document: Document) -> bytes:
 
 
 def _properties(given: object) -> Properties:
-    """What is no property is ignored, as RabbitMQ does."""
+    """Unknown properties are ignored, as in RabbitMQ."""
     if given == []:
         return Properties()
     if not isinstance(given, dict):
@@ -125,7 +139,7 @@ def _properties(given: object) -> Properties:
 def _number(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise HttpFault(400, "bad_request", ["not_int", name])
-    # an octet, but for the timestamp, which has eight
+    # one byte, except the timestamp, which has eight
     return value & (2**64 - 1) if name == "timestamp" else value & 0xFF
 
 
@@ -146,11 +160,11 @@ async def get(call: ApiRequest) -> ApiResponse:
             taken = await _get_messages(link, call.params["name"], count, mode)
     except HttpFault as fault:
         raise _refused_get(fault) from fault
-    return json_response([_row(method, heard, encoding, truncate) for method, heard in taken])
+    return json_response([_row(method, received, encoding, truncate) for method, received in taken])
 
 
 def _refused_get(fault: HttpFault) -> HttpFault:
-    """Who may not read a queue is told so as who may not log in is; for a queue that is not there, RabbitMQ has 404."""
+    """RabbitMQ responds with 401 for a queue that the user may not read, and with 404 for a missing queue."""
     reason = fault.reason if isinstance(fault.reason, str) else ""
     if reason.startswith(f"{ACCESS_REFUSED} "):
         return not_authorised(reason.removeprefix(f"{ACCESS_REFUSED} "))
@@ -168,32 +182,32 @@ def _integer(value: object) -> int:
 
 
 async def _get_messages(link: DirectLink, queue: str, count: int, mode: str) -> list[tuple[BasicGetOk, ReceivedMethod]]:
-    """As many as there are and were asked for; a negative count asks for all."""
+    """Up to `count` messages; a negative count means all."""
     no_ack = mode == "ack_requeue_false"
     taken: list[tuple[BasicGetOk, ReceivedMethod]] = []
     size_bytes = 0
     while len(taken) != count and size_bytes < ANSWER_BYTES_MAX:
-        heard = await link.ask_either(BasicGet(queue, no_ack), BasicGetOk, BasicGetEmpty)
-        if not isinstance(heard.method, BasicGetOk):
+        received = await link.ask_either(BasicGet(queue, no_ack), BasicGetOk, BasicGetEmpty)
+        if not isinstance(received.method, BasicGetOk):
             break
-        taken.append((heard.method, heard))
-        size_bytes += len(heard.body) + len(heard.header) + ROW_BYTES
+        taken.append((received.method, received))
+        size_bytes += len(received.body) + len(received.header) + ROW_BYTES
     if taken and not no_ack:
         last = taken[-1][0].delivery_tag
         link.tell(BasicNack(delivery_tag=last, multiple=True, requeue=mode != "reject_requeue_false"))
     return taken
 
 
-def _row(method: BasicGetOk, heard: ReceivedMethod, encoding: str, truncate: int) -> dict[str, Any]:
-    body = heard.body if truncate < 0 else heard.body[:truncate]
+def _row(method: BasicGetOk, received: ReceivedMethod, encoding: str, truncate: int) -> dict[str, Any]:
+    body = received.body if truncate < 0 else received.body[:truncate]
     payload, payload_encoding = _encoded(body, encoding)
     return {
-        "payload_bytes": len(heard.body),
+        "payload_bytes": len(received.body),
         "redelivered": method.redelivered,
         "exchange": method.exchange,
         "routing_key": method.routing_key,
         "message_count": method.message_count,
-        "properties": properties_row(heard.header),
+        "properties": properties_row(received.header),
         "payload": payload,
         "payload_encoding": payload_encoding,
     }
@@ -209,7 +223,7 @@ def _encoded(body: bytes, encoding: str) -> tuple[str, str]:
 
 
 def properties_row(header: bytes) -> dict[str, Any] | list[Any]:
-    """The properties that are there; RabbitMQ writes none of them as an empty array."""
+    """The properties that are set; without any, RabbitMQ writes an empty array."""
     properties = decode_properties(header, 0, len(header))
     row: dict[str, Any] = {}
     for name in PROPERTY_ORDER:
@@ -223,15 +237,11 @@ BATCH_MESSAGES = 200
 BATCH_BYTES = 8 * 1024 * 1024
 
 
-def move_routes(context: AdminContext) -> dict[str, Resource]:
-    return {"/api/queues/{vhost}/{name}/move": Resource(in_vhost, {"POST": move})}
-
-
 async def move(call: ApiRequest) -> ApiResponse:
-    """`destination`, and `count` if not everything that is ready now; answered with how many went."""
+    """Move `count` messages, or all ready ones, to the queue `destination`; the number that were moved."""
     document = await call.document()
-    documents.require(document, "destination")
-    source, destination = call.params["name"], documents.text(document, "destination")
+    require(document, "destination")
+    source, destination = call.params["name"], text(document, "destination")
     queues = call.vhost().topology.queues
     if source not in queues:
         raise not_found()
@@ -241,9 +251,9 @@ async def move(call: ApiRequest) -> ApiResponse:
         raise bad_request("a queue's messages are in it already")
     moved = 0
     async with message_link(call) as link:
-        # its home knows how many there are
+        # the queue's home node knows its length
         ready = (await link.ask(QueueDeclare(source, passive=True), QueueDeclareOk)).message_count
-        wanted = documents.number(document, "count", ready)
+        wanted = number(document, "count", ready)
         while moved < wanted:
             batch = await _take_batch(link, source, min(BATCH_MESSAGES, wanted - moved))
             gone = await _publish_batch(link, destination, batch)
@@ -257,22 +267,22 @@ async def _take_batch(link: DirectLink, queue: str, count: int) -> list[Received
     taken: list[ReceivedMethod] = []
     size_bytes = 0
     while len(taken) < count and size_bytes < BATCH_BYTES:
-        heard = await link.ask_either(BasicGet(queue, False), BasicGetOk, BasicGetEmpty)
-        if not isinstance(heard.method, BasicGetOk):
+        received = await link.ask_either(BasicGet(queue, False), BasicGetOk, BasicGetEmpty)
+        if not isinstance(received.method, BasicGetOk):
             break
-        taken.append(heard)
-        size_bytes += len(heard.body)
+        taken.append(received)
+        size_bytes += len(received.body)
     return taken
 
 
 async def _publish_batch(link: DirectLink, queue: str, batch: list[ReceivedMethod]) -> int:
-    """How many the other queue took; the rest goes back to where it was."""
+    """How many messages the other queue accepted; the rest is requeued."""
     if not batch:
         return 0
-    contents = [(edit_headers(heard.header, ["CC"], {}), heard.body) for heard in batch]
+    contents = [(edit_headers(received.header, ["CC"], {}), received.body) for received in batch]
     outcomes = await link.publish_all("", queue, contents)
-    for heard, taken in zip(batch, outcomes, strict=True):
-        assert isinstance(heard.method, BasicGetOk)
-        tag = heard.method.delivery_tag
+    for received, taken in zip(batch, outcomes, strict=True):
+        assert isinstance(received.method, BasicGetOk)
+        tag = received.method.delivery_tag
         link.tell(BasicAck(tag, False) if taken else BasicNack(tag, False, True))
     return outcomes.count(True)

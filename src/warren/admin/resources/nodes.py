@@ -1,53 +1,59 @@
-"""The node itself, to read: overview, nodes, memory, feature flags, who the visitor is and how logins went; and what
-was remembered of figures, to forget.
+"""Nodes: paths, rows, where their memory goes, and orders to one of them.
 
-Not here: health checks (`resources.health`).
+Paths below `/api/warren`, `/stop` and `/draining` are Warren's own; `warren ctl` uses them.
 
-The node as a row: what it uses, what it may use, where it listens, what it runs; and where its memory goes.
+Memory that messages hold is counted. The rest of what the process has is `other_system`.
 
-What messages hold of memory is known; what code, loop and everything else take is the rest of what the process has.
-
-Not here: measuring (`node.admin_ports`), alarms (`broker.alarms`).
-
-The overview: totals of everything.
-
-Whoever may not monitor sees the totals of their own virtual hosts only.
-
-Not here: the node's own figures (`views.nodes`).
+Not here: measuring, and what an order does (`node.admin_ports`), alarms (`broker.alarms`), the membership paths of a
+stopped node (`node.cluster.control_endpoint`).
 """
 
 from typing import Any
 
 from warren import __version__
 from warren.admin import message_stats
-from warren.admin.context import AdminContext
 from warren.admin.fitness import own_alarm
-from warren.admin.forwarding import ALONE, at_node
-from warren.admin.http.application import log_in
-from warren.admin.http.authentication import ApiUser
+from warren.admin.forwarding import ALONE, at_node, peer_documents
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
-from warren.admin.http.router import Resource, administrator, manager, monitor
+from warren.admin.http.responses import (
+    ApiResponse,
+    HttpFault,
+    bad_request,
+    json_response,
+    no_content,
+    not_found,
+)
+from warren.admin.http.router import Resource, Routes, administrator, monitor
+from warren.admin.http.schemas import FLAG, TABLE, TEXT, an_object
 from warren.admin.listing.responses import object_response, rows_response
-from warren.admin.message_stats import sample_spans, summed
-from warren.admin.peers import PeerReply, Peers
-from warren.admin.ports import HistoryPort, IoStats, LinkFacts, ListenerFacts, NodeFacts, SampleSpan, SampleSpans
-from warren.admin.rabbitmq_json import ERLANG_FULL_VERSION, ERLANG_VERSION, METRICS_GC_QUEUE_LENGTH, NO_RATE
-from warren.admin.resources.connection_rows import listed_connections
+from warren.admin.message_stats import sample_spans
+from warren.admin.peers import Peers
+from warren.admin.ports import (
+    LOG_LEVELS,
+    ForgetNodeRefused,
+    HistoryPort,
+    IoStats,
+    LinkFacts,
+    ListenerFacts,
+    NodeFacts,
+    SampleSpan,
+)
+from warren.admin.rabbitmq_json import METRICS_GC_QUEUE_LENGTH, NO_RATE
 from warren.admin.resources.exchanges import exchange_types
 from warren.broker.broker import Broker
 from warren.broker.cluster.addresses import parse_address
-from warren.broker.model.stats import VhostStats
 from warren.broker.sessions.handshake import COMPATIBLE_VERSION
-from warren.broker.snapshots import NodeQueueTotals
-from warren.broker.vhost import Vhost
 
 _MECHANISMS = {
     "PLAIN": "SASL PLAIN authentication mechanism",
     "AMQPLAIN": "QPid AMQPLAIN mechanism",
     "EXTERNAL": "TLS peer certificate authentication mechanism",
 }
+
+
 _PLUGINS = ["rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_tracing", "rabbitmq_consistent_hash_exchange"]
+
+
 _NEVER_COUNTED = (
     "gc_bytes_reclaimed",
     "io_seek_count",
@@ -59,7 +65,16 @@ _NEVER_COUNTED = (
     "queue_index_write_count",
     "queue_index_read_count",
 )
+
+
 NO_LIMIT_OF_PROCESSES = 1048576
+
+
+RUNNING = "running"
+
+_ERLANG_TABLES = [
+    f"/api/nodes/{{node}}/memory/ets{which}{unit}" for which in ("", "/{filter}") for unit in ("", "/relative")
+]
 
 
 def node_row(
@@ -115,13 +130,13 @@ def node_row_without_stats(name: str, peers: Peers) -> dict[str, Any]:
 
 
 def down_node_row(name: str, peers: Peers) -> dict[str, Any]:
-    """A member that says nothing of itself."""
+    """A member that does not respond."""
     kind = {"type": peers.kind(name), **peers.witness(name)}
     return {"name": name, **kind, "running": False, "partitions": [], "cluster_links": []}
 
 
 def _link(link: LinkFacts, history: HistoryPort, span: SampleSpan | None) -> dict[str, Any]:
-    """RabbitMQ's words for a connection between two nodes."""
+    """A link between two nodes in RabbitMQ's terms."""
     passed = {"send_bytes": link.sent_bytes, "recv_bytes": link.received_bytes}
     return {
         "stats": history.rated("link", link.key, passed, span),
@@ -155,7 +170,7 @@ def _measured(broker: Broker, facts: NodeFacts) -> dict[str, int]:
 
 
 def _averages(io: IoStats) -> dict[str, Any]:
-    """How many milliseconds the disk takes."""
+    """Average times of disk operations in milliseconds."""
     times = {
         "io_read_avg_time": _average_ms(io.read_s, io.reads),
         "io_write_avg_time": _average_ms(io.write_s, io.writes),
@@ -191,7 +206,7 @@ def listener_rows(facts: NodeFacts, peers: Peers) -> list[dict[str, Any]]:
 
 
 def _peer_listener(peers: Peers) -> list[ListenerFacts]:
-    """Where members find each other."""
+    """The listener for other members."""
     member = peers.member(peers.own)
     if member is None or not member.peer:
         return []
@@ -200,7 +215,7 @@ def _peer_listener(peers: Peers) -> list[ListenerFacts]:
 
 
 def context_rows(facts: NodeFacts) -> list[dict[str, Any]]:
-    """The HTTP listeners once more, as RabbitMQ's web server knows them."""
+    """The HTTP listeners again, as RabbitMQ's web server lists them."""
     return [_context(facts.name, listener) for listener in facts.listeners() if listener.protocol.startswith("http")]
 
 
@@ -216,8 +231,6 @@ def _context(node: str, listener: ListenerFacts) -> dict[str, Any]:
         "port": str(listener.port),
     }
 
-
-# -- memory
 
 _NOTHING_HERE = (
     "connection_readers",
@@ -267,188 +280,48 @@ def relative_memory(broker: Broker, facts: NodeFacts) -> dict[str, Any]:
 
 
 def _per_cent(value: int, total: int) -> int:
-    """Rounded up, so that what is there is seen."""
+    """Rounded up, so that a small share is not 0."""
     return -(-value * 100 // total)
 
 
-RETENTION_S = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
-
-
-def overview_row(
-    broker: Broker, facts: NodeFacts, history: HistoryPort, api_user: ApiUser, spans: SampleSpans, peers: Peers
-) -> dict[str, Any]:
-    vhosts = _seen(broker, api_user)
-    sums = NodeQueueTotals(vhosts)
-    # the history of the whole is kept for the whole alone
-    key = "" if api_user.is_monitor else api_user.name
-    row = _constant(broker)
-    row |= {
-        "message_stats": history.rated("overview", key, _counted(broker, vhosts, sums, api_user), spans.messages),
-        "churn_rates": history.rated("churn", key, message_stats.churn_counters(broker.stats), spans.messages),
-        "queue_totals": history.rated(
-            "overview", key, message_stats.queue_lengths(sums.ready, sums.unacked), spans.lengths
-        ),
-        "object_totals": _objects(broker, vhosts, sums, api_user),
-        "statistics_db_event_queue": 0,
-    }
-    if api_user.is_monitor:
-        row["node"] = facts.name
-        row["listeners"] = listener_rows(facts, peers)
-        row["contexts"] = context_rows(facts)
-    return row
-
-
-def cluster_overview(
-    own: dict[str, Any], others: list[dict[str, Any]], broker: Broker, api_user: ApiUser
-) -> dict[str, Any]:
-    """The overviews of several nodes as one; what is agreed upon is the same for all of them."""
-    parts = [own, *others]
-    row = {**own}
-    for name in ("message_stats", "churn_rates", "queue_totals", "object_totals"):
-        if name in own:
-            row[name] = summed([part.get(name) for part in parts])
-    vhosts = _seen(broker, api_user)
-    row["object_totals"] |= {
-        "queues": sum(len(vhost.topology.queues) for vhost in vhosts),
-        "exchanges": own["object_totals"]["exchanges"],
-    }
-    for name in ("listeners", "contexts"):
-        if name in own:
-            found = [one for part in parts for one in part.get(name, [])]
-            row[name] = sorted(found, key=lambda one: str(one["node"]))
-    return row
-
-
-def overview_without_stats(broker: Broker, facts: NodeFacts, api_user: ApiUser) -> dict[str, Any]:
-    vhosts = _seen(broker, api_user)
-    objects = _objects(broker, vhosts, NodeQueueTotals(vhosts), api_user)
-    return _constant(broker) | {
-        "disable_stats": True,
-        "node": facts.name,
-        "object_totals": {name: objects[name] for name in ("queues", "exchanges", "connections")},
-    }
-
-
-def _seen(broker: Broker, api_user: ApiUser) -> list[Vhost]:
-    return [vhost for vhost in broker.vhosts.values() if api_user.is_monitor or vhost.name in api_user.vhosts]
-
-
-def _constant(broker: Broker) -> dict[str, Any]:
+def routes() -> Routes:
     return {
-        "management_version": COMPATIBLE_VERSION,
-        "rates_mode": "basic",
-        "sample_retention_policies": RETENTION_S,
-        "exchange_types": exchange_types(),
-        "product_version": COMPATIBLE_VERSION,
-        "product_name": "RabbitMQ",
-        "rabbitmq_version": COMPATIBLE_VERSION,
-        "cluster_name": broker.cluster_name(),
-        "erlang_version": ERLANG_VERSION,
-        "erlang_full_version": ERLANG_FULL_VERSION,
-        "release_series_support_status": "supported",
-        "disable_stats": False,
-        "enable_queue_totals": False,
-    }
-
-
-def _counted(broker: Broker, vhosts: list[Vhost], sums: NodeQueueTotals, api_user: ApiUser) -> dict[str, int]:
-    if api_user.is_monitor:
-        return message_stats.total_counters(broker.stats, sums.disk_reads, sums.disk_writes)
-    total = VhostStats()
-    for vhost in vhosts:
-        total.add(vhost.stats)
-        total.published += vhost.stats.published
-        total.confirmed += vhost.stats.confirmed
-        total.returned_unroutable += vhost.stats.returned_unroutable
-        total.dropped_unroutable += vhost.stats.dropped_unroutable
-    return message_stats.total_counters(total, sums.disk_reads, sums.disk_writes)
-
-
-def _objects(broker: Broker, vhosts: list[Vhost], sums: NodeQueueTotals, api_user: ApiUser) -> dict[str, int]:
-    connections = [c for c in listed_connections(broker) if api_user.is_monitor or c.user == api_user.name]
-    return {
-        "channels": sum(len(connection.channels) for connection in connections),
-        "connections": len(connections),
-        "consumers": sums.consumers,
-        "exchanges": sum(len(vhost.topology.exchanges) for vhost in vhosts),
-        "queues": sums.queues,
-    }
-
-
-FEATURE_FLAGS = {
-    "classic_mirrored_queue_version": "Support setting version for classic mirrored queues",
-    "drop_unroutable_metric": "Count unroutable publishes to be dropped in stats",
-    "empty_basic_get_metric": "Count AMQP `basic.get` on empty queues in stats",
-    "implicit_default_bindings": "Default bindings are now implicit, instead of being stored in the database",
-    "maintenance_mode_status": "Maintenance mode status",
-    "quorum_queue": "Support queues of type `quorum`",
-    "stream_queue": "Support queues of type `stream`",
-    "user_limits": "Configure connection and channel limits for a user",
-    "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
-}
-_DISABLED_FLAGS = ("classic_mirrored_queue_version", "stream_queue")
-_ERLANG_TABLES = [
-    f"/api/nodes/{{node}}/memory/ets{which}{unit}" for which in ("", "/{filter}") for unit in ("", "/relative")
-]
-
-
-def routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/overview": Resource(manager, {"GET": show_overview}),
-        "/api/cluster-name": Resource(manager, {"GET": cluster_name}),
         "/api/nodes": Resource(monitor, {"GET": all_nodes}),
         "/api/nodes/{node}": Resource(monitor, {"GET": one_node}),
         "/api/nodes/{node}/memory": Resource(monitor, {"GET": at_node(show_memory)}),
         "/api/nodes/{node}/memory/relative": Resource(monitor, {"GET": at_node(show_relative_memory)}),
         **{path: Resource(monitor, {"GET": at_node(erlang_tables)}) for path in _ERLANG_TABLES},
-        "/api/extensions": Resource(manager, {"GET": extensions}),
-        "/api/feature-flags": Resource(administrator, {"GET": feature_flags}),
-        "/api/whoami": Resource(manager, {"GET": whoami}),
-        "/api/auth": Resource(None, {"GET": auth}),
-        "/api/auth/attempts/{node}": Resource(
-            monitor, {"GET": at_node(auth_attempts), "DELETE": at_node(forget_attempts)}
-        ),
-        "/api/auth/attempts/{node}/source": Resource(
-            monitor, {"GET": at_node(auth_sources), "DELETE": at_node(forget_attempts)}
-        ),
-        "/api/login": Resource(None, {"POST": login}),
         "/api/reset": Resource(administrator, {"DELETE": reset_everywhere}),
         "/api/reset/{node}": Resource(administrator, {"DELETE": at_node(reset)}),
+        "/api/nodes/{node}/stop": Resource(administrator, {"POST": at_node(stop)}),
+        "/api/nodes/{node}/draining": Resource(administrator, {"PUT": at_node(drain), "DELETE": at_node(revive)}),
+        "/api/warren/settings": Resource(administrator, {"GET": settings}),
+        "/api/warren/settings/{key}": Resource(
+            administrator, {"PUT": set_setting}, an_object({"value": {"type": ["string", "number"]}})
+        ),
+        "/api/warren/log-levels": Resource(
+            administrator, {"GET": log_levels, "PUT": set_log_levels}, an_object({"categories": TABLE})
+        ),
+        "/api/warren/log-levels/{category}": Resource(
+            administrator, {"PUT": set_log_level}, an_object({"level": TEXT})
+        ),
+        "/api/warren/membership": Resource(administrator, {"GET": show_membership}),
+        "/api/warren/membership/stop_app": Resource(administrator, {"POST": stop_app}),
+        "/api/warren/membership/start_app": Resource(administrator, {"POST": start_app}),
+        "/api/warren/membership/forget_cluster_node": Resource(
+            administrator, {"POST": forget_node}, an_object({"node": TEXT}, offline=FLAG)
+        ),
     }
 
 
-async def show_overview(call: ApiRequest) -> ApiResponse:
-    context = call.context
-    broker, facts, api_user = context.broker, context.facts, call.api_user
-    if call.flag("disable_stats"):
-        row = overview_without_stats(broker, facts, api_user)
-    else:
-        row = overview_row(broker, facts, context.history, api_user, sample_spans(call.query), context.peers)
-    if call.part is not None:
-        return json_response(row)
-    told = await context.peers.ask_all(call.question(ALONE))
-    if told:
-        row = cluster_overview(row, _documents(told), broker, api_user)
-    return object_response(call, row)
-
-
-def _documents(told: dict[str, PeerReply]) -> list[Any]:
-    return [told[node].document for node in sorted(told) if told[node].status == 200]
-
-
-async def cluster_name(call: ApiRequest) -> ApiResponse:
-    return object_response(call, {"name": call.context.broker.cluster_name()})
-
-
 async def all_nodes(call: ApiRequest) -> ApiResponse:
-    """This one's own row and those of all others, as they tell them."""
+    """The rows of all nodes, each from the node itself."""
     peers = call.context.peers
     if call.flag("disable_stats"):
         return await rows_response(call, [node_row_without_stats(name, peers) for name in peers.names()])
     if call.part is not None:
         return json_response([_own_row(call)])
-    told = await peers.ask_all(call.question(ALONE))
-    rows = {row["name"]: row for found in _documents(told) for row in found} | {peers.own: _own_row(call)}
+    rows = {row["name"]: row for found in await peer_documents(call) for row in found} | {peers.own: _own_row(call)}
     return await rows_response(
         call, [rows.get(name) or down_node_row(name, peers) for name in peers.names()], ("name",)
     )
@@ -466,8 +339,8 @@ async def one_node(call: ApiRequest) -> ApiResponse:
         if call.flag("binary"):
             row["binary"] = {}
         return json_response(row) if call.part is not None else object_response(call, row)
-    told = await peers.ask(name, call.question(ALONE))
-    row = down_node_row(name, peers) if told is None or told.status != 200 else told.document
+    reply = await peers.ask(name, call.peer_query(ALONE))
+    row = down_node_row(name, peers) if reply is None or reply.status != 200 else reply.document
     return object_response(call, row)
 
 
@@ -485,79 +358,108 @@ async def show_relative_memory(call: ApiRequest) -> ApiResponse:
 
 
 async def erlang_tables(call: ApiRequest) -> ApiResponse:
-    """What RabbitMQ says where none of the tables of its language are."""
+    """RabbitMQ's response when there are no ETS tables."""
     return object_response(call, {"ets_tables_memory": "no_tables"})
 
 
-async def extensions(call: ApiRequest) -> ApiResponse:
-    return json_response([{"javascript": "dispatcher.js"}, {"javascript": "tracing.js"}])
-
-
-async def feature_flags(call: ApiRequest) -> ApiResponse:
-    rows = [
-        {
-            "name": name,
-            "desc": text,
-            "doc_url": "",
-            "state": "disabled" if name in _DISABLED_FLAGS else "enabled",
-            "stability": "stable",
-            "provided_by": "rabbit",
-        }
-        for name, text in FEATURE_FLAGS.items()
-    ]
-    return await rows_response(call, rows, ("name",))
-
-
-async def whoami(call: ApiRequest) -> ApiResponse:
-    return object_response(call, {"name": call.api_user.name, "tags": call.api_user.tags})
-
-
-async def auth(call: ApiRequest) -> ApiResponse:
-    return json_response({"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})
-
-
-async def auth_attempts(call: ApiRequest) -> ApiResponse:
-    accounts, stats = call.context.accounts, call.context.broker.stats
-    rows = [
-        _attempts("http", accounts.attempts, accounts.refused),
-        _attempts("amqp091", int(stats.logins), int(stats.logins_refused)),
-    ]
-    return await rows_response(call, rows)
-
-
-def _attempts(protocol: str, attempts: int, failed: int) -> dict[str, Any]:
-    return {
-        "protocol": protocol,
-        "auth_attempts": attempts,
-        "auth_attempts_failed": failed,
-        "auth_attempts_succeeded": attempts - failed,
-    }
-
-
-async def forget_attempts(call: ApiRequest) -> ApiResponse:
-    call.context.accounts.forget_attempts()
-    return no_content()
-
-
-async def auth_sources(call: ApiRequest) -> ApiResponse:
-    """RabbitMQ counts by address only when told to."""
-    return json_response([])
-
-
 async def reset(call: ApiRequest) -> ApiResponse:
-    """Forget what figures were; what they are is counted on."""
+    """Delete the samples of statistics; counters keep their values."""
     call.context.history.forget()
     return no_content()
 
 
 async def reset_everywhere(call: ApiRequest) -> ApiResponse:
     if call.part is None:
-        await call.context.peers.ask_all(call.question(ALONE))
+        await call.context.peers.ask_all(call.peer_query(ALONE))
     return await reset(call)
 
 
-async def login(call: ApiRequest) -> ApiResponse:
-    """Find out whether a user and a password are good. Nothing is remembered of it, on either side."""
-    form = await call.form()
-    await log_in(call, form.get("username", ""), form.get("password", ""))
-    return json_response("ok")
+async def stop(call: ApiRequest) -> ApiResponse:
+    call.context.control.stop(call.api_user.name)
+    return no_content()
+
+
+async def drain(call: ApiRequest) -> ApiResponse:
+    """Tell load balancers to send no new clients."""
+    call.context.control.drain(call.api_user.name, True)
+    return no_content()
+
+
+async def revive(call: ApiRequest) -> ApiResponse:
+    """Tell load balancers to send clients again."""
+    call.context.control.drain(call.api_user.name, False)
+    return no_content()
+
+
+async def settings(call: ApiRequest) -> ApiResponse:
+    return object_response(call, dict(call.context.control.settings()))
+
+
+async def set_setting(call: ApiRequest) -> ApiResponse:
+    key, value = call.params["key"], (await call.document()).get("value")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise bad_request("value must be a string or a number")
+    try:
+        call.context.control.set_setting(key, str(value))
+    except KeyError:
+        raise not_found() from None
+    except ValueError as error:
+        raise bad_request(f"{key} must be {error}, not {str(value)!r}") from None
+    return no_content()
+
+
+async def log_levels(call: ApiRequest) -> ApiResponse:
+    return json_response({"levels": list(LOG_LEVELS), "categories": call.context.control.log_levels()})
+
+
+async def set_log_levels(call: ApiRequest) -> ApiResponse:
+    wanted = (await call.document()).get("categories")
+    if not isinstance(wanted, dict):
+        raise bad_request("categories must be an object, from category to level")
+    _set(call, wanted)
+    return no_content()
+
+
+async def set_log_level(call: ApiRequest) -> ApiResponse:
+    _set(call, {call.params["category"]: (await call.document()).get("level")})
+    return no_content()
+
+
+def _set(call: ApiRequest, wanted: dict[str, Any]) -> None:
+    """All levels or none."""
+    control = call.context.control
+    known = control.log_levels()
+    for category, level in wanted.items():
+        if category not in known:
+            raise bad_request(f"category must be one of {', '.join(known)}, not {category!r}")
+        if level not in LOG_LEVELS:
+            raise bad_request(f"level must be one of {', '.join(LOG_LEVELS)}, not {level!r}")
+    control.set_log_levels(wanted)
+
+
+async def show_membership(call: ApiRequest) -> ApiResponse:
+    return json_response({"node": call.context.peers.own, "app": RUNNING, "trouble": ""})
+
+
+async def stop_app(call: ApiRequest) -> ApiResponse:
+    call.context.control.stop_app(call.api_user.name)
+    return no_content()
+
+
+async def start_app(call: ApiRequest) -> ApiResponse:
+    """Nothing to do: it runs."""
+    return no_content()
+
+
+async def forget_node(call: ApiRequest) -> ApiResponse:
+    document = await call.document()
+    name = document.get("node")
+    if not isinstance(name, str):
+        raise bad_request("node must be a string")
+    if document.get("offline"):
+        raise HttpFault(400, RUNNING, "this command requires the target node to be stopped.")
+    try:
+        await call.context.control.forget_node(call.api_user.name, name)
+    except ForgetNodeRefused as refusal:
+        raise HttpFault(400, refusal.code, str(refusal)) from refusal
+    return no_content()

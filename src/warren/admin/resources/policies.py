@@ -1,37 +1,36 @@
-"""Policies, operator policies, parameters and global parameters, to read.
+"""Policies, operator policies, parameters and global parameters: paths, rows and changes.
 
-Not here: changing them.
+In RabbitMQ, limits of virtual hosts are also parameters (component `vhost-limits`), and so are operator policies
+(component `operator_policy`). They are listed as such, and scripts set them as such. Both restrict policymakers, so
+only administrators may set them. Shovels and federation upstreams are parameters too and may lead into virtual hosts of
+this broker.
 
-Policies and parameters as rows.
+RabbitMQ escapes `<` and `&` in some reasons for refusals; scripts expect that.
 
-To RabbitMQ operator policies and the limits of virtual hosts are parameters, too, and are listed among them.
-
-Not here: what they do (`policy`).
-
-Policies, operator policies, parameters and global parameters are set and cleared.
-
-Limits of virtual hosts are parameters, too, of the component `vhost-limits`, and operator policies of the component
-`operator_policy`; scripts set them as such. Both bind policymakers, so they are for administrators on this path, too.
-Shovels and upstreams are parameters, and may lead into virtual hosts of this very broker.
-
-RabbitMQ writes the reasons of some refusals as it would into a page, with `<` and `&` escaped; scripts know them so.
-
-Not here: reading them (`resources.policies`), what is a good policy (`broker.policies.validation`).
+Not here: what policies do and validation (`broker.policies`).
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from html import escape
 from typing import Any
 
-from warren.admin.context import AdminContext
-from warren.admin.http.documents import Document, require, text
+from warren.admin.http.documents import Document, require
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, created, no_content, not_found
-from warren.admin.http.router import Resource, administrator, any_policymaker, in_vhost, manager, policymaker
+from warren.admin.http.responses import ApiResponse, bad_request, created, no_content, not_found
+from warren.admin.http.router import (
+    AccessLevel,
+    Resource,
+    Routes,
+    administrator,
+    any_policymaker,
+    in_vhost,
+    manager,
+    policymaker,
+)
+from warren.admin.http.schemas import ANY_VALUE, PATTERN, TABLE, WHOLE, an_object, one_of
 from warren.admin.listing.responses import object_response, rows_response
 from warren.admin.rabbitmq_json import amqp_json
-from warren.admin.resources.access import carry_out
 from warren.broker.broker import Broker
 from warren.broker.commands.requests import (
     ClearGlobalParameter,
@@ -52,6 +51,7 @@ from warren.errors import Refused
 
 OPERATOR_POLICY = "operator_policy"
 VHOST_LIMITS = "vhost-limits"
+FOR_ADMINISTRATORS = (VHOST_LIMITS, OPERATOR_POLICY)
 
 
 def policy_row(policy: Policy) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def policy_row(policy: Policy) -> dict[str, Any]:
 
 
 def parameter_rows(broker: Broker) -> Iterator[dict[str, Any]]:
-    """All that RabbitMQ calls a parameter of a component."""
+    """Everything that RabbitMQ calls a parameter of a component."""
     for policy in broker.policies.operator_policies.values():
         row = policy_row(policy)
         value = {name: row[name] for name in ("pattern", "definition", "priority", "apply-to")}
@@ -86,29 +86,46 @@ def global_parameter_row(name: str, value: object) -> dict[str, Any]:
     return {"name": name, "value": value}
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
-    policies, operator_policies = PolicyReads(False), PolicyReads(True)
+def routes() -> Routes:
+    policies, operator_policies = PolicyResource(False), PolicyResource(True)
+    value = an_object({"value": ANY_VALUE})
     return {
-        "/api/policies": Resource(manager, {"GET": policies.all}),
-        "/api/policies/{vhost}": Resource(in_vhost, {"GET": policies.of_vhost}),
-        "/api/policies/{vhost}/{name}": Resource(in_vhost, {"GET": policies.one}),
-        "/api/operator-policies": Resource(manager, {"GET": operator_policies.all}),
-        "/api/operator-policies/{vhost}": Resource(in_vhost, {"GET": operator_policies.of_vhost}),
-        "/api/operator-policies/{vhost}/{name}": Resource(in_vhost, {"GET": operator_policies.one}),
+        **policies.routes("/api/policies", policymaker),
+        **operator_policies.routes("/api/operator-policies", administrator),
         "/api/parameters": Resource(any_policymaker, {"GET": parameters}),
         "/api/parameters/{component}": Resource(any_policymaker, {"GET": parameters}),
         "/api/parameters/{component}/{vhost}": Resource(policymaker, {"GET": parameters}),
-        "/api/parameters/{component}/{vhost}/{name}": Resource(policymaker, {"GET": one_parameter}),
+        "/api/parameters/{component}/{vhost}/{name}": Resource(policymaker, {"GET": one_parameter}).also(
+            parameter_level, {"PUT": put_parameter, "DELETE": delete_parameter}, value
+        ),
         "/api/global-parameters": Resource(any_policymaker, {"GET": global_parameters}),
-        "/api/global-parameters/{name}": Resource(any_policymaker, {"GET": one_global_parameter}),
+        "/api/global-parameters/{name}": Resource(
+            any_policymaker,
+            {"GET": one_global_parameter, "PUT": put_global_parameter, "DELETE": delete_global_parameter},
+            value,
+        ),
     }
 
 
-class PolicyReads:
+class PolicyResource:
     """Policies, or operator policies."""
 
     def __init__(self, operator: bool) -> None:
         self._operator = operator
+
+    def routes(self, path: str, changing: AccessLevel) -> Routes:
+        body = an_object(
+            {"pattern": PATTERN, "definition": TABLE},
+            priority=WHOLE,
+            **{"apply-to": one_of("all", "queues", "exchanges")},
+        )
+        return {
+            path: Resource(manager, {"GET": self.all}),
+            f"{path}/{{vhost}}": Resource(in_vhost, {"GET": self.of_vhost}),
+            f"{path}/{{vhost}}/{{name}}": Resource(in_vhost, {"GET": self.one}).also(
+                changing, {"PUT": self.put, "DELETE": self.delete}, body
+            ),
+        }
 
     async def all(self, call: ApiRequest) -> ApiResponse:
         vhosts = call.api_user.vhosts
@@ -125,6 +142,16 @@ class PolicyReads:
             raise not_found()
         return object_response(call, policy_row(found))
 
+    async def put(self, call: ApiRequest) -> ApiResponse:
+        vhost, name, document = call.target_vhost(), call.params["name"], await call.document()
+        is_new = call.context.broker.policies.policy(vhost, name, self._operator) is None
+        with nullcontext() if self._operator else _escaped_reasons():
+            await call.carry_out(policy_command(vhost, name, document, self._operator))
+        return created() if is_new else no_content()
+
+    async def delete(self, call: ApiRequest) -> ApiResponse:
+        return await call.carry_out(ClearPolicy(call.params["vhost"], call.params["name"], self._operator))
+
     def _known(self, call: ApiRequest) -> list[Policy]:
         policies = call.context.broker.policies
         return list((policies.operator_policies if self._operator else policies.policies).values())
@@ -135,7 +162,7 @@ async def _policies(call: ApiRequest, policies: Iterable[Policy]) -> ApiResponse
 
 
 async def parameters(call: ApiRequest) -> ApiResponse:
-    """Those of a component, or of all, in the virtual host of the path or in those the visitor may enter."""
+    """Parameters of a component, or of all, in the virtual host of the path or in all that the user may enter."""
     rows = _seen_parameters(call)
     if "vhost" in call.params:
         vhost = call.vhost().name
@@ -175,48 +202,13 @@ async def one_global_parameter(call: ApiRequest) -> ApiResponse:
     return object_response(call, global_parameter_row(name, known[name]))
 
 
-FOR_ADMINISTRATORS = (VHOST_LIMITS, OPERATOR_POLICY)
-
-
-def change_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/policies/{vhost}/{name}": Resource(policymaker, {"PUT": put_policy, "DELETE": delete_policy}),
-        "/api/operator-policies/{vhost}/{name}": Resource(
-            administrator, {"PUT": put_operator_policy, "DELETE": delete_operator_policy}
-        ),
-        "/api/parameters/{component}/{vhost}/{name}": Resource(
-            parameter_level, {"PUT": put_parameter, "DELETE": delete_parameter}
-        ),
-        "/api/global-parameters/{name}": Resource(
-            any_policymaker, {"PUT": put_global_parameter, "DELETE": delete_global_parameter}
-        ),
-        "/api/cluster-name": Resource(administrator, {"PUT": put_cluster_name}),
-    }
-
-
 def parameter_level(call: ApiRequest) -> str:
-    """A policymaker, but for what limits policymakers."""
+    """A policymaker, except for components that restrict policymakers."""
     return administrator(call) if call.params["component"] in FOR_ADMINISTRATORS else policymaker(call)
 
 
-async def put_policy(call: ApiRequest) -> ApiResponse:
-    vhost, document = _vhost_of(call), await call.document()
-    with _escaped_reasons():
-        return await _put(call, policy_command(vhost, call.params["name"], document, False), False)
-
-
-async def put_operator_policy(call: ApiRequest) -> ApiResponse:
-    return await _put(call, policy_command(_vhost_of(call), call.params["name"], await call.document(), True), True)
-
-
-async def _put(call: ApiRequest, command: Command, operator: bool) -> ApiResponse:
-    is_new = call.context.broker.policies.policy(call.params["vhost"], call.params["name"], operator) is None
-    await carry_out(call, command)
-    return created() if is_new else no_content()
-
-
 def policy_command(vhost: str, name: str, document: Document, operator: bool) -> Command:
-    """What a policy's document asks for."""
+    """The command for a policy's document."""
     require(document, "pattern", "definition")
     apply_to = document.get("apply-to", "all")
     priority = document.get("priority", 0)
@@ -224,29 +216,21 @@ def policy_command(vhost: str, name: str, document: Document, operator: bool) ->
     return SetPolicy(policy, operator)
 
 
-async def delete_policy(call: ApiRequest) -> ApiResponse:
-    return await carry_out(call, ClearPolicy(call.params["vhost"], call.params["name"], False))
-
-
-async def delete_operator_policy(call: ApiRequest) -> ApiResponse:
-    return await carry_out(call, ClearPolicy(call.params["vhost"], call.params["name"], True))
-
-
 async def put_parameter(call: ApiRequest) -> ApiResponse:
     document = await call.document()
     require(document, "value")
-    vhost, component, name = _vhost_of(call), call.params["component"], call.params["name"]
+    vhost, component, name = call.target_vhost(), call.params["component"], call.params["name"]
     if component == "policy":
         raise bad_request("policies may not be set using this method")
     is_new = not _has_parameter(call, vhost, component, name)
     _check_bridge(call, Parameter(vhost, component, name, document["value"]))
     with _escaped_reasons():
-        await carry_out(call, parameter_command(vhost, component, name, document["value"]))
+        await call.carry_out(parameter_command(vhost, component, name, document["value"]))
     return created() if is_new else no_content()
 
 
 def _check_bridge(call: ApiRequest, parameter: Parameter) -> None:
-    """Who defines a bridge that enters this broker without a login has to be somebody who may enter."""
+    """A bridge may enter this broker without a login, so its author must be allowed to enter there."""
     for vhost in call.context.bridges.vhosts_entered(parameter):
         if vhost not in call.api_user.vhosts:
             reason = f'user "{call.api_user.name}" may not connect to vhost "{vhost}"'
@@ -263,7 +247,7 @@ def _has_parameter(call: ApiRequest, vhost: str, component: str, name: str) -> b
 
 
 def parameter_command(vhost: str, component: str, name: str, value: object) -> Command:
-    """What setting a parameter comes to."""
+    """The command that sets a parameter."""
     if component == OPERATOR_POLICY:
         if not isinstance(value, dict):
             raise bad_request("Validation failed\n\na policy is an object\n")
@@ -273,7 +257,7 @@ def parameter_command(vhost: str, component: str, name: str, value: object) -> C
         return policy_command(vhost, name, value, True)
     if component != VHOST_LIMITS:
         return SetParameter(vhost, component, name, value)
-    # RabbitMQ writes an object that is empty as an array
+    # RabbitMQ writes an empty object as an array
     limits = {} if value == [] else value
     if not isinstance(limits, dict):
         raise bad_request(f"Validation failed\n\nlimits not a list {json_term(value)}\n")
@@ -283,38 +267,24 @@ def parameter_command(vhost: str, component: str, name: str, value: object) -> C
 async def delete_parameter(call: ApiRequest) -> ApiResponse:
     vhost, component, name = call.params["vhost"], call.params["component"], call.params["name"]
     if component == OPERATOR_POLICY:
-        return await carry_out(call, ClearPolicy(vhost, name, True))
+        return await call.carry_out(ClearPolicy(vhost, name, True))
     if component != VHOST_LIMITS:
-        return await carry_out(call, ClearParameter(vhost, component, name))
+        return await call.carry_out(ClearParameter(vhost, component, name))
     if not call.vhost().limits:
         raise not_found()
-    return await carry_out(call, ClearVhostLimits(vhost, None))
+    return await call.carry_out(ClearVhostLimits(vhost, None))
 
 
 async def put_global_parameter(call: ApiRequest) -> ApiResponse:
     document = await call.document()
     require(document, "value")
     is_new = call.params["name"] not in call.context.broker.policies.global_parameters
-    await carry_out(call, SetGlobalParameter(call.params["name"], document["value"]))
+    await call.carry_out(SetGlobalParameter(call.params["name"], document["value"]))
     return created() if is_new else no_content()
 
 
 async def delete_global_parameter(call: ApiRequest) -> ApiResponse:
-    return await carry_out(call, ClearGlobalParameter(call.params["name"]))
-
-
-async def put_cluster_name(call: ApiRequest) -> ApiResponse:
-    document = await call.document()
-    require(document, "name")
-    return await carry_out(call, SetGlobalParameter("cluster_name", text(document, "name")))
-
-
-def _vhost_of(call: ApiRequest) -> str:
-    """The virtual host to change something in; RabbitMQ words its absence otherwise than when something is read."""
-    name = call.params["vhost"]
-    if name not in call.context.broker.vhosts:
-        raise HttpFault(404, "not_found", "vhost_not_found")
-    return name
+    return await call.carry_out(ClearGlobalParameter(call.params["name"]))
 
 
 @contextmanager

@@ -1,40 +1,34 @@
-"""Shovels, to read, in the paths of RabbitMQ's shovel plugin.
+"""Shovels, in the paths of RabbitMQ's shovel plugin.
 
-Each node tells of the shovels it runs. One that is defined and that no node tells of is on its way.
+Each node reports the shovels that it runs. A defined shovel that no node reports is starting. Deleting a shovel clears
+its parameter, so it takes a policymaker here; RabbitMQ lets any monitor do it.
 
-Not here: their definitions, which are parameters (`changes.policies`); ending and restarting them (`changes.shovels`).
-
-Shovels are restarted and deleted, in the paths of RabbitMQ's shovel plugin.
-
-Deleting one is clearing its parameter, so it takes a policymaker here; RabbitMQ lets any monitor do it.
-
-Not here: defining them, as parameters (`changes.policies`); how they stand (`resources.shovels`).
+Not here: definitions, which are parameters (`resources.policies`).
 """
 
-from warren.admin.context import AdminContext
-from warren.admin.forwarding import ALONE, forward_to_owner
+from warren.admin.forwarding import forward_to_owner, peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
-from warren.admin.http.router import Resource, monitor, policymaker
+from warren.admin.http.router import Resource, Routes, monitor, policymaker
 from warren.admin.listing.responses import object_response, rows_response
 from warren.admin.ports import BridgeRow
-from warren.admin.resources.access import carry_out
 from warren.broker.commands.requests import ClearParameter
 
 COMPONENT = "shovel"
 RUNNING = "running"
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
         "/api/shovels": Resource(monitor, {"GET": shovels}),
         "/api/shovels/{vhost}": Resource(monitor, {"GET": shovels}),
-        "/api/shovels/vhost/{vhost}/{name}": Resource(monitor, {"GET": one_shovel}),
+        "/api/shovels/vhost/{vhost}/{name}": Resource(monitor, {"GET": one_shovel}).also(_deleter, {"DELETE": delete}),
+        "/api/shovels/vhost/{vhost}/{name}/restart": Resource(monitor, {"DELETE": restart}),
     }
 
 
 async def shovels(call: ApiRequest) -> ApiResponse:
-    """The shovels in the virtual host of the path, or in those the visitor may enter: how each of them stands."""
+    """Shovels in the virtual host of the path, or in all that the user may enter."""
     if call.part is not None:
         return json_response(call.context.bridges.shovel_rows())
     vhosts = [call.vhost().name] if "vhost" in call.params else list(call.context.broker.vhosts)
@@ -43,7 +37,7 @@ async def shovels(call: ApiRequest) -> ApiResponse:
 
 
 async def one_shovel(call: ApiRequest) -> ApiResponse:
-    """How one shovel stands."""
+    """One shovel."""
     if call.part is not None:
         return json_response(call.context.bridges.shovel_rows())
     wanted = (call.vhost().name, call.params["name"])
@@ -54,10 +48,9 @@ async def one_shovel(call: ApiRequest) -> ApiResponse:
 
 
 async def _rows(call: ApiRequest) -> list[BridgeRow]:
-    """Of each that is defined what the node that runs it says; of two that run it for a moment one counts."""
+    """A row for each defined shovel. If two nodes report it for a moment, the running one counts."""
     rows = call.context.bridges.shovel_rows()
-    told = await call.context.peers.ask_all(call.question(ALONE))
-    rows += [row for answer in told.values() if answer.status == 200 for row in answer.document]
+    rows += [row for found in await peer_documents(call) for row in found]
     rows.sort(key=lambda row: row["state"] == RUNNING)
     known = {(row["vhost"], row["name"]): row for row in rows}
     defined = call.context.broker.policies.parameters.values()
@@ -73,19 +66,12 @@ def _coming(call: ApiRequest, vhost: str, name: str) -> BridgeRow:
     return row | {"state": "starting", "forwarded": 0, "uncertain": 0}
 
 
-def change_routes(context: AdminContext) -> dict[str, Resource]:
-    return {
-        "/api/shovels/vhost/{vhost}/{name}": Resource(_deleter, {"DELETE": delete}),
-        "/api/shovels/vhost/{vhost}/{name}/restart": Resource(monitor, {"DELETE": restart}),
-    }
-
-
 def _deleter(call: ApiRequest) -> str:
     return monitor(call) or policymaker(call)
 
 
 async def delete(call: ApiRequest) -> ApiResponse:
-    return await carry_out(call, ClearParameter(call.vhost().name, COMPONENT, call.params["name"]))
+    return await call.carry_out(ClearParameter(call.vhost().name, COMPONENT, call.params["name"]))
 
 
 async def restart(call: ApiRequest) -> ApiResponse:

@@ -1,22 +1,17 @@
-"""Streams, to read: how far consumers with a name and groups have come, and who of a group reads which partition.
+"""Progress of consumer groups and named consumers of streams, and which group member reads which partition.
 
-Each node tells of the streams, and partitions, that it is the home of.
+Each node reports the streams and partitions that live there.
 
-Not here: streams as queues (`resources.queues`).
-
-How far whoever has a name has come in a stream of this node: consumers with a name, and groups with their members.
-
-Not here: which streams (`resources.streams`), consumers as rows of their own (`views.channels`).
+Not here: streams as queues (`resources.queues`), consumers (`resources.connections`).
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from warren.admin.context import AdminContext
-from warren.admin.forwarding import ALONE
+from warren.admin.forwarding import peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, not_found
-from warren.admin.http.router import Resource, in_vhost, manager
+from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.listing.lists import ObjectList, Row, full_rows
 from warren.admin.listing.responses import list_response
 from warren.broker.links.hosted_queue import HostedConsumer
@@ -32,7 +27,7 @@ WAITING = "waiting"
 
 
 def progress_rows(stream: Stream, node: str) -> list[dict[str, Any]]:
-    """A row for each name, in their order; a group is there from its first member on."""
+    """A row for each name, sorted. A group is listed from its first member on."""
     stored = stream.stored_offsets()
     groups = {group.name: group for group in stream.groups()}
     return [_row(stream, node, name, stored.get(name), groups.get(name)) for name in sorted({*stored, *groups})]
@@ -58,7 +53,7 @@ def _row(stream: Stream, node: str, name: str, offset: int | None, group: Consum
 
 
 def _lag(stream: Stream, offset: int | None) -> int:
-    """How much there is that has not been dealt with; what was dropped is not there."""
+    """The number of messages that were not processed; dropped messages do not count."""
     behind = stream.first_offset() if offset is None else max(offset + 1, stream.first_offset())
     return max(stream.end_offset() - behind, 0)
 
@@ -75,7 +70,7 @@ def _member(group: ConsumerGroup, consumer: ConsumerPort, node: str) -> dict[str
     }
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     return {
         "/api/stream/groups": Resource(manager, {"GET": all_groups}),
         "/api/stream/groups/{vhost}": Resource(in_vhost, {"GET": groups_of_vhost}),
@@ -84,17 +79,17 @@ def routes(context: AdminContext) -> dict[str, Resource]:
 
 
 async def all_groups(call: ApiRequest) -> ApiResponse:
-    """Groups and named consumers of streams: where they are, and by how much they lag."""
+    """Groups and named consumers of streams: their offsets and lags."""
     return await _answer(call, _rows(call, call.entered_vhosts()))
 
 
 async def groups_of_vhost(call: ApiRequest) -> ApiResponse:
-    """The same, of one virtual host."""
+    """Groups and named consumers in one virtual host."""
     return await _answer(call, _rows(call, [call.vhost()]))
 
 
 async def groups_of_stream(call: ApiRequest) -> ApiResponse:
-    """The same, of one stream; of all its partitions if it has any."""
+    """Groups and named consumers of one stream and all its partitions."""
     name = call.params["name"]
     if name not in call.vhost().topology.queues:
         raise not_found()
@@ -109,11 +104,10 @@ def _rows(call: ApiRequest, vhosts: Iterable[Vhost]) -> list[Row]:
 
 
 async def _answer(call: ApiRequest, rows: list[Row]) -> ApiResponse:
-    """With those of the other nodes, partition by partition."""
+    """The rows of all nodes, by partition."""
     if call.part is not None:
         return json_response(rows)
-    told = await call.context.peers.ask_all(call.question(ALONE))
-    rows += [row for answer in told.values() if answer.status == 200 for row in answer.document]
+    rows += [row for found in await peer_documents(call) for row in found]
     return await list_response(call, ObjectList(sorted(rows, key=_place), full_rows(_itself), _name), paginated=False)
 
 

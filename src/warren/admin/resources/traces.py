@@ -1,17 +1,17 @@
-"""Traces and their files over HTTP, in the paths of RabbitMQ's tracing plugin.
+"""Traces and their files, in the paths of RabbitMQ's tracing plugin.
 
-Not here: what a trace does (`tracing.traces`), the files (`tracing.directory`).
+Not here: traces (`tracing.traces`), files (`tracing.files`).
 """
 
 import asyncio
 from typing import Any
 
-from warren.admin.context import AdminContext
 from warren.admin.forwarding import at_node, check_node
 from warren.admin.http.documents import Document, require, short, text
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, bad_request, created, no_content, not_found
-from warren.admin.http.router import Handler, Resource, administrator
+from warren.admin.http.router import Handler, Resource, Routes, administrator
+from warren.admin.http.schemas import TEXT, an_object, one_of
 from warren.admin.listing.responses import object_response, rows_response
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.tracing.traces import FORMATS, MessageTrace, TraceRequest
@@ -20,9 +20,15 @@ from warren.broker.queues.queue import Queue
 from warren.errors import Refused
 
 _LOOPBACK = "127.0.0.1"
+_TRACE = an_object(
+    {"format": one_of("json", "text"), "pattern": TEXT},
+    max_payload_bytes={"type": "integer", "minimum": 0},
+    tracer_connection_username=TEXT,
+    tracer_connection_password=TEXT,
+)
 
 
-def routes(context: AdminContext) -> dict[str, Resource]:
+def routes() -> Routes:
     one_trace: dict[str, Handler] = {"GET": at_node(trace), "PUT": start_trace, "DELETE": at_node(stop_trace)}
     one_file: dict[str, Handler] = {"GET": read_file, "DELETE": at_node(delete_file)}
     paths: dict[str, dict[str, Handler]] = {
@@ -37,7 +43,7 @@ def routes(context: AdminContext) -> dict[str, Resource]:
         "/api/trace-files/node/{node}": {"GET": at_node(files)},
         "/api/trace-files/node/{node}/{name}": one_file,
     }
-    return {path: Resource(administrator, handlers) for path, handlers in paths.items()}
+    return {path: Resource(administrator, handlers, _TRACE) for path, handlers in paths.items()}
 
 
 # -- traces
@@ -99,7 +105,7 @@ def _payload_bytes_max(document: Document) -> int | None:
 
 
 async def _check_password(call: ApiRequest, username: str, password: str) -> None:
-    """Whoever traces as somebody else has to be able to log in as them."""
+    """A trace as another user needs that user's password."""
     try:
         await call.context.command_queue.carry_out(Authenticate(username, password, _LOOPBACK))
     except Refused:
@@ -153,7 +159,7 @@ async def files(call: ApiRequest) -> ApiResponse:
 
 
 async def read_file(call: ApiRequest) -> ApiResponse:
-    """All of it, or with `?tail=BYTES` the whole lines among its last octets."""
+    """The whole file, or with `?tail=BYTES` the whole lines among its last bytes."""
     check_node(call)
     directory = call.context.traces.directory
     opened = await asyncio.to_thread(directory.opened, call.params["name"], _tail_bytes(call))

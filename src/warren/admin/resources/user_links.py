@@ -1,7 +1,7 @@
-"""What a user asks of queues and exchanges, done over a direct link, and its faults in the words of HTTP.
+"""Direct links for HTTP requests, with AMQP faults as HTTP faults.
 
-RabbitMQ's management has two ways to word a fault of AMQP: for what is declared, bound or deleted, its text alone, and
-`Access refused.` where permissions are lacking; for messages, the code with its name before the text.
+RabbitMQ's management words AMQP faults in two ways. For declaring, binding and deleting: the text alone, and `Access
+refused.` for missing permissions. For messages: the code and its name before the text.
 
 Not here: the link (`admin.direct_link`).
 """
@@ -18,9 +18,7 @@ from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, REPLY_NAMES
 @asynccontextmanager
 async def topology_link(call: ApiRequest) -> AsyncIterator[DirectLink]:
     """A link into the virtual host of the path, for declaring, binding and deleting."""
-    vhost = call.params["vhost"]
-    if vhost not in call.context.broker.vhosts:
-        raise HttpFault(404, "not_found", "vhost_not_found")
+    vhost = call.target_vhost()
     try:
         async with call.context.links.open(call.api_user.name, vhost) as link:
             yield link

@@ -1,37 +1,27 @@
-"""The file one trace writes: appended to, and put aside when it is full.
+"""Trace files: names, writing with rotation, listing and reading.
+
+The file of the trace NAME is `NAME.log`. A full piece is renamed once, to `NAME.log.1` and so on upwards, and keeps
+that name, so a reader of finished pieces never sees one piece under two names or two pieces under one. The last number
+is stored in `.NAME.log.last`, because old pieces are deleted. Special characters of a trace's name are escaped as in a
+URL: `a/b` becomes `a%2Fb.log`.
 
 Invariants:
 
-- A record is in one piece of the file, whole; one that is larger than a piece has a piece to itself.
-- At most `pieces_max` finished pieces are kept, the youngest ones. So a trace takes a bounded part of the disk.
-- A piece holds one format. A trace that goes on where another stopped appends to its file, unless that was of the
-  other format; a line that a crash cut off is ended first.
-- A file that is deleted while it is written is begun anew.
-- Every finished piece has a number that none had before it, whoever has deleted those.
+- Two traces never have the same file name, and no name leads out of the directory.
+- A record is whole within one piece. A record larger than a piece has a piece of its own.
+- At most `pieces_max` finished pieces are kept, the newest ones. So a trace uses a bounded amount of disk.
+- A piece has one format. A trace appends to the file of an earlier trace of the same format; a line that a crash cut
+  off is ended first.
+- A file that is deleted while it is written is created again.
+- The number of a finished piece is never reused.
 
-Everything here blocks: it runs in a thread.
+Only regular files with the name of a trace file are listed, and links are not followed. A file is read up to its length
+at opening, in pieces, so a response of any length takes the same memory, and a file that is rotated or deleted
+meanwhile is read to its end.
 
-Not here: what is written (`tracing.text_format`, `tracing.json_format`), reading (`tracing.directory`).
+All functions block, except streaming: they run in a thread.
 
-The directory of trace files, to read: listed, streamed, deleted.
-
-Only plain files with the name of a trace file are there for anybody; no link is followed. A file is read as long as it
-was when it was opened, piece by piece, so an answer of any length costs the same memory, and one that is put aside
-or deleted meanwhile is read to its end.
-
-Not here: writing (`tracing.trace_file`), the paths (`tracing.resources`).
-
-What trace files are called.
-
-The file of the trace NAME is `NAME.log`. A piece that is full gets a number behind it once, `NAME.log.1` and so on
-upwards, and keeps that name: whoever reads pieces as they are finished never finds the same one under two names, nor
-two under one, though finished ones are deleted: the last number that was given stands in `.NAME.log.last`.
-
-Characters of a trace's name that mean something to a file system are escaped as in an address, `a/b` as `a%2Fb.log`.
-
-Invariant: two names of traces never give one name of a file, and no name leads out of the directory.
-
-Not here: the files (`tracing.trace_file`, `tracing.directory`).
+Not here: record formats (`tracing.formats`), the HTTP paths (`resources.traces`).
 """
 
 import asyncio
@@ -44,14 +34,14 @@ from dataclasses import dataclass
 
 SUFFIX = ".log"
 NAME_OCTETS_MAX = 240
-"""Of a file; a number has to fit behind it."""
+"""The limit for a file name, with room for the number."""
 
 _UNSAFE = re.compile(r"^\.|[%/\\\x00-\x1f\x7f]")
 _TRACE_FILE = re.compile(r"(?!\.)[^/\x00]+\.log(?:\.[1-9]\d{0,17})?")
 
 
 def file_name(trace: str) -> str:
-    """The file of a trace; `ValueError` if a name is none, or too long for one."""
+    """The file of a trace; `ValueError` if the name is empty or too long."""
     if not trace:
         raise ValueError("a trace must have a name")
     name = _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", trace) + SUFFIX
@@ -70,7 +60,7 @@ def piece_name(name: str, number: int) -> str:
 
 
 def number_name(name: str) -> str:
-    """The file in which the number of the last finished piece stands."""
+    """The file that stores the number of the last finished piece."""
     return f".{name}.last"
 
 
@@ -88,17 +78,17 @@ DIRECTORY_MODE = 0o750
 
 @dataclass(frozen=True)
 class TraceRotation:
-    """How large a piece becomes, and how many finished ones are kept."""
+    """The size of a piece, and how many finished pieces are kept."""
 
     piece_bytes: int = 64 * 1024 * 1024
     pieces_max: int = 5
 
 
 class TraceFile:
-    """Open for appending; `OSError` from any method says that it cannot be written."""
+    """A file open for appending. Any method may raise `OSError`."""
 
     def __init__(self, directory: str, name: str, opening: bytes, rotation: TraceRotation) -> None:
-        """`opening` is the octet that every record of this format begins with."""
+        """`opening` is the byte that every record of the format begins with."""
         self._directory = directory
         self._name = name
         self._path = os.path.join(directory, name)
@@ -140,7 +130,7 @@ class TraceFile:
         self._size_bytes = os.fstat(self._descriptor).st_size
 
     def _continue(self, opening: bytes) -> None:
-        """Go on after what an earlier trace left."""
+        """Append to the file of an earlier trace."""
         if not self._size_bytes:
             return
         if os.pread(self._descriptor, 1, self._size_bytes - 1) != b"\n":
@@ -153,7 +143,7 @@ class TraceFile:
         numbers = sorted(number for number in found if number is not None)
         number = max([self._last_number(), *numbers]) + 1
         os.rename(self._path, os.path.join(self._directory, piece_name(self._name, number)))
-        # behind the renaming: until then the file is the piece that follows the last one
+        # after the rename: until then the file counts as the next piece
         self._keep_number(number)
         self.close()
         self._open()
@@ -195,7 +185,7 @@ class TraceFileFacts:
 
 
 class OpenTraceFile:
-    """One file, from where it is read to where it ended when it was opened."""
+    """An open file, with the range to read."""
 
     def __init__(self, file: io.FileIO, start: int, end: int) -> None:
         self._file = file
@@ -219,13 +209,13 @@ class OpenTraceFile:
 
 
 class TraceDirectory:
-    """All trace files of a node. Its methods block, but for streaming."""
+    """All trace files of a node."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def listed(self) -> list[TraceFileFacts]:
-        """By name; none if there is no directory."""
+        """All files by name; none without a directory."""
         try:
             entries = list(os.scandir(self.path))
         except FileNotFoundError:
@@ -240,7 +230,7 @@ class TraceDirectory:
         return sorted(found, key=lambda facts: facts.name)
 
     def opened(self, name: str, tail_bytes: int | None) -> OpenTraceFile | None:
-        """A file, or the whole lines among its last octets; None if there is no such file."""
+        """The file, or the whole lines among its last bytes; None if there is no such file."""
         if not is_trace_file(name):
             return None
         try:
@@ -258,7 +248,7 @@ class TraceDirectory:
         return OpenTraceFile(file, start, facts.st_size)
 
     def delete(self, name: str) -> bool:
-        """Whether there was such a file."""
+        """Delete a file; False if there is none."""
         try:
             is_there = is_trace_file(name) and stat.S_ISREG(os.lstat(self._path(name)).st_mode)
         except OSError:
@@ -272,6 +262,6 @@ class TraceDirectory:
 
 
 def _line_start(descriptor: int, at: int, end: int) -> int:
-    """Where the first line after `at` begins, if it is not far."""
+    """The start of the first line after `at`, if it is near."""
     found = os.pread(descriptor, min(CHUNK_BYTES, end - at), at).find(b"\n")
     return at if found < 0 else at + found + 1

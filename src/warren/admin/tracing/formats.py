@@ -1,31 +1,19 @@
-"""A record as text, octet for octet as RabbitMQ's tracing plugin writes it.
+"""Records of a trace as text and as JSON.
 
-Names and the payload are written as the octets they are; lists of names and the properties are Erlang terms.
+*Text*, byte for byte as RabbitMQ's tracing plugin writes it: names and the payload as raw bytes; lists of names and the
+properties as Erlang terms. A term is on one line if it fits into 80 columns. If not, it is broken: simple elements
+follow one another while the line has room, and a compound element starts a line. Elements of a tuple that begins with
+an atom are aligned after the atom. Bytes that are printable in Latin-1 are a quoted string, which is never broken;
+others are numbers, broken where the line is full. One difference remains: Erlang indents arrays less if they are nested
+so deeply that they would run off the line.
 
-Not here: the layout of terms (`tracing.erlang_terms`).
+*JSON*: one line with the fields of RabbitMQ's tracing plugin and a schema version. Each field has one type in all
+records, so that readers need one schema: `routed_queues` is always an array, where RabbitMQ writes the text `none` for
+received messages. Bytes that are not UTF-8 become a text that begins with `Not UTF-8, base64 is: `, as in RabbitMQ. The
+payload is always base64. docs/tracing.md describes every field. A change to a field's name, type or meaning increases
+`SCHEMA_VERSION` there and here; a new field does not.
 
-Erlang terms as RabbitMQ prints them into text traces: on one line if it is short enough, else laid out on several.
-
-A line has 80 columns. What does not fit is opened, and its elements follow one another as far as they are simple and
-the line has room; an element with an inside of its own begins a line. Elements of a tuple that begins with an atom
-stand behind that atom. Octets that are all printable in Latin-1 are text in quotes, which is never broken; others are
-numbers, broken where the line is full.
-
-Where this differs from Erlang: arrays in arrays so deep that they would run off the line are indented less there.
-
-Not here: which terms there are (`tracing.text_format`).
-
-A record as one line of JSON: the fields of RabbitMQ's tracing plugin, and the version of this schema.
-
-Each field has one type, whatever the record, so that whoever reads many lines needs one schema for all of them:
-`routed_queues` is always an array, where RabbitMQ writes the text `none` for messages that were received. Octets that
-are not UTF-8 become a text that begins with `Not UTF-8, base64 is: `, as RabbitMQ writes them in headers. The payload
-is in base64 always.
-
-docs/tracing.md describes every field. Whoever changes what a field is called, is, or means, raises `SCHEMA_VERSION`
-there and here; a further field does not change the version.
-
-Not here: text (`tracing.text_format`).
+Not here: the record (`tracing.records`).
 """
 
 import base64
@@ -63,7 +51,7 @@ _EXACT_INTEGERS = 2.0**53
 
 @dataclass(frozen=True)
 class ErlangScalar:
-    """A term without an inside: an atom, a number, a text."""
+    """A term without elements: an atom, a number, a string."""
 
     line: bytes
     is_atom: bool = False
@@ -71,7 +59,7 @@ class ErlangScalar:
 
 @dataclass(frozen=True)
 class ErlangBinary:
-    """Octets that are no text."""
+    """Bytes that are not printable."""
 
     octets: bytes
 
@@ -122,7 +110,7 @@ def binary(octets: bytes) -> ErlangTerm:
 
 
 def real(value: float) -> ErlangTerm:
-    """The shortest digits that mean this number, written out or with an exponent, whichever is shorter."""
+    """The shortest digits for this number, with or without an exponent."""
     mantissa, _, exponent = f"{value!r}".partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
@@ -147,22 +135,20 @@ def _written_out(digits: str, point: int) -> str:
 
 
 def erlang_list(elements: list[ErlangTerm]) -> ErlangTerm:
-    """A list."""
     return ErlangSequence(elements, b"[]") if elements else ErlangScalar(b"[]")
 
 
 def erlang_tuple(*elements: ErlangTerm) -> ErlangTerm:
-    """A tuple."""
     return ErlangSequence(list(elements), b"{}")
 
 
 def pretty_printed(term: ErlangTerm, column: int) -> bytes:
-    """The term's text, which begins in this column of its line, the first being 1."""
+    """The text of the term, which begins in this column (the first is 1)."""
     return _pretty_printed(term, column, 0)
 
 
 def _pretty_printed(term: ErlangTerm, column: int, closing: int) -> bytes:
-    """`closing`: how many brackets follow on the same line."""
+    """`closing` is the number of brackets that follow on the same line."""
     if isinstance(term, ErlangScalar) or len(term.line) < COLUMNS - column - closing:
         return term.line
     if isinstance(term, ErlangBinary):
@@ -180,7 +166,7 @@ def _in_lines(elements: list[ErlangTerm], margin: int, closing: int) -> bytes:
     column = 0
     for at, element in enumerate(elements):
         behind = closing + 1 if at == len(elements) - 1 else 0
-        # what stands between this element and the next line: a comma, or brackets
+        # room for a comma or closing brackets after this element
         reserve = max(behind, 1) + 1
         goes_on = at and isinstance(element, ErlangScalar) and len(element.line) + reserve < COLUMNS - column
         if goes_on:
@@ -237,7 +223,7 @@ def text_of(record: TraceRecord) -> bytes:
 
 
 def _beyond_rabbitmq(record: TraceRecord) -> list[bytes]:
-    """What it has no word for."""
+    """Fields that RabbitMQ does not have."""
     if record.type == CONFIRMED:
         return [b"Epoch:        %d" % record.epoch, _term(b"Held by:      ", _names(record.nodes))]
     if record.type == REJECTED:

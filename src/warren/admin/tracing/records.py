@@ -1,14 +1,10 @@
-"""One traced message: what the Firehose's copy says of it.
+"""One traced message, read from the Firehose's copy of it.
 
-Not here: the copy's making (`broker.sessions.firehose`), how a record is written (`tracing.text_format`,
-`tracing.json_format`).
+A trace shows the message as it was on the wire, so headers keep the type of every field, the width of integers and the
+bytes of strings. The tables come from the broker, which has validated them.
 
-AMQP tables with the type of every field and the octets of every string, as they stand on the wire.
-
-A trace shows what was sent, so nothing may be lost of it: an integer keeps its width, a string its octets. The tables
-come from the core, which has checked them.
-
-Not here: tables as Python values (`wire.field_tables`).
+Not here: making the copy (`broker.sessions.firehose`), writing a record (`tracing.formats`), tables as Python values
+(`wire.field_tables`).
 """
 
 import struct
@@ -96,7 +92,7 @@ _SIZED: dict[int, tuple[str, Callable[[bytes, int, int], Value]]] = {
 
 
 def _value(data: bytes, at: int) -> tuple[TypedValue, int]:
-    """The value whose type octet is at `at`, and where it ends."""
+    """The value whose type byte is at `at`, and the position after it."""
     kind = data[at]
     at += 1
     if kind in _SIZED:
@@ -130,7 +126,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class TraceRecord:
-    """Names are octets, as AMQP has them."""
+    """One record. Names are bytes, as in AMQP."""
 
     timestamp: str
     type: str
@@ -140,27 +136,27 @@ class TraceRecord:
     user: bytes
     channel: int
     exchange: bytes
-    # of any but a message that was published
+    # empty for a published message
     queue: bytes
-    # of one that was published, or dead-lettered
+    # of a published or dead-lettered message
     routed_queues: list[bytes]
     routing_keys: list[bytes]
     properties: list[TypedField]
     payload: bytes
-    # of one that was received, acked or rejected: whether it had been delivered before
+    # of a received, acked or rejected message
     redelivered: bool
-    # of one that was rejected: whether it goes back; of one that was dead-lettered: what it died of
+    # of a rejected message: whether it is requeued; of a dead-lettered message: why
     reason: bytes
-    # of one that is held: in which epoch, and by whom
+    # of a held publish: the epoch and the node
     epoch: int
     nodes: list[bytes]
 
 
-def record_of(heard: ReceivedMethod, at_ms: int, payload_bytes_max: int | None) -> TraceRecord:
+def record_of(received: ReceivedMethod, at_ms: int, payload_bytes_max: int | None) -> TraceRecord:
     """The record of a copy that was delivered at this time."""
-    assert isinstance(heard.method, BasicDeliver)
-    kind, _dot, subject = heard.method.routing_key.partition(".")
-    headers = headers_of(heard.header)
+    assert isinstance(received.method, BasicDeliver)
+    kind, _dot, subject = received.method.routing_key.partition(".")
+    headers = headers_of(received.header)
     type_ = _TYPES.get(kind, RECEIVED)
     return TraceRecord(
         timestamp=timestamp_of(at_ms),
@@ -175,7 +171,7 @@ def record_of(heard: ReceivedMethod, at_ms: int, payload_bytes_max: int | None) 
         routed_queues=_names(headers, b"routed_queues"),
         routing_keys=_names(headers, b"routing_keys"),
         properties=cast(list[TypedField], headers[b"properties"].value) if b"properties" in headers else [],
-        payload=heard.body if payload_bytes_max is None else heard.body[:payload_bytes_max],
+        payload=received.body if payload_bytes_max is None else received.body[:payload_bytes_max],
         redelivered=_number(headers, b"redelivered") != 0,
         reason=_as_octets(headers, b"reason"),
         epoch=_number(headers, b"epoch"),
@@ -184,7 +180,7 @@ def record_of(heard: ReceivedMethod, at_ms: int, payload_bytes_max: int | None) 
 
 
 def timestamp_of(at_ms: int) -> str:
-    """As RFC 3339 has it, in UTC, to the millisecond."""
+    """RFC 3339, UTC, with milliseconds."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
     return at.isoformat(timespec="milliseconds")
 

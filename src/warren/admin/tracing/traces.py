@@ -1,30 +1,24 @@
-"""The traces of a node: started, stopped, and the Firehose switched on and off for them.
-
-As with RabbitMQ's plugin, the first trace in a virtual host switches its Firehose on, and when the last one stops it is
-switched off, whoever had switched it on. Traces end with the node, files stay.
-
-Invariant: no two traces that run write one file. So a name can be used once on a node at a time, while RabbitMQ mixes
-the traces of two virtual hosts in one file.
-
-A trace that failed stays listed, with the reason, until it is stopped or started again; one whose virtual host was
-deleted goes with it.
-
-Not here: one trace (`tracing.trace`), the paths (`tracing.resources`).
-
-One trace: a queue on the Firehose, somebody who reads it, and a file.
+"""The traces of a node. Each has a queue on the Firehose, a consumer and a file.
 
 ::
 
     amq.rabbitmq.trace ──pattern──► queue ──link──► a few records in memory ──thread──► file
 
-Nobody waits for a trace. When the disk is slower than the messages, little more than `HELD_BYTES` wait in memory while
-as many are written; the rest stays in the queue, whose length is limited, and the oldest are dropped there and
-counted. The queue is exclusive: it goes with the link. What others send to that queue is no copy, and is ignored.
+As with RabbitMQ's plugin, the first trace of a virtual host switches its Firehose on and the last one switches it off,
+even if an operator had switched it on. Traces end with the node; files stay.
 
-A trace ends when it is stopped, or fails: its virtual host or its user goes, the file cannot be written, or the node's
-disk runs low, for a trace must not be what fills it. What came before is written.
+A trace never delays the broker. If the disk is slower than the messages, about `HELD_BYTES` wait in memory while as
+many are written. The rest stays in the queue, whose length is limited: the oldest messages are dropped and counted. The
+queue is exclusive and goes with the link. Other messages in that queue are ignored.
 
-Not here: which traces there are, switching the Firehose (`tracing.traces`).
+A trace fails if its virtual host or its user is deleted, if the file cannot be written, or if the node's disk runs low,
+because a trace must not fill the disk. Messages received before are still written. A failed trace stays listed, with
+the reason, until it is stopped or started again, or its virtual host is deleted.
+
+Invariant: no two running traces write the same file. So a name can be used once at a time on a node, while RabbitMQ
+mixes traces of two virtual hosts in one file.
+
+Not here: files (`tracing.files`), the HTTP paths (`resources.traces`).
 """
 
 import asyncio
@@ -66,7 +60,7 @@ _Written = Callable[[TraceRecord], bytes]
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """How records are written, and the octet each begins with."""
+    """How records are written, and the byte each begins with."""
 
     write: _Written
     opening: bytes
@@ -77,7 +71,7 @@ FORMATS = {"text": TraceFormat(text_of, b"\n"), "json": TraceFormat(json_of, b"{
 
 @dataclass(frozen=True)
 class TraceRequest:
-    """What was asked for. `username` is empty unless somebody else than who asked was to be traced as."""
+    """The request for a trace. `username` is set if the trace runs as another user than the caller."""
 
     vhost: str
     name: str
@@ -88,12 +82,12 @@ class TraceRequest:
 
 
 class MessageTrace:
-    """A trace that runs, or has failed and says why."""
+    """A trace that runs or has failed."""
 
     def __init__(self, order: TraceRequest, file_name: str, broker: Broker, now_ms: Callable[[], int]) -> None:
         self.order = order
         self.file_name = file_name
-        # why it does not run any more
+        # the reason for the failure
         self.failure = ""
         self.written_count = 0
         self.queue: Queue | None = None
@@ -103,13 +97,13 @@ class MessageTrace:
         self._held: list[tuple[ReceivedMethod, int]] = []
         self._held_bytes = 0
         self._paused = False
-        self._stirred = asyncio.Event()
+        self._work_waits = asyncio.Event()
         self._hung_up = False
         self._writing: asyncio.Task[None] | None = None
 
     @property
     def dropped_count(self) -> int:
-        """Records the file lacks because it could not be written fast enough."""
+        """Records that are missing because the file could not be written fast enough."""
         queue = self.queue
         if queue is None:
             return 0
@@ -118,7 +112,7 @@ class MessageTrace:
         return max(0, arrived - int(stats.delivered_no_ack) - queue.ready_count())
 
     async def connect(self, link: DirectLink, user: str) -> None:
-        """Make the queue and read from it; `LinkFault` if the user may not."""
+        """Declare the queue and consume from it; `LinkFault` if the user may not."""
         self._link = link
         link.deliver = self._deliver
         await link.connect(user, self.order.vhost)
@@ -130,33 +124,33 @@ class MessageTrace:
         self.queue = found if isinstance(found, Queue) else None
 
     def start(self, file: TraceFile, thread: Executor, failed: Callable[[], None]) -> None:
-        """Write what comes from here on; `failed` is called if that ends by itself."""
+        """Write records from here on; `failed` is called if the trace fails."""
         self._writing = asyncio.ensure_future(self._run(file, thread, failed))
 
     async def stop(self) -> None:
-        """Write what has come, and close the file."""
+        """Write the remaining records and close the file."""
         self._hang_up()
         if self._writing is not None:
             await self._writing
 
     # -- what comes
 
-    def _deliver(self, heard: ReceivedMethod) -> None:
-        assert isinstance(heard.method, BasicDeliver)
-        if heard.method.exchange != TRACE:
+    def _deliver(self, received: ReceivedMethod) -> None:
+        assert isinstance(received.method, BasicDeliver)
+        if received.method.exchange != TRACE:
             return
-        self._held.append((heard, self._now_ms()))
-        self._held_bytes += len(heard.header) + len(heard.body)
+        self._held.append((received, self._now_ms()))
+        self._held_bytes += len(received.header) + len(received.body)
         if self._held_bytes > HELD_BYTES and not self._paused and self._link is not None:
             self._paused = True
             self._link.pause()
-        self._stirred.set()
+        self._work_waits.set()
 
     def _hang_up(self) -> None:
         self._hung_up = True
         if self._link is not None:
             self._link.hang_up()
-        self._stirred.set()
+        self._work_waits.set()
 
     # -- what is written
 
@@ -184,8 +178,8 @@ class MessageTrace:
     async def _write_all(self, file: TraceFile, thread: Executor) -> None:
         loop = asyncio.get_running_loop()
         while self._held or not self._hung_up:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._work_waits.wait()
+            self._work_waits.clear()
             if not self._held:
                 continue
             if is_disk_low(self._broker):
@@ -199,9 +193,9 @@ class MessageTrace:
             self.written_count += len(held)
 
     def _write(self, file: TraceFile, held: list[tuple[ReceivedMethod, int]]) -> None:
-        """In the thread."""
+        """Runs in the thread."""
         write, payload_bytes_max = FORMATS[self.order.format].write, self.order.payload_bytes_max
-        file.append(write(record_of(heard, at_ms, payload_bytes_max)) for heard, at_ms in held)
+        file.append(write(record_of(received, at_ms, payload_bytes_max)) for received, at_ms in held)
 
 
 def is_disk_low(broker: Broker) -> bool:
@@ -213,7 +207,7 @@ _NOT_STARTED = "Something went wrong trying to start the trace - "
 
 
 class TraceLog(Protocol):
-    """Where the traces' lives are told."""
+    """The log of traces."""
 
     def info(self, event: str, **fields: object) -> None: ...
 
@@ -221,7 +215,7 @@ class TraceLog(Protocol):
 
 
 class Traces:
-    """All of them, by virtual host and name."""
+    """All traces, by virtual host and name."""
 
     def __init__(
         self,
@@ -241,9 +235,9 @@ class Traces:
         self._rotation = rotation
         self._log = log
         self._traces: dict[tuple[str, str], MessageTrace] = {}
-        # one thread: the disk is one, and so a piece of a file has one writer
+        # one thread, so a file has one writer
         self._thread = ThreadPoolExecutor(1, "traces")
-        # starting and stopping switch the Firehose; they do so one after another
+        # starts and stops switch the Firehose, so they run one at a time
         self._switching = asyncio.Lock()
         self._settling: set[asyncio.Task[None]] = set()
         self._ending = False
@@ -255,7 +249,7 @@ class Traces:
         return self._traces.get((vhost, name))
 
     async def start(self, order: TraceRequest, user: str) -> None:
-        """Start a trace as this user; `Refused` says why it cannot be."""
+        """Start a trace as this user; `Refused` if it cannot start."""
         try:
             name = file_name(order.name)
         except ValueError as error:
@@ -273,27 +267,27 @@ class Traces:
                 raise Refused("bad_request", _NOT_STARTED + fault.text) from None
             self._traces[order.vhost, order.name] = trace
             trace.start(file, self._thread, lambda: self._failed(trace))
-            await self._settle(order.vhost)
+            await self._switch_firehose(order.vhost)
         self._log.info("trace.started", vhost=order.vhost, name=order.name, pattern=order.pattern, file=name, user=user)
 
     async def stop(self, vhost: str, name: str) -> bool:
-        """Whether there was such a trace. Its file is complete when this is done."""
+        """Stop a trace and complete its file; False if there is none."""
         async with self._switching:
             trace = self._traces.pop((vhost, name), None)
             if trace is None:
                 return False
             if not trace.failure:
-                await self._settle(vhost)
+                await self._switch_firehose(vhost)
         await trace.stop()
         self._told_stopped(trace)
         return True
 
     def node_stops(self) -> None:
-        """The links are about to be cut, which is no failure."""
+        """The node is about to cut the links; that is not a failure."""
         self._ending = True
 
     async def end(self) -> None:
-        """Complete every file; a disk that does not answer is not waited for."""
+        """Complete every file, but do not wait for a disk that hangs."""
         self._ending = True
         stops = [asyncio.ensure_future(trace.stop()) for trace in self._traces.values()]
         if stops:
@@ -320,8 +314,8 @@ class Traces:
             reason = f"{trace.file_name} cannot be written: {error.strerror}"
             raise Refused("bad_request", _NOT_STARTED + reason) from None
 
-    async def _settle(self, name: str) -> None:
-        """The Firehose is on exactly while a trace runs."""
+    async def _switch_firehose(self, name: str) -> None:
+        """Switch the Firehose on or off: it is on exactly while a trace runs."""
         vhost = self._broker.vhosts.get(name)
         wanted = any(trace.order.vhost == name and not trace.failure for trace in self._traces.values())
         if vhost is not None and vhost.tracing != wanted:
@@ -336,13 +330,13 @@ class Traces:
             self._told_stopped(trace)
             return
         self._log.warning("trace.failed", vhost=order.vhost, name=order.name, reason=trace.failure)
-        task = asyncio.ensure_future(self._settle_after_failure(order.vhost))
+        task = asyncio.ensure_future(self._switch_firehose_after_failure(order.vhost))
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
-    async def _settle_after_failure(self, vhost: str) -> None:
+    async def _switch_firehose_after_failure(self, vhost: str) -> None:
         async with self._switching:
-            await self._settle(vhost)
+            await self._switch_firehose(vhost)
 
     def _told_stopped(self, trace: MessageTrace) -> None:
         self._log.info(

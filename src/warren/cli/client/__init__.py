@@ -1,3 +1,4 @@
-"""`warren client`: settings of client programs checked, and the jobs that run beside them.
+"""`warren client`: checks settings of client programs, and runs the jobs of the reliability SDK.
+
 Not here: the jobs themselves (`warren.client`).
 """

@@ -1,12 +1,11 @@
 """The command lines of `warren client`.
 
-Standard output says what was found, standard error why something was refused.
+Standard output has the findings, standard error reasons for refusals.
 
-Exit codes: 0 all is well; 1 something was found, or the broker cannot be asked; 2 wrong usage, or a file of settings
-that makes no sense.
+Exit codes: 0 nothing found; 1 something was found, or the broker cannot be asked; 2 wrong usage, or an invalid settings
+file.
 
-Not here: the convention (`client.settings.checks`), asking the broker (`client.settings.checks`), the commands that
-have modules of their own beside this one.
+Not here: the checks (`client.settings.checks`), other commands of this package.
 """
 
 import os
@@ -30,29 +29,29 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="Settings of a program
 
 @app.callback(epilog="Example: warren client lint shop.toml")
 def client() -> None:
-    """For programs that use the client: their settings, their tables, and the jobs that run beside them."""
+    """For programs that use the client: check settings, manage tables, run jobs."""
 
 
 @app.command(epilog="Example: warren client lint shop.toml")
 def lint(file: File) -> int:
-    """Hold the names in a file of settings against the naming convention.
+    """Check the names in a settings file against the naming convention.
 
-    Variables that are not set stay as they are written, and names that have one in them are passed over.
+    Variables that are not set stay as they are written; names that contain one are skipped.
     """
     from warren.client.settings import lint as findings_of
 
     findings = findings_of(_settings(file, _AsWritten(os.environ)))
     for finding in findings:
         print(finding)
-    print(f"{file}: {_counted(len(findings), 'finding')}" if findings else f"{file}: all names keep to the convention")
+    print(f"{file}: {_counted(len(findings), 'finding')}" if findings else f"{file}: all names follow the convention")
     return 1 if findings else 0
 
 
 @app.command(epilog="Example: warren client check shop.toml")
 def check(file: File) -> int:
-    """Ask the broker for every exchange and queue in a file of settings, and make none.
+    """Check that the broker has every exchange and queue of a settings file; nothing is declared.
 
-    Bindings are not looked at: AMQP has no way to ask for one.
+    Bindings are not checked: AMQP cannot query them.
     """
     import asyncio
 
@@ -62,7 +61,7 @@ def check(file: File) -> int:
     found = asyncio.run(absences(settings))
     for absence in found:
         print(absence)
-    print(f"{file}: {_counted(len(found), 'thing')} to see to" if found else f"{file}: the broker has all of it")
+    print(f"{file}: {_counted(len(found), 'problem')} found" if found else f"{file}: the broker has everything")
     return 1 if found else 0
 
 
@@ -77,7 +76,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 class _AsWritten(dict[str, str]):
-    """Variables, of which one that is not set is its own name as it is written in a file."""
+    """Variables; one that is not set stands for itself as it is written in the file."""
 
     def __missing__(self, name: str) -> str:
         return f"${{{name}}}"

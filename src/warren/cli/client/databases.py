@@ -1,12 +1,8 @@
-"""The database that a command is told of: `--database`, and the engine behind it.
+"""`--database` and its engine, and `warren client tables`.
 
 Errors never show a password.
 
-Not here: which URLs make sense (`client.ledgers.database`), the tables (`client.tables`).
-
-`warren client tables`: have the tables of the reliability kit in a database.
-
-Not here: what they are, and how older ones are brought up to date (`client.tables`).
+Not here: valid URLs (`client.ledgers.database`), the tables and their upgrades (`client.tables`).
 """
 
 from collections.abc import Iterator
@@ -33,7 +29,7 @@ Database = Annotated[
 
 @contextmanager
 def needed_packages() -> Iterator[None]:
-    """For imports of what stands on a database, which need not be installed with the broker."""
+    """Wraps imports of database packages, which are optional."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -41,7 +37,7 @@ def needed_packages() -> Iterator[None]:
 
 
 def engine_of(given: str, *, must_exist: bool = True) -> "Engine":
-    """An engine for the URL; a `ConfigError` if it makes no sense, or names a file that is not there and must be."""
+    """An engine for the URL; `ConfigError` if the URL is invalid or names a missing file."""
     from warren.client.errors import SettingsError
 
     with needed_packages():
@@ -54,7 +50,7 @@ def engine_of(given: str, *, must_exist: bool = True) -> "Engine":
 
 
 def shown(engine: "Engine") -> str:
-    """Where it is, without a password."""
+    """The database's location without a password."""
     from warren.client.ledgers import database
 
     return database.redacted_url(engine)
@@ -66,11 +62,9 @@ def add_tables(app: typer.Typer) -> None:
 
 def tables(
     database: Database,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only say whether they are there, and change nothing.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check whether they exist, and change nothing.")] = False,
 ) -> int:
-    """Make the tables of outbox, inbox and leases, or bring older ones up to date."""
+    """Create or upgrade the tables of outbox, inbox and leases."""
     engine = engine_of(database, must_exist=check)
     from warren.client.ledgers.database import database_errors
     from warren.client.tables import check_tables, create_tables
@@ -84,5 +78,5 @@ def tables(
                 create_tables(engine)
     finally:
         engine.dispose()
-    print(f"{shown(engine)}: the tables are there, and up to date")
+    print(f"{shown(engine)}: the tables exist and are up to date")
     return 0

@@ -1,37 +1,15 @@
-"""`warren client relay`: a process that publishes what an outbox has.
+"""`warren client relay` and `warren client chase`: the outbox relay and the receipt monitor as processes.
 
-Standard output says `ready` when it stands by or is active, standard error is its log.
+A job prints `ready` on standard output when it is on standby or active, logs to standard error, and stops cleanly after
+SIGTERM or Ctrl-C. An alert of the receipt monitor is the event `receipt.alert` of level error.
 
-Not here: the relay (`client.outbox`).
+`--set NAME=VALUE` changes a setting of the job by its name in the program. Log lines look like those of a node: `time=…
+level=… event=… key=value …`; a record that is a sentence has the name of its logger as event and the sentence as
+`message`. `--telemetry` reports to OpenTelemetry, whose providers the operator sets up, for example with
+`opentelemetry-instrument`.
 
-`warren client chase`: a process that goes after receipts that are overdue.
-
-Standard output says `ready` when it stands by or is active, standard error is its log; an alert is an event there,
-`receipt.alert`, of level error.
-
-Not here: the chaser (`client.receipts`).
-
-A job in the foreground: it says when it is ready, and stops in good order after SIGTERM or Ctrl-C.
-
-Not here: the jobs (`cli.client.jobs`, `cli.client.jobs`).
-
-`--set NAME=VALUE`: the settings of a job that a command runs, by the names that they have in a program.
-
-Not here: what each means (`outbox.settings` and its like).
-
-What the client logs while a command runs, as the lines that a node writes: `time=… level=… event=… key=value …`.
-
-A record of the client is an event, whose facts are in `extra`; where it is a sentence, the event is the name of its
-logger, and the sentence is the fact `message`.
-
-Not here: what a line looks like (`node.logs`), what is logged (each package of the client tells in its page).
-
-`--telemetry`: the jobs of commands, told to OpenTelemetry.
-
-Its providers are set by whoever starts the command: `opentelemetry-instrument`, or a program of one's own. Without any,
-nothing is told to nobody.
-
-Not here: what is told (`client.telemetry`).
+Not here: the jobs and their settings (`client.outbox`, `client.receipts`), the format of log lines (`node.logs`), what
+is reported (`client.telemetry`).
 """
 
 import asyncio
@@ -64,14 +42,14 @@ if TYPE_CHECKING:
 
 
 def stop_by_signals(job: "Job") -> None:
-    """From now on, in the loop that runs."""
+    """Stop the job on signals; must be called in the running loop."""
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, job.stop)
 
 
 async def run_job(job: "Job", engine: "Engine") -> None:
-    """Until it is told to stop, or cannot go on."""
+    """Run until the job is told to stop or fails."""
     print(f"ready database={shown(engine)}", flush=True)
     await job.run()
 
@@ -81,12 +59,12 @@ T = TypeVar("T")
 NONE = "none"
 
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the job; may be given again.")
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the job; may be repeated.")
 ]
 
 
 def chosen(kind: type[T], given: list[str] | None) -> T:
-    """Settings with some of them chosen; a `ConfigError` for what is not known, or makes no sense."""
+    """Settings with these changes; `ConfigError` for unknown names and invalid values."""
     kinds = get_type_hints(kind)
     names = [each.name for each in dataclasses.fields(kind)]  # type: ignore[arg-type]  # a dataclass, as all settings
     values: dict[str, object] = {}
@@ -106,7 +84,7 @@ def chosen(kind: type[T], given: list[str] | None) -> T:
 
 
 def _value(name: str, text: str, kind: object) -> object:
-    """A number of that kind; `none` where there may be none."""
+    """A number of that type; `none` where it is optional."""
     kinds = get_args(kind) or (kind,)
     if text == NONE and type(None) in kinds:
         return None
@@ -122,7 +100,7 @@ LOGGER = "warren.client"
 
 LogFormat = Annotated[
     str,
-    typer.Option(envvar="WARREN_CLIENT_LOG_FORMAT", metavar="FORMAT", help="Lines of the log: plaintext or json."),
+    typer.Option(envvar="WARREN_CLIENT_LOG_FORMAT", metavar="FORMAT", help="Log format: plaintext or json."),
 ]
 
 _EVENT = re.compile(r"[a-z_]+(\.[a-z_]+)+")
@@ -131,7 +109,7 @@ _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "tas
 
 @contextmanager
 def logged_lines(form: str) -> Iterator[None]:
-    """Within it, what the client logs from level info on goes to standard error."""
+    """Within the context, the client's log of level info and above goes to standard error."""
     if form not in FORMATS:
         raise ConfigError(f"--log-format is one of {', '.join(FORMATS)}, not {form!r}")
     handler = logging.StreamHandler()
@@ -150,7 +128,7 @@ def logged_lines(form: str) -> Iterator[None]:
 
 
 class LogLineFormatter(logging.Formatter):
-    """A record as one line, and in plain text its traceback below."""
+    """A record as one line; in plain text, its traceback follows."""
 
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -170,12 +148,12 @@ class LogLineFormatter(logging.Formatter):
 
 
 Telemetry = Annotated[
-    bool, typer.Option("--telemetry", help="Tell OpenTelemetry, whose providers the environment sets, how it goes.")
+    bool, typer.Option("--telemetry", help="Report to OpenTelemetry; the environment sets its providers.")
 ]
 
 
 def check_telemetry() -> None:
-    """A `ConfigError` if OpenTelemetry is not installed."""
+    """`ConfigError` if OpenTelemetry is not installed."""
     try:
         import warren.client.telemetry  # noqa: F401 - what is missing is told at once
     except ImportError as error:
@@ -189,7 +167,7 @@ def traced(transport: "Transport") -> "Transport":
 
 
 def observe_job(job: "Measured", engine: "Engine") -> None:
-    """The job, and what is open in its database."""
+    """Report the job and the open items of its database."""
     from warren.client.ledgers import OpenRows
     from warren.client.telemetry import observe
 
@@ -214,7 +192,7 @@ def relay(
         typer.Option(
             envvar="WARREN_CLIENT_URL",
             metavar="URL",
-            help="The broker; several hosts are separated by commas. Unless given, as the settings say.",
+            help="The broker; several hosts are separated by commas. By default, as in the settings.",
         ),
     ] = "",
     settings: Annotated[
@@ -224,11 +202,11 @@ def relay(
         ),
     ] = "",
     choices: Set = None,
-    once: Annotated[bool, typer.Option("--once", help="Publish what may go, say how many, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Publish what is due, print the number, and end.")] = False,
     telemetry: Telemetry = False,
     log_format: LogFormat = "plaintext",
 ) -> int:
-    """Publish the rows of an outbox until SIGTERM or Ctrl-C; of several relays one is active."""
+    """Publish the rows of an outbox until SIGTERM or Ctrl-C; one of several relays is active."""
     with needed_packages():
         from warren.client.outbox import RelaySettings
     relaying = chosen(RelaySettings, choices)
@@ -282,14 +260,14 @@ def chase(
     database: Database,
     choices: Set = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Deal with what is overdue, say what was done, and end.")
+        bool, typer.Option("--once", help="Handle overdue receipts once, print the result, and end.")
     ] = False,
     telemetry: Telemetry = False,
     log_format: LogFormat = "plaintext",
 ) -> int:
-    """Go after receipts that are overdue until SIGTERM or Ctrl-C; of several chasers one is active.
+    """Handle overdue receipts until SIGTERM or Ctrl-C; one of several processes is active.
 
-    Messages are sent again, then compensated for, and if nothing helps given up with an alert.
+    Messages are resent, then compensated, and at last given up with an alert.
     """
     with needed_packages():
         from warren.client.receipts import ChasingSettings

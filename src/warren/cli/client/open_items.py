@@ -1,9 +1,9 @@
-"""`warren client open`: what is not through with in an outbox, in the terminal, as JSON, or as a page.
+"""`warren client open`: the open items of an outbox, in the terminal, as JSON, or as a page.
 
-Exit codes as those of `diff`: 0 nothing is open, 1 something is, 2 anything else. So a script that asks for 1 never
-mistakes a database that was down for a row that is stuck.
+Exit codes are those of `diff`: 0 nothing is open, 1 something is, 2 any error. So a script that checks for 1 never
+mistakes an unreachable database for a stuck row.
 
-Not here: finding it out (`client.ledgers`), the page (`cli.client.open_items_page`).
+Not here: reading the items (`client.ledgers`), the page (`cli.client.open_items_page`).
 """
 
 import json
@@ -33,16 +33,16 @@ def add_open_items(app: typer.Typer) -> None:
 
 def open_items(
     database: Database,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many rows of each status are shown.")] = 20,
-    html: Annotated[str, typer.Option(metavar="FILE", help="Write it as a page, too.")] = "",
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to show of each status.")] = 20,
+    html: Annotated[str, typer.Option(metavar="FILE", help="Also write an HTML page.")] = "",
     serve: Annotated[
-        str, typer.Option(metavar="[HOST:]PORT", help="Serve the page until SIGTERM or Ctrl-C; to this host alone.")
+        str, typer.Option(metavar="[HOST:]PORT", help="Serve the page to this host until SIGTERM or Ctrl-C.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> int:
-    """Show what is not through with in an outbox: what is to be sent, has no receipt, or failed.
+    """Show open items of an outbox: to be sent, without a receipt, or failed.
 
-    Exit codes: 0 nothing is open, 1 something is, 2 anything else.
+    Exit codes: 0 nothing is open, 1 something is, 2 any error.
     """
     if serve and (html or as_json):
         raise ConfigError("--serve goes without --html and --json: both are served")
@@ -54,7 +54,7 @@ def open_items(
     except WarrenError as error:
         raise ConfigError(str(error)) from error
     except Exception as error:
-        # whatever it is: the code of an uncaught one says that something is open
+        # any error: an uncaught exception would exit with 1, which means that something is open
         raise ConfigError(_unreadable(engine, error)) from error
     finally:
         engine.dispose()
@@ -62,7 +62,7 @@ def open_items(
 
 def _unreadable(engine: "Engine", error: Exception) -> str:
     said = str(error).strip().partition("\n")[0]
-    return f"{shown(engine)} has something that cannot be shown: {type(error).__name__}: {said}"
+    return f"{shown(engine)} has data that cannot be shown: {type(error).__name__}: {said}"
 
 
 def _shown(engine: "Engine", limit: int, html: str, as_json: bool) -> int:
@@ -79,7 +79,7 @@ def _shown(engine: "Engine", limit: int, html: str, as_json: bool) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: whoever has the page open sees the old one or the new one."""
+    """Write atomically: a reader sees the old page or the new one."""
     beside = path.with_name(f".{path.name}.unfinished")
     try:
         beside.write_text(text, "utf-8")

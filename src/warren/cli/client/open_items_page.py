@@ -1,13 +1,9 @@
-"""What is open as one HTML page, in the look of the pipeline's reports.
+"""Open items as an HTML page, and a small read-only HTTP server for it.
 
-Not here: serving it (`cli.client.open_items_page`).
+The server makes the page anew for each request. It listens on the loopback unless another host is given. On the
+loopback it accepts only loopback names in the `host` header, which defeats DNS rebinding.
 
-Pages served to people on this host, read only: a small HTTP server that asks for each page when it is wanted.
-
-It listens on the loopback unless another host is named. There it answers to names of the loopback alone, so that a
-page from elsewhere, whose name has been made to lead here, reads nothing.
-
-Not here: what is on the pages.
+Not here: reading the items (`client.ledgers`).
 """
 
 import ipaddress
@@ -20,7 +16,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from warren.cli.client.open_table import age, due, told
+from warren.cli.client.open_table import age, due, summary
 from warren.client.ledgers import OpenItem, Standing
 from warren.client.ledgers.open_rows import MEANINGS
 from warren.errors import ConfigError, WarrenError
@@ -30,7 +26,7 @@ COLUMNS = ("Business id", "Kind", "Settles", "Exchange", "Routing key", "Attempt
 
 
 def page(standing: Standing, where: str, refresh_s: int = 0) -> str:
-    """The text of the HTML file; a browser asks for it again every `refresh_s` seconds, unless that is 0."""
+    """The HTML text; a browser reloads it every `refresh_s` seconds, unless that is 0."""
     lead = f"{where}, at {standing.at.isoformat(' ', 'seconds')}"
     sections = [PageSection("Summary", _summary(standing, where))]
     for count in standing.counts:
@@ -47,12 +43,12 @@ def _summary(standing: Standing, where: str) -> tuple[PagePart, ...]:
     tone = "good" if not standing.rows else "bad" if failed else "warn" if overdue or _is_stuck(standing) else "plain"
     first = [(count.status, age(count.first_age_s)) for count in standing.counts if count.rows]
     ages = table("Since when", ("Status", "Age of the first"), first, right=("Age of the first",))
-    sentence = Paragraph(f"{told(standing, where)}." + (f" Receipts overdue: {overdue:,}." if overdue else ""), tone)
+    sentence = Paragraph(f"{summary(standing, where)}." + (f" Receipts overdue: {overdue:,}." if overdue else ""), tone)
     return (sentence, FactList(pairs, large=True), *([ages] if first else []))
 
 
 def _is_stuck(standing: Standing) -> bool:
-    """Whether something is to be sent, and nobody does."""
+    """Whether items wait to be sent and no relay is active."""
     return bool(standing.items_of("pending")) and not standing.is_relayed
 
 
@@ -85,18 +81,18 @@ IDLE_S = 10.0
 
 @dataclass(frozen=True)
 class PageContent:
-    """What is answered."""
+    """A response."""
 
     kind: str
     text: str
 
 
 PageSource = Callable[[str], PageContent | None]
-"""What there is at a path; None if nothing. A `WarrenError` is told, and the next may ask again."""
+"""The content of a path; None if there is none. A `WarrenError` is shown, and the next request tries again."""
 
 
 class PageServer(ThreadingHTTPServer):
-    """Listens when it exists; a `ConfigError` if it cannot."""
+    """Listens from its construction on; `ConfigError` if it cannot."""
 
     daemon_threads = True
 
@@ -119,7 +115,7 @@ class PageServer(ThreadingHTTPServer):
 
 
 class PageHandler(BaseHTTPRequestHandler):
-    """One connection; one that says nothing is closed."""
+    """One connection; a silent one is closed."""
 
     timeout = IDLE_S
     server: PageServer
@@ -143,9 +139,9 @@ class PageHandler(BaseHTTPRequestHandler):
     def _answer(self) -> tuple[HTTPStatus, PageContent]:
         answers_to = self.server.answers_to
         if answers_to is not None and _host_of(self.headers.get("Host", "")) not in answers_to:
-            return HTTPStatus.FORBIDDEN, PageContent("text/plain", "this is served to the host itself\n")
+            return HTTPStatus.FORBIDDEN, PageContent("text/plain", "this page is served to the local host only\n")
         try:
-            # many who ask at once cost the database no more than one
+            # parallel requests query the database one at a time
             with self.server.one_at_a_time:
                 found = self.server.source(urlsplit(self.path).path)
         except WarrenError as error:
@@ -155,16 +151,16 @@ class PageHandler(BaseHTTPRequestHandler):
         return HTTPStatus.OK, found
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nobody wants a line for each look."""
+        """No line for each request."""
 
 
 def serve(address: str, source: PageSource) -> None:
-    """Tell where it is served, and serve until SIGTERM or Ctrl-C."""
+    """Print the address and serve until SIGTERM or Ctrl-C."""
     with PageServer(address, source) as server:
         print(server.url, flush=True)
 
         def stop(*_: object) -> None:
-            # which waits for the loop that this interrupts
+            # shutdown waits for the loop that this signal interrupts, so it needs a thread
             threading.Thread(target=server.shutdown).start()
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -176,7 +172,7 @@ def serve(address: str, source: PageSource) -> None:
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """`PORT` of the loopback, or `HOST:PORT`."""
+    """`PORT` on the loopback, or `HOST:PORT`."""
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"--serve is PORT or HOST:PORT, with a port from 0 to 65535, not {text!r}")

@@ -1,6 +1,6 @@
-"""What is open as lines for people, and as a value for programs.
+"""Open items as lines for people and as a value for programs.
 
-Names from messages may have any characters; in a terminal those that are no letters are shown as a dot.
+Names in messages may have any characters; unprintable ones are shown as dots.
 
 Not here: the page (`cli.client.open_items_page`).
 """
@@ -22,11 +22,11 @@ NOTHING = "-"
 
 
 def as_table(standing: "Standing", where: str) -> str:
-    """The counts, and behind them the first rows of each status."""
-    lines = [told(standing, where)]
+    """The counts, followed by the first rows of each status."""
+    lines = [summary(standing, where)]
     counted = [count for count in standing.counts if count.rows]
     for count in counted:
-        facts = [] if count.first_age_s is None else [f"the first is {age(count.first_age_s)} old"]
+        facts = [] if count.first_age_s is None else [f"the oldest is {age(count.first_age_s)} old"]
         facts += [f"{count.overdue:,} overdue"] if count.overdue else []
         lines.append(f"  {count.status:<10} {count.rows:>10,}  {', '.join(facts)}".rstrip())
     if standing.items:
@@ -37,8 +37,8 @@ def as_table(standing: "Standing", where: str) -> str:
     return "\n".join(lines)
 
 
-def told(standing: "Standing", where: str) -> str:
-    """The one sentence."""
+def summary(standing: "Standing", where: str) -> str:
+    """The summary as one sentence."""
     rows = standing.rows
     number = "nothing is" if not rows else "1 row is" if rows == 1 else f"{rows:,} rows are"
     relay = "a relay is active" if standing.is_relayed else "no relay is active"
@@ -46,7 +46,7 @@ def told(standing: "Standing", where: str) -> str:
 
 
 def cells(item: "OpenItem", now: datetime) -> tuple[str, ...]:
-    """What a row says, in the order of `COLUMNS`."""
+    """The cells of a row, in the order of `COLUMNS`."""
     route = f"{item.exchange or '(default)'} {item.routing_key}".strip()
     amount = NOTHING if item.amount is None else f"{_trimmed(item.amount)} {item.currency or ''}".strip()
     said = f"{'settles ' + item.settles if item.settles else ''} {item.last_error or ''}".strip()
@@ -63,7 +63,7 @@ def cells(item: "OpenItem", now: datetime) -> tuple[str, ...]:
 
 
 def due(item: "OpenItem", now: datetime) -> str:
-    """When something is to happen to it, from now."""
+    """When the next attempt is, from now."""
     if item.due_at is None:
         return NOTHING
     seconds = (item.due_at - now).total_seconds()
@@ -71,7 +71,7 @@ def due(item: "OpenItem", now: datetime) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """In the unit that suits it."""
+    """In the unit that fits."""
     if seconds is None:
         return NOTHING
     for unit, length in UNITS_S:
@@ -81,7 +81,7 @@ def age(seconds: float | None) -> str:
 
 
 def as_value(standing: "Standing") -> dict[str, Any]:
-    """All of it, as JSON has it: times as text in UTC, amounts as text with every digit."""
+    """All items as JSON: times as UTC text, amounts as text with every digit."""
     value = dataclasses.asdict(standing)
     plain: dict[str, Any] = _as_json(value)
     return {"rows": standing.rows, "is_relayed": standing.is_relayed, **plain}
@@ -108,6 +108,6 @@ def _plain(text: str) -> str:
 
 
 def _trimmed(amount: Decimal) -> Decimal:
-    """Without the zeros that only the column has; two digits behind the point stay."""
+    """Without trailing zeros; two decimals stay."""
     cents = round(amount, 2)
     return cents if cents == amount else amount

@@ -1,3 +1,4 @@
-"""`warren cluster`: a cluster on one machine, for trying and testing; each node is a process of its own.
-Not here: a cluster of several machines (`cli.ha`), the verbs of a running node (`cli.ctl`).
+"""`warren cluster`: a cluster on one machine for tests and experiments. Each node is a process.
+
+Not here: clusters of several machines (`cli.ha`), commands for a running node (`cli.ctl`).
 """

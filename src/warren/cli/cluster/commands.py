@@ -1,10 +1,10 @@
 """The command lines of `warren cluster`.
 
-Standard output says what was done, standard error how far a start has come and why something was refused.
+Standard output says what was done. Standard error has the progress of a start and reasons for refusals.
 
 Exit codes: 0 done; 1 refused or failed; 2 wrong usage, a bad option or port, a node that is not of this cluster.
 
-Not here: how it is done (`cli.cluster.node_processes`, `processes`), what `status` shows (`standing`).
+Not here: processes (`cli.cluster.node_processes`), the status table (`cli.cluster.status`).
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ def _number(metavar: str, sentence: str, least: int = 0) -> Any:
 
 @app.callback(epilog="Example: warren cluster up --nodes 3")
 def cluster() -> None:
-    """A cluster on this machine, for trying and testing."""
+    """A cluster on this machine, for tests and experiments."""
 
 
 @app.command(
@@ -40,12 +40,12 @@ def cluster() -> None:
     "cluster that was made before is started again as it was."
 )
 def up(
-    nodes: Annotated[int | None, _number("N", "How many nodes; 3 unless given.", 1)] = None,
-    amqp: Annotated[int | None, _number("PORT", "The first port for AMQP; 5701 unless given.")] = None,
-    http: Annotated[int | None, _number("PORT", "The first port for HTTP; 15701 unless given.")] = None,
-    peer: Annotated[int | None, _number("PORT", "The first port between nodes; 25701 unless given.")] = None,
+    nodes: Annotated[int | None, _number("N", "Number of nodes; 3 by default.", 1)] = None,
+    amqp: Annotated[int | None, _number("PORT", "The first port for AMQP; 5701 by default.")] = None,
+    http: Annotated[int | None, _number("PORT", "The first port for HTTP; 15701 by default.")] = None,
+    peer: Annotated[int | None, _number("PORT", "The first port between nodes; 25701 by default.")] = None,
     data: Data = DEFAULT_DIRECTORY,
-    ram: Annotated[int | None, _number("N", "How many of the nodes, the last ones, are RAM nodes.")] = None,
+    ram: Annotated[int | None, _number("N", "Number of RAM nodes, the last ones.")] = None,
     witness: Annotated[
         bool, typer.Option("--witness", help="The last node is a witness, and holds no queues.")
     ] = False,
@@ -69,7 +69,7 @@ def up(
 
 @app.command(epilog="Example: warren cluster status --data var/cluster")
 def status(data: Data = DEFAULT_DIRECTORY) -> int:
-    """Show what every node's process does, and what the cluster says of it."""
+    """Show each node's process and its state in the cluster."""
     from warren.cli.cluster import status
 
     status.show(_processes(_found(data)))
@@ -81,7 +81,7 @@ def status(data: Data = DEFAULT_DIRECTORY) -> int:
     "A node that does not stop within 30 s is killed. The data stays; 'warren cluster up' starts the nodes again."
 )
 def down(data: Data = DEFAULT_DIRECTORY) -> int:
-    """Stop every node, in good order, and its etcd member."""
+    """Stop every node cleanly, and its etcd member."""
     from warren.cli.cluster import local_cluster as layouts
     from warren.cli.cluster import node_processes
 
@@ -95,7 +95,7 @@ def down(data: Data = DEFAULT_DIRECTORY) -> int:
 
 @app.command(epilog=f"Example: warren cluster kill n2\n\n{ITS_MEMBER}")
 def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
-    """End nodes at once, with SIGKILL."""
+    """Kill nodes with SIGKILL."""
     from warren.cli.cluster import node_processes
 
     for process in _chosen(names, data):
@@ -106,7 +106,7 @@ def kill(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
 
 @app.command(epilog=f"Example: warren cluster stop n2\n\n{ITS_MEMBER}")
 def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
-    """Stop nodes in good order, with SIGTERM, and wait until they have ended."""
+    """Stop nodes cleanly with SIGTERM, and wait until they have ended."""
     from warren.cli.cluster import node_processes
     from warren.errors import WarrenError
 
@@ -121,7 +121,7 @@ def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
 
 @app.command(epilog="Example: warren cluster start n2")
 def start(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
-    """Start nodes that were stopped or killed, as they were started before."""
+    """Start nodes that were stopped or killed, with the same arguments."""
     from warren.cli.cluster import local_cluster as layouts
     from warren.errors import Refused
 
@@ -138,13 +138,13 @@ def start(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
 
 @app.command(epilog="Example: warren cluster pause n2")
 def pause(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
-    """Freeze nodes with SIGSTOP: their sockets stay open and say nothing."""
+    """Freeze nodes with SIGSTOP: their sockets stay open but do not respond."""
     return _freeze(names, data, frozen=True)
 
 
 @app.command(epilog="Example: warren cluster resume n2")
 def resume(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
-    """Let paused nodes go on, with SIGCONT."""
+    """Resume paused nodes with SIGCONT."""
     return _freeze(names, data, frozen=False)
 
 
@@ -183,7 +183,7 @@ def _processes(layout: "LocalCluster") -> list["NodeProcess"]:
 
 
 def _chosen(names: list[str], data: str) -> list["NodeProcess"]:
-    """The processes of the nodes named, each once; all names are looked up before anything is done."""
+    """The processes of the named nodes, without repetitions. Unknown names fail before anything is done."""
     from warren.cli.cluster.node_processes import NodeProcess
 
     layout = _found(data)

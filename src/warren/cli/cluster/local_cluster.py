@@ -1,9 +1,9 @@
-"""Which nodes a local cluster has, on which ports, with which arguments; and `cluster.json`, where that is kept.
+"""The layout of a local cluster: nodes, ports and arguments, stored in `cluster.json`.
 
-A directory has one layout for good. Whoever asks for another in the same place is refused, because the nodes' data
-already says who they are. What is not asked for is as it was, or the default.
+A directory has one layout for ever. Options that ask for another are refused, because the nodes' data already contains
+their names. Options that are not given keep their stored value, or the default.
 
-Not here: the processes (`cli.cluster.node_processes`).
+Not here: processes (`cli.cluster.node_processes`).
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from warren.errors import ConfigError, Refused, StoreError
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
 COOKIE_BYTES: Final = 32
-# where a node's etcd member listens for its clients and for other members, counted from the node's own peer port
+# offsets from a node's peer port to the client port and the peer port of its etcd member
 ETCD_PORTS_BEHIND: Final = (1000, 2000)
 FREE_PORT_ATTEMPTS: Final = 200
 FREE_PORT_MIN: Final = 28_000
@@ -41,7 +41,7 @@ DEFAULTS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class LocalClusterOptions:
-    """The options of `up`; None where nothing was said. A first port of 0 stands for free ones."""
+    """The options of `up`; None if not given. A first port of 0 means free ports."""
 
     nodes: int | None = None
     ram: int | None = None
@@ -70,7 +70,7 @@ class LocalNode:
 
 @dataclass(frozen=True)
 class LocalCluster:
-    """A cluster and its directory; `made_with` are the options it was made with."""
+    """A cluster and its directory; `made_with` are the options it was created with."""
 
     directory: Path
     made_with: dict[str, Any]
@@ -84,7 +84,7 @@ class LocalCluster:
         raise ConfigError(f"there is no node {name} in {self.directory}; there are {names}")
 
     def environment(self) -> dict[str, str]:
-        """What the nodes are told beside their arguments: the cookie, and a port of its own for each one's metrics."""
+        """Environment of the nodes: the cookie, and a metrics port for each."""
         return {
             "WARREN_CLUSTER__COOKIE_FILE": str(self.directory / "cookie"),
             "WARREN_PROMETHEUS__TCP__IP": HOST,
@@ -93,7 +93,7 @@ class LocalCluster:
 
 
 def make_cluster(directory: Path, options: LocalClusterOptions) -> LocalCluster:
-    """The layout of the cluster in a directory, made as wished if there is none."""
+    """The stored layout of a directory, or a new one from these options."""
     kept = _read_cluster_file(directory)
     if kept is not None:
         _refuse_changes(kept, options)
@@ -110,7 +110,7 @@ def make_cluster(directory: Path, options: LocalClusterOptions) -> LocalCluster:
 
 
 def load_cluster(directory: Path) -> LocalCluster:
-    """The layout of the cluster that was made in a directory."""
+    """The stored layout of a directory."""
     kept = _read_cluster_file(directory)
     if kept is None:
         command = f"'warren cluster up --data {directory}'"
@@ -120,7 +120,7 @@ def load_cluster(directory: Path) -> LocalCluster:
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep others from starting and stopping nodes meanwhile."""
+    """Keep other commands from starting and stopping nodes meanwhile."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -140,7 +140,7 @@ def _lock(descriptor: int, directory: Path) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that nobody ever reads half of it."""
+    """Write a file so that readers see the old content or the new."""
     unfinished = path.with_name(f"{path.name}.new")
     unfinished.write_text(text)
     unfinished.replace(path)
@@ -159,9 +159,9 @@ def _read_cluster_file(directory: Path) -> LocalCluster | None:
 
 
 def _refuse_changes(kept: LocalCluster, options: LocalClusterOptions) -> None:
-    for option, wished in asdict(options).items():
+    for option, given in asdict(options).items():
         was = kept.made_with.get(option, DEFAULTS[option])
-        if wished is not None and wished != was:
+        if given is not None and given != was:
             raise Refused(
                 "bad_request",
                 f"the cluster in {kept.directory} was made with --{option} {was or 'not given'}, and stays so; "
@@ -203,7 +203,7 @@ def _arguments(node: LocalNode, directory: Path, config: str) -> list[str]:
 
 
 def _ports(made_with: dict[str, Any]) -> dict[str, list[int]]:
-    """For each kind of listener, one port a node; no two nodes' listeners and etcd members may want the same."""
+    """For each kind of listener one port per node. No two listeners or etcd members may share a port."""
     count = made_with["nodes"]
     chosen: dict[str, list[int]] = {}
     taken: dict[int, str] = {}
@@ -221,9 +221,9 @@ def _ports(made_with: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def _free_ports(count: int, behind: Sequence[int], taken: Collection[int]) -> list[int]:
-    """Ports on which nobody listens, nor on those so far behind each, and which nobody else is to have.
+    """Ports that are free, with the ports at these offsets, and not in `taken`.
 
-    They lie below those that the system gives to connections on their way out: a node that is down keeps its own.
+    They are below the range for outgoing connections, so a stopped node does not lose its port.
     """
     found: list[int] = []
     claimed = set(taken)

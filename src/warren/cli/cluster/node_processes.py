@@ -1,29 +1,18 @@
-"""The process of one node: begun, found again, signalled, waited for.
+"""The processes of a local cluster: start, find, signal, wait, stop; also the etcd members.
 
-A pid alone proves nothing: the process may have ended, and its number may be another's. So `NAME.started` keeps when
-the process began, in ticks since which boot of the machine; a process is this node's if that and its arguments agree.
-Signals go through a descriptor that was opened before the proof, and cannot reach anybody else.
+*Identity.* A pid is not enough: the process may have ended and the number may be reused. So `NAME.started` stores the
+start time of the process in ticks since boot, and the boot. A process belongs to a node if these and its arguments
+match. Signals go through a pidfd that was opened before the check, so they cannot reach another process.
 
-Not here: waiting until a node is ready (`cli.cluster.node_processes`).
+*Starting.* A node is ready when its log has a new `ready` line. Former members start together, because none is ready
+before a majority is up; new nodes join one after another. If anything fails, the command stops what it started.
 
-Starting nodes until they are ready, and ending them: in good order, or not.
+*etcd.* A member outlives its node on purpose, so taking a cluster down also stops the members. A member is found by its
+`--data-dir`, which is below its node's data directory.
 
-A node is ready when it prints its `ready` line, which is looked for in its log behind what was there before. Nodes that
-were members before are started together, because a majority of them must be there before any is ready; new ones
-join one after another. Whatever goes wrong, what a command began is ended before the command ends.
+*Progress.* A bar on a terminal, and a line for each ready node.
 
-Not here: which nodes there are (`cli.cluster.local_cluster`).
-
-The etcd members of a local cluster: found, and ended with the cluster.
-
-A member outlives its node on purpose, so nobody else ends it when a cluster is taken down. It is known by its
-`--data-dir`, which is below its node's data directory: no two etcds can have the same.
-
-Not here: starting and looking after a member (`node.etcd`).
-
-How far a start has come: a bar on a terminal, and everywhere a line for each node that is ready.
-
-Not here: when a node is ready (`cli.cluster.node_processes`).
+Not here: the layout (`cli.cluster.local_cluster`), running a member (`node.etcd`).
 """
 
 import contextlib
@@ -52,7 +41,7 @@ _LOG_MODE: Final = 0o640
 
 @final
 class NodeProcess:
-    """What runs, or does not run, of one node."""
+    """The process of one node, if it runs."""
 
     def __init__(self, layout: LocalCluster, node: LocalNode) -> None:
         self.node = node
@@ -63,8 +52,8 @@ class NodeProcess:
         self._proof_file = layout.directory / f"{node.name}.started"
 
     def begin(self) -> None:
-        """Start it, detached from this terminal; its output goes to the end of its log."""
-        # -P: a folder named warren where the command was typed is not this program
+        """Start it, detached from this terminal; its output is appended to its log."""
+        # -P: a folder named warren in the working directory is not this program
         command = [sys.executable, "-P", "-m", "warren.cli.main", *self.node.arguments]
         log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         pid = os.posix_spawn(
@@ -84,7 +73,7 @@ class NodeProcess:
         write_atomically(self._pid_file, f"{pid}\n")
 
     def pid(self) -> int | None:
-        """Its process, if that lives."""
+        """The pid if the process is alive."""
         with self._opened() as (pid, _):
             return pid
 
@@ -96,10 +85,10 @@ class NodeProcess:
         return PAUSED if found[0] in "Tt" else RUNNING
 
     def signal(self, *numbers: signal.Signals) -> bool:
-        """Send signals, one after another; whether the node ran."""
+        """Send signals in order; False if the node does not run."""
         with self._opened() as (_, descriptor):
             for number in numbers if descriptor >= 0 else ():
-                # it may have ended because of the one before
+                # the previous signal may have ended it
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(descriptor, number)
             return descriptor >= 0
@@ -114,7 +103,7 @@ class NodeProcess:
             return bool(waiting.poll(max(0.0, patience_s) * 1000))
 
     def reached_within(self, state: str, patience_s: float = SIGNAL_DEADLINE_S) -> bool:
-        """Wait until it is in a state; signals take effect a moment after they were sent."""
+        """Wait until it is in a state; a signal takes effect with a delay."""
         deadline = time.monotonic() + patience_s
         while self.state() != state:
             if time.monotonic() > deadline:
@@ -123,13 +112,13 @@ class NodeProcess:
         return True
 
     def forget(self) -> None:
-        """Its process is gone: leave no number behind that might become another's."""
+        """Delete the stored pid of a process that is gone."""
         self._pid_file.unlink(missing_ok=True)
         self._proof_file.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[tuple[int | None, int]]:
-        """Its process and a descriptor of it, good for signals and for waiting; None and -1 if it does not run."""
+        """The pid and a pidfd for signals and waiting; None and -1 if it does not run."""
         pid, descriptor = self._written_pid(), -1
         try:
             if pid is not None:
@@ -163,14 +152,14 @@ class NodeProcess:
 
 
 def _inherited() -> dict[str, str]:
-    """Settings in the environment are for every node; whom to join, and as what, is for each to be told alone."""
+    """The environment without settings that are specific to one node, like the node to join."""
     return {
         name: value for name, value in os.environ.items() if name not in ("WARREN_JOIN", "WARREN_RAM", "WARREN_WITNESS")
     }
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """The state of a process that lives and the ticks at which it began."""
+    """The state of a live process and its start time in ticks."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -187,7 +176,7 @@ def _arguments(pid: int) -> list[str]:
 
 
 def _await_arguments(pid: int) -> None:
-    """For a moment after it was started, a process shows none."""
+    """A process shows no arguments for a moment after its start."""
     deadline = time.monotonic() + SIGNAL_DEADLINE_S
     while _stat(pid) is not None and not _arguments(pid) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
@@ -203,19 +192,19 @@ _OPTION: Final = "--data-dir="
 
 
 def member_pid(data: Path) -> int | None:
-    """The member of the node with this data directory, if it runs."""
+    """The etcd member of the node with this data directory, if it runs."""
     return next(_members_of([data]), None)
 
 
 def end_members(directories: Sequence[Path], spared: Collection[int] = ()) -> None:
-    """End the members of nodes with these data directories, all at once; those that take too long are killed."""
+    """Stop the etcd members of these data directories in parallel; kill those that take too long."""
     with contextlib.ExitStack() as opened:
         members = []
         for pid in _members_of(directories):
             with contextlib.suppress(ProcessLookupError):
                 descriptor = os.pidfd_open(pid)
                 opened.callback(os.close, descriptor)
-                # looked at again, now that the number cannot become another's
+                # check again: with the pidfd open the pid cannot be reused
                 if pid not in spared and _is_member_of(pid, directories):
                     members.append(descriptor)
         _signal(members, signal.SIGTERM)
@@ -246,7 +235,7 @@ def _signal(descriptors: Sequence[int], number: signal.Signals) -> None:
 
 
 def _left_after(descriptors: Sequence[int], patience_s: float) -> list[int]:
-    """Those that have not ended when the time is up."""
+    """The processes that have not ended in time."""
     deadline = time.monotonic() + patience_s
     left = []
     for descriptor in descriptors:
@@ -268,11 +257,11 @@ ProgressCallback = Callable[[str], None]
 
 
 class StartFailed(WarrenError):
-    """A node ended before it was ready, or took too long; the last lines of its log were shown."""
+    """A node ended before it was ready, or took too long. The last lines of its log have been shown."""
 
 
 class Launch:
-    """Nodes that are started together; `progress` is told whom it waits for, `ready` of each one that is there."""
+    """Nodes that start together. `progress` gets the nodes that are awaited, `ready` each node that is ready."""
 
     def __init__(
         self,
@@ -287,7 +276,7 @@ class Launch:
         self._interruption = interruption
 
     def run(self, begun: list[NodeProcess]) -> None:
-        """Returns when all are ready; adds to `begun` whatever has to be ended if that fails."""
+        """Returns when all are ready; adds to `begun` what must be stopped if the start fails."""
         waiting: dict[str, tuple[NodeProcess, int]] = {}
         for node in self._nodes:
             log_bytes = node.log.stat().st_size if node.log.exists() else 0
@@ -302,7 +291,7 @@ class Launch:
             self._interruption.check()
             self._progress(f"waiting for {', '.join(waiting)}")
             for name, (node, log_bytes) in list(waiting.items()):
-                # in this order, so that the last words of a node that ended are not missed
+                # in this order, so that the last lines of a node that ended are not missed
                 alive = node.pid() is not None
                 if _is_ready(node, log_bytes):
                     del waiting[name]
@@ -313,7 +302,7 @@ class Launch:
 
 
 def start_nodes(nodes: Sequence[NodeProcess], progress: ProgressCallback, ready: Callable[[NodeProcess], None]) -> None:
-    """Start nodes that do not run; all of them, or none."""
+    """Start nodes that do not run: all, or none."""
     members = [node for node in nodes if node.data.exists()]
     launches = [members, *([node] for node in nodes if node not in members)]
     begun: list[NodeProcess] = []
@@ -330,7 +319,7 @@ def start_nodes(nodes: Sequence[NodeProcess], progress: ProgressCallback, ready:
 
 
 def end_nodes(nodes: Sequence[NodeProcess]) -> list[NodeProcess]:
-    """Stop nodes in good order, all at once; those that took too long were killed, and are returned."""
+    """Stop nodes in parallel; returns those that took too long and were killed."""
     running = [node for node in nodes if node.pid() is not None]
     for node in running:
         ask_to_stop(node)
@@ -345,23 +334,23 @@ def end_nodes(nodes: Sequence[NodeProcess]) -> list[NodeProcess]:
 
 
 def take_down(nodes: Sequence[NodeProcess]) -> list[NodeProcess]:
-    """`end` all nodes of a cluster, and then their etcd members, which they need until they have ended."""
+    """Stop all nodes, then their etcd members, which the nodes need until they have ended."""
     overdue = end_nodes(nodes)
     end_members([node.data for node in nodes])
     return overdue
 
 
 def ask_to_stop(node: NodeProcess) -> bool:
-    """Whether it ran; a paused node hears of it only when it goes on."""
+    """False if it does not run. A paused node reacts when it is resumed."""
     return node.signal(signal.SIGTERM, signal.SIGCONT)
 
 
 def kill_node(node: NodeProcess) -> bool:
-    """It has no time for anything; whether it ran."""
+    """Send SIGKILL; False if it does not run."""
     if not node.signal(signal.SIGKILL):
         return False
     if not node.ended_within(KILL_DEADLINE_S):
-        raise WarrenError(f"{node.node.name} (pid {node.pid()}) does not end, although it was killed")
+        raise WarrenError(f"{node.node.name} (pid {node.pid()}) does not end after SIGKILL")
     node.forget()
     return True
 
@@ -374,11 +363,11 @@ def _failure(node: NodeProcess, log_bytes: int, alive: bool) -> StartFailed:
     lines = _log_lines(node, log_bytes)[-LOG_LINES_SHOWN:]
     print("".join(f"{node.node.name}: {line}\n" for line in lines), end="", file=sys.stderr, flush=True)
     what = f"was not ready within {READY_DEADLINE_S:.0f} s" if alive else "ended before it was ready"
-    return StartFailed(f"{node.node.full_name} {what}; all it said is in {node.log}")
+    return StartFailed(f"{node.node.full_name} {what}; its log is {node.log}")
 
 
 def _log_lines(node: NodeProcess, log_bytes: int) -> list[str]:
-    """What it said since; only whole lines."""
+    """The whole lines logged since that position."""
     try:
         with node.log.open("rb") as log:
             log.seek(log_bytes)
@@ -389,7 +378,7 @@ def _log_lines(node: NodeProcess, log_bytes: int) -> list[str]:
 
 @final
 class Interruption:
-    """Whoever is told to end must end its nodes first: a signal is noted, and heeded where nothing is half done."""
+    """A command that is told to end must stop its nodes first: signals are noted and checked at safe points."""
 
     def __init__(self) -> None:
         self._came = False
@@ -412,7 +401,7 @@ class Interruption:
 
 @final
 class StartProgress:
-    """The bar is on standard error and leaves nothing behind; the lines are on standard output."""
+    """A bar on standard error, which is removed at the end, and lines on standard output."""
 
     def __init__(self, total: int) -> None:
         self._columns = Progress(

@@ -1,10 +1,10 @@
-"""What `warren cluster status` prints: for each node what its process does, and what the cluster says of it.
+"""The table of `warren cluster status`: for each node the state of its process and what the cluster reports.
 
-`etcd` is the process of the node's etcd member, which goes on when the node has ended. The cluster is asked over HTTP,
-at the first running node that answers, as the user guest; where nobody answers the column is a dash. On a terminal the
-table is drawn, in a pipe its columns are separated by tabs.
+`etcd` is the process of the node's etcd member, which outlives the node. The cluster is asked over HTTP as guest, at
+the first running node that responds; without a response the column is a dash. A terminal gets a drawn table, a pipe
+tab-separated columns.
 
-Not here: what else there is to know of a cluster (`warren ctl cluster_status`).
+Not here: details of the cluster (`warren ctl cluster_status`).
 """
 
 import sys
@@ -23,24 +23,24 @@ UNKNOWN: Final = "-"
 
 def show(nodes: Sequence[NodeProcess]) -> None:
     states = [node.state() for node in nodes]
-    told = _told([node for node, state in zip(nodes, states, strict=True) if state == RUNNING])
-    rows = [_row(node, state, told) for node, state in zip(nodes, states, strict=True)]
+    reported = _reported([node for node, state in zip(nodes, states, strict=True) if state == RUNNING])
+    rows = [_row(node, state, reported) for node, state in zip(nodes, states, strict=True)]
     if sys.stdout.isatty():
         _draw(rows)
     else:
         print("\n".join("\t".join(row) for row in [list(COLUMNS), *rows]))
 
 
-def _row(process: NodeProcess, state: str, told: dict[str, str] | None) -> list[str]:
+def _row(process: NodeProcess, state: str, reported: dict[str, str] | None) -> list[str]:
     node = process.node
     pids = [UNKNOWN if pid is None else str(pid) for pid in (process.pid(), member_pid(process.data))]
-    said = UNKNOWN if told is None else told.get(node.full_name, "no member")
+    said = UNKNOWN if reported is None else reported.get(node.full_name, "no member")
     ports = [str(port) for port in (node.amqp, node.http, node.peer)]
     return [node.name, node.full_name, node.kind, pids[0], state, *ports, pids[1], said]
 
 
-def _told(running: Sequence[NodeProcess]) -> dict[str, str] | None:
-    """By full name, what the first node that answers says of each; None if none does."""
+def _reported(running: Sequence[NodeProcess]) -> dict[str, str] | None:
+    """What the first node that responds reports of each node; None without a response."""
     for process in running:
         with closing(Api(f"http://{HOST}:{process.node.http}", "guest", "guest", "", ASK_TIMEOUT_S)) as api:
             try:

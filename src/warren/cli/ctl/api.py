@@ -1,13 +1,11 @@
-"""The HTTP API as a verb calls it: JSON in, JSON out, one kept connection, and a `Failure` for whatever goes wrong.
+"""The HTTP API as verbs call it: JSON in, JSON out, one connection, and a `Failure` for every error.
 
-Names become path segments with everything but letters and digits escaped, so that a virtual host `/` or a queue with
-any name is one segment. Long lists are asked for a page at a time where the server pages them.
+Names become path segments with every special character escaped, so a virtual host `/` or a queue of any name is one
+segment. Long lists are requested page by page.
 
-Not here: what is asked (`cli.ctl.verbs`).
+Exit codes are rabbitmqctl's, which scripts read.
 
-Why a verb failed, and the exit codes that scripts read.
-
-Not here: what is printed around a failure (`cli.ctl.run`).
+Not here: the verbs (`cli.ctl.verbs`), printing failures (`cli.ctl.run`).
 """
 
 import base64
@@ -30,11 +28,11 @@ SOFTWARE: Final = 70
 TIMED_OUT: Final = 75
 
 STOPPED: Final = "app_stopped"
-"""How a node says that it is stopped."""
+"""The error of a stopped node."""
 
 
 class Failure(Exception):
-    """The verb could not do what it was asked; the text goes to standard error as it is."""
+    """The verb failed; the text goes to standard error unchanged."""
 
     def __init__(self, exit_code: int, text: str) -> None:
         super().__init__(text)
@@ -43,7 +41,7 @@ class Failure(Exception):
 
 
 class UsageFailure(Failure):
-    """The command line is wrong: the text is printed with what was given and how it should be."""
+    """The command line is wrong: the text is printed with the arguments and the usage."""
 
     prefix = "Error (argument validation)"
 
@@ -58,14 +56,14 @@ class WrongNodeState(UsageFailure):
 
 
 class TimedOut(Failure):
-    """The server took longer than it was given."""
+    """The server did not respond in time."""
 
     def __init__(self, timeout_s: float) -> None:
         super().__init__(TIMED_OUT, f"timed out. Timeout value used: {timeout_s:g}")
 
 
 class ApiRefusal(Failure):
-    """The server answered with a status of 400 or more."""
+    """The server responded with a status of 400 or more."""
 
     def __init__(self, status: int, error: str, reason: str, document: dict[str, object]) -> None:
         super().__init__(SOFTWARE if status >= 500 else UNAVAILABLE, error_text(reason))
@@ -113,7 +111,7 @@ class Api:
         return self._ask("GET", segments, query=query)
 
     def find(self, *segments: str, **query: object) -> Any:
-        """What is there, or None when nothing is."""
+        """The document, or None for 404."""
         try:
             return self.get(*segments, **query)
         except ApiRefusal as answer:
@@ -125,7 +123,7 @@ class Api:
         self._ask("PUT", segments, body=body)
 
     def post(self, *segments: str, body: object, headers: Headers | None = None) -> None:
-        """Bytes are sent as they are, so that a server that names a line names the one in the file."""
+        """Bytes are sent unchanged, so that line numbers in the server's errors are those of the file."""
         self._ask("POST", segments, body=body, headers=headers)
 
     def get_with(self, headers: Headers, *segments: str) -> Any:
@@ -135,7 +133,7 @@ class Api:
         self._ask("DELETE", segments, query=query, headers=headers)
 
     def remove(self, *segments: str) -> bool:
-        """Delete it; False when it was not there."""
+        """Delete; False if it did not exist."""
         try:
             self.delete(*segments)
         except ApiRefusal as answer:
@@ -145,7 +143,7 @@ class Api:
         return True
 
     def accepts(self, user: str, password: str) -> bool:
-        """Whether these are a user's name and password; the user need not be allowed to use the API."""
+        """Whether the password is correct, even if the user may not use the API."""
         try:
             self._ask("GET", ("whoami",), headers={"Authorization": basic(user, password)})
         except ApiRefusal as answer:
@@ -155,7 +153,7 @@ class Api:
         return True
 
     def pages(self, *segments: str, columns: list[str]) -> Iterator[Document]:
-        """Every item of a list that is there; nothing when it is not."""
+        """Every item of a list; none if the list does not exist."""
         page = 1
         while True:
             found = self.find(*segments, page=page, page_size=PAGE_SIZE, columns=",".join(columns))

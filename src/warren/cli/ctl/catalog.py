@@ -1,4 +1,4 @@
-"""The table of verbs, in groups as help lists them; and the report, which is made of other verbs.
+"""All verbs in the groups of the help, and verbs that work on other verbs: help, autocomplete, report.
 
 Not here: what a verb does (`cli.ctl.verbs`).
 """
@@ -29,7 +29,7 @@ from warren.cli.ctl.verbs import (
 
 
 def report(call: VerbCall) -> None:
-    """Print what the other verbs tell, one after another; what one of them cannot tell is said in its place."""
+    """Print the output of the other verbs one after another; the error of one is printed in its place."""
     for verb, vhost in _reported(call):
         print()
         options = dataclasses.replace(call.options, vhost=vhost, formatter="table", own={})
@@ -104,7 +104,7 @@ GROUPS: Final[dict[str, list[Verb]]] = {
         status.VERBS[0],
         Verb(
             "report",
-            "Prints the status and all lists, to hand to somebody who helps",
+            "Prints the status and all lists, for a bug report",
             report,
             "",
             "report > report.txt",

@@ -1,13 +1,9 @@
-"""From words to a call: options before or after the verb, as rabbitmqctl takes them.
+"""Parses the command line of `warren ctl`, with options before or after the verb as in rabbitmqctl; and help texts.
 
-An option of the verb goes before one of all verbs: `warren ctl --user ops list_user_limits --user guest` asks as `ops`
-for the limits of `guest`. What is not understood is collected and refused as a whole, once the verb is known.
+An option of the verb wins over a general one of the same name: `warren ctl --user ops list_user_limits --user guest`
+asks as `ops` for the limits of `guest`. Invalid options are collected and reported together once the verb is known.
 
-Not here: what a verb takes (`cli.ctl.verbs`), and the words of help (`cli.ctl.command_line`).
-
-The words of help: all verbs, one verb, and the verb that was perhaps meant.
-
-Not here: printing them and the exit code (`cli.ctl.run`).
+Not here: options of a verb (`cli.ctl.verbs`), printing (`cli.ctl.run`).
 """
 
 import difflib
@@ -56,7 +52,7 @@ NUMBER: Final = re.compile(r"-\d+(\.\d+)?$")
 
 @dataclass
 class CommandLine:
-    """Words that were read; `shown` repeats them without the password of the operator."""
+    """A parsed command line; `shown` repeats it without the operator's password."""
 
     verb: str | None = None
     arguments: list[str] = field(default_factory=list)
@@ -93,7 +89,7 @@ class CommandLine:
 
 
 def read(words: list[str], verbs: Mapping[str, Verb]) -> CommandLine:
-    """Read the words after `warren ctl`."""
+    """Parse the words after `warren ctl`."""
     line = CommandLine()
     position, plain = 0, False
     while position < len(words):
@@ -114,7 +110,7 @@ def read(words: list[str], verbs: Mapping[str, Verb]) -> CommandLine:
 
 
 def _take(line: CommandLine, word: str, following: str | None, verb: Verb | None) -> int:
-    """Take one option; how many of the following words were its value."""
+    """Parse one option; returns how many of the following words it used."""
     spelled, equals, attached = word.partition("=")
     name, kind, place = _meaning(line, spelled, verb)
     if kind is None:
@@ -164,19 +160,19 @@ GENERAL: Final = """\
 short      | long                | meaning
 -----------|---------------------|--------------------------------------------------------------
            | --http URL          | where the HTTP API is; WARREN_HTTP, else http://127.0.0.1:15672
-           | --user NAME         | as whom to ask; WARREN_USER, else guest
-           | --password WORD     | with which password; WARREN_PASSWORD, else guest; - asks for it
-           | --ca-file FILE      | the certificates to trust for https; the system's unless given
+           | --user NAME         | user name; WARREN_USER, else guest
+           | --password WORD     | password; WARREN_PASSWORD, else guest; - asks for it
+           | --ca-file FILE      | CA certificates for https; the system's by default
            | --cookie-file FILE  | the cookie of a node that is stopped; WARREN_CLUSTER__COOKIE_FILE, else var/cookie
--n <node>  | --node <node>       | which node of a cluster is meant
--p <vhost> | --vhost <vhost>     | which virtual host is meant; / unless given
+-n <node>  | --node <node>       | node of a cluster
+-p <vhost> | --vhost <vhost>     | virtual host; / by default
 -q         | --quiet             | print only what was asked for
 -s         | --silent            | the same, and no table header
--t <s>     | --timeout <s>       | how many seconds to wait for an answer
+-t <s>     | --timeout <s>       | seconds to wait for a response
 -l         | --longnames         | accepted, has no effect
            | --formatter NAME    | table, pretty_table, json, csv or erlang
            | --no-table-headers  | no header line
-           | --dry-run           | check the words, print what would be done, do nothing
+           | --dry-run           | check the command line, print what would be done, do nothing
 -?         | --help              | this text"""
 
 
@@ -210,7 +206,7 @@ def verb_page(verb: Verb, stream: TextIO) -> str:
 
 
 def unknown_verb(name: str, groups: Mapping[str, list[Verb]]) -> str:
-    """There is no such verb; which one is near."""
+    """The error for an unknown verb, with the closest known one."""
     names = [verb.name for verbs in groups.values() for verb in verbs]
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
     if near:
@@ -219,5 +215,5 @@ def unknown_verb(name: str, groups: Mapping[str, list[Verb]]) -> str:
 
 
 def heading(words: str, stream: TextIO) -> str:
-    """Bold on a terminal, plain anywhere else."""
+    """Bold on a terminal, plain elsewhere."""
     return f"\033[1m{words}\033[0m" if stream.isatty() else words

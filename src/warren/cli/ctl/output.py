@@ -1,9 +1,8 @@
-"""What a verb answered, printed: tab-separated lines in a pipe, a drawn table on a terminal, JSON, CSV or Erlang terms.
+"""Prints the result of a verb: tab-separated lines in a pipe, a drawn table on a terminal, JSON, CSV or Erlang terms.
 
-A pipe gets every character as it is, as scripts expect; on a terminal the control characters of a name are shown
-instead of obeyed.
+A pipe gets every character unchanged, as scripts expect. A terminal gets control characters escaped.
 
-Not here: how one value is written (`cli.ctl.terms`).
+Not here: single values (`cli.ctl.terms`).
 """
 
 import sys
@@ -12,18 +11,18 @@ from collections.abc import Iterator, Mapping
 from warren.cli.ctl.terms import compact, erlang, shown, tagged
 from warren.cli.ctl.verb import Rows, Text, VerbCall, VerbResult
 
-# Said before the work, unless the output is a document.
+# without a banner
 DOCUMENTS = ("json", "csv")
 
 
 def announce(call: VerbCall, sentence: str) -> None:
-    """Print what is about to be done."""
+    """Print the banner."""
     if sentence and not (_hushed(call) or call.options.formatter in DOCUMENTS):
         print(sentence, flush=True)
 
 
 def write(call: VerbCall, outcome: VerbResult) -> None:
-    """Print an answer."""
+    """Print the result."""
     if isinstance(outcome, Rows):
         for line in _rows(call, outcome):
             print(line)

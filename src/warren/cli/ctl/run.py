@@ -1,8 +1,8 @@
-"""One command line of `warren ctl`, from its words to its exit code.
+"""Runs one command line of `warren ctl`, from its words to the exit code.
 
 The only place where a `Failure` becomes lines on standard error.
 
-Not here: reading the words (`cli.ctl.command_line`), the verbs (`cli.ctl.catalog`).
+Not here: parsing (`cli.ctl.command_line`), the verbs (`cli.ctl.catalog`).
 """
 
 import os
@@ -21,12 +21,12 @@ INTERRUPTED: Final = 130
 
 
 def run(words: list[str]) -> int:
-    """Run one verb; its exit code."""
+    """Run one verb; returns the exit code."""
     try:
         code = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the lines has seen enough; nothing else may be written at exit.
+        # The reader has closed the pipe; nothing else may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
@@ -76,7 +76,7 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
 
 
 def _perform_running(call: VerbCall) -> None:
-    """A node that is stopped has nothing to say about what it is asked."""
+    """A verb fails with a hint if the node is stopped."""
     try:
         _perform(call)
     except ApiRefusal as answer:

@@ -21,7 +21,7 @@ from typing import Any
 
 
 class Atom(str):
-    """A word that Erlang writes without quotes: a state, a kind, a process."""
+    """A word that Erlang writes without quotes: a state, a type, a process."""
 
     __slots__ = ()
 
@@ -31,12 +31,12 @@ class TermTable(dict[str, Any]):
 
 
 def pid(node: object, name: object) -> Atom | None:
-    """What stands for a process: where it is and what it serves, without spaces or arrows, the same in every list."""
+    """Stands for a process: its node and the object it serves, without spaces or arrows, equal in every list."""
     return Atom(f"<{node}.{''.join(str(name).split()).replace('->', '-')}>") if name else None
 
 
 def shown(value: object) -> str:
-    """A value as a cell of a table."""
+    """A value as a table cell."""
     if value is None:
         return ""
     if isinstance(value, TermTable):
@@ -51,7 +51,7 @@ def shown(value: object) -> str:
 
 
 def tagged(value: object) -> object:
-    """A value as JSON carries it."""
+    """A value as JSON."""
     if value is None:
         return ""
     if isinstance(value, TermTable):
@@ -81,7 +81,7 @@ def erlang(value: object) -> str:
 
 
 def elixir(value: object) -> str:
-    """A reason that reached JSON as nested lists, as the tuple it was: `{:no_such_user, "x"}`."""
+    """A reason that JSON carries as nested lists, as an Elixir tuple: `{:no_such_user, "x"}`."""
     if isinstance(value, list) and value and all(isinstance(item, int) for item in value):
         return "'" + "".join(chr(item) for item in value) + "'"
     if isinstance(value, list):
@@ -91,7 +91,7 @@ def elixir(value: object) -> str:
 
 
 def compact(document: object) -> str:
-    """A JSON document on one line, without spaces."""
+    """JSON on one line, without spaces."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 

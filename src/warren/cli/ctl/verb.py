@@ -1,13 +1,10 @@
-"""A verb as the table of verbs has it, one call of it, and what it can answer.
+"""A verb of `warren ctl`, one call of it, its possible results, and access to a node's membership.
 
-Not here: the verbs (`cli.ctl.verbs`), reading a command line (`cli.ctl.command_line`), printing (`cli.ctl.output`).
+A node answers the membership paths whether it runs or is stopped. A running node wants a login. A stopped node has no
+users: it wants a proof of the cluster's cookie, which is read from a file of this machine.
 
-The paths about a node's membership, which it answers whether it runs or is stopped.
-
-A node that runs asks for a user, like everywhere else. One that is stopped has no users: it wants proof that whoever
-gives orders has the cookie of the cluster, which is looked for in a file of this machine.
-
-Not here: the verbs (`cli.ctl.verbs.membership`), what is proved, and how (`node.peers.cookie`).
+Not here: the verbs (`cli.ctl.verbs`), parsing (`cli.ctl.command_line`), printing (`cli.ctl.output`), the proof
+(`node.peers.cookie`).
 """
 
 import getpass
@@ -41,7 +38,7 @@ STOPPED: Final = "stopped"
 
 
 class MembershipApi:
-    """Of the node at one address; `wanted` is the name it should have, if that is known."""
+    """The membership of the node at one address; `wanted` is the expected name, if given."""
 
     def __init__(self, api: Api, cookie_file: str, wanted: str) -> None:
         self._api = api
@@ -53,7 +50,7 @@ class MembershipApi:
         self.look()
 
     def look(self) -> None:
-        """See which node it is, and what it does."""
+        """Read the node's name and state."""
         try:
             found = self._api.get(*PATH)
         except ApiRefusal as answer:
@@ -66,7 +63,7 @@ class MembershipApi:
             raise Failure(UNAVAILABLE, unreachable(self._wanted, detail))
 
     def trouble(self) -> str:
-        """Why the node did not start when it was told to."""
+        """Why the node failed to start."""
         return str(self._api.get_with(self._proof("GET", "", b""), *PATH).get("trouble", ""))
 
     def order(self, verb: str, **arguments: object) -> None:
@@ -95,7 +92,7 @@ class MembershipApi:
 
 
 _NO_COOKIE: Final = (
-    "{node} is {app}, so it has no users, and does what it is told by whoever has the cookie of its cluster. There is "
+    "{node} is {app}, so it has no users and accepts orders only with the cookie of its cluster. There is "
     "none at {path}: name the file with --cookie-file or in WARREN_CLUSTER__COOKIE_FILE (it is called cookie, in the "
     "node's data directory)"
 )
@@ -107,7 +104,7 @@ Getter = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """Where a column comes from: the fields it asks the API for, and how they become a value."""
+    """A column: the fields to request, and how they become a value."""
 
     fields: tuple[str, ...]
     value: Getter
@@ -115,7 +112,7 @@ class ColumnSource:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list of things; `streamed` ones are printed as they come, and an empty one is no line at all."""
+    """A list. A `streamed` list is printed while it is read, and prints nothing if it is empty."""
 
     columns: list[str]
     items: Iterable[Mapping[str, object]]
@@ -125,7 +122,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words to print, and the document they are in JSON; `chatty` ones are not what was asked for."""
+    """Text, and its JSON document. `chatty` text is left out with --quiet."""
 
     words: str
     document: object = None
@@ -137,7 +134,7 @@ VerbResult = Rows | Text | None
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One line of the table. `banner` is said before the work; `{0}` is an argument, `{vhost}` and `{node}` where."""
+    """One verb. `banner` is printed first; `{0}` is an argument, `{vhost}` and `{node}` the targets."""
 
     name: str
     summary: str
@@ -151,13 +148,13 @@ class Verb:
     columns: Mapping[str, ColumnSource] = field(default_factory=dict)
     check: "Callable[[VerbCall], None] | None" = None
     patience_s: float = 60.0
-    # about the process, whether its node runs or not
+    # works on the process, whether its node runs or not
     of_process: bool = False
 
 
 @dataclass(frozen=True)
 class Options:
-    """What every verb takes; `own` has the switches of one."""
+    """Options of all verbs; `own` has those of one verb."""
 
     http: str
     user: str
@@ -177,7 +174,7 @@ class Options:
 
 @dataclass(frozen=True)
 class VerbCall:
-    """A verb with its arguments and options, on its way to the server."""
+    """A verb with its arguments and options."""
 
     verb: Verb
     arguments: list[str]
@@ -208,7 +205,7 @@ class VerbCall:
 
     @cached_property
     def node(self) -> str:
-        """The node that is meant: the one named, or the one that answers."""
+        """The named node, or the one that responds."""
         wanted = self.options.node
         if self.verb.of_process:
             return self.membership.node
@@ -224,7 +221,7 @@ class VerbCall:
         raise Failure(UNAVAILABLE, unreachable(wanted, detail))
 
     def banner(self) -> str:
-        """What the verb says before it starts."""
+        """The line before the work."""
         template = self.verb.banner
         if not isinstance(template, str):
             return template(self)
@@ -235,7 +232,7 @@ class VerbCall:
         return self.options.own.get(switch, otherwise)
 
     def password(self, position: int, exit_code: int) -> str:
-        """The password given as an argument, or asked for."""
+        """The password argument, or one that is asked for."""
         if len(self.arguments) > position:
             return self.arguments[position]
         if sys.stdin.isatty():
@@ -247,7 +244,7 @@ class VerbCall:
         return line.rstrip("\r\n")
 
     def chosen_columns(self, default: str) -> list[str]:
-        """The columns asked for, each once; a name that is none of them is a misuse."""
+        """The selected columns without repetitions; an unknown name is a usage error."""
         words = [word for argument in self.arguments for word in argument.split(",") if word]
         unknown = sorted({word for word in words if word not in self.verb.columns})
         if unknown:
@@ -272,13 +269,35 @@ def listed(
     lists: Callable[[dict[str, Any]], bool] | None = None,
     needs: tuple[str, ...] = (),
 ) -> Rows:
-    """The rows of a list with columns to choose from; `lists` says which things, by the fields it `needs`."""
+    """A list with selectable columns; `lists` filters items by the fields it `needs`."""
     columns = call.chosen_columns(default)
     sources = [(name, call.verb.columns[name]) for name in columns]
     fields = dict.fromkeys([*needs, *(field for _, source in sources for field in source.fields)])
     found = call.api.pages(*segments, columns=list(fields))
     items = ({name: source.value(item) for name, source in sources} for item in found if lists is None or lists(item))
     return Rows(columns, items, streamed=True)
+
+
+def list_verb(
+    name: str,
+    summary: str,
+    path: str,
+    default: str,
+    columns: Mapping[str, ColumnSource],
+    example: str,
+    banner: str,
+    needs: tuple[str, ...] = (),
+    timeout: str = " [--timeout <timeout>]",
+) -> Verb:
+    """A verb that prints a list of the API with selectable columns."""
+
+    def run(call: VerbCall) -> Rows:
+        segments = [call.vhost if segment == "{vhost}" else segment for segment in path.split("/")]
+        return listed(call, default, *segments, needs=needs)
+
+    vhost = "[--vhost <vhost>] " if "{vhost}" in path else ""
+    usage = f"{vhost}[--no-table-headers] [<column> ...]{timeout}"
+    return Verb(name, summary, run, usage, f"{name} {example}", banner, (0, MANY), columns=columns)
 
 
 def _field(name: str) -> Getter:

@@ -1,3 +1,4 @@
-"""`warren ha`: load balancers and a virtual address before a cluster: described, rendered, planned, and checked from
-outside. Not here: a cluster on one machine (`cli.cluster`).
+"""`warren ha`: renders and checks configurations for load balancers and a virtual address in front of a cluster.
+
+Not here: the nodes (`node`).
 """

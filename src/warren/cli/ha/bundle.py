@@ -1,18 +1,13 @@
-"""Everything that `warren ha render` writes: for each machine a folder, in which files lie where they belong there.
+"""The files of `warren ha render`: a folder for each machine. They are checked by HAProxy and Keepalived, then written.
 
-Not here: checking and writing them (`cli.ha`).
+*Checking.* HAProxy and Keepalived check their configurations on this machine, which need not be the balancer. So a
+missing user of HAProxy, the interface and the check script are replaced for the check (`keepalived_config`).
 
-Rendered files, written all or none: each lies finished beside its place before the first of them takes it, and what
-they replace is kept until the last has. If one of them cannot take its place the others give theirs back.
+*Writing.* All files or none: new files are written to a staging folder first, then moved into place, and replaced files
+are kept until the last one is in place. If a file cannot be moved, the others are restored. Other files in the folder
+are not touched.
 
-Files of others in the same folder stay as they are.
-
-What HAProxy and Keepalived themselves say of their configurations, before anything is written.
-
-Both look at the machine they run on, and it need not be the balancer: where HAProxy's user is missing, and where the
-interface and the check script are, is rehearsed (`keepalived_config`).
-
-Not here: the configurations (`warren.ha`).
+Not here: the configurations (`cli.ha.haproxy`, `cli.ha.keepalived`, `cli.ha.node_files`).
 """
 
 import os
@@ -36,7 +31,7 @@ from warren.errors import ConfigError, WarrenError
 
 @dataclass(frozen=True)
 class RenderedFile:
-    """One file, by its path within the folder of all."""
+    """One file, by its path within the folder."""
 
     path: str
     text: str
@@ -44,7 +39,7 @@ class RenderedFile:
 
 
 def rendered_files(deployment: Deployment, *, with_itself: bool = True) -> list[RenderedFile]:
-    """`with_itself`: also a file that describes the deployment."""
+    """`with_itself`: also the file that describes the deployment."""
     files = [RenderedFile(DEPLOYMENT_FILE, deployment_file.deployment_text(deployment))] if with_itself else []
     for balancer in deployment.balancers:
         files += balancer_files(deployment, balancer)
@@ -119,14 +114,14 @@ def _take_places(folder: Path, staging: Path, files: Sequence[RenderedFile]) -> 
 
 
 def _make_folders(folder: Path, made: list[Path]) -> None:
-    """Those that are missing on the way there, outermost first."""
+    """Create missing folders, outermost first."""
     for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
         missing.mkdir()
         made.append(missing)
 
 
 def _keep(path: Path, kept: Path) -> None:
-    """A second name for what is there, so that it outlives its replacement."""
+    """A hard link to the old file, so that it survives its replacement."""
     if os.path.lexists(path):
         kept.parent.mkdir(parents=True, exist_ok=True)
         os.link(path, kept, follow_symlinks=False)
@@ -141,7 +136,7 @@ def _give_back(path: Path, kept: Path) -> None:
 
 _DEADLINE_S = 30.0
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin")
-# HAProxy's and Keepalived's own marks of a line that is no complaint
+# lines of HAProxy and Keepalived that are not complaints
 _CHATTER = re.compile(
     r"\[NOTICE\]|^Configuration file is valid|Fatal errors found|Error\(s\) found in configuration file"
 )
@@ -149,9 +144,9 @@ _MARKS = re.compile(r"^\[(ALERT|WARNING)\]\s*\(\d+\)\s*:\s*(config\s*:\s*)?")
 
 
 def check_configurations(deployment: Deployment) -> list[str]:
-    """Have every balancer's configuration checked; `WarrenError` has what the program says against one.
+    """Check every balancer's configuration; `WarrenError` has the program's complaints.
 
-    In sentences, what could not be checked here.
+    Returns sentences about what could not be checked on this machine.
     """
     haproxy, keepalived = program("haproxy"), program("keepalived")
     with tempfile.TemporaryDirectory(prefix="warren-ha-") as folder:

@@ -1,10 +1,11 @@
 """The command lines of `warren ha`.
 
-Standard output says what was written or found, standard error why something was refused.
+Standard output has the files or findings, standard error reasons for refusals.
 
-Exit codes: 0 done, nothing wrong; 1 refused, or something is wrong with the deployment; 2 wrong usage or a bad file.
+Exit codes: 0 done, nothing wrong; 1 refused, or the deployment has a problem; 2 wrong usage or a bad file.
 
-Not here: how it is done (`cli.ha.source`, `programs`, `writing`), what is rendered (`warren.ha`).
+Not here: reading the deployment (`cli.ha.source`), rendering (`cli.ha.bundle`), checking (`cli.ha.probes`,
+`cli.ha.verdict`).
 """
 
 from pathlib import Path
@@ -15,18 +16,16 @@ import typer
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 File = Annotated[str, typer.Argument(metavar="[FILE]", help="The deployment, as a TOML file.")]
-From = Annotated[str, typer.Option("--from", metavar="URL", help="Ask this node's HTTP API which nodes there are.")]
-User = Annotated[str, typer.Option(metavar="NAME", help="As whom to ask; WARREN_USER, or guest, unless given.")]
-Password = Annotated[str, typer.Option(metavar="WORD", help="WARREN_PASSWORD, or guest, unless given.")]
-Virtual = Annotated[
-    str, typer.Option(metavar="ADDRESS/LENGTH", help="With --from: the address that clients will know.")
-]
+From = Annotated[str, typer.Option("--from", metavar="URL", help="Ask this node's HTTP API for the nodes.")]
+User = Annotated[str, typer.Option(metavar="NAME", help="User name; WARREN_USER or guest by default.")]
+Password = Annotated[str, typer.Option(metavar="WORD", help="WARREN_PASSWORD or guest by default.")]
+Virtual = Annotated[str, typer.Option(metavar="ADDRESS/LENGTH", help="With --from: the virtual address for clients.")]
 Balancers = Annotated[
     list[str] | None,
-    typer.Option("--balancer", metavar="NAME=ADDRESS", help="With --from: a load balancer; may be given again."),
+    typer.Option("--balancer", metavar="NAME=ADDRESS", help="With --from: a load balancer; may be repeated."),
 ]
 Authority = Annotated[
-    str, typer.Option("--ca-file", metavar="FILE", help="With --from: the authority of the nodes' certificates.")
+    str, typer.Option("--ca-file", metavar="FILE", help="With --from: the CA of the nodes' certificates.")
 ]
 Interface = Annotated[str, typer.Option(metavar="NAME", help="With --from: the balancers' network interface.")]
 ABOUT_FILES = "docs/frontdoor.md describes the file."
@@ -34,7 +33,7 @@ ABOUT_FILES = "docs/frontdoor.md describes the file."
 
 @app.callback(epilog="Example: warren ha render deployment.toml --out rendered")
 def ha() -> None:
-    """Load balancers and a virtual address before a cluster."""
+    """Load balancers and a virtual address in front of a cluster."""
 
 
 @app.command(
@@ -56,7 +55,7 @@ def render(
         bool, typer.Option("--unchecked", help="Do not have HAProxy and Keepalived check their configurations.")
     ] = False,
 ) -> int:
-    """Write configurations for HAProxy, Keepalived and the nodes, once the first two have nothing against theirs."""
+    """Write configurations for HAProxy, Keepalived and the nodes, after HAProxy and Keepalived have checked theirs."""
     from warren.cli.ha import bundle
     from warren.cli.ha.bundle import rendered_files, write_all
     from warren.cli.ha.deployment import DEPLOYMENT_FILE, remarks
@@ -66,7 +65,7 @@ def render(
         DeploymentSource(file, url, user, password, virtual, tuple(balancer or ()), interface, ca_file)
     )
     place = Path(out) / DEPLOYMENT_FILE
-    # what its author wrote there is not replaced by the same without comments
+    # do not overwrite the author's own file with one without comments
     files = rendered_files(deployment, with_itself=not (file and place.exists() and place.samefile(file)))
     left_unchecked = [] if unchecked else bundle.check_configurations(deployment)
     write_all(Path(out), files)
@@ -74,7 +73,7 @@ def render(
         print(f"{out.rstrip('/')}/{each.path}")
     for sentence in (*remarks(deployment), *left_unchecked):
         print(sentence)
-    print("Not checked by HAProxy and Keepalived." if unchecked else "HAProxy and Keepalived have nothing against it.")
+    print("Not checked by HAProxy and Keepalived." if unchecked else "HAProxy and Keepalived accept it.")
     return 0
 
 
@@ -91,11 +90,9 @@ def plan(
     balancer: Balancers = None,
     interface: Interface = "eth0",
     ca_file: Authority = "",
-    rules: Annotated[
-        str, typer.Option(metavar="MACHINE", help="Print nothing but the firewall's rules of this machine.")
-    ] = "",
+    rules: Annotated[str, typer.Option(metavar="MACHINE", help="Print only the firewall rules of this machine.")] = "",
 ) -> int:
-    """Print which ports of which machine must be open for whom, and the rules of nftables that make it so."""
+    """Print the ports that must be open on each machine, and nftables rules for them."""
     from warren.cli.ha import port_plan as planning
     from warren.cli.ha.source import DeploymentSource, deployment_of, with_addresses
 
@@ -114,11 +111,11 @@ def plan(
 )
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The deployment, as a TOML file.")],
-    user: Annotated[str, typer.Option(metavar="NAME", help="As whom to ask; WARREN_USER unless given.")] = "",
-    password: Annotated[str, typer.Option(metavar="WORD", help="WARREN_PASSWORD unless given.")] = "",
-    ca_file: Annotated[str, typer.Option(metavar="FILE", help="The authority of the nodes' certificates.")] = "",
+    user: Annotated[str, typer.Option(metavar="NAME", help="User name; WARREN_USER by default.")] = "",
+    password: Annotated[str, typer.Option(metavar="WORD", help="WARREN_PASSWORD by default.")] = "",
+    ca_file: Annotated[str, typer.Option(metavar="FILE", help="The CA of the nodes' certificates.")] = "",
 ) -> int:
-    """Look at a deployment from outside, and say in words what is wrong; 1 if anything is."""
+    """Check a deployment from outside and print the findings; exit code 1 if something is wrong."""
     import os
 
     from warren.cli.ha.probes import ClusterLogin, observe
@@ -131,7 +128,7 @@ def check(
     for finding in findings:
         print(f"{finding.level:8} {finding.sentence}")
     if not user:
-        print("remark   without --user nobody was asked about members, versions, mirrors and the clients' addresses")
+        print("remark   without --user members, versions, mirrors and the clients' addresses were not checked")
     bad = sum(finding.level == WRONG for finding in findings)
     print(f"{bad} wrong" if bad else "nothing is wrong")
     return 1 if bad else 0

@@ -1,4 +1,4 @@
-r"""A deployment: broker nodes, two load balancers before them, and the one address that clients know.
+r"""A deployment: broker nodes, load balancers in front of them, and one address for clients.
 
 ::
 
@@ -8,10 +8,9 @@ r"""A deployment: broker nodes, two load balancers before them, and the one addr
               |      \            /      |
            node n1      node n2      node n3              a cluster; each takes any client
 
-Invariant: a `Deployment` that `problem` has nothing to say about can be rendered, planned and checked.
+Invariant: a `Deployment` without a `problem` can be rendered, planned and checked.
 
-Not here: where it is read from (`cli.ha.deployment_file`, `cli.ha.source`), what is made of it (`cli.ha.bundle`,
-`cli.ha.port_plan`).
+Not here: reading it (`cli.ha.deployment_file`, `cli.ha.source`), using it (`cli.ha.bundle`, `cli.ha.port_plan`).
 """
 
 import ipaddress
@@ -26,14 +25,14 @@ FRONT_KINDS: Final = (AMQP, AMQPS, HTTP, HTTPS)
 DISC, RAM, WITNESS = "disc", "ram", "witness"
 KINDS: Final = (DISC, RAM, WITNESS)
 ETCD_STEPS: Final = (1000, 2000)
-"""How far above its peer port a disc node's etcd member listens: for clients of etcd, and for other members."""
+"""Offsets from a disc node's peer port to the client port and the peer port of its etcd member."""
 FITNESS_PATH: Final = "/api/warren/fitness"
 DEPLOYMENT_FILE: Final = "deployment.toml"
-"""Beside the folders of all machines: what they were made for."""
+"""The file that describes the deployment, beside the folders of the machines."""
 BALANCER_HEADER: Final = "x-balancer"
-"""In every answer of a balancer: which one it was."""
+"""The response header that names the balancer."""
 PROGRAM: Final = "/opt/warren/.venv/bin/warren"
-"""Where `warren` lies on the machine of a node."""
+"""The path of `warren` on a node's machine."""
 
 _HOST_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = re.compile(rf"(?=.{{1,253}}$){_HOST_LABEL}(\.{_HOST_LABEL})*")
@@ -46,7 +45,7 @@ _ALL_DIGITS = re.compile(r"[0-9.]+")
 
 @dataclass(frozen=True)
 class BrokerNode:
-    """One node of the cluster; `address` is where the balancers reach it, `ports` where it listens for what."""
+    """One node; `address` is how the balancers reach it, `ports` its listeners by kind."""
 
     name: str
     address: str
@@ -55,12 +54,12 @@ class BrokerNode:
 
     @property
     def label(self) -> str:
-        """Its name in configurations that know no `@`."""
+        """The name in configurations that do not allow `@`."""
         return self.name.replace("@", "-at-").replace(":", "-")
 
     @property
     def health_kind(self) -> str:
-        """Through which listener it is asked how it is."""
+        """The listener for health checks."""
         return HTTP if HTTP in self.ports else HTTPS
 
     def endpoint(self, kind: str) -> str:
@@ -69,7 +68,7 @@ class BrokerNode:
 
 @dataclass(frozen=True)
 class Balancer:
-    """A machine with HAProxy and Keepalived; its own `address` is on `interface`, and the virtual one will be, too."""
+    """A machine with HAProxy and Keepalived; `interface` has its own `address` and will have the virtual one."""
 
     name: str
     address: str
@@ -78,7 +77,7 @@ class Balancer:
 
 @dataclass(frozen=True)
 class HaproxySettings:
-    """Of the HAProxy processes; without a `user` they stay who they are, in no cage."""
+    """Settings of HAProxy; without a `user` it changes neither user nor root directory."""
 
     user: str = "haproxy"
     run_directory: str = "/run/haproxy"
@@ -88,7 +87,7 @@ class HaproxySettings:
 
 @dataclass(frozen=True)
 class KeepalivedSettings:
-    """Of the Keepalived processes; `directory` has their configuration and the check script."""
+    """Settings of Keepalived; `directory` has its configuration and the check script."""
 
     router_id: int = 51
     directory: str = "/etc/keepalived"
@@ -98,10 +97,10 @@ class KeepalivedSettings:
 
 @dataclass(frozen=True)
 class Deployment:
-    """All of it. `ports` are those of the virtual address; with `proxy_protocol` nodes are told who the client is.
+    """All of it. `ports` are those of the virtual address; with `proxy_protocol` nodes see the client's address.
 
-    `clients` and `operators` are the networks they come from; none given means anywhere. `program` is where `warren`
-    lies on the nodes' machines.
+    `clients` and `operators` are their networks; none means any. `program` is the path of `warren` on the nodes'
+    machines.
     """
 
     virtual_address: str
@@ -121,11 +120,11 @@ class Deployment:
         return ":" in self.virtual_address
 
     def served(self) -> list[str]:
-        """The kinds of connections that the virtual address takes."""
+        """The kinds of connections that the virtual address accepts."""
         return [kind for kind in FRONT_KINDS if kind in self.ports]
 
     def behind(self, kind: str) -> list[BrokerNode]:
-        """The nodes that take such connections."""
+        """The nodes that accept such connections."""
         return [node for node in self.nodes if kind in node.ports]
 
 
@@ -134,7 +133,7 @@ def endpoint(address: str, port: int) -> str:
 
 
 def is_ip(text: str) -> bool:
-    """Not with a scope (`fe80::1%eth0`): that is of one machine, and Python would take any text for one."""
+    """Without a scope (`fe80::1%eth0`), which is valid on one machine only; Python would accept any text as one."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -147,12 +146,12 @@ def is_loopback(text: str) -> bool:
 
 
 def canonical(text: str) -> str:
-    """An address as systems write it, since there are many ways to write one of IPv6; anything else as it is."""
+    """An IP address in its usual notation; other texts unchanged."""
     return str(ipaddress.ip_address(text)) if is_ip(text) else text
 
 
 def canonical_network(text: str) -> str:
-    """A network with its length, which may have been given as a mask; anything else as it is."""
+    """A network with its prefix length, which may be given as a mask; other texts unchanged."""
     return str(ipaddress.ip_network(text)) if _is_network(text) else text
 
 
@@ -165,12 +164,12 @@ def _is_network(text: str) -> bool:
 
 
 def _is_of_a_machine(text: str) -> bool:
-    """Not `0.0.0.0`, which is every machine, nor an address of a group."""
+    """An IP address that is neither unspecified nor multicast."""
     return is_ip(text) and not ipaddress.ip_address(text).is_unspecified and not ipaddress.ip_address(text).is_multicast
 
 
 def _is_host(text: str) -> bool:
-    """A name; what has nothing but digits is a mistyped address."""
+    """A host name; a text of digits and dots is a mistyped address."""
     return bool(_HOST.fullmatch(text)) and not _ALL_DIGITS.fullmatch(text)
 
 
@@ -180,7 +179,7 @@ def problem(deployment: Deployment) -> str | None:
 
 
 def remarks(deployment: Deployment) -> list[str]:
-    """What is seldom meant, and may be, in sentences."""
+    """Sentences about unusual settings, which may be intended."""
     virtual = f"{deployment.virtual_address}/{deployment.prefix}"
     network = ipaddress.ip_network(virtual, strict=False)
     strangers = [each.name for each in deployment.balancers if ipaddress.ip_address(each.address) not in network]
@@ -242,7 +241,7 @@ def _problems_of_the_address(deployment: Deployment) -> Iterator[str]:
 
 
 def _reserved(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> list[object]:
-    """IPv6 has no address that means everybody in a network."""
+    """IPv6 has no broadcast address."""
     return [network.network_address, *([network.broadcast_address] if network.version == 4 else [])]
 
 
@@ -280,7 +279,7 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
         if node.kind not in KINDS:
             yield f"the kind of node {node.name} must be {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {node.kind!r}"
         if HTTP not in node.ports and HTTPS not in node.ports:
-            yield f"node {node.name} must listen for http or https, or nobody can ask it how it is"
+            yield f"node {node.name} must listen for http or https, or its health cannot be checked"
         if is_loopback(node.address) and not all(is_loopback(each.address) for each in deployment.balancers):
             yield f"node {node.name} is at {node.address}, where only its own machine reaches it: balancers cannot"
     if deployment.nodes and all(node.kind == WITNESS for node in deployment.nodes):
@@ -293,7 +292,7 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
 
 
 def _mistakable(deployment: Deployment) -> Iterator[str]:
-    """What has a folder of its own, and a name in configurations, must not share them."""
+    """Machines must not share a folder or a name in configurations."""
     labels: dict[str, str] = {DEPLOYMENT_FILE: f"the file {DEPLOYMENT_FILE}"}
     named = [(each.name, f"balancer {each.name}") for each in deployment.balancers]
     named += [(each.label, f"node {each.name}") for each in deployment.nodes]

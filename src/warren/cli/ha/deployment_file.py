@@ -1,6 +1,6 @@
-"""A deployment as a TOML file: read, with a sentence for whatever is wrong in it, and written.
+"""A deployment as a TOML file: reading, with a sentence for each error, and writing.
 
-Not here: what a deployment must be like (`cli.ha.deployment.problem`).
+Not here: rules for a deployment (`cli.ha.deployment.problem`).
 """
 
 import difflib
@@ -56,7 +56,7 @@ _WORDS: dict[type, str] = {
 
 
 def parse_deployment(text: str, source: str) -> Deployment:
-    """The deployment that a file describes; `ConfigError` names the file and what is wrong there."""
+    """The deployment that a file describes; `ConfigError` names the file and the error."""
     try:
         return _deployment(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValueError) as error:
@@ -64,7 +64,7 @@ def parse_deployment(text: str, source: str) -> Deployment:
 
 
 def deployment_text(deployment: Deployment) -> str:
-    """A file that says the same."""
+    """A file that describes the deployment."""
     lines = [
         "# The deployment that the files beside this one were made for.",
         "",
@@ -99,7 +99,7 @@ def _term(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return f"[{', '.join(map(_term, value))}]"
-    # what a deployment may hold has no quotes or backslashes in it
+    # values of a deployment contain no quotes or backslashes
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -155,7 +155,7 @@ def _balancer(table: dict[str, Any], number: int) -> Balancer:
 
 
 def _node(table: dict[str, Any], number: int, front: Mapping[str, int]) -> BrokerNode:
-    """A node listens where the virtual address does, unless it says otherwise; a port of 0 is none."""
+    """A node listens on the ports of the virtual address unless it has its own; a port of 0 means none."""
     place = f"nodes.{number}."
     _know(table, _NODE_KEYS, place)
     usual = {**front, PEER: USUAL_PORTS[PEER]}
@@ -180,7 +180,7 @@ def _settings(kind: type[S], table: dict[str, Any], name: str) -> S:
 
 
 def _plain(value: str, key: str) -> str:
-    """What may stand in any of the configurations as it is."""
+    """Check that the value is valid unquoted in all configurations."""
     if not _PLAIN.fullmatch(value):
         raise ValueError(
             f"{key} must be letters, digits, slashes, dots and dashes, with no spaces and no quotes, not {value!r}"

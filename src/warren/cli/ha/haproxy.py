@@ -1,19 +1,16 @@
-"""HAProxy's configuration for one balancer of a deployment, with comments for whoever has to read it at night.
+"""HAProxy's configuration for one balancer of a deployment.
 
-Two rows of servers for AMQP, because there are two questions. `…_fit` are nodes that want new clients; one that would
-rather not (an alarm, an operator who drains it) answers the check with 404, and keeps the clients it has. `…_serving`
-are nodes that serve at all; they are used when no node is fit, because consumers must get in to drain an alarmed
-cluster. Only the AMQP servers ask; the others follow what those have learnt (`track`). A witness is never fit, since it
-holds no queues, and serves when nobody else does.
+AMQP has two backends. `…_fit` has nodes that accept new clients: a reluctant node (an alarm, draining) answers the
+check with 404 and keeps its clients. `…_serving` has all nodes that serve clients. It is used when no node is fit,
+because consumers must be able to connect to drain an alarmed cluster. Only the AMQP servers run checks; the others
+`track` them. A witness is never fit, because it holds no queues, and is a backup among the serving nodes.
 
-Each balancer speaks from its own address, by which nodes know it (`source`): the system might choose another, like the
-virtual one.
+Each balancer connects from its own address (`source`), by which nodes know it. The system might choose the virtual one.
 
-Each kind of connections has a number of its own that it cannot go beyond, and all together have more than that: if one
-kind could take what there is, the check script would get no answer, and Keepalived would carry the address, with all
-its clients, from one balancer to the other for ever.
+Each frontend has its own `maxconn`, and the global limit is larger than their sum. If one frontend could use all
+connections, the check script would get no answer and Keepalived would move the address back and forth.
 
-Not here: the virtual address (`cli.ha.keepalived`), what makes a node unfit (the node's fitness resource).
+Not here: the virtual address (`cli.ha.keepalived`), what makes a node unfit (`admin.fitness`).
 """
 
 from collections.abc import Iterator
@@ -35,7 +32,7 @@ from warren.cli.ha.deployment import (
 FIT, SERVING = "fit", "serving"
 ALIVE_PATH, WORKING_PATH = "/alive", "/working"
 HTTP_CONNECTIONS = 1000
-"""They are short, and a node takes no more of them."""
+"""HTTP connections are short, and a node accepts no more of them."""
 _KEPT_FOR_HEALTH = 100
 _QUESTIONS = {FIT: "reluctant=404", SERVING: "reluctant=200"}
 _TITLES = {AMQP: "AMQP", AMQPS: "AMQP over TLS", HTTP: "HTTP API and pages", HTTPS: "HTTP API and pages over TLS"}
@@ -65,7 +62,7 @@ def _heading(deployment: Deployment, balancer: Balancer) -> str:
 # {nodes}.
 #
 # Check it:     haproxy -c -f /etc/haproxy/haproxy.cfg
-# Load it:      systemctl reload haproxy          (connections there are live on)
+# Load it:      systemctl reload haproxy          (existing connections stay)
 # Who is fit:   echo "show servers state" | socat stdio {socket}
 # Drain a node: warren ctl drain, on the node, so that both balancers know
 """
@@ -73,22 +70,22 @@ def _heading(deployment: Deployment, balancer: Balancer) -> str:
 
 def _global(deployment: Deployment) -> str:
     settings = deployment.haproxy
-    cage = ""
+    isolation = ""
     if settings.user:
-        cage = f"""\
+        isolation = f"""\
     user {settings.user}
     group {settings.user}
     chroot /var/lib/haproxy
 """
-    everybody = sum(_connections(deployment, kind) for kind in deployment.served()) + _KEPT_FOR_HEALTH
+    connections = sum(_connections(deployment, kind) for kind in deployment.served()) + _KEPT_FOR_HEALTH
     return f"""\
 global
     log /dev/log local0
     log /dev/log local1 notice
-{cage}\
-    # What the frontends may have together, and some more, so that the check script below is answered however many
-    # clients there are. Give HAProxy about 40 KB of memory for each.
-    maxconn {everybody}
+{isolation}\
+    # The sum of the frontends and some more, so that the check script below gets an answer however many clients
+    # there are. HAProxy needs about 40 KB of memory for each.
+    maxconn {connections}
     stats socket {settings.run_directory}/admin.sock mode 660 level admin expose-fd listeners
     stats timeout 30s
 """
@@ -102,13 +99,13 @@ _DEFAULTS = """\
 defaults
     log global
     option dontlognull
-    # A node that does not answer is left for another one at once, and the client does not notice.
+    # If a node does not answer, another is tried at once, and the client does not notice.
     timeout connect 2s
     retries 3
     option redispatch 1
     timeout queue 5s
-    # Nodes are asked every second, and have two to answer. After a bad answer the next question comes in half a second,
-    # and a second bad one takes the node out; two good ones bring it back.
+    # Nodes are checked every second and have two seconds to answer. After a failed check the next one comes in half a
+    # second, and a second failure takes the node out; two successes bring it back.
     timeout check 2s
     default-server inter 1s fastinter 500ms downinter 1s fall 2 rise 2
 """
@@ -116,10 +113,10 @@ defaults
 _LONG_LIVED = """\
     mode tcp
     option tcplog
-    # AMQP connections live for months, and heartbeats keep them busy: at the usual 60 s one passes every 30 s in each
-    # direction. A consumer that has none may wait for days until there is a message: only after a week without one its
-    # connection is ended. A client that is gone is noticed by TCP's own probes, after 30 s and three more of 10 s, or
-    # before that by the node's heartbeats.
+    # AMQP connections live for months, and heartbeats keep them busy: with the usual 60 s one is sent every 30 s in
+    # each direction. A consumer without heartbeats may wait for days for a message, so an idle connection lasts a
+    # week. A client that is gone is noticed by TCP keepalive, after 30 s and three probes of 10 s, or before that by
+    # the node's heartbeats.
     timeout client 7d
     timeout client-fin 10s
     option clitcpka
@@ -137,7 +134,7 @@ _BRIEF = """\
 """
 
 _PASSED_ON = """\
-    # TLS is ended by the node: HAProxy passes it on and sees nothing of it.
+    # The node terminates TLS; HAProxy passes it through.
     mode tcp
     option tcplog
     timeout client 60s
@@ -145,17 +142,15 @@ _PASSED_ON = """\
 
 
 def _frontend(deployment: Deployment, balancer: Balancer, kind: str) -> str:
-    nature = {AMQP: _LONG_LIVED, AMQPS: _LONG_LIVED, HTTP: _BRIEF, HTTPS: _PASSED_ON}[kind]
+    mode = {AMQP: _LONG_LIVED, AMQPS: _LONG_LIVED, HTTP: _BRIEF, HTTPS: _PASSED_ON}[kind]
     bind = f":::{deployment.ports[kind]} v4v6" if deployment.is_ipv6 else f":{deployment.ports[kind]}"
     lines = [f"# {_TITLES[kind]}", f"frontend {kind}_in", f"    bind {bind}"]
-    lines += [f"    maxconn {_connections(deployment, kind)}", nature.rstrip("\n")]
+    lines += [f"    maxconn {_connections(deployment, kind)}", mode.rstrip("\n")]
     if kind == AMQPS:
-        lines.insert(
-            4, "    # TLS is ended by the node, which sees the client's certificate; HAProxy only passes it on."
-        )
+        lines.insert(4, "    # The node terminates TLS and sees the client's certificate; HAProxy passes it through.")
     if kind in (AMQP, AMQPS):
         lines += [
-            "    # If no node is fit, any that serves is better than none: consumers have to get in to drain them.",
+            "    # If no node is fit, use any that serves: consumers must be able to connect to drain them.",
             f"    use_backend {kind}_{SERVING} if {{ nbsrv({kind}_{FIT}) eq 0 }}",
             f"    default_backend {kind}_{FIT}",
         ]
@@ -175,18 +170,18 @@ def _backends(deployment: Deployment, balancer: Balancer) -> Iterator[str]:
 
 def _backend(deployment: Deployment, balancer: Balancer, kind: str, standing: str, asking: str) -> str:
     nodes = [node for node in deployment.behind(kind) if standing == SERVING or node.kind != WITNESS]
-    lines = [f"backend {kind}_{standing}", *_nature_of_servers(kind)]
+    lines = [f"backend {kind}_{standing}", *_server_mode(kind)]
     if any(kind == asking or asking not in node.ports for node in nodes):
         lines += _question(standing)
     elif standing == FIT:
-        lines += _answers_of_others()
+        lines += _tracked_answers()
     for node in nodes:
         follows = f"{asking}_{standing}/{node.label}" if asking in node.ports and kind != asking else ""
         lines.append("    server " + " ".join(_server(deployment, balancer, kind, node, follows)))
     return "\n".join(lines) + "\n"
 
 
-def _nature_of_servers(kind: str) -> list[str]:
+def _server_mode(kind: str) -> list[str]:
     if kind == HTTP:
         return ["    mode http", "    balance leastconn", "    timeout server 60s"]
     lines = ["    mode tcp", "    balance leastconn"]
@@ -206,10 +201,10 @@ def _nature_of_servers(kind: str) -> list[str]:
 def _question(standing: str) -> list[str]:
     why = {
         FIT: [
-            "    # 200: takes new clients. 404: keeps those it has, and wants no more. Anything else: its clients are",
-            "    # cut off here, so that they come back to another node at once.",
+            "    # 200: accepts new clients. 404: keeps its clients, accepts no new ones. Anything else: its clients",
+            "    # are disconnected, so that they reconnect to another node at once.",
         ],
-        SERVING: ["    # 200: it serves, though it may have an alarm."],
+        SERVING: ["    # 200: it serves clients, though it may have an alarm."],
     }[standing]
     return [
         *why,
@@ -220,9 +215,9 @@ def _question(standing: str) -> list[str]:
     ]
 
 
-def _answers_of_others() -> list[str]:
+def _tracked_answers() -> list[str]:
     return [
-        "    # These servers follow others, and a 404 must mean to them what it means there.",
+        "    # These servers track others; a 404 must mean the same here.",
         "    option httpchk",
         "    http-check disable-on-404",
     ]
@@ -230,7 +225,7 @@ def _answers_of_others() -> list[str]:
 
 def _server(deployment: Deployment, balancer: Balancer, kind: str, node: BrokerNode, follows: str) -> Iterator[str]:
     yield node.label
-    # a name is looked up in the family of the address that is spoken from
+    # resolve a name in the address family of the source address
     yield ("" if is_ip(node.address) else "ipv6@" if deployment.is_ipv6 else "ipv4@") + node.endpoint(kind)
     yield f"source [{balancer.address}]" if deployment.is_ipv6 else f"source {balancer.address}"
     if follows:
@@ -245,7 +240,7 @@ def _server(deployment: Deployment, balancer: Balancer, kind: str, node: BrokerN
         yield "send-proxy-v2"
     yield "on-marked-down shutdown-sessions"
     if node.kind == WITNESS:
-        # it holds no queues, and is asked to serve when nobody else can
+        # it holds no queues and serves only if no other node can
         yield "backup"
 
 
@@ -253,8 +248,8 @@ def _health(deployment: Deployment) -> str:
     servers = f"{AMQP if AMQP in deployment.ports else AMQPS}_{SERVING}"
     say = "http-request return content-type text/plain"
     return f"""\
-# For Keepalived's check script, on this machine alone: {ALIVE_PATH} is there while HAProxy runs, {WORKING_PATH} while
-# it can bring a client to some node. Statistics are at /statistics.
+# For Keepalived's check script, on this machine alone: {ALIVE_PATH} answers 200 while HAProxy runs,
+# {WORKING_PATH} while some node serves clients. Statistics are at /statistics.
 frontend health
     mode http
     bind 127.0.0.1:{deployment.haproxy.health_port}

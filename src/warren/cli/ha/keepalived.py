@@ -1,15 +1,14 @@
-"""Keepalived's configuration for one balancer, and the script by which it watches HAProxy.
+"""Keepalived's configuration for one balancer, and the script that checks HAProxy.
 
-Both balancers have the same priority, so neither takes the address from the other without a reason: an address that
-comes back to its favourite machine costs every client its connection a second time. There are two reasons to give it
-up.
+All balancers have the same priority, so none takes the address from another without a reason: an address that returns
+to a preferred machine costs every client its connection a second time. There are two reasons to release it.
 
-- HAProxy does not answer: the balancer is faulty, and drops the address.
-- HAProxy finds no node that serves: the balancer's priority sinks, so the other one takes the address if it is better
-  off; if it is not, the address stays where it is, and clients are refused at once instead of finding nobody.
+- HAProxy does not answer: the balancer is faulty and releases the address.
+- HAProxy finds no node that serves: the balancer's priority drops, so another takes the address if it is better off. If
+  not, the address stays and clients are refused at once instead of timing out.
 
-When both want the address, after a cable between them was cut, the one with more priority has it, and of two with the
-same the one with the higher address.
+If several balancers claim the address after a network partition, the one with the highest priority gets it, and among
+equals the one with the highest IP address.
 
 Not here: HAProxy's answers (`cli.ha.haproxy`).
 """
@@ -31,8 +30,8 @@ def script_path(deployment: Deployment) -> str:
 def keepalived_config(deployment: Deployment, balancer: Balancer, *, rehearsed_by: str = "") -> str:
     """The text of keepalived.conf.
 
-    `rehearsed_by` is the user who checks it on another machine: it then wants neither the balancer's interface nor the
-    script. (`keepalived -t` of version 2.2 ends itself when the script is to be run by somebody else.)
+    `rehearsed_by` is the user who checks it on another machine: the configuration then needs neither the balancer's
+    interface nor the script. (`keepalived -t` of version 2.2 fails if the script is to be run by another user.)
     """
     script = "/bin/true" if rehearsed_by else script_path(deployment)
     parts = [
@@ -51,7 +50,7 @@ def _heading(deployment: Deployment, balancer: Balancer) -> str:
 #
 # It keeps {deployment.virtual_address} on one of the balancers at a time. Check it: keepalived -t -f FILE
 # Who has it:  ip address show dev {balancer.interface}
-# Hand it over: systemctl stop keepalived, here; the other one has it within a second.
+# Hand it over: systemctl stop keepalived, here; another balancer has it within a second.
 """
 
 
@@ -61,10 +60,10 @@ def _global(deployment: Deployment, balancer: Balancer, rehearsed_by: str) -> st
 global_defs {{
     router_id {balancer.name}
     vrrp_version 3
-    # Keepalived refuses a script that anybody else could change.
+    # Keepalived refuses a script that other users could change.
     script_user {rehearsed_by or deployment.keepalived.script_user}
     enable_script_security{elsewhere}
-    # Switches and neighbours are told again now and then where the address is, in case they missed it.
+    # Repeat the ARP announcements of the address, in case a switch missed one.
     vrrp_garp_master_delay 2
     vrrp_garp_master_refresh 30
 }}
@@ -74,8 +73,8 @@ global_defs {{
 def _scripts(deployment: Deployment, script: str) -> str:
     port = deployment.haproxy.health_port
     return f"""\
-# HAProxy answers. If it does not, twice in a row, this balancer is faulty and gives the address up at once. One that is
-# gone refuses the script at once; one that is only slow is waited for.
+# HAProxy answers. If it does not, twice in a row, this balancer is faulty and releases the address. A stopped HAProxy
+# refuses the script at once; a slow one has three seconds.
 vrrp_script haproxy_alive {{
     script "{script} {port} {ALIVE_PATH}"
     interval 1
@@ -84,7 +83,7 @@ vrrp_script haproxy_alive {{
     rise 2
 }}
 
-# HAProxy reaches a node that serves. If it does not, the other balancer gets the address, if it is better off.
+# HAProxy reaches a node that serves clients. If not, another balancer gets the address, if it is better off.
 vrrp_script haproxy_working {{
     script "{script} {port} {WORKING_PATH}"
     interval 1
@@ -101,12 +100,12 @@ def _instance(deployment: Deployment, balancer: Balancer) -> str:
     return f"""\
 vrrp_instance warren {{
     interface {balancer.interface}
-    # The same on all balancers, and used by no other pair in this network.
+    # The same on all balancers, and unique in this network.
     virtual_router_id {deployment.keepalived.router_id}
-    # All begin as backups, with the same priority: who has the address keeps it until there is a reason.
+    # All start as backups with the same priority: the owner of the address keeps it until there is a reason.
     state BACKUP
     priority {PRIORITY}
-    # The other balancer takes over when it has heard nothing for three of these intervals and a little more.
+    # Another balancer takes over after a little more than three of these intervals without an advertisement.
     advert_int {deployment.keepalived.advert_s:g}
     # The balancers talk to each other directly (IP protocol 112); many networks carry no multicast.
     unicast_src_ip {balancer.address}
@@ -125,11 +124,11 @@ vrrp_instance warren {{
 
 
 def check_script() -> str:
-    """The text of the check script; it needs bash and nothing else."""
+    """The text of the check script; it needs only bash."""
     return f"""\
 #!/bin/bash
 # Written by `warren ha render`; Keepalived runs it every second: {SCRIPT_NAME} PORT PATH.
-# 0 if HAProxy on this machine answers PATH with 200, else 1. It takes less than three seconds, whatever happens.
+# 0 if HAProxy on this machine answers PATH with 200, else 1. It takes less than three seconds.
 exec 2>/dev/null
 exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1
 printf 'GET %s HTTP/1.0\\r\\n\\r\\n' "$2" >&3 || exit 1

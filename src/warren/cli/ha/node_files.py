@@ -1,18 +1,13 @@
-"""The part of a node's configuration that has to agree with what stands before it: /etc/warren/warren.conf.
+"""Files of a node's machine: its part of /etc/warren/warren.conf, the systemd unit, its user and directories.
 
-Not here: how the node is run as a service (`cli.ha.node_files`).
-
-A node as a service of its machine: the systemd unit, its user, its directories.
-
-    /etc/warren        its configuration, read by the user `warren` and written by nobody but root
-    /var/lib/warren    its data, the cookie and the member of etcd
+    /etc/warren        its configuration, readable by the user `warren`, writable by root only
+    /var/lib/warren    its data, the cookie and the etcd member
     the journal        its log: `journalctl -u warren`
 
-A disc node of a cluster has a second process, its member of etcd, in the same unit: started by the node, and meant to
-outlive it (`KillMode=process`), so that a restart of the node costs the other nodes no election. A witness is a node
-like any other; what it is stands in its configuration.
+A disc node of a cluster has a second process in the same unit, its etcd member. The node starts it and it outlives the
+node (`KillMode=process`), so a restart of the node causes no election. A witness differs only in its configuration.
 
-Not here: the configuration itself (`cli.ha.node_files`), what the node tells systemd (`node.process`).
+Not here: notifications to systemd (`node.process`).
 """
 
 from collections.abc import Iterator
@@ -39,7 +34,7 @@ _TLS_FAMILIES = {AMQPS: "ssl_options", HTTPS: "management.ssl"}
 
 
 def node_config(deployment: Deployment, node: BrokerNode) -> str:
-    """Its text; a node that runs needs these lines in the configuration it has."""
+    """The text of warren.conf; a node that already has one needs these lines in it."""
     return "\n".join(_lines(deployment, node)) + "\n"
 
 
@@ -50,8 +45,8 @@ def _lines(deployment: Deployment, node: BrokerNode) -> Iterator[str]:
     yield from _listeners(node)
     if deployment.proxy_protocol:
         yield ""
-        yield "# Connections from the balancers begin with a PROXY header that says who the client is. Those of anybody"
-        yield "# else must not, or everybody could claim any address. HAProxy has send-proxy-v2 and check-send-proxy."
+        yield "# Connections from the balancers begin with a PROXY header with the client's address. Other connections"
+        yield "# must not, or any client could claim any address. HAProxy has send-proxy-v2 and check-send-proxy."
         yield "proxy_protocol = true"
         yield "management.proxy_protocol = true"
         for number, balancer in enumerate(deployment.balancers, 1):
@@ -70,9 +65,9 @@ def _listeners(node: BrokerNode) -> Iterator[str]:
         yield f"management.ssl.port = {node.ports[HTTPS]}"
     if METRICS in node.ports:
         yield f"prometheus.tcp.port = {node.ports[METRICS]}"
-    # AMQP and HTTP each have certificates of their own
+    # AMQP and HTTP have separate certificate settings
     for family in [family for kind, family in _TLS_FAMILIES.items() if kind in node.ports]:
-        yield "# TLS is ended here, so the certificates are here, too."
+        yield "# The node terminates TLS, so the certificates are here."
         yield f"#{family}.cacertfile = /etc/warren/authority.pem"
         yield f"#{family}.certfile = /etc/warren/node.pem"
         yield f"#{family}.keyfile = /etc/warren/node.key"
@@ -80,25 +75,25 @@ def _listeners(node: BrokerNode) -> Iterator[str]:
 
 def _cluster(deployment: Deployment, node: BrokerNode) -> Iterator[str]:
     yield ""
-    yield "# Where the others are, by the hosts in their names, which machines must know (DNS, or /etc/hosts): counts"
-    yield "# when the node starts for the first time."
+    yield "# The other nodes by the hosts in their names, which must resolve here (DNS or /etc/hosts). Used when"
+    yield "# the node starts for the first time."
     yield "cluster_formation.peer_discovery_backend = classic_config"
     for number, each in enumerate(_first_a_disc_node(deployment), 1):
         yield f"cluster_formation.classic_config.nodes.{number} = {_peer(each)}"
     if node.kind in (RAM, WITNESS):
         yield f"cluster_formation.node_type = {node.kind}"
     yield ""
-    yield "# A node that is cut off from the majority serves nobody, and its clients are led to the others."
+    yield "# A node that is cut off from the majority serves no clients; the balancers send them to the others."
     yield "cluster_partition_handling = pause_minority"
 
 
 def _first_a_disc_node(deployment: Deployment) -> list[BrokerNode]:
-    """The first of the list founds the cluster, and must be a disc node that holds queues."""
+    """The first node of the list founds the cluster and must be a disc node that holds queues."""
     return sorted(deployment.nodes, key=lambda node: node.kind in (RAM, WITNESS))
 
 
 def _peer(node: BrokerNode) -> str:
-    """As a node finds itself in the list, and the others by its host's name."""
+    """The node's name as the other nodes resolve it, with its port unless it is the default."""
     port = node.ports.get(PEER, USUAL_PORTS[PEER])
     name, _, host = node.name.partition("@")
     return node.name if port == USUAL_PORTS[PEER] else f"{name}@{endpoint(host, port)}"
@@ -116,12 +111,12 @@ _FIRST_FREE_PORT = 1024
 
 @dataclass(frozen=True)
 class SystemdService:
-    """One node, as it is to be run; `peer` is where it listens for other nodes."""
+    """One node as a service; `peer` is its address for other nodes."""
 
     name: str
     peer: str
     witness: bool = False
-    # it listens on a port that is reserved for the superuser
+    # it listens on a privileged port
     reserved_port: bool = False
     program: str = PROGRAM
 
@@ -138,104 +133,99 @@ def service_of(node: BrokerNode, program: str = PROGRAM) -> SystemdService:
 
 
 def service_files(service: SystemdService) -> dict[str, str]:
-    """By their paths below the root of the node's machine."""
-    return {UNIT_PATH: _text(_unit(service)), USERS_PATH: _text(_users()), DIRECTORIES_PATH: _text(_directories())}
+    """The files by their paths below the root of the node's machine."""
+    return {UNIT_PATH: _unit(service), USERS_PATH: _USERS, DIRECTORIES_PATH: _DIRECTORIES}
 
 
-def _text(lines: Iterator[str]) -> str:
-    return "\n".join(lines) + "\n"
-
-
-def _unit(service: SystemdService) -> Iterator[str]:
+def _unit(service: SystemdService) -> str:
+    """Hardening lacks MemoryDenyWriteExecute, because Python's ctypes may need such memory."""
     what = "witness" if service.witness else "message broker"
-    yield f"# Node {service.name}, written by `warren ha render`. Belongs at /{UNIT_PATH}. Once, as root:"
-    yield "#     systemd-sysusers && systemd-tmpfiles --create && systemctl daemon-reload"
-    yield "#     systemctl enable --now warren"
-    yield "[Unit]"
-    yield f"Description=Warren {what} {_plain(service.name)}"
-    yield "Wants=network-online.target"
-    yield "After=network-online.target time-sync.target"
-    yield "# It never gives up: a node that is down can come back when the disk has room or the others are there."
-    yield "StartLimitIntervalSec=0"
-    yield ""
-    yield "[Service]"
-    yield from _running(service)
-    yield ""
-    yield from _hardening(service)
-    yield ""
-    yield "[Install]"
-    yield "WantedBy=multi-user.target"
-
-
-def _running(service: SystemdService) -> Iterator[str]:
     words = ["serve", "--name", service.name, "--data", DATA, "--config", CONFIGURATION, "--peer", service.peer]
-    yield "# It says when clients can connect, and systemctl status shows what it is doing."
-    yield "Type=notify"
-    yield "NotifyAccess=main"
-    yield f"User={USER}"
-    yield f"Group={USER}"
-    yield "# Settings that are nobody's business, like WARREN_DEFAULT_PASS=…, mode 600; it need not be there."
-    yield f"EnvironmentFile=-{ENVIRONMENT}"
-    yield f"ExecStart={' '.join(map(_plain, [service.program, *words]))}"
-    yield f"WorkingDirectory={DATA}"
-    yield f"StateDirectory={DATA.rpartition('/')[2]}"
-    yield "StateDirectoryMode=0750"
-    yield "UMask=0027"
-    yield "# A member of a cluster waits for a majority of the disc nodes, however long that takes."
-    yield "TimeoutStartSec=infinity"
-    yield "# It hands its queues' masters to other nodes, dismisses its clients, and finishes what it has to write."
-    yield "TimeoutStopSec=120"
-    yield "# The member of etcd beside a disc node outlives a restart of the node, which finds it again."
-    yield "KillMode=process"
-    yield "OOMPolicy=continue"
-    yield "Restart=on-failure"
-    yield "RestartSec=2"
-    yield "# 2: a bad option or file, which another start would not change. An address that is not there yet is no such"
-    yield "# thing: the node is started again until it is."
-    yield "RestartPreventExitStatus=2"
-    yield "# One for each connection, and for each file of the journal."
-    yield "LimitNOFILE=262144"
-
-
-def _hardening(service: SystemdService) -> Iterator[str]:
-    """Not among it: MemoryDenyWriteExecute, since Python's ctypes may need such memory."""
-    yield "# It needs its data, its ports, and nothing else of the machine."
     capability = "CAP_NET_BIND_SERVICE" if service.reserved_port else ""
-    yield f"CapabilityBoundingSet={capability}"
-    if capability:
-        yield f"AmbientCapabilities={capability}"
-    yield "NoNewPrivileges=yes"
-    yield "ProtectSystem=strict"
-    yield "ProtectHome=read-only"
-    yield "PrivateTmp=yes"
-    yield "PrivateDevices=yes"
-    for what in ("KernelTunables", "KernelModules", "KernelLogs", "ControlGroups", "Clock", "Hostname"):
-        yield f"Protect{what}=yes"
-    for what in ("Namespaces", "Realtime", "SUIDSGID"):
-        yield f"Restrict{what}=yes"
-    yield "# netlink is how programs ask for the machine's own addresses"
-    yield "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK"
-    yield "LockPersonality=yes"
-    yield "SystemCallArchitectures=native"
-    yield "SystemCallFilter=@system-service"
-    yield "SystemCallErrorNumber=EPERM"
+    ambient = f"AmbientCapabilities={capability}\n" if capability else ""
+    return f"""\
+# Node {service.name}, written by `warren ha render`. Belongs at /{UNIT_PATH}. Once, as root:
+#     systemd-sysusers && systemd-tmpfiles --create && systemctl daemon-reload
+#     systemctl enable --now warren
+[Unit]
+Description=Warren {what} {_plain(service.name)}
+Wants=network-online.target
+After=network-online.target time-sync.target
+# No limit for restarts: a node can come back when the disk has room or the other nodes are up.
+StartLimitIntervalSec=0
+
+[Service]
+# The node reports when clients can connect, and systemctl status shows what it is doing.
+Type=notify
+NotifyAccess=main
+User={USER}
+Group={USER}
+# Secret settings, like WARREN_DEFAULT_PASS=…, mode 600; the file is optional.
+EnvironmentFile=-{ENVIRONMENT}
+ExecStart={" ".join(map(_plain, [service.program, *words]))}
+WorkingDirectory={DATA}
+StateDirectory={DATA.rpartition("/")[2]}
+StateDirectoryMode=0750
+UMask=0027
+# A member of a cluster waits for a majority of the disc nodes, however long that takes.
+TimeoutStartSec=infinity
+# The node hands its masters to other nodes, closes client connections and finishes its writes.
+TimeoutStopSec=120
+# The etcd member of a disc node outlives a restart of the node.
+KillMode=process
+OOMPolicy=continue
+Restart=on-failure
+RestartSec=2
+# 2: a bad option or file, which a restart would not change. If an address is not available yet, the node is
+# restarted until it is.
+RestartPreventExitStatus=2
+# One for each connection, and for each file of the journal.
+LimitNOFILE=262144
+
+# The node needs its data and its ports, and nothing else of the machine.
+CapabilityBoundingSet={capability}
+{ambient}NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+# netlink is how programs read the machine's own addresses
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
 
 
-def _users() -> Iterator[str]:
-    yield f"# Belongs at /{USERS_PATH}: systemd-sysusers makes the user that the node runs as."
-    yield f'u {USER} - "Warren message broker" {DATA}'
+_USERS = f"""\
+# Belongs at /{USERS_PATH}: systemd-sysusers creates the user of the node.
+u {USER} - "Warren message broker" {DATA}
+"""
 
-
-def _directories() -> Iterator[str]:
-    yield f"# Belongs at /{DIRECTORIES_PATH}: systemd-tmpfiles --create makes the directories, and says whose they are."
-    yield f"d {CONFIGURATION.rpartition('/')[0]} 0750 root {USER} -"
-    yield f"z {CONFIGURATION} 0640 root {USER} -"
-    yield f"d {DATA} 0750 {USER} {USER} -"
-    yield "# The secret that the nodes of a cluster share: a file of 16 characters or more, the same on each machine."
-    yield f"z {DATA}/cookie 0400 {USER} {USER} -"
+_DIRECTORIES = f"""\
+# Belongs at /{DIRECTORIES_PATH}: systemd-tmpfiles --create makes the directories and sets their owners.
+d {CONFIGURATION.rpartition("/")[0]} 0750 root {USER} -
+z {CONFIGURATION} 0640 root {USER} -
+d {DATA} 0750 {USER} {USER} -
+# The secret that the nodes of a cluster share: a file of 16 characters or more, the same on each machine.
+z {DATA}/cookie 0400 {USER} {USER} -
+"""
 
 
 def _plain(word: str) -> str:
-    """A word that systemd takes as it is: a percent sign would begin one of its specifiers."""
+    """Escape a word for systemd, where a percent sign begins a specifier."""
     escaped = word.replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
     return f'"{escaped}"' if any(character.isspace() or character in "'\"" for character in word) else escaped

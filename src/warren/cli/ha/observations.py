@@ -1,6 +1,6 @@
-"""What was seen of a deployment from outside; facts, without a judgement.
+"""Facts about a deployment as seen from outside.
 
-Not here: looking (`cli.ha.probes`), judging (`cli.ha.verdict`).
+Not here: probing (`cli.ha.probes`), judging (`cli.ha.verdict`).
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,9 @@ from warren.cli.ha.deployment import Balancer, BrokerNode
 
 @dataclass(frozen=True)
 class AmqpProbeResult:
-    """How an AMQP port answered; `refusal` says why it did not, `silent` that it took the connection and closed it,
-    `unreached` that there was none."""
+    """The response of an AMQP port. `refusal` says why there is none: `silent` if the port accepts the connection and
+    closes it, `unreached` if there is no connection.
+    """
 
     port: int
     product: str = ""
@@ -25,18 +26,17 @@ class AmqpProbeResult:
 
 @dataclass(frozen=True)
 class FitnessProbeResult:
-    """How the fitness resource of an HTTP port answered; `refusal` says why it did not, `silent` that it took the
-    connection and closed it, `unreached` that there was none."""
+    """The response of the fitness path at an HTTP port. `refusal`, `silent` and `unreached` as for AMQP."""
 
     port: int
     status: int = 0
     balancer: str = ""
-    """Which balancer the answer came by, as it says."""
+    """The balancer that forwarded the response."""
     standing: str = ""
     node: str = ""
     reasons: tuple[str, ...] = ()
     ahead_s: float = 0.0
-    """How far the answering clock is ahead of ours."""
+    """How far the responding clock is ahead of ours."""
     refusal: str = ""
     silent: bool = False
     unreached: bool = False
@@ -44,7 +44,7 @@ class FitnessProbeResult:
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """Where clients come in: the virtual address, or a balancer by its own."""
+    """An address for clients: the virtual address, or a balancer's own."""
 
     address: str
     balancer: Balancer | None
@@ -55,33 +55,33 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class NodeObservation:
-    """A node asked directly; `wants_header` if it answers only who begins with a PROXY header."""
+    """A node probed directly; `wants_header` if it requires a PROXY header."""
 
     node: BrokerNode
     answer: FitnessProbeResult
     greeting: AmqpProbeResult | None
     wants_header: bool = False
     called_from: str = ""
-    """Our address, as the node sees it if nothing is in between."""
+    """Our address as the node sees it, if nothing is in between."""
 
 
 @dataclass(frozen=True)
 class ClusterObservation:
-    """What the cluster tells a user of itself, asked through a door; `refusal` says why it was not told."""
+    """What the cluster reports to a user through an entry point; `refusal` says why it reports nothing."""
 
     nodes: tuple[Mapping[str, Any], ...] = ()
     queues: tuple[Mapping[str, Any], ...] = ()
     called_from: str = ""
-    """Our address, as we know it."""
+    """Our own address."""
     seen_from: str = ""
-    """The address with which the node shows our connection."""
+    """The address that the node shows for our connection."""
     login_refusal: str = ""
     refusal: str = ""
 
 
 @dataclass(frozen=True)
 class Observations:
-    """All of it; `cluster` is None if nobody said as whom to ask."""
+    """All observations; `cluster` is None without a user to ask as."""
 
     entry_points: tuple[EntryPoint, ...]
     nodes: tuple[NodeObservation, ...]

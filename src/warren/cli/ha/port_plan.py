@@ -1,17 +1,9 @@
-"""The plan of a deployment in words: for each machine the ports that must be open, for whom and for what.
+"""Ports that must be open on each machine, and nftables rules for them.
 
-Not here: which ones (`cli.ha.port_plan`), the firewall's rules (`cli.ha.port_plan`).
+The rules restrict only the ports of this deployment, so loading them over SSH does not cut the connection. They are a
+table of their own that is replaced as a whole, so they can be loaded repeatedly.
 
-Which ports of which machine must be open, for whom and for what.
-
-Not here: how that is printed (`cli.ha.port_plan`), and enforced (`cli.ha.port_plan`).
-
-The rules of nftables for one machine of a deployment.
-
-They say who may come to the ports of this deployment, and nothing about any other port: whoever loads them over SSH
-stays connected. A table of its own is replaced as a whole, so they may be loaded again and again.
-
-Not here: which openings there are (`cli.ha.port_plan`).
+Not here: resolving names (`cli.ha.source`).
 """
 
 import ipaddress
@@ -38,7 +30,7 @@ from warren.cli.ha.deployment import (
 from warren.errors import ConfigError
 
 VRRP: Final = 112
-"""The number of the protocol, beside TCP and UDP, that the balancers speak with each other."""
+"""The IP protocol number of VRRP, which the balancers speak with each other."""
 ANYWHERE: Final = "anywhere"
 _WORDS = {AMQP: "AMQP", AMQPS: "AMQP over TLS", HTTP: "HTTP API and pages", HTTPS: "HTTP API and pages over TLS"}
 _KINDS = {DISC: "disc node", RAM: "RAM node", WITNESS: "witness"}
@@ -46,7 +38,7 @@ _KINDS = {DISC: "disc node", RAM: "RAM node", WITNESS: "witness"}
 
 @dataclass(frozen=True)
 class PortUsers:
-    """Somebody who may come in: in words, and the addresses and networks they come from; none means anybody."""
+    """Allowed clients: a word for them, and their addresses and networks; none means any."""
 
     words: str
     sources: tuple[str, ...] = ()
@@ -54,16 +46,16 @@ class PortUsers:
 
 @dataclass(frozen=True)
 class OpenPort:
-    """A port of TCP; 0 is VRRP, which has no ports."""
+    """A TCP port; 0 stands for VRRP, which has no ports."""
 
     port: int
-    whom: PortUsers
+    users: PortUsers
     what: str
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine and what it lets in; everything on one address is one machine."""
+    """A machine and its open ports; everything at one address is one machine."""
 
     names: tuple[str, ...]
     address: str
@@ -86,24 +78,24 @@ def machines(deployment: Deployment) -> list[Machine]:
 
 def _of_balancer(deployment: Deployment, balancer: Balancer) -> Iterator[OpenPort]:
     clients = PortUsers("clients", deployment.clients)
-    people = PortUsers("operators", deployment.operators)
+    operators = PortUsers("operators", deployment.operators)
     for kind in deployment.served():
-        yield OpenPort(deployment.ports[kind], clients if kind in (AMQP, AMQPS) else people, _WORDS[kind])
+        yield OpenPort(deployment.ports[kind], clients if kind in (AMQP, AMQPS) else operators, _WORDS[kind])
     others = [each for each in deployment.balancers if each != balancer]
-    whom = PortUsers(", ".join(each.name for each in others), tuple(each.address for each in others))
-    yield OpenPort(0, whom, f"VRRP: who has {deployment.virtual_address}")
+    users = PortUsers(", ".join(each.name for each in others), tuple(each.address for each in others))
+    yield OpenPort(0, users, f"VRRP: who has {deployment.virtual_address}")
 
 
 def _of_node(deployment: Deployment, node: BrokerNode) -> Iterator[OpenPort]:
     balancers = PortUsers("balancers", tuple(each.address for each in deployment.balancers))
-    people = PortUsers("operators", deployment.operators)
+    operators = PortUsers("operators", deployment.operators)
     for kind in (AMQP, AMQPS, HTTP, HTTPS):
         if kind in node.ports:
-            health = ", and how the node is" if kind == node.health_kind else ""
+            health = ", health check" if kind == node.health_kind else ""
             yield OpenPort(node.ports[kind], balancers, _WORDS[kind] + health)
             if kind in (HTTP, HTTPS):
-                yield OpenPort(node.ports[kind], people, "the same, for warren ctl and warren ha check")
-    yield OpenPort(node.ports.get(METRICS, USUAL_PORTS[METRICS]), people, "metrics for Prometheus")
+                yield OpenPort(node.ports[kind], operators, "the same, for warren ctl and warren ha check")
+    yield OpenPort(node.ports.get(METRICS, USUAL_PORTS[METRICS]), operators, "metrics for Prometheus")
     others = [each for each in deployment.nodes if each != node]
     if others:
         yield from _among_nodes(node, others)
@@ -111,12 +103,12 @@ def _of_node(deployment: Deployment, node: BrokerNode) -> Iterator[OpenPort]:
 
 def _among_nodes(node: BrokerNode, others: list[BrokerNode]) -> Iterator[OpenPort]:
     port = node.ports.get(PEER, USUAL_PORTS[PEER])
-    everybody = PortUsers("other nodes", _addresses(others))
-    yield OpenPort(port, everybody, "links between nodes")
+    all_nodes = PortUsers("other nodes", _addresses(others))
+    yield OpenPort(port, all_nodes, "links between nodes")
     if node.kind == RAM:
         return
     for_clients, for_members = ETCD_STEPS
-    yield OpenPort(port + for_clients, everybody, "etcd: definitions")
+    yield OpenPort(port + for_clients, all_nodes, "etcd: definitions")
     members = PortUsers("other disc nodes", _addresses([each for each in others if each.kind != RAM]))
     if members.sources:
         yield OpenPort(port + for_members, members, "etcd: its members")
@@ -158,12 +150,12 @@ def _what(opening: OpenPort) -> str:
 
 
 def _sources(opening: OpenPort) -> Iterator[str]:
-    """One match for each family of addresses; an opening for anybody has one that matches all."""
-    if not opening.whom.sources:
+    """One match for each address family; an empty one for any client."""
+    if not opening.users.sources:
         yield ""
         return
     for family, word in ((4, "ip"), (6, "ip6")):
-        found = [source for source in opening.whom.sources if _family(source) == family]
+        found = [source for source in opening.users.sources if _family(source) == family]
         if found:
             yield f"{word} saddr {{ {', '.join(found)} }} "
 
@@ -176,11 +168,11 @@ def _family(source: str) -> int:
 
 
 def _quoted(opening: OpenPort) -> str:
-    return '"' + f"{opening.whom.words}: {opening.what}".replace('"', "'")[:120] + '"'
+    return '"' + f"{opening.users.words}: {opening.what}".replace('"', "'")[:120] + '"'
 
 
 def plan_text(deployment: Deployment) -> str:
-    """Everything about every machine."""
+    """The plan of all machines."""
     parts = [f"Clients know one address: {deployment.virtual_address}\n"]
     for machine in machines(deployment):
         parts += [_heading(machine), *_table(machine), "", "Firewall:\n", nftables_rules(machine)]
@@ -188,7 +180,7 @@ def plan_text(deployment: Deployment) -> str:
 
 
 def rules_of(deployment: Deployment, name: str) -> str:
-    """The firewall's rules of the machine with this name or address."""
+    """The firewall rules of the machine with this name or address."""
     found = machines(deployment)
     for machine in found:
         if name == machine.address or name in (each.partition(",")[0] for each in machine.names):
@@ -205,8 +197,8 @@ def _heading(machine: Machine) -> str:
 def _table(machine: Machine) -> Iterator[str]:
     rows = [(_port(opening), _from(opening), opening.what) for opening in machine.openings]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for port, whom, what in rows:
-        yield f"{port:{widths[0]}}  from {whom:{widths[1]}}  {what}"
+    for port, users, what in rows:
+        yield f"{port:{widths[0]}}  from {users:{widths[1]}}  {what}"
 
 
 def _port(opening: OpenPort) -> str:
@@ -214,5 +206,5 @@ def _port(opening: OpenPort) -> str:
 
 
 def _from(opening: OpenPort) -> str:
-    sources = ", ".join(opening.whom.sources) or ANYWHERE
-    return f"{opening.whom.words} ({sources})"
+    sources = ", ".join(opening.users.sources) or ANYWHERE
+    return f"{opening.users.words} ({sources})"

@@ -1,12 +1,8 @@
-"""Looks at a deployment from outside: at each door and each node at the same time, then at the cluster behind them.
+"""Probes a deployment from outside: all entry points and nodes in parallel, then the cluster behind them.
 
-Not here: single questions (`cli.ha.probes`), what they mean (`cli.ha.verdict`).
+A probe asks one port as a client or a load balancer would. It ends within its timeout and never raises.
 
-Questions to a single port, as a client and as a load balancer would ask them.
-
-A probe answers within its patience, whatever is at the other end, and never raises.
-
-Not here: which ports (`cli.ha.probes`), what the answers mean (`cli.ha.verdict`).
+Not here: what the results mean (`cli.ha.verdict`).
 """
 
 import contextlib
@@ -52,22 +48,22 @@ from warren.wire.methods import ConnectionStart, decode_method
 
 PROBE_TIMEOUT_S = 4.0
 LOCAL_HEADER = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
-"""PROXY protocol, version 2: whoever sends this speaks for itself."""
+"""PROXY protocol, version 2, command LOCAL: the sender speaks for itself."""
 _AMQP_HEADER = b"AMQP\0\0\x09\x01"
 _FRAME_HEAD = struct.Struct(">BHI")
 _FRAME_MAX = 131_072
 
 
 class _Silent(Exception):
-    """The other end took the connection, and closed it without a word."""
+    """The other end accepted the connection and closed it without data."""
 
 
 class _Unreached(Exception):
-    """There is no other end."""
+    """There is no connection."""
 
 
 def probe_amqp(host: str, port: int, *, tls: bool = False, header: bool = False) -> AmqpProbeResult:
-    """Begin an AMQP connection, as far as the server says who it is."""
+    """Open an AMQP connection up to the server's first method."""
     try:
         with _connected(host, port, tls, header) as connection:
             connection.sendall(_AMQP_HEADER)
@@ -83,10 +79,10 @@ def probe_amqp(host: str, port: int, *, tls: bool = False, header: bool = False)
 
 
 def probe_fitness(host: str, port: int, *, tls: bool = False, header: bool = False) -> FitnessProbeResult:
-    """How the node, or the one a balancer chooses, is."""
+    """The fitness of the node, or of the one that a balancer chooses."""
     connection = http.client.HTTPConnection(host, port, timeout=PROBE_TIMEOUT_S)
     try:
-        # the header comes before anything of HTTP, and before TLS
+        # the header comes before HTTP and before TLS
         connection.sock = _connected(host, port, tls, header)
         begun = time.time()
         connection.request("GET", FITNESS_PATH)
@@ -130,7 +126,7 @@ def _connected(host: str, port: int, tls: bool, header: bool) -> socket.socket:
 
 
 def _without_trust() -> ssl.SSLContext:
-    """Whether the certificate is good is for clients to judge; here the question is who answers."""
+    """The probe does not verify certificates: that is for clients."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -174,7 +170,7 @@ def _fitness(body: bytes) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _ahead_s(date: str | None, here: float) -> float:
-    """A date counts whole seconds, and was one of them at any moment of it."""
+    """A date has whole seconds, so the middle of the second is assumed."""
     try:
         there = email.utils.parsedate_to_datetime(date or "").timestamp()
     except ValueError:
@@ -199,23 +195,24 @@ _QUEUE_COLUMNS = ["name", "vhost", "exclusive", "slave_nodes", "synchronised_sla
 
 @dataclass(frozen=True)
 class ClusterLogin:
-    """As whom the cluster is asked; without a name it is not."""
+    """The user to ask the cluster as; without a name it is not asked."""
 
     user: str = ""
     password: str = ""
     ca_file: str = ""
 
 
-def observe(deployment: Deployment, visitor: ClusterLogin) -> Observations:
+def observe(deployment: Deployment, login: ClusterLogin) -> Observations:
     entry_points: list[Callable[[], EntryPoint]] = [lambda: _entry_point(deployment, deployment.virtual_address, None)]
     entry_points += [_bound(deployment, balancer) for balancer in deployment.balancers]
     with ThreadPoolExecutor(max_workers=32) as pool:
-        found_doors = [pool.submit(entry_point) for entry_point in entry_points]
+        found_entry_points = [pool.submit(entry_point) for entry_point in entry_points]
         found_nodes = [pool.submit(_node, deployment, node) for node in deployment.nodes]
         seen = Observations(
-            tuple(entry_point.result() for entry_point in found_doors), tuple(node.result() for node in found_nodes)
+            tuple(entry_point.result() for entry_point in found_entry_points),
+            tuple(node.result() for node in found_nodes),
         )
-    return replace(seen, cluster=_cluster(deployment, seen, visitor)) if visitor.user else seen
+    return replace(seen, cluster=_cluster(deployment, seen, login)) if login.user else seen
 
 
 def _bound(deployment: Deployment, balancer: Balancer) -> Callable[[], EntryPoint]:
@@ -233,7 +230,7 @@ def _entry_point(deployment: Deployment, address: str, balancer: Balancer | None
 
 
 def _node(deployment: Deployment, node: BrokerNode) -> NodeObservation:
-    """Without a header first, as anybody would; who closes that may want one."""
+    """Probe without a PROXY header first; if the node closes the connection, with one."""
     kind = HTTP if HTTP in node.ports else HTTPS
     answer = probe_fitness(node.address, node.ports[kind], tls=kind == HTTPS)
     wants_header = False
@@ -253,15 +250,15 @@ def _node(deployment: Deployment, node: BrokerNode) -> NodeObservation:
     return NodeObservation(node, answer, greeting, wants_header, own_address(node.address) if puzzled else "")
 
 
-def _cluster(deployment: Deployment, seen: Observations, visitor: ClusterLogin) -> ClusterObservation:
-    """Through the first door that leads to a node, or else by a node itself."""
+def _cluster(deployment: Deployment, seen: Observations, login: ClusterLogin) -> ClusterObservation:
+    """Ask through the first entry point that leads to a node, or else a node itself."""
     url = _way_in(deployment, seen)
     if url is None:
-        return ClusterObservation(refusal="no door and no node answers over HTTP")
+        return ClusterObservation(refusal="no balancer and no node answers over HTTP")
     try:
-        with closing(Api(url, visitor.user, visitor.password, visitor.ca_file, _LOOK_TIMEOUT_S)) as api:
-            told = ClusterObservation(tuple(api.get("nodes")), tuple(api.pages("queues", columns=_QUEUE_COLUMNS)))
-            return _with_own_connection(deployment, told, visitor, api)
+        with closing(Api(url, login.user, login.password, login.ca_file, _LOOK_TIMEOUT_S)) as api:
+            cluster = ClusterObservation(tuple(api.get("nodes")), tuple(api.pages("queues", columns=_QUEUE_COLUMNS)))
+            return _with_own_connection(deployment, cluster, login, api)
     except Failure as failure:
         return ClusterObservation(refusal=failure.text.strip().splitlines()[-1].strip(" *"))
 
@@ -272,38 +269,40 @@ def _way_in(deployment: Deployment, seen: Observations) -> str | None:
         for answer in entry_point.answers:
             if answer.standing:
                 return f"{kinds[answer.port]}://{endpoint(entry_point.address, answer.port)}"
-    for sighting in seen.nodes:
-        if sighting.answer.standing and not sighting.wants_header:
-            own = HTTP if HTTP in sighting.node.ports else HTTPS
-            return f"{own}://{sighting.node.endpoint(own)}"
+    for observed in seen.nodes:
+        if observed.answer.standing and not observed.wants_header:
+            own = HTTP if HTTP in observed.node.ports else HTTPS
+            return f"{own}://{observed.node.endpoint(own)}"
     return None
 
 
 def _with_own_connection(
-    deployment: Deployment, told: ClusterObservation, visitor: ClusterLogin, api: Api
+    deployment: Deployment, cluster: ClusterObservation, login: ClusterLogin, api: Api
 ) -> ClusterObservation:
-    """Log in through the virtual address, and find out who the nodes think we are."""
+    """Log in through the virtual address, and find out which address the nodes see."""
     name = f"warren ha check {uuid4()}"
     try:
-        connection = blocking.connect(_amqp_url(deployment, visitor), name=name, call_timeout_s=_LOOK_TIMEOUT_S)
+        connection = blocking.connect(_amqp_url(deployment, login), name=name, call_timeout_s=_LOOK_TIMEOUT_S)
     except ClientError as error:
-        return replace(told, login_refusal=str(error))
+        return replace(cluster, login_refusal=str(error))
     with closing(connection):
         row = _found(api, name)
-    return replace(told, called_from=own_address(deployment.virtual_address), seen_from=str(row.get("peer_host", "")))
+    return replace(
+        cluster, called_from=own_address(deployment.virtual_address), seen_from=str(row.get("peer_host", ""))
+    )
 
 
-def _amqp_url(deployment: Deployment, visitor: ClusterLogin) -> str:
+def _amqp_url(deployment: Deployment, login: ClusterLogin) -> str:
     kind = AMQP if AMQP in deployment.ports else AMQPS
-    login = f"{quote(visitor.user, safe='')}:{quote(visitor.password, safe='')}"
+    user_info = f"{quote(login.user, safe='')}:{quote(login.password, safe='')}"
     trust = ""
     if kind == AMQPS:
-        trust = f"?cacertfile={quote(visitor.ca_file, safe='')}" if visitor.ca_file else "?verify=verify_none"
-    return f"{kind}://{login}@{endpoint(deployment.virtual_address, deployment.ports[kind])}/{trust}"
+        trust = f"?cacertfile={quote(login.ca_file, safe='')}" if login.ca_file else "?verify=verify_none"
+    return f"{kind}://{user_info}@{endpoint(deployment.virtual_address, deployment.ports[kind])}/{trust}"
 
 
 def _found(api: Api, name: str) -> dict[str, Any]:
-    """Our connection's row; nodes tell each other of connections with a little delay."""
+    """The row of our connection; nodes report connections with a delay."""
     deadline = time.monotonic() + _SEEN_WITHIN_S
     while True:
         for row in api.pages("connections", columns=["peer_host", "user_provided_name"]):
@@ -315,12 +314,12 @@ def _found(api: Api, name: str) -> dict[str, Any]:
 
 
 def own_address(host: str) -> str:
-    """The address from which this machine reaches another, or none; nothing is sent to learn it."""
+    """The address from which this machine reaches another; empty if it cannot. Nothing is sent."""
     try:
         [(family, _, _, _, there), *_] = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect(there)
             return str(probe.getsockname()[0])
     except OSError:
-        # a name that nobody knows, or no way there
+        # an unknown name, or no route
         return ""

@@ -1,18 +1,12 @@
-"""Where a command gets its deployment from: a file, or a running cluster and a few options.
+"""Where a command gets its deployment: a file, or a running cluster and options.
 
-Not here: what the file says (`cli.ha.deployment_file`), what the cluster's answers mean (`cli.ha.source`).
+A cluster reports its nodes and their listeners, not the balancers and the virtual address. A node's address is that of
+a listener or of a link to it, or the host in its name. Listeners for other purposes, like metrics, need not be
+reachable for clients. Loopback addresses count only if there are no others.
 
-A deployment from what a running cluster says of itself: which nodes there are, and where each listens for what.
+Firewall rules need addresses, so host names are resolved for them. HAProxy resolves names itself.
 
-A node's address is the one by which the others dial it, which is that of a listener, a link, or the host in its name.
-Where it listens for anything else, like metrics, need not be where clients reach it; nor is a loopback address, as long
-as there is another.
-
-Not here: asking (`cli.ha.source`); balancers and the virtual address, of which the cluster knows nothing.
-
-Nodes that a deployment knows by their hosts' names, looked up for what needs addresses: a firewall's rules.
-
-Not here: HAProxy, which looks names up itself.
+Not here: the file format (`cli.ha.deployment_file`).
 """
 
 import ipaddress
@@ -54,11 +48,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def nodes_of(nodes: Rows, listeners: Rows) -> tuple[BrokerNode, ...]:
-    """From the rows of `/api/nodes` and the listeners of `/api/overview`; a node that is down cannot be described."""
+    """From the rows of `/api/nodes` and the listeners of `/api/overview`; all nodes must run."""
     down = [str(row["name"]) for row in nodes if not row.get("running")]
     if down:
         raise ConfigError(
-            f"these nodes do not run, so nobody knows where they listen: {', '.join(down)}; start them, or describe "
+            f"these nodes do not run, so their listeners are unknown: {', '.join(down)}; start them, or describe "
             "the deployment in a file"
         )
     return tuple(_node(row, nodes, listeners) for row in sorted(nodes, key=lambda row: str(row["name"])))
@@ -99,7 +93,7 @@ _API_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class DeploymentSource:
-    """What the command line says of it."""
+    """Options of the command line."""
 
     file: str
     url: str = ""
@@ -130,7 +124,7 @@ def read_file(name: str) -> Deployment:
 
 
 def credentials(user: str, password: str) -> tuple[str, str]:
-    """As `warren ctl` has them."""
+    """As in `warren ctl`."""
     return (
         user or os.environ.get("WARREN_USER") or "guest",
         password or os.environ.get("WARREN_PASSWORD") or "guest",
@@ -188,14 +182,14 @@ def _last_line(text: str) -> str:
 
 
 def with_addresses(deployment: Deployment) -> Deployment:
-    """The same with addresses alone, of the family of the virtual one; `WarrenError` names who has none."""
+    """The same with IP addresses only, in the family of the virtual address; `WarrenError` names a node without one."""
     family = socket.AF_INET6 if deployment.is_ipv6 else socket.AF_INET
     among_ourselves = all(is_loopback(each.address) for each in deployment.balancers)
     return replace(deployment, nodes=tuple(_looked_up(node, family, among_ourselves) for node in deployment.nodes))
 
 
 def _looked_up(node: BrokerNode, family: socket.AddressFamily, among_ourselves: bool) -> BrokerNode:
-    """A machine often knows itself by a loopback address; with `among_ourselves` there is no other machine."""
+    """A machine often resolves itself to a loopback address; with `among_ourselves` all are on one machine."""
     if is_ip(node.address):
         return node
     try:

@@ -1,14 +1,8 @@
-"""What is wrong with a deployment, judged by what was seen of it from outside.
+"""Judges a deployment by what was observed: findings with a level.
 
-Not here: what the cluster tells of itself (`cli.ha.verdict`).
+`wrong` breaks the deployment, `warning` may break it some day, `remark` is worth knowing, `good` is as it should be.
 
-What is wrong with the cluster behind the balancers, judged by what it tells of itself.
-
-Not here: whether clients get there (`cli.ha.verdict`).
-
-What a check has to say: sentences, and how bad each is.
-
-Not here: how it comes to them (`cli.ha.verdict`, `cli.ha.verdict`).
+Not here: observing (`cli.ha.probes`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +27,7 @@ WRONG: Final = "wrong"
 
 @dataclass(frozen=True)
 class DeploymentFinding:
-    """`wrong` is what keeps the deployment from doing what it is for, `warning` what will, some day."""
+    """One sentence and its level."""
 
     level: str
     sentence: str
@@ -56,7 +50,7 @@ def wrong(sentence: str) -> DeploymentFinding:
 
 
 def listed(names: list[str], at_most: int = 5) -> str:
-    """Names in a sentence; of many, the first ones and how many more there are."""
+    """Names in a sentence; of many, the first ones and the number of the rest."""
     shown = names[:at_most]
     rest = len(names) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
@@ -80,7 +74,7 @@ def judge_cluster(deployment: Deployment, cluster: ClusterObservation) -> list[D
 
 
 def judge_plan(deployment: Deployment) -> list[DeploymentFinding]:
-    """What can be said of a cluster that was not asked, by the kinds of its nodes in the deployment."""
+    """Findings about a cluster that was not asked, by the node kinds in the deployment."""
     kinds = {node.name: node.kind for node in deployment.nodes}
     return list(_of_disc_nodes(kinds)) if len(kinds) > 1 else []
 
@@ -119,14 +113,14 @@ def _of_versions(cluster: ClusterObservation) -> Iterator[DeploymentFinding]:
             if application.get("name") == "warren":
                 versions.setdefault(str(application["version"]), []).append(str(row["name"]))
     if len(versions) > 1:
-        told = "; ".join(f"{version} on {listed(names)}" for version, names in sorted(versions.items()))
-        yield warning(f"the nodes are of different versions: {told}")
+        listed_versions = "; ".join(f"{version} on {listed(names)}" for version, names in sorted(versions.items()))
+        yield warning(f"the nodes are of different versions: {listed_versions}")
     elif versions:
         yield good(f"all nodes that run are of version {next(iter(versions))}")
 
 
 def _of_disc_nodes(kinds: Mapping[str, str]) -> Iterator[DeploymentFinding]:
-    """Each disc node has a member of etcd, and a majority of them decides."""
+    """Each disc node has an etcd member, and a majority of members decides."""
     discs = sorted(name for name, kind in kinds.items() if kind != RAM)
     if len(kinds) == 1:
         yield warning("there is one node: nothing outlives its loss")
@@ -209,16 +203,16 @@ _MISMATCH = (
 
 
 def judge_deployment(deployment: Deployment, seen: Observations) -> list[DeploymentFinding]:
-    """All findings, in the order of a client's way: doors, nodes, cluster."""
-    found = [finding for entry_point in seen.entry_points for finding in _of_door(deployment, entry_point)]
-    for sighting in seen.nodes:
-        found += _of_node(deployment, sighting, seen.cluster)
+    """All findings in the order of a client's path: entry points, nodes, cluster."""
+    found = [finding for entry_point in seen.entry_points for finding in _of_entry_point(deployment, entry_point)]
+    for observed in seen.nodes:
+        found += _of_node(deployment, observed, seen.cluster)
     found += _of_clocks(seen.nodes)
     found += judge_plan(deployment) if seen.cluster is None else judge_cluster(deployment, seen.cluster)
     return found
 
 
-def _of_door(deployment: Deployment, entry_point: EntryPoint) -> Iterator[DeploymentFinding]:
+def _of_entry_point(deployment: Deployment, entry_point: EntryPoint) -> Iterator[DeploymentFinding]:
     for greeting in entry_point.greetings:
         yield _of_greeting(deployment, entry_point, greeting)
     for answer in entry_point.answers:
@@ -284,7 +278,7 @@ def _of_answer(
 def _of_identity(
     deployment: Deployment, entry_point: EntryPoint, answer: FitnessProbeResult
 ) -> Iterator[DeploymentFinding]:
-    """Whose haproxy.cfg it is; TLS that is passed on says nothing of it."""
+    """Which balancer's haproxy.cfg responds; TLS that is passed through does not say."""
     known = [balancer.name for balancer in deployment.balancers]
     if not answer.balancer:
         return
@@ -313,7 +307,7 @@ def _of_node(
     if seen.wants_header:
         yield from _of_header(deployment, seen)
     if answer.status == 404 and not answer.standing:
-        yield wrong(f"whatever answers at {where} does not know {FITNESS_PATH}: it is no node of this version")
+        yield wrong(f"the server at {where} does not know {FITNESS_PATH}: it is no node of this version")
         return
     if not answer.standing:
         yield wrong(f"node {name} answers {FITNESS_PATH} with status {answer.status}, and not how it is")
@@ -333,7 +327,7 @@ def _is_a_balancer(deployment: Deployment, address: str) -> bool:
 def _of_nodes_greeting(
     node: BrokerNode, greeting: AmqpProbeResult, from_a_balancer: bool
 ) -> Iterator[DeploymentFinding]:
-    """Of one that says it serves: balancers believe that, and lead clients to it."""
+    """For a node that reports to serve: balancers trust that and send it clients."""
     name, where = node.name, endpoint(node.address, greeting.port)
     if greeting.silent:
         yield wrong(
@@ -357,7 +351,7 @@ def _of_nodes_greeting(
 def _unreached(
     seen: NodeObservation, where: str, cluster: ClusterObservation | None, from_a_balancer: bool
 ) -> DeploymentFinding:
-    """One that runs is well if nothing but a firewall keeps us, who are no balancer, from it."""
+    """An unreachable node is fine if it runs and only a firewall keeps us, who are no balancer, from it."""
     name, answer = seen.node.name, seen.answer
     rows = cluster.nodes if cluster is not None else ()
     if answer.silent:
@@ -388,8 +382,8 @@ def _of_header(deployment: Deployment, seen: NodeObservation) -> Iterator[Deploy
         )
     elif not _is_a_balancer(deployment, seen.called_from):
         yield warning(
-            f"node {name} wants a PROXY header from us, who are no balancer, so everybody who reaches it can claim any "
-            "address: name the balancers in proxy_protocol.from.*"
+            f"node {name} wants a PROXY header from us, who are no balancer, so any client can claim any address: "
+            "name the balancers in proxy_protocol.from.*"
         )
 
 

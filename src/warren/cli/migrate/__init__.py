@@ -1,3 +1,5 @@
-"""`warren migrate`: a move from a live RabbitMQ. Definitions are compared and imported, shovels move the contents,
-counts prove that everything arrived. Not here: shovels themselves (`bridges`).
+"""`warren migrate`: move from a live RabbitMQ. It compares and imports definitions, moves contents with shovels, and
+proves by counts that everything arrived.
+
+Not here: shovels themselves (`bridges`).
 """

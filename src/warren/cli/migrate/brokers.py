@@ -1,26 +1,13 @@
-"""The RabbitMQ that is moved from: its definitions and statistics over HTTP, exact counts over AMQP.
+"""The two brokers of a move over their HTTP APIs: RabbitMQ as the source, Warren as the destination.
 
-Its HTTP API shows a queue's length as it was up to five seconds ago; who declares the queue passively is told what it
-is.
+RabbitMQ's HTTP API shows a queue's length with a delay of up to five seconds. A passive declaration over AMQP gives the
+exact length. Invariant: the move changes nothing at RabbitMQ except through its shovels.
 
-Invariant: nothing is changed there. What a move does to its queues, shovels do.
+Every error is one sentence. A server may have closed an idle connection, so a failed request is sent once more. All
+requests here are idempotent.
 
-Not here: what is made of it (`migrating`).
-
-The Warren that is moved to, over its HTTP API: definitions are brought, shovels set and deleted, queues counted.
-
-Not here: what is brought (`cli.migrate.plan`).
-
-One of the two brokers, over its HTTP API, with everything that goes wrong said in one sentence.
-
-An idle connection may have been closed by the server, so what fails on the way is asked once more; all that is asked
-here does the same when it is done twice.
-
-Not here: the API itself (`cli.ctl.api`), what is asked (`cli.migrate.brokers`, `cli.migrate.brokers`).
-
-Why a move cannot go on: a sentence for the operator.
-
-Not here: options that make no sense, which are a `ConfigError`.
+Not here: the API client (`cli.ctl.api`), what is imported (`cli.migrate.plan`), invalid options, which are a
+`ConfigError`.
 """
 
 from collections import Counter
@@ -56,22 +43,22 @@ from warren.errors import NOT_ALLOWED, NOT_FOUND, ConfigError, WarrenError
 
 
 class MoveFailed(WarrenError):
-    """One of the brokers refused something, or what is there does not allow the move."""
+    """A broker refused a request, or its state does not allow the move."""
 
 
 class BrokerUnavailable(MoveFailed):
-    """One of the brokers does not answer; it may, later."""
+    """A broker does not respond; it may, later."""
 
 
 Answer = TypeVar("Answer")
 
 TIMEOUT_S = 60.0
 SERVER_ERROR = 500
-"""Statuses from this one on are those of a server that starts, stops or is out of order."""
+"""Statuses from this one on mean that a server is starting, stopping or failing."""
 
 
 class BrokerApi:
-    """`called` is what the broker is called in sentences."""
+    """`called` is the broker's name in sentences."""
 
     def __init__(self, called: str, url: str, ca_file: str) -> None:
         self.called = called
@@ -79,7 +66,7 @@ class BrokerApi:
             parts = urlsplit(url)
             self.host, port = parts.hostname or "", parts.port
         except ValueError as error:
-            raise ConfigError(f"the address of {called} makes no sense: {error}") from error
+            raise ConfigError(f"the address of {called} is invalid: {error}") from error
         if parts.scheme not in ("http", "https") or not self.host:
             raise ConfigError(f"the address of {called} is that of its HTTP API: http://USER:PASSWORD@HOST:15672")
         self.user = unquote(parts.username or "guest")
@@ -115,7 +102,7 @@ class BrokerApi:
         except ApiRefusal as answer:
             raise self._declined(answer) from answer
         except TimedOut as failure:
-            raise BrokerUnavailable(f"{self.called} at {self.address} takes too long to answer") from failure
+            raise BrokerUnavailable(f"{self.called} at {self.address} does not answer in time") from failure
         except Failure as failure:
             if failure.exit_code != UNAVAILABLE:
                 raise MoveFailed(f"{self.called}: {_words(failure.text)}") from failure
@@ -130,7 +117,7 @@ class BrokerApi:
     def _declined(self, answer: ApiRefusal) -> MoveFailed:
         if answer.status == 401:
             return MoveFailed(
-                f"{self.called} at {self.address} does not let '{self.user}' in: it takes an administrator's name and "
+                f"{self.called} at {self.address} refuses '{self.user}': it needs an administrator's name and "
                 "password, and guest may come from the same machine only"
             )
         kind = BrokerUnavailable if answer.status >= SERVER_ERROR else MoveFailed
@@ -144,23 +131,24 @@ def _words(text: str) -> str:
 CONNECTION_NAME = "warren migrate"
 COLUMNS = "vhost,name,state,messages_unacknowledged,message_stats.ack"
 NO_SUCH_QUEUE = "NOT_FOUND - no queue "
-"""How RabbitMQ begins to say that a queue is gone. With the same code it says that its home node is down, or that it
-has crashed: then everything may still be in it."""
+"""The start of RabbitMQ's text for a missing queue. The same code is used for a queue whose node is down or that has
+crashed, which may still contain messages.
+"""
 
 STATISTICS_TOLD_WITHIN_S = 6.0
-"""Every five seconds RabbitMQ tells what was acked; before a count that relies on it, it is given that time."""
+"""RabbitMQ publishes its ack counters every five seconds; a count that uses them waits that long."""
 
 
 @dataclass(frozen=True)
 class ExactCount:
-    """What a passive declaration tells: what waits for a consumer, and how many consumers there are."""
+    """The reply to a passive declaration: ready messages and consumers."""
 
     ready: int
     consumers: int
 
 
 class RabbitMQ:
-    """`amqp` is a URI of it as Warren reaches it; empty, it is worked out from what the HTTP API says."""
+    """`amqp` is its URI as Warren reaches it; if empty, it is derived from the HTTP API."""
 
     def __init__(self, url: str, amqp: str, ca_file: str) -> None:
         self.http = BrokerApi("RabbitMQ", url, ca_file)
@@ -185,22 +173,22 @@ class RabbitMQ:
     def definitions(self) -> dict[str, Any]:
         found = self.http.get("definitions")
         if not isinstance(found, dict) or "vhosts" not in found:
-            raise MoveFailed(
-                f"RabbitMQ at {self.http.address} shows no definitions: its user is to be an administrator"
-            )
+            raise MoveFailed(f"RabbitMQ at {self.http.address} shows no definitions: its user must be an administrator")
         return found
 
     def queues(self) -> list[FoundQueue]:
         return [found_queue(row) for row in self.http.get("queues")]
 
     def uri(self, vhost: str) -> str:
-        """Where its AMQP is, with a virtual host."""
+        """The AMQP URI with this virtual host."""
         if not self._amqp:
             self._amqp = self._worked_out()
         return with_vhost(self._amqp, vhost)
 
     def count(self, queue: QueueName) -> ExactCount | None:
-        """What a queue has at this moment; None if it is gone. One that RabbitMQ does not reach is away, not gone."""
+        """The exact count of a queue; None if it does not exist. A queue that RabbitMQ cannot reach is unavailable
+        instead.
+        """
         try:
             declared = self._channel(queue.vhost).declare_queue(queue.name, passive=True)
         except ChannelClosed as closed:
@@ -215,27 +203,27 @@ class RabbitMQ:
         return ExactCount(declared.messages, declared.consumers)
 
     def sides(self, queues: Iterable[QueueName], believe_unacked: bool = False) -> dict[QueueName, QueueCounts]:
-        """What each of these has, and what became of it so far.
+        """The current counts of these queues.
 
-        What the API says of unacked messages may be left from before. Of a queue without consumers it counts with
-        `believe_unacked` only: who got messages without consuming may hold them, or whose consumer was cancelled.
+        The API's number of unacked messages may be stale. For a queue without consumers it counts only with
+        `believe_unacked`: messages may be held by `basic.get` or by a cancelled consumer.
         """
-        told = {QueueName(row["vhost"], row["name"]): row for row in self.http.get("queues", columns=COLUMNS)}
+        rows = {QueueName(row["vhost"], row["name"]): row for row in self.http.get("queues", columns=COLUMNS)}
         others: dict[str, Counter[str]] = {}
-        return {queue: self._side(queue, told.get(queue, {}), others, believe_unacked) for queue in queues}
+        return {queue: self._side(queue, rows.get(queue, {}), others, believe_unacked) for queue in queues}
 
     def others(self, vhost: str) -> Counter[str]:
-        """How many consumers each queue of a virtual host has that are not shovels of a move, this one or another.
+        """The consumers of each queue that are not shovels of a move.
 
-        A shovel that has lost its connection has two for a while: RabbitMQ does not know yet that the old one is gone.
+        A shovel that lost its connection counts twice until RabbitMQ notices.
         """
         return self._consumers(vhost)[False]
 
-    def is_carried(self, queue: QueueName, count: ExactCount) -> bool:
-        """Whether a shovel of a move may still consume it.
+    def is_transferring(self, queue: QueueName, count: ExactCount) -> bool:
+        """Whether a shovel of a move may still consume the queue.
 
-        The API tells of consumers a few seconds late: none of a shovel must be known, and all there are must be known
-        for those of others.
+        The API lists consumers with a delay: no consumer may be a shovel, and all counted consumers must be listed as
+        others'.
         """
         if not count.consumers:
             return False
@@ -243,7 +231,7 @@ class RabbitMQ:
         return consumers[True][queue.name] > 0 or count.consumers > consumers[False][queue.name]
 
     def _consumers(self, vhost: str) -> dict[bool, Counter[str]]:
-        """How many of each queue are shovels of a move, and how many are not."""
+        """The consumers of each queue: shovels of a move, and others."""
         counted: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for row in self.http.get("consumers", vhost):
             counted[is_marked(row.get("arguments"))][row["queue"]["name"]] += 1
@@ -252,9 +240,9 @@ class RabbitMQ:
     def _side(
         self, queue: QueueName, row: Mapping[str, Any], others: dict[str, Counter[str]], believe_unacked: bool
     ) -> QueueCounts:
-        """`others` is what is known of them so far: they are asked for once, and if there are consumers at all."""
+        """`others` caches the other consumers, which are requested once, if there are consumers at all."""
         if state_of(row) not in WORKING:
-            # of a quorum queue without a leader a passive declaration tells that it is empty
+            # a passive declaration reports a quorum queue without a leader as empty
             raise BrokerUnavailable(f"RabbitMQ says of queue {queue} that it is {state_of(row)}")
         count = self.count(queue) or ExactCount(0, 0)
         if count.consumers and queue.vhost not in others:
@@ -265,13 +253,13 @@ class RabbitMQ:
         return QueueCounts(count.ready + unacked, 0, acked, consumers)
 
     def enter(self, vhost: str) -> None:
-        """Make sure that the shovels' user may come in; a sentence that says what to do if not."""
+        """Check that the shovels' user may log in; the error says what to do if not."""
         user = self.carrier
         try:
             self._channel(vhost)
         except LoginRefused as error:
             raise MoveFailed(
-                f"RabbitMQ does not let '{user}' in over AMQP: give a user and its password with --amqp"
+                f"RabbitMQ refuses '{user}' over AMQP: give a user and its password with --amqp"
             ) from error
         except ClientError as error:
             if isinstance(error, ConnectionClosed) and error.code == NOT_ALLOWED:
@@ -317,8 +305,9 @@ class RabbitMQ:
 
 
 TRANSFER_EXCHANGE = {"type": "fanout", "durable": True, "arguments": {**MARK, "alternate-exchange": ""}}
-"""The exchange that leads to one queue. It has no alternate exchange, and no policy gives it one: what has no queue any
-more would go there, and be acked at RabbitMQ."""
+"""The exchange that leads to one queue. It has no alternate exchange and no policy gives it one: unroutable messages
+would go there and be acked at RabbitMQ.
+"""
 
 
 @dataclass(frozen=True)
@@ -328,13 +317,13 @@ class ShovelState:
 
 
 class WarrenDestination:
-    """One node of it; it answers for its cluster."""
+    """One node of the destination."""
 
     def __init__(self, url: str, ca_file: str) -> None:
         self.http = BrokerApi("Warren", url, ca_file)
 
     def amqp(self) -> str:
-        """Where clients find it, as an address to be told."""
+        """The address for clients."""
         listeners = self.http.get("overview").get("listeners", [])
         ports = [f"port {each['port']}" for each in listeners if each.get("protocol") in ("amqp", "amqp/ssl")]
         return " or ".join([self.http.host, *ports[:1]]).replace(" or ", ", ", 1)
@@ -348,14 +337,14 @@ class WarrenDestination:
         return found
 
     def bring(self, plan: MigrationPlan) -> None:
-        """Import what is missing, whole or not at all, and then each bridge on its own."""
+        """Import the missing definitions in one request, then each bridge."""
         if plan.brought:
             self.http.post("definitions", body=plan.document())
         for bridge in plan.bridges:
             self._bring_bridge(bridge)
 
     def sides(self) -> dict[QueueName, QueueCounts]:
-        """What every queue has, and what shovels of a move brought to it: no others publish to their exchanges."""
+        """The lengths of all queues, and the messages that shovels of a move brought: only they use those exchanges."""
         brought = {
             (row["vhost"], row["name"]): int((row.get("message_stats") or {}).get("publish_out") or 0)
             for row in self.http.get("exchanges", columns="vhost,name,message_stats.publish_out")
@@ -368,7 +357,7 @@ class WarrenDestination:
         return sides
 
     def carry(self, found: FoundQueue, source_uri: str) -> None:
-        """Set a queue's shovel, and the exchange that leads to the queue."""
+        """Set a queue's shovel and the exchange that leads to the queue."""
         queue = found.queue
         exchange = exchange_name(queue)
         self.http.put("exchanges", queue.vhost, exchange, body=TRANSFER_EXCHANGE)
@@ -377,29 +366,31 @@ class WarrenDestination:
         self.http.put("parameters", SHOVEL, queue.vhost, shovel_name(queue), body=body)
 
     def lead_to(self, queue: QueueName) -> None:
-        """Bind the queue to its exchange. Who deletes a queue and makes it anew has lost the binding."""
+        """Bind the queue to its exchange. A queue that was deleted and declared again has lost the binding."""
         exchange = exchange_name(queue)
         self.http.post("bindings", queue.vhost, "e", exchange, "q", queue.name, body={"routing_key": ""})
 
-    def stop_carrying(self, queue: QueueName) -> None:
+    def end_transfer(self, queue: QueueName) -> None:
         self.http.remove("parameters", SHOVEL, queue.vhost, shovel_name(queue))
 
     def tidy(self, queues: Iterable[QueueName]) -> None:
-        """Delete the exchanges of queues that no shovel carries any more, and nobody's own."""
+        """Delete the exchanges of queues without a shovel, but no foreign exchanges."""
         there = {(row["vhost"], row["name"]) for row in self.exchanges() if is_marked(row.get("arguments"))}
         for queue in queues:
             if (queue.vhost, exchange_name(queue)) in there:
                 self.http.remove("exchanges", queue.vhost, exchange_name(queue))
 
     def carried(self) -> list[QueueName]:
-        """Queues whose shovels are there, from this move or from one before it."""
+        """Queues that have a shovel, from this move or an earlier one."""
         rows = self.http.find("parameters", SHOVEL) or []
         if others := shovels_of_others(rows):
-            raise MoveFailed(f"Warren has a shovel {others[0]} of somebody's own; names with {PREFIX} are taken")
+            raise MoveFailed(
+                f"Warren has a shovel {others[0]} of its own; names with {PREFIX} are reserved for the move"
+            )
         return [QueueName(row["vhost"], row["value"]["src-queue"]) for row in rows if row["name"].startswith(PREFIX)]
 
     def states(self, queues: Iterable[QueueName]) -> dict[QueueName, ShovelState]:
-        """How the shovels of these queues are."""
+        """The states of these queues' shovels."""
         names = {(queue.vhost, shovel_name(queue)): queue for queue in queues}
         found: dict[QueueName, ShovelState] = {}
         for row in self.http.get("shovels"):

@@ -1,11 +1,11 @@
 """The command line of `warren migrate`.
 
-Standard output says what is planned and done, standard error how far it is and why something was refused.
+Standard output has the plan and the results. Standard error has the progress and reasons for refusals.
 
-Exit codes: 0 done, and every count matches; 1 refused, failed, interrupted, or a count does not match; 2 wrong usage;
-3 done, but others consumed at RabbitMQ meanwhile, and the counts cannot tell whether what did not come was theirs.
+Exit codes: 0 done, and every count matches; 1 refused, failed, interrupted, or a count does not match; 2 wrong usage; 3
+done, but other consumers at RabbitMQ may have received what did not arrive.
 
-Not here: the move itself (`cli.migrate.move`).
+Not here: the move (`cli.migrate.move`).
 """
 
 import sys
@@ -30,27 +30,23 @@ def migrate(
     ] = "http://guest:guest@localhost:15672",
     amqp: Annotated[
         str,
-        _option("URI", "RabbitMQ's AMQP as Warren reaches it; worked out unless given.", envvar="WARREN_MIGRATE_AMQP"),
+        _option("URI", "RabbitMQ's AMQP as Warren reaches it; found out by default.", envvar="WARREN_MIGRATE_AMQP"),
     ] = "",
     vhost: Annotated[
-        list[str] | None, _option("VHOST", "Move this virtual host; may be given again. All unless given.")
+        list[str] | None, _option("VHOST", "Move this virtual host; may be repeated. All by default.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
-    definitions_only: Annotated[
-        bool, typer.Option("--definitions-only", help="Leave contents where they are.")
-    ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Go on where Warren has definitions otherwise.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    definitions_only: Annotated[bool, typer.Option("--definitions-only", help="Do not move contents.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep Warren's definitions where they differ.")] = False,
     bridges: Annotated[
-        bool, typer.Option("--bridges", help="Bring RabbitMQ's own shovels and upstreams, too: they start at once.")
+        bool, typer.Option("--bridges", help="Also import RabbitMQ's shovels and upstreams: they start at once.")
     ] = False,
-    first: Annotated[str, _option("WHO", "Be led through a switch-over: consumers first, or publishers first.")] = "",
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Carry what comes to RabbitMQ until Enter is pressed.")
-    ] = False,
-    at_once: Annotated[int, typer.Option(min=1, metavar="N", help="How many queues move at the same time.")] = 32,
+    first: Annotated[str, _option("WHO", "Guide through a switch-over: consumers first, or publishers first.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", help="Keep moving new messages until Enter is pressed.")] = False,
+    at_once: Annotated[int, typer.Option(min=1, metavar="N", help="How many queues to move at the same time.")] = 32,
     ca_file: Annotated[str, _option("FILE", "Certificates to trust, for https:// addresses.")] = "",
 ) -> int:
-    """Move in from a live RabbitMQ 3: definitions, then queues' contents, counted."""
+    """Move from a live RabbitMQ 3: definitions, then the contents of queues, with counts."""
     from warren.cli.migrate.brokers import RabbitMQ, WarrenDestination
     from warren.cli.migrate.move import ORDERS, Move, MoveOptions
     from warren.cli.migrate.plan import PlanOptions
@@ -65,7 +61,7 @@ def migrate(
         return Move(here, there, move_options, _say).run().value
     except KeyboardInterrupt:
         print(
-            "warren: interrupted; shovels that were begun go on. The same command goes on from here, "
+            "warren: interrupted; shovels that were started go on. The same command goes on from here, "
             "and without --first and --follow it brings the rest",
             file=sys.stderr,
         )

@@ -1,16 +1,16 @@
-"""Whether everything arrived: of each queue, what RabbitMQ had and gave away, and what Warren was given.
+"""Proof that everything arrived: for each queue, what RabbitMQ had and delivered, and what Warren received.
 
-Three counts can prove that nothing is missing, and each holds in a case in which others do not:
+Each of three counts can prove that nothing is missing:
 
-    arrived = had                nobody published or consumed meanwhile
-    arrived = left > had         publishers went on at RabbitMQ; nobody else acked there, or that would be missing
-    grown   = had                nobody used the queue at Warren, which was started anew meanwhile and counts anew
+    arrived = had             no publishes and no other consumers meanwhile
+    arrived = left > had      publishes continued at RabbitMQ; no other consumer acked there
+    grown = had               no clients used the queue at Warren, which was restarted and counts from 0
 
-`had` is what RabbitMQ's queue held at the beginning, `left` what was acked there since then, `arrived` what its shovel
-brought to Warren since then, `grown` by how much Warren's queue is longer. RabbitMQ tells its acks a few seconds late,
-and forgets them when it is started anew; so `left` may be too small, but if it is more than has come, that is missing.
+`had` is the length at RabbitMQ at the start, `left` the messages acked there since, `arrived` the messages that the
+shovel brought to Warren since, `grown` the growth of Warren's queue. RabbitMQ reports acks with a delay and forgets
+them at a restart, so `left` may be too small; but if it is larger than `arrived`, messages are missing.
 
-Not here: asking for the counts (`cli.migrate`).
+Not here: reading the counts (`cli.migrate.brokers`).
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ MATCHES: Final = "matches"
 
 @dataclass(frozen=True)
 class QueueCounts:
-    """One broker's queue at one moment; `brought`, by shovels, and `acked` count since the broker knows the queue."""
+    """One broker's queue at one moment. `brought` (by shovels) and `acked` count since the broker knows the queue."""
 
     messages: int = 0
     brought: int = 0
@@ -33,7 +33,7 @@ class QueueCounts:
 
 @dataclass
 class QueueAudit:
-    """One queue's counts, from the beginning of a move to its end."""
+    """One queue's counts at the start and the end of a move."""
 
     queue: QueueName
     source_before: QueueCounts
@@ -41,15 +41,15 @@ class QueueAudit:
     source_after: QueueCounts = field(default_factory=QueueCounts)
     destination_after: QueueCounts = field(default_factory=QueueCounts)
     consumed_at_source: bool = False
-    """Whether somebody other than the shovel was seen to consume at RabbitMQ."""
+    """Whether other consumers than the shovel were seen at RabbitMQ."""
 
     is_stream: bool = False
     consumed_at_warren: bool = False
-    """Whether anybody was seen to consume at Warren; then its queue's length proves nothing."""
+    """Whether consumers were seen at Warren; then the length of its queue proves nothing."""
 
     is_gone_at_warren: bool = False
     was_gone_at_source: bool = False
-    """Whether somebody deleted it at RabbitMQ while it moved."""
+    """Whether the queue was deleted at RabbitMQ during the move."""
 
     def see_destination(self, side: QueueCounts) -> None:
         self.destination_after = side
@@ -73,12 +73,12 @@ class QueueAudit:
 
     @property
     def remaining(self) -> int:
-        """What RabbitMQ still has; a stream gives nothing away."""
+        """What RabbitMQ still has; a stream keeps its messages."""
         return 0 if self.is_stream else self.source_after.messages
 
     @property
     def is_lost(self) -> bool:
-        """Whether it had anything to bring, and is not at Warren any more."""
+        """Whether it had messages and no longer exists at Warren."""
         return self.is_gone_at_warren and (self.had > 0 or self.left > 0)
 
     @property
@@ -91,12 +91,12 @@ class QueueAudit:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it matches by everything that can be asked, so that asking again would show nothing else."""
+        """Whether all counts match, so that another look would change nothing."""
         return self.is_lost or (self.matches and (self.is_stream or self.arrived == self.left))
 
     @property
     def is_explained(self) -> bool:
-        """Whether what did not arrive may have been consumed at RabbitMQ, where others were seen to. No proof."""
+        """Whether other consumers at RabbitMQ may have received what did not arrive. This is no proof."""
         return not self.remaining and not self.is_lost and self.consumed_at_source and self.arrived <= self.left
 
     @property
@@ -108,13 +108,13 @@ class QueueAudit:
         return self.arrived < self.had == self.grown >= self.left and not self.consumed_at_warren
 
     def verdict(self) -> str:
-        """In a few words, or in a sentence that says what is wrong and where to look."""
+        """A few words, or a sentence that says what is wrong and where to look."""
         if self.matches:
             return MATCHES
         if self.is_lost:
             left = self.source_after.messages
-            rest = f"; {left} are still at RabbitMQ, and come if the command is given again" if left else ""
-            return f"it is gone at Warren, with what had come to it{rest}"
+            rest = f"; {left} are still at RabbitMQ, and are moved if the command is run again" if left else ""
+            return f"it was deleted at Warren, with the messages that had arrived{rest}"
         if self.remaining:
             return f"{self.remaining} are still at RabbitMQ"
         if self.is_stream:
@@ -124,16 +124,13 @@ class QueueAudit:
             )
         missing = max(self.had, self.left) - self.arrived
         if self.is_explained:
-            return (
-                f"{missing} did not come: others consumed at RabbitMQ meanwhile, and only they can say whether these "
-                "were theirs"
-            )
+            return f"{missing} did not arrive: other consumers at RabbitMQ may have received them"
         if missing > 0 and self.was_gone_at_source:
             return f"{missing} have not arrived: the queue was deleted at RabbitMQ while it moved"
         if missing > 0:
             return (
                 f"{missing} have not arrived; they may have expired or been dropped by a limit, at either side, "
-                "or Warren was started anew and has forgotten what it had counted"
+                "or Warren was restarted and lost its counters"
             )
         return (
             f"{-missing} more than RabbitMQ had: others publish to it there, or the shovel's connection broke and "

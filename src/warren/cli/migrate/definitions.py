@@ -1,16 +1,12 @@
-"""Definitions as an export has them, each known by what it is and by its name.
+"""Definitions of an export, and which of them Warren cannot import.
 
-What two brokers call the same is compared by what both of them say of it: versions of RabbitMQ write tags in two ways,
-and some add fields that others do not know.
+Definitions of the same name are compared by the fields that both brokers have: versions of RabbitMQ write tags in two
+ways, and some add fields.
 
-Not here: which of them Warren can take (`cli.migrate.definitions`).
+An import succeeds or fails as a whole, so definitions that the broker would refuse are found beforehand, with the
+broker's own checks. A definition that depends on one that is left out is left out too.
 
-What of RabbitMQ's definitions Warren cannot take, and why.
-
-An import is taken whole or refused whole, so what would be refused is found beforehand, by the same checks that the
-broker makes: they are the broker's own functions. What depends on something that is left out is left out with it.
-
-Not here: what is there already (`cli.migrate.plan`).
+Not here: what Warren has already (`cli.migrate.plan`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,13 +28,13 @@ DefinitionKey = tuple[str, ...]
 
 @dataclass(frozen=True)
 class DefinitionKind:
-    """One list of an export: what its entries are called, which fields name one, and which make it what it is."""
+    """One list of an export: the word for its entries, the fields that name one, and those that define it."""
 
     section: str
     word: str
     named_by: tuple[str, ...]
     told_by: Mapping[str, object]
-    """Each with what it is when it is not said."""
+    """The defining fields, each with its default."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class ExportedDefinition:
 
     @property
     def vhost(self) -> str:
-        """The virtual host it is in, or is; empty for what is in none."""
+        """Its virtual host, or its name if it is one; empty for others."""
         return str(self.value.get("name" if self.kind is VHOSTS else "vhost", ""))
 
     @property
@@ -107,11 +103,11 @@ KINDS: Final = (
     QUEUES,
     BINDINGS,
 )
-"""In the order in which one builds on another."""
+"""In the order in which they depend on each other."""
 
 
 def definitions_of(export: Document, vhosts: Iterable[str] = ()) -> list[ExportedDefinition]:
-    """Every definition of an export; with virtual hosts named, only what is in them, and who may use them."""
+    """Every definition of an export; with virtual hosts given, only theirs and their users."""
     found = [ExportedDefinition(kind, value) for kind in KINDS for value in export.get(kind.section, ())]
     wanted = frozenset(vhosts)
     return [each for each in found if not wanted or not each.vhost or each.vhost in wanted]
@@ -130,7 +126,7 @@ def exported(definitions: Iterable[ExportedDefinition]) -> dict[str, list[Docume
 
 
 def differing_fields(one: ExportedDefinition, other: ExportedDefinition) -> list[str]:
-    """What two definitions of the same name say differently."""
+    """The fields in which two definitions of the same name differ."""
     facts, others = one.facts(), other.facts()
     return [field for field in facts if facts[field] != others[field]]
 
@@ -185,19 +181,19 @@ _SHOWN: Final[dict[str, Callable[[ExportedDefinition], str]]] = {
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS: Final = "vhost-limits"
 BRIDGES: Final = ("shovel", "federation-upstream", "federation-upstream-set")
-"""Components whose parameters set messages in motion as soon as they are there."""
+"""Components whose parameters start moving messages at once."""
 
 
 @dataclass(frozen=True)
 class UnsupportedDefinition:
-    """A definition that does not come along, and why."""
+    """A definition that is left out, and why."""
 
     definition: ExportedDefinition
     reason: str
 
 
 class CompatibilityCheck:
-    """Goes through definitions in the order in which one builds on another."""
+    """Checks definitions in the order in which they depend on each other."""
 
     def __init__(self) -> None:
         self.left_out: list[UnsupportedDefinition] = []
@@ -215,7 +211,7 @@ class CompatibilityCheck:
         }
 
     def admits(self, definition: ExportedDefinition) -> bool:
-        """Whether Warren can take it; if not, it is among `left_out`."""
+        """Whether Warren can import it; if not, it is added to `left_out`."""
         check = self._checks.get(definition.kind.section)
         reason = check(definition.value) if check is not None else ""
         if reason:

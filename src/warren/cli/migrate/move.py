@@ -1,25 +1,21 @@
-"""A whole move: both brokers are asked, the plan is told and carried out, contents are carried and counted.
+"""A whole move: ask both brokers, show the plan, import, transfer contents, count; and guide the operator.
 
-Not here: the command line (`cli.migrate.command`).
+Consumers first (publishers stay at RabbitMQ, shovels transfer their messages):
 
-Who is to be switched over, and when: what the operator is asked to do, one step at a time.
+    stop consumers ─▶ shovels begin ─▶ start consumers at Warren ─▶ stop publishers
+        ─▶ the rest arrives and is counted ─▶ start publishers at Warren
 
-Consumers first (publishers stay at RabbitMQ, shovels carry what they send):
+Every message passes RabbitMQ's queue, the shovel and Warren's queue, so the order is kept. All consumers at RabbitMQ
+are shovels, so the count is exact.
 
-    stop consumers ─▶ shovels begin ─▶ start consumers at Warren ─▶ stop publishers ─▶ the rest comes, is counted
-                   ─▶ start publishers at Warren
+Publishers first (messages wait at Warren while consumers empty RabbitMQ):
 
-Everything goes through RabbitMQ's queue, the shovel and Warren's queue, so the order is kept, and every consumer that
-counts at RabbitMQ is a shovel, so the count is exact.
+    move publishers ─▶ consumers empty RabbitMQ's queues and stop ─▶ the rest arrives by shovel and is counted
+        ─▶ start consumers at Warren
 
-Publishers first (what they send waits at Warren, consumers empty RabbitMQ):
+The order is kept for queues that the consumers emptied. The rest comes after messages that were published to Warren.
 
-    publishers go over ─▶ consumers empty RabbitMQ's queues and stop ─▶ the rest comes by shovel, is counted
-                       ─▶ start consumers at Warren
-
-The order is kept for queues that the consumers have emptied; what is left comes behind what was published to Warren.
-
-Not here: carrying (`cli.migrate.transfer`).
+Not here: the command line (`cli.migrate.command`), the transfer (`cli.migrate.transfer`).
 """
 
 import os
@@ -45,14 +41,14 @@ READ_BYTES = 4096
 
 @final
 class EnterKeyListener:
-    """Waits for lines on standard input. Where that has ended nobody will say anything: only a signal ends the wait."""
+    """Waits for lines on standard input. After its end, only a signal ends the wait."""
 
     def __init__(self) -> None:
         self._lines = 0
         self._ended = False
 
     def was_told(self, within_s: float = 0.0) -> bool:
-        """Whether there was a line; each counts once."""
+        """Whether a line came; each counts once."""
         if not self._lines:
             self._read(within_s)
         if not self._lines:
@@ -71,20 +67,20 @@ class EnterKeyListener:
 
 @final
 class SwitchoverGuide:
-    """Says each step, and waits until it is done."""
+    """Prints each step and waits until it is done."""
 
     def __init__(self, listener: EnterKeyListener) -> None:
         self._listener = listener
         self._step = 0
 
     def ask(self, sentence: str) -> None:
-        """Wait for the operator, doing nothing."""
+        """Wait for the operator."""
         self._say(sentence)
         while not self._listener.was_told(1.0):
             pass
 
-    def ask_while_carrying(self, sentence: str, transfer: Transfer) -> None:
-        """Wait for the operator while shovels carry."""
+    def ask_while_transferring(self, sentence: str, transfer: Transfer) -> None:
+        """Wait for the operator while shovels transfer messages."""
         self._say(sentence)
         with transfer:
             while not self._listener.was_told():
@@ -96,18 +92,18 @@ class SwitchoverGuide:
 
 
 def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
-    """Up to the moment when only the rest is to come."""
+    """Until only the rest is left to transfer."""
     guide.ask("stop the consumers at RabbitMQ; publishers go on there, and what they send waits for a moment")
     transfer = begin()
-    guide.ask_while_carrying(
+    guide.ask_while_transferring(
         f"start the consumers at Warren ({amqp}): shovels bring them everything, in order", transfer
     )
-    guide.ask_while_carrying("stop the publishers at RabbitMQ, or let them wait", transfer)
+    guide.ask_while_transferring("stop the publishers at RabbitMQ, or let them wait", transfer)
     return transfer
 
 
 def switch_publishers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
-    """Up to the moment when only the rest is to come."""
+    """Until only the rest is left to transfer."""
     guide.ask(f"stop the publishers at RabbitMQ and start them at Warren ({amqp}); consumers go on at RabbitMQ")
     guide.ask(
         "wait until the consumers have emptied RabbitMQ's queues, and stop them; "
@@ -117,17 +113,17 @@ def switch_publishers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[
 
 
 class MoveOutcome(IntEnum):
-    """The exit codes of a move that was not refused."""
+    """Exit codes of a move that was not refused."""
 
     WELL = 0
     NOT_WELL = 1
     UNPROVEN = 3
-    """What did not arrive may have been consumed at RabbitMQ by others."""
+    """Other consumers at RabbitMQ may have received what did not arrive."""
 
 
 @dataclass(frozen=True)
 class MoveOptions:
-    """How a move is done."""
+    """How the move is done."""
 
     plan_options: PlanOptions
     dry_run: bool = False
@@ -138,7 +134,7 @@ class MoveOptions:
 
 
 class Move:
-    """From one broker to the other."""
+    """From RabbitMQ to Warren."""
 
     def __init__(
         self, source: RabbitMQ, destination: WarrenDestination, move_options: MoveOptions, tell: Callable[[str], None]
@@ -149,11 +145,11 @@ class Move:
         self._tell = tell
 
     def run(self) -> MoveOutcome:
-        """All is well if it is done and counted, or planned without anything in the way."""
+        """The outcome: done and counted, or planned without conflicts."""
         plan = self._plan()
         if plan.in_the_way:
             raise MoveFailed(
-                f"{len(plan.in_the_way)} definitions are otherwise at Warren; nothing was changed. Delete them at one "
+                f"{len(plan.in_the_way)} definitions differ at Warren; nothing was changed. Delete them at one "
                 "of the brokers, make them the same, or leave Warren's as they are with --keep"
             )
         if not self._move_options.definitions_only:
@@ -162,7 +158,7 @@ class Move:
             self._tell("nothing was changed: this was a dry run")
             return MoveOutcome.WELL
         self._destination.bring(plan)
-        self._tell(f"definitions brought: {len(plan.brought) + len(plan.bridges)}")
+        self._tell(f"definitions imported: {len(plan.brought) + len(plan.bridges)}")
         if self._move_options.definitions_only:
             return MoveOutcome.WELL
         return self._carry(plan)
@@ -184,7 +180,7 @@ class Move:
         return plan
 
     def _check_contents(self, plan: MigrationPlan) -> None:
-        """That contents can be carried is made sure of before anything is brought: a refused move changes nothing."""
+        """Check that contents can be transferred before anything is imported: a refused move changes nothing."""
         if plan.away:
             found = plan.away[0]
             raise MoveFailed(
@@ -192,7 +188,7 @@ class Move:
                 f"it; nothing was changed. Bring {found.node or 'its node'} back, delete the queue at RabbitMQ, or "
                 "leave contents where they are with --definitions-only"
             )
-        self._check_roads(plan)
+        self._check_exchanges(plan)
         self._check_shovels(plan)
         if plan.closed_vhosts:
             vhost, user = plan.closed_vhosts[0], self._destination.http.user
@@ -205,23 +201,23 @@ class Move:
             self._source.enter(vhost)
 
     def _check_permissions(self, plan: MigrationPlan) -> None:
-        if plan.lacking_at_rabbitmq:
-            lack = plan.lacking_at_rabbitmq[0]
+        if plan.missing_at_rabbitmq:
+            missing = plan.missing_at_rabbitmq[0]
             raise MoveFailed(
-                f"'{lack.user}' may not {lack.forbidden} of RabbitMQ, which its shovel has to"
-                f"{_and_others(plan.lacking_at_rabbitmq)}; nothing was changed: "
-                f"rabbitmqctl set_permissions {_permitting(lack)}"
+                f"'{missing.user}' may not {missing.forbidden} of RabbitMQ, which its shovel has to"
+                f"{_and_others(plan.missing_at_rabbitmq)}; nothing was changed: "
+                f"rabbitmqctl set_permissions {_permitting(missing)}"
             )
-        if plan.lacking_at_warren:
-            lack = plan.lacking_at_warren[0]
+        if plan.missing_at_warren:
+            missing = plan.missing_at_warren[0]
             raise MoveFailed(
-                f"'{lack.user}' may not {lack.forbidden} of Warren, without which queue {lack.queue} cannot be carried"
-                f"{_and_others(plan.lacking_at_warren)}; nothing was changed. Give --to a user who may, or, with "
-                f"--keep if RabbitMQ's permissions are others: warren ctl set_permissions {_permitting(lack)}"
+                f"'{missing.user}' may not {missing.forbidden} of Warren, which the move of queue {missing.queue} needs"
+                f"{_and_others(plan.missing_at_warren)}; nothing was changed. Give --to a user who may, or, with "
+                f"--keep if RabbitMQ's permissions are others: warren ctl set_permissions {_permitting(missing)}"
             )
 
     def _check_shovels(self, plan: MigrationPlan) -> None:
-        """Somebody's own shovel must not have the name of one that carries, neither at Warren nor by being brought."""
+        """A foreign shovel must not have the name of a transfer's shovel, neither at Warren nor in the import."""
         self._destination.carried()
         if others := shovels_of_others(each.value for each in plan.bridges):
             raise MoveFailed(
@@ -229,14 +225,14 @@ class Move:
                 "changed. Bring it later, with --definitions-only --bridges, or give it another name"
             )
 
-    def _check_roads(self, plan: MigrationPlan) -> None:
-        """What shovels publish to leads to one queue and is deleted at the end: it must not be somebody's own."""
+    def _check_exchanges(self, plan: MigrationPlan) -> None:
+        """The exchanges of the move are deleted at the end, so they must not be foreign ones."""
         exchanges = [*self._destination.exchanges(), *plan.document().get(EXCHANGES.section, ())]
         taken = with_foreign_exchanges([found.queue for found in plan.carried], exchanges)
         if taken:
-            road = f"exchange '{exchange_name(taken[0])}' in '{taken[0].vhost}'"
+            exchange = f"exchange '{exchange_name(taken[0])}' in '{taken[0].vhost}'"
             raise MoveFailed(
-                f"{road} is somebody's own, and the contents of queue {taken[0]} would come by one of that name; "
+                f"{exchange} belongs to others, and the move needs that name for the contents of queue {taken[0]}; "
                 "nothing was changed. Delete or rename it, or leave contents where they are with --definitions-only"
             )
 
@@ -244,22 +240,22 @@ class Move:
         transfer = self._carrying(plan)
         with transfer:
             transfer.drain()
-        but = ", but for what is gone at Warren" if transfer.gone else ""
+        but = ", except those deleted at Warren" if transfer.gone else ""
         self._tell(f"RabbitMQ's queues are empty{but}; counting")
-        accounts = transfer.settle()
-        for account in accounts:
-            if account.had or account.arrived or not account.matches:
-                self._tell(count_line(account))
-        outcome = outcome_of(accounts)
+        audits = transfer.settle()
+        for audit in audits:
+            if audit.had or audit.arrived or not audit.matches:
+                self._tell(count_line(audit))
+        outcome = outcome_of(audits)
         if outcome is MoveOutcome.UNPROVEN:
-            self._tell("not proven: others consumed at RabbitMQ meanwhile; look whether they had what did not come")
+            self._tell("not proven: other consumers at RabbitMQ may have received what did not arrive")
         elif outcome is MoveOutcome.WELL and self._move_options.first:
             who = "publishers" if self._move_options.first == CONSUMERS else "consumers"
             self._tell(f"everything has arrived: start the {who} at Warren")
         return outcome
 
     def _carrying(self, plan: MigrationPlan) -> Transfer:
-        """What is on its way when only the rest is to come."""
+        """The transfer at the point where only the rest is left."""
         move_options, amqp = self._move_options, self._destination.amqp()
 
         def begin(at_once: int = 0) -> Transfer:
@@ -273,7 +269,7 @@ class Move:
         if not move_options.follow:
             return begin(move_options.at_once)
         transfer = begin()
-        SwitchoverGuide(listener).ask_while_carrying(
+        SwitchoverGuide(listener).ask_while_transferring(
             "contents are carried until RabbitMQ's publishers are stopped", transfer
         )
         return transfer
@@ -281,25 +277,25 @@ class Move:
 
 def _and_others(lacks: list[MissingPermission]) -> str:
     more = len(lacks) - 1
-    return f", and {more} more of the queues are like it" if more else ""
+    return f", and {more} more queues" if more else ""
 
 
-def _permitting(lack: MissingPermission) -> str:
-    return f"-p {lack.queue.vhost} {lack.user} " + " ".join(f"'{each}'" for each in lack.wanted)
+def _permitting(missing: MissingPermission) -> str:
+    return f"-p {missing.queue.vhost} {missing.user} " + " ".join(f"'{each}'" for each in missing.wanted)
 
 
-def outcome_of(accounts: Iterable[QueueAudit]) -> MoveOutcome:
-    """Of all queues together."""
-    unproven = [account for account in accounts if not account.matches]
+def outcome_of(audits: Iterable[QueueAudit]) -> MoveOutcome:
+    """The outcome of all queues together."""
+    unproven = [audit for audit in audits if not audit.matches]
     if not unproven:
         return MoveOutcome.WELL
-    return MoveOutcome.UNPROVEN if all(account.is_explained for account in unproven) else MoveOutcome.NOT_WELL
+    return MoveOutcome.UNPROVEN if all(audit.is_explained for audit in unproven) else MoveOutcome.NOT_WELL
 
 
-def count_line(account: QueueAudit) -> str:
+def count_line(audit: QueueAudit) -> str:
     """One queue's final count."""
-    verdict = account.verdict()
-    counts = f"RabbitMQ had {account.had}, {account.arrived} arrived, Warren has {account.destination_after.messages}"
-    if account.is_stream:
-        counts = f"RabbitMQ has {account.source_after.messages}, Warren has {account.destination_after.messages}"
-    return f"  queue {account.queue}: {counts}: {'it matches' if verdict == MATCHES else verdict}"
+    verdict = audit.verdict()
+    counts = f"RabbitMQ had {audit.had}, {audit.arrived} arrived, Warren has {audit.destination_after.messages}"
+    if audit.is_stream:
+        counts = f"RabbitMQ has {audit.source_after.messages}, Warren has {audit.destination_after.messages}"
+    return f"  queue {audit.queue}: {counts}: {'it matches' if verdict == MATCHES else verdict}"

@@ -1,24 +1,13 @@
-"""What a move comes to: RabbitMQ's definitions held against Warren's, and the queues whose contents are carried.
+"""The plan of a move: which definitions are imported, which conflict, which queues are transferred, and its text.
 
-Invariants: nothing that Warren has is replaced. A definition that Warren has otherwise is in the way, and the whole
-move is off until somebody decides; with `keep` Warren's stays. A plan made again after it was carried out brings
-nothing.
+Invariants: nothing at Warren is replaced. A definition that differs at Warren is a conflict and stops the whole move;
+with `keep`, Warren's stays. A plan that is made again after the import imports nothing.
 
-Not here: what the operator is told of it (`cli.migrate.plan`).
+*Permissions.* At RabbitMQ the shovel of a queue consumes it. At Warren the user who moves declares an exchange and
+binds the queue to it (`cli.migrate.brokers`); the shovel itself needs no permissions there. Users without any
+permission in a virtual host are not judged here: their login fails, or another backend of RabbitMQ knows them.
 
-Whether those who move may do what a move does to each queue, by the permissions that both brokers tell.
-
-At RabbitMQ the shovel of a queue consumes it. At Warren whoever moves declares an exchange and binds the queue to it
-(`cli.migrate.brokers`); the shovel itself may do everything there.
-
-Of a user without permissions in a virtual host nothing is said here: he is not let in (`cli.migrate.plan`,
-`cli.migrate.brokers`), or another backend of RabbitMQ knows him.
-
-Not here: what permissions mean (`broker.access.users`).
-
-What an operator is told of a plan before anything is done.
-
-Not here: the plan (`cli.migrate.plan`), what is told while contents move (`cli.migrate`).
+Not here: what permissions mean (`broker.access.users`), progress during the transfer (`cli.migrate.transfer`).
 """
 
 from collections import Counter
@@ -55,33 +44,33 @@ EVERYTHING: Final = ".*"
 
 @dataclass(frozen=True)
 class MissingPermission:
-    """A queue that a user cannot move, and what he may not do."""
+    """A queue that a user cannot move, and the missing permission."""
 
     queue: QueueName
     user: str
     forbidden: str
     wanted: tuple[str, str, str]
-    """Permissions with which he could: configure, write and read."""
+    """Permissions that would suffice: configure, write and read."""
 
 
-def lacking_at_rabbitmq(
+def missing_at_rabbitmq(
     queues: Iterable[FoundQueue], definitions: Iterable[ExportedDefinition], user: str
 ) -> list[MissingPermission]:
-    """Queues that the user of the shovels may not read."""
+    """Queues that the shovels' user may not read."""
     held = _permissions(definitions, user)
     lacks = []
     for queue in _names(queues):
         own = held.get(queue.vhost)
-        # an expression that only RabbitMQ understands proves nothing
+        # a pattern that only RabbitMQ understands proves nothing
         if own is not None and not own.reads.pattern.fault and not own.reads.matches(queue.name):
             lacks.append(MissingPermission(queue, user, f"read queue {queue}", (own.configure, own.write, EVERYTHING)))
     return lacks
 
 
-def lacking_at_warren(
+def missing_at_warren(
     queues: Iterable[FoundQueue], definitions: Iterable[ExportedDefinition], user: str
 ) -> list[MissingPermission]:
-    """Queues that the user who moves may not lead an exchange of the move to."""
+    """Queues that the moving user may not bind to an exchange of the move."""
     held = _permissions(definitions, user)
     wanted = (EVERYTHING, EVERYTHING, EVERYTHING)
     return [
@@ -92,14 +81,14 @@ def lacking_at_warren(
 
 
 def _forbidden(queue: QueueName, own: Permission) -> str:
-    """The first thing that is; empty if nothing is."""
+    """The first missing permission; empty if none is missing."""
     road = exchange_name(queue)
     exchange = f"exchange '{road}' in '{queue.vhost}'"
     needed = (
         (own.writes.matches(queue.name), f"write to queue {queue}"),
         (own.configures.matches(road), f"configure {exchange}"),
         (own.reads.matches(road), f"read {exchange}"),
-        # to say that the exchange has no alternate exchange is to name the default one
+        # an exchange without an alternate exchange is declared by naming the default exchange
         (own.writes.matches(DEFAULT_EXCHANGE), f"write to exchange '{DEFAULT_EXCHANGE}' in '{queue.vhost}'"),
     )
     return next((what for allowed, what in needed if not allowed), "")
@@ -121,15 +110,15 @@ def _names(queues: Iterable[FoundQueue]) -> list[QueueName]:
 
 
 GUEST: Final = "guest"
-"""The user that both brokers begin with, each with a password hash of its own."""
+"""Both brokers start with this user, each with its own password hash."""
 
 CLUSTER_PARAMETERS: Final = ("cluster_name", "internal_cluster_id")
-"""Global parameters by which a cluster knows itself."""
+"""Global parameters that identify a cluster."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A definition that Warren has otherwise."""
+    """A definition that differs at Warren."""
 
     definition: ExportedDefinition
     fields: list[str]
@@ -137,23 +126,23 @@ class Difference:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What the operator wants of a move."""
+    """The operator's options."""
 
     vhosts: tuple[str, ...] = ()
     keep: bool = False
     bridges: bool = False
     mover: str = ""
-    """The user of Warren who moves, and whose shovels will enter the virtual hosts."""
+    """The Warren user who moves; the shovels enter virtual hosts as this user."""
 
     carrier: str = ""
-    """The user of RabbitMQ as whom shovels consume there."""
+    """The RabbitMQ user as whom shovels consume."""
 
 
 @dataclass
 class MigrationPlan:
     brought: list[ExportedDefinition] = field(default_factory=list)
     bridges: list[ExportedDefinition] = field(default_factory=list)
-    """Shovels and upstreams that are brought, each on its own, after everything else."""
+    """Shovels and upstreams to import, one by one, after everything else."""
 
     held_back: list[ExportedDefinition] = field(default_factory=list)
     same: list[ExportedDefinition] = field(default_factory=list)
@@ -163,20 +152,20 @@ class MigrationPlan:
     carried: list[FoundQueue] = field(default_factory=list)
     staying: list[UnmovedQueue] = field(default_factory=list)
     closed_vhosts: list[str] = field(default_factory=list)
-    """Virtual hosts that Warren has and that the mover may not enter."""
+    """Virtual hosts at Warren that the moving user may not enter."""
 
-    lacking_at_rabbitmq: list[MissingPermission] = field(default_factory=list)
-    lacking_at_warren: list[MissingPermission] = field(default_factory=list)
+    missing_at_rabbitmq: list[MissingPermission] = field(default_factory=list)
+    missing_at_warren: list[MissingPermission] = field(default_factory=list)
     unknown_vhosts: list[str] = field(default_factory=list)
-    """Virtual hosts that were asked for and that RabbitMQ does not have."""
+    """Requested virtual hosts that RabbitMQ does not have."""
 
     def document(self) -> dict[str, list[Document]]:
-        """What Warren is to import."""
+        """The definitions to import."""
         return exported(self.brought)
 
     @property
     def away(self) -> list[FoundQueue]:
-        """Queues whose contents are to be carried, and that RabbitMQ itself does not reach."""
+        """Queues to transfer that RabbitMQ itself cannot reach."""
         return [found for found in self.carried if found.is_away]
 
     @property
@@ -187,7 +176,7 @@ class MigrationPlan:
 def plan_move(
     source: Document, destination: Document, queues: Iterable[FoundQueue], plan_options: PlanOptions | None = None
 ) -> MigrationPlan:
-    """`source` and `destination` are exports, `queues` what RabbitMQ has."""
+    """`source` and `destination` are exports, `queues` those of RabbitMQ."""
     plan_options = plan_options or PlanOptions()
     judge = CompatibilityCheck()
     plan = MigrationPlan(left_out=judge.left_out)
@@ -207,13 +196,13 @@ def plan_move(
     }
     inside = [found for found in queues if found.queue.vhost in vhosts]
     plan.carried, plan.staying = split_queues(inside, not_there)
-    plan.lacking_at_rabbitmq = lacking_at_rabbitmq(plan.carried, definitions, plan_options.carrier)
-    plan.lacking_at_warren = lacking_at_warren(plan.carried, [*plan.brought, *there.values()], plan_options.mover)
+    plan.missing_at_rabbitmq = missing_at_rabbitmq(plan.carried, definitions, plan_options.carrier)
+    plan.missing_at_warren = missing_at_warren(plan.carried, [*plan.brought, *there.values()], plan_options.mover)
     return plan
 
 
 def _let_in(plan: MigrationPlan, mover: str, vhosts: set[str], there: dict[DefinitionKey, ExportedDefinition]) -> None:
-    """Who makes a virtual host may enter it, as RabbitMQ has it; others are asked to let the mover in."""
+    """The user who creates a virtual host may enter it, as in RabbitMQ; others need permissions."""
     permitted = {each.key for each in plan.brought} | set(there)
     for vhost in sorted(vhosts):
         own = ExportedDefinition(
@@ -248,7 +237,7 @@ def _place(
 
 
 def _renamed(definition: ExportedDefinition) -> ExportedDefinition:
-    """A queue as Warren will have written it down, so that it is known again."""
+    """A queue as Warren stores it, so that it is recognised later."""
     if definition.kind is not QUEUES:
         return definition
     arguments = without_aliases(definition.name, definition.vhost, dict(definition.value.get("arguments") or {}))
@@ -269,28 +258,28 @@ def _is_guest(definition: ExportedDefinition) -> bool:
 
 PLURALS: Final = {"permissions": "permissions", "topic permissions": "topic permissions", "policy": "policies"}
 KNOWN_PROTOCOLS: Final = ("amqp", "amqp/ssl", "http", "https", "clustering", "http/prometheus", "https/prometheus")
-"""Protocols of RabbitMQ's listeners that Warren speaks, or has its own way of."""
+"""Protocols of RabbitMQ's listeners that Warren supports or replaces."""
 
 
 def plan_lines(plan: MigrationPlan) -> Iterator[str]:
     """The whole plan, for a terminal."""
-    yield f"definitions to bring: {_counted(plan.brought) or 'none'}"
-    yield f"already at Warren, the same: {_counted(plan.same) or 'none'}"
-    yield from _listed("Warren's own, which stay as they are", [_differing(each) for each in plan.kept])
+    yield f"definitions to import: {_counted(plan.brought) or 'none'}"
+    yield f"already at Warren, identical: {_counted(plan.same) or 'none'}"
+    yield from _listed("Warren's own, which are not changed", [_differing(each) for each in plan.kept])
     yield from _listed("left out", [f"{each.definition}: {each.reason}" for each in plan.left_out])
-    yield from _listed("to be brought one by one", map(str, plan.bridges))
+    yield from _listed("to be imported one by one", map(str, plan.bridges))
     yield from _listed(
-        "held back, because they would move messages at once while RabbitMQ's still do (--bridges brings them)",
+        "left out, because they would move messages while RabbitMQ's still do (--bridges imports them)",
         map(str, plan.held_back),
     )
-    yield from _listed("in the way, because Warren has them otherwise", [_differing(each) for each in plan.in_the_way])
+    yield from _listed("in conflict, because they differ at Warren", [_differing(each) for each in plan.in_the_way])
     filled = [found for found in plan.carried if found.messages]
     contents = f"{plan.messages} messages in {len(filled)} of {len(plan.carried)} queues"
-    yield f"contents to carry, as RabbitMQ counted them last: {contents}"
+    yield f"contents to move, by RabbitMQ's last statistics: {contents}"
     for found in filled:
         yield f"  queue {found.queue}: {found.messages}"
     yield from _listed(
-        "queues that RabbitMQ itself does not reach",
+        "queues that RabbitMQ itself cannot reach",
         [f"queue {found.queue}: {found.state}{found.node and f', at {found.node}'}" for found in plan.away],
     )
     yield from _listed(
@@ -301,16 +290,16 @@ def plan_lines(plan: MigrationPlan) -> Iterator[str]:
 
 
 def notes(plan: MigrationPlan) -> Iterator[str]:
-    """What comes along and is not quite what it was, or needs somebody's care."""
+    """Definitions that change in the move or need attention."""
     for found in plan.carried:
         yield from _queue_notes(found)
 
 
 def listener_notes(overview: Mapping[str, Any]) -> Iterator[str]:
-    """Of protocols that clients of this RabbitMQ may speak and Warren does not."""
+    """Protocols of this RabbitMQ that Warren does not support."""
     others = sorted({str(each.get("protocol")) for each in overview.get("listeners", ())} - set(KNOWN_PROTOCOLS))
     for protocol in others:
-        yield f"RabbitMQ listens for {protocol}: Warren does not; clients that speak it cannot come along"
+        yield f"RabbitMQ listens for {protocol}: Warren does not; its clients cannot move"
 
 
 def _queue_notes(found: FoundQueue) -> Iterator[str]:
@@ -318,9 +307,9 @@ def _queue_notes(found: FoundQueue) -> Iterator[str]:
     if found.type == "quorum":
         yield f"queue {queue} is a quorum queue: at Warren it is held by one node unless a policy with ha-mode fits it"
     if found.unacked:
-        yield f"queue {queue}: {found.unacked} messages are with consumers of RabbitMQ; they come when those are gone"
+        yield f"queue {queue}: {found.unacked} messages are unacked at RabbitMQ and move when their consumers are gone"
     if found.single_active and found.consumers:
-        yield f"queue {queue} has a single active consumer: nothing of it moves until that one is gone"
+        yield f"queue {queue} has a single active consumer: nothing is moved until it has gone"
     if found.expires:
         yield f"queue {queue} expires when it is not used: its consumers must come to Warren before that"
 

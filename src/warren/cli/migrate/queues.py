@@ -1,21 +1,17 @@
-"""RabbitMQ's queues as they are found, and which of them have their contents carried over.
+"""RabbitMQ's queues, which of them are transferred, and the shovels that transfer them.
 
-A shovel is a consumer. So what RabbitMQ does to a queue when its consumer's connection breaks decides whether its
-contents are safe on the way: an auto-delete queue would be deleted with all that is left in it.
+A shovel is a consumer. So RabbitMQ's reaction to a lost consumer decides whether a queue can be transferred safely: an
+auto-delete queue would be deleted with its remaining messages.
 
-Not here: the shovels (`cli.migrate.queues`), what queues are made of (`cli.migrate.definitions`).
+Each queue has a shovel of its own, so its order is kept. A message keeps its routing key, which consumers and
+dead-lettering use. So the shovel does not publish to the queue by name but to an exchange that leads only to that
+queue; a `CC` header has no effect there. If the queue is deleted, the exchange leads nowhere. Publishes are mandatory,
+so returned messages stay at RabbitMQ.
 
-The shovels that carry queues' contents: one for each queue, so that each keeps its order.
+A shovel's name is `migrate-` and the queue's name, in the queue's virtual host. Its definition is always the same, so
+setting it again changes nothing. It runs until it is deleted.
 
-A message keeps its routing key, by which consumers know what it is about and dead letters find their way. So it is not
-published to the queue by name, but to an exchange that was made for it and leads to that queue alone; a `CC` header
-leads nowhere else there, either. If the queue goes the exchange leads nowhere: so publishes are mandatory, and what
-comes back stays at RabbitMQ.
-
-A shovel is known by its name, `migrate-` and the queue's, in the queue's virtual host; what it says is the same each
-time it is asked for, so that asking again changes nothing. It goes on until it is deleted.
-
-Not here: what a shovel does (`bridges.shovels`).
+Not here: what a shovel does (`bridges.shovels`), definitions of queues (`cli.migrate.definitions`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,8 +26,9 @@ EXPIRES: Final = "x-expires"
 SINGLE_ACTIVE: Final = "x-single-active-consumer"
 RUNNING: Final = "running"
 WORKING: Final = (RUNNING, "live", "idle", "flow", "syncing")
-"""States of a queue that RabbitMQ can count and give away. Of others (down, crashed, stopped, recovering, minority) it
-says at best that it cannot, and at worst that they are empty."""
+"""States of a queue that RabbitMQ can count and deliver. Queues in other states (down, crashed, stopped, recovering,
+minority) may be reported as empty.
+"""
 
 
 @dataclass(frozen=True, order=True)
@@ -61,7 +58,7 @@ class FoundQueue:
 
     @property
     def is_away(self) -> bool:
-        """Whether RabbitMQ itself does not reach it, as its node is down or it has crashed."""
+        """Whether RabbitMQ cannot reach it: its node is down or it has crashed."""
         return self.state not in WORKING
 
     @property
@@ -71,14 +68,14 @@ class FoundQueue:
 
 @dataclass(frozen=True)
 class UnmovedQueue:
-    """A queue whose contents are not carried, and why."""
+    """A queue whose contents are not transferred, and why."""
 
     found: FoundQueue
     reason: str
 
 
 def found_queue(row: Mapping[str, Any]) -> FoundQueue:
-    """A row of `GET /api/queues`. One that was just made, or whose node is away, has no counts."""
+    """From a row of `GET /api/queues`. A new queue, or one whose node is down, has no counts."""
     arguments = row.get("arguments") or {}
     policy = row.get("effective_policy_definition") or {}
     return FoundQueue(
@@ -97,14 +94,14 @@ def found_queue(row: Mapping[str, Any]) -> FoundQueue:
 
 
 def state_of(row: Mapping[str, Any]) -> str:
-    """Of a row of `GET /api/queues`; a queue that was just made has none yet."""
+    """The state in a row of `GET /api/queues`; a new queue has none yet."""
     return str(row.get("state") or RUNNING)
 
 
 def split_queues(
     queues: Iterable[FoundQueue], left_out: Mapping[QueueName, str]
 ) -> tuple[list[FoundQueue], list[UnmovedQueue]]:
-    """Those whose contents are carried, and those whose are not; `left_out` are those that Warren will not have."""
+    """Queues whose contents are transferred, and the others; `left_out` are those that Warren will not have."""
     carried: list[FoundQueue] = []
     staying: list[UnmovedQueue] = []
     for found in sorted(queues, key=lambda each: each.queue):
@@ -118,7 +115,7 @@ def split_queues(
 
 def _reason_to_stay(found: FoundQueue) -> str:
     if found.exclusive:
-        return "it belongs to one connection and goes with it; its client makes it anew at Warren"
+        return "it is exclusive to one connection; its client declares it again at Warren"
     if found.auto_delete:
         return (
             "RabbitMQ deletes it, with what is in it, as soon as its last consumer is gone, and a shovel is one; "
@@ -128,14 +125,14 @@ def _reason_to_stay(found: FoundQueue) -> str:
 
 
 SHOVEL: Final = "shovel"
-"""The component of parameters that are shovels."""
+"""The component of shovels' parameters."""
 
 PREFIX: Final = "migrate-"
 PREFETCH: Final = 1000
 RECONNECT_DELAY_S: Final = 1
 NAME_OCTETS_MAX: Final = 255
 MARK: Final = {"x-warren-migration": True}
-"""Arguments by which what a move has made is known for certain: its consumers at RabbitMQ, its exchanges at Warren."""
+"""Arguments that mark the consumers at RabbitMQ and the exchanges at Warren of a move."""
 
 
 def shovel_name(queue: QueueName) -> str:
@@ -143,14 +140,14 @@ def shovel_name(queue: QueueName) -> str:
 
 
 def exchange_name(queue: QueueName) -> str:
-    """Of the exchange that leads to the queue; a queue's name may be as long as a name can be."""
+    """The exchange that leads to the queue. A queue's name may already have the maximum length."""
     name = f"{PREFIX}{queue.name}"
     octets = name.encode("utf-8", "surrogateescape")
     return name if len(octets) <= NAME_OCTETS_MAX else f"{PREFIX}{sha256(octets).hexdigest()}"
 
 
 def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
-    """What the shovel of a queue says; `source_uri` is RabbitMQ's, with the queue's virtual host in it."""
+    """The definition of a queue's shovel; `source_uri` is RabbitMQ's, with the queue's virtual host."""
     queue = found.queue
     value: dict[str, Any] = {
         "src-protocol": "amqp091",
@@ -173,13 +170,13 @@ def shovel_value(found: FoundQueue, source_uri: str) -> dict[str, Any]:
 
 
 def is_ours(name: str, value: Mapping[str, Any]) -> bool:
-    """Whether a shovel that is there is one that carries contents over, and not somebody's own of such a name."""
+    """Whether a shovel belongs to a move and is not a foreign one with such a name."""
     queue = QueueName("", str(value.get("src-queue")))
     return name == shovel_name(queue) and value.get("dest-exchange") == exchange_name(queue)
 
 
 def shovels_of_others(parameters: Iterable[Mapping[str, Any]]) -> list[QueueName]:
-    """Shovels of somebody's own, by virtual host and name, with a name such as those of a move have."""
+    """Foreign shovels, by virtual host and name, that have the name of a move's shovel."""
     return [
         QueueName(each["vhost"], each["name"])
         for each in parameters
@@ -188,18 +185,18 @@ def shovels_of_others(parameters: Iterable[Mapping[str, Any]]) -> list[QueueName
 
 
 def with_foreign_exchanges(queues: Iterable[QueueName], exchanges: Iterable[Mapping[str, Any]]) -> list[QueueName]:
-    """Queues whose exchange would have a name that somebody's own exchange has."""
+    """Queues whose exchange would have the name of a foreign exchange."""
     others = {(each["vhost"], each["name"]) for each in exchanges if not is_marked(each.get("arguments"))}
     return [queue for queue in queues if (queue.vhost, exchange_name(queue)) in others]
 
 
 def is_marked(arguments: object) -> bool:
-    """Whether arguments say that a move has made what they belong to. RabbitMQ writes none at all as a list."""
+    """Whether arguments have the mark of a move. RabbitMQ writes empty arguments as a list."""
     return isinstance(arguments, Mapping) and all(arguments.get(name) == value for name, value in MARK.items())
 
 
 def with_vhost(uri: str, vhost: str) -> str:
-    """An AMQP URI with this virtual host in place of its own."""
+    """The AMQP URI with this virtual host instead of its own."""
     before, question, options = uri.partition("?")
     scheme, _, rest = before.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}/{quote(vhost, safe='')}{question}{options}"

@@ -1,34 +1,23 @@
-"""Contents on their way: which queue's shovel is there, what is left at RabbitMQ, and when a queue is done.
+"""The transfer of contents: shovels, what is left at RabbitMQ, when a queue is done; with progress and rate.
 
-A queue waits, moves, ends and is done:
+The stages of a queue:
 
-    waiting   its shovel is not there; only so many move at once
-    moving    its shovel carries; when RabbitMQ has no more of it twice in a row, and all is to end, the shovel is
-              deleted
-    ending    RabbitMQ may still hold what the shovel was given and has not acked: when the shovel's consumer is gone,
-              that is ready again, and the queue moves anew; if there is nothing, it is
-    done      empty, without a shovel. Others may fill it again, which the final count tells
+    waiting  it has no shovel; the number of parallel shovels is limited
+    moving   its shovel runs; when RabbitMQ has none left twice in a row, and the move is ending, the shovel is deleted
+    ending   RabbitMQ may still hold unacked messages of the shovel: when its consumer is gone they are ready again and
+             the queue moves again; if there are none, it is done
+    done     empty, without a shovel. New publishes show in the final count
 
-A stream gives nothing away: it is done when Warren's has as many messages. One that Warren has begun is not carried,
-as everything would come again.
+A stream keeps its messages: it is done when Warren's has as many. A stream that already exists at Warren with messages
+is not transferred, because all messages would come again.
 
-A queue that somebody deletes at either broker holds up no other: if all is to end, its shovel is deleted and it is
-done, whatever RabbitMQ has left of it. That is told, and the final count does not match.
+A queue that is deleted at either broker does not hold up the others: when the move is ending, its shovel is deleted and
+it is done, whatever is left at RabbitMQ. That is reported, and the final count does not match.
 
-Not here: what is asked of the brokers (`cli.migrate.brokers`, `cli.migrate.brokers`), the verdict
-(`cli.migrate.counts`).
+Progress goes to standard error: a bar with rate and estimate on a terminal, else a line every few seconds. The rate is
+that of the last seconds, so a stalled shovel shows.
 
-How far contents have come: a bar with rate and estimate on a terminal, a plain line every few seconds elsewhere.
-
-Both are on standard error. A word in between stands on a line of its own.
-
-Not here: the rate itself (`cli.migrate.transfer`).
-
-How fast contents are carried, and how long the rest will take.
-
-The rate is that of the last seconds, so that a shovel that stands still is seen to.
-
-Not here: showing it (`cli.migrate.transfer`).
+Not here: requests to the brokers (`cli.migrate.brokers`), the verdict (`cli.migrate.counts`).
 """
 
 import sys
@@ -60,7 +49,7 @@ OVER_S: Final = 10.0
 
 @dataclass
 class TransferRate:
-    """What was done by when."""
+    """Progress over time."""
 
     _points: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -71,7 +60,7 @@ class TransferRate:
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         if len(self._points) < 2:
             return 0.0
         (since_s, before), (now_s, done) = self._points[0], self._points[-1]
@@ -84,7 +73,7 @@ class TransferRate:
 
 
 def duration_text(seconds: float | None) -> str:
-    """A time as an operator reads it."""
+    """A duration for people."""
     if seconds is None:
         return "unknown time"
     whole = round(seconds)
@@ -99,7 +88,7 @@ LINE_EVERY_S = 5.0
 
 @final
 class TransferProgress:
-    """Of all queues together."""
+    """The progress of all queues together."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -144,10 +133,10 @@ TICK_S = 0.5
 STATES_EVERY_S = 2.0
 ENDING_MAX_S = 30.0
 COUNTED_WITHIN_S = 20.0
-"""RabbitMQ tells what was acked up to five seconds late, a busy one later."""
+"""RabbitMQ reports acks up to five seconds late, under load later."""
 
 STREAM_COUNT_WITHIN_S = 6.0
-"""How long a stream is, RabbitMQ tells every five seconds, whoever asks."""
+"""RabbitMQ updates the length of a stream every five seconds."""
 
 HEALTHY = ("running", "starting")
 
@@ -161,10 +150,10 @@ class TransferStage(Enum):
 
 @dataclass
 class QueueTransfer:
-    """One queue on its way."""
+    """The transfer of one queue."""
 
     found: FoundQueue
-    account: QueueAudit
+    audit: QueueAudit
     stage: TransferStage = TransferStage.WAITING
     left: int = 0
     was_empty: bool = False
@@ -173,7 +162,7 @@ class QueueTransfer:
 
     ending_since_s: float = 0.0
     counts_from_s: float = 0.0
-    """When RabbitMQ has told how long the stream is."""
+    """From when RabbitMQ's length of the stream is current."""
 
     @property
     def queue(self) -> QueueName:
@@ -181,7 +170,7 @@ class QueueTransfer:
 
 
 class Transfer:
-    """All queues of a move."""
+    """The transfer of all queues of a move."""
 
     def __init__(
         self, source: RabbitMQ, destination: WarrenDestination, queues: list[FoundQueue], at_once: int
@@ -191,7 +180,7 @@ class Transfer:
         self._at_once = at_once
         self._progress = TransferProgress()
         self._told: dict[QueueName, ShovelState] = {}
-        # those that were at Warren and are not now
+        # queues that were deleted at Warren
         self.gone: set[QueueName] = set()
         self._states_at_s = 0.0
         self._away = ""
@@ -214,7 +203,7 @@ class Transfer:
         self._progress.__exit__()
 
     def tick(self, ending: bool) -> None:
-        """Look at every queue once, then wait a moment; `ending`: a queue that is empty is done."""
+        """Check every queue once, then wait a moment; `ending`: an empty queue is done."""
         begun_s = time.monotonic()
         self._attempted(lambda: self._step(ending))
         time.sleep(max(0.0, begun_s + TICK_S - time.monotonic()))
@@ -224,39 +213,39 @@ class Transfer:
             self.tick(ending=True)
 
     def settle(self) -> list[QueueAudit]:
-        """The final counts of every queue, as soon as they are settled, or when they had the time to be.
+        """The final counts of every queue, once they match or their time is up.
 
-        Before RabbitMQ had the time to tell all acks, no count of a queue that had a shovel is. Then the exchanges go,
-        of which Warren has told what was brought.
+        No count of a queue with a shovel is final before RabbitMQ had the time to report all acks. Afterwards the
+        exchanges are deleted, whose counters Warren has reported by then.
         """
         drained_s = time.monotonic()
         open_counts = self.carried
         while open_counts:
             begun_s = time.monotonic()
-            self._patiently(partial(self._count, [each.account for each in open_counts]))
+            self._until_done(partial(self._count, [each.audit for each in open_counts]))
             told = begun_s >= drained_s + STATISTICS_TOLD_WITHIN_S
-            open_counts = [each for each in open_counts if not each.account.is_settled or not (told or each.unmoved)]
+            open_counts = [each for each in open_counts if not each.audit.is_settled or not (told or each.unmoved)]
             if begun_s >= drained_s + COUNTED_WITHIN_S:
                 break
             time.sleep(TICK_S if open_counts else 0)
-        self._patiently(lambda: self._destination.tidy(each.queue for each in self.carried))
-        return [each.account for each in self.carried]
+        self._until_done(lambda: self._destination.tidy(each.queue for each in self.carried))
+        return [each.audit for each in self.carried]
 
-    def _count(self, accounts: list[QueueAudit]) -> None:
+    def _count(self, audits: list[QueueAudit]) -> None:
         there = self._destination.sides()
-        here = self._source.sides([account.queue for account in accounts], believe_unacked=True)
-        for account in accounts:
-            account.source_after = here[account.queue]
-            account.is_gone_at_warren = account.queue not in there
-            account.see_destination(there.get(account.queue, QueueCounts()))
+        here = self._source.sides([audit.queue for audit in audits], believe_unacked=True)
+        for audit in audits:
+            audit.source_after = here[audit.queue]
+            audit.is_gone_at_warren = audit.queue not in there
+            audit.see_destination(there.get(audit.queue, QueueCounts()))
 
-    def _patiently(self, work: Callable[[], None]) -> None:
-        """Do it, as often as it takes until both brokers answer."""
+    def _until_done(self, work: Callable[[], None]) -> None:
+        """Repeat until both brokers respond."""
         while not self._attempted(work):
             time.sleep(TICK_S)
 
     def _attempted(self, work: Callable[[], None]) -> bool:
-        """Whether it was done; that a broker is away is told once."""
+        """Whether it was done. An unavailable broker is reported once."""
         try:
             work()
         except BrokerUnavailable as away:
@@ -270,9 +259,9 @@ class Transfer:
         return True
 
     def _begin(self, queues: list[FoundQueue]) -> list[QueueTransfer]:
-        """Shovels that an earlier run has left are deleted first, so that what they hold is counted where it is.
+        """Delete shovels of an earlier run first, so that messages they hold are counted at RabbitMQ.
 
-        What they and others have acked must not be told later, as if it had been acked since then.
+        Their acks must not be reported later, as if they happened since.
         """
         self._clear({found.queue for found in queues})
         here = self._source_when_told([found.queue for found in queues])
@@ -280,13 +269,13 @@ class Transfer:
         carried: list[QueueTransfer] = []
         for found in queues:
             queue = found.queue
-            account = QueueAudit(queue, here[queue], there.get(queue, QueueCounts()), is_stream=found.is_stream)
-            account.consumed_at_source = here[queue].consumers > 0
-            carried.append(QueueTransfer(found, account, left=here[queue].messages))
+            audit = QueueAudit(queue, here[queue], there.get(queue, QueueCounts()), is_stream=found.is_stream)
+            audit.consumed_at_source = here[queue].consumers > 0
+            carried.append(QueueTransfer(found, audit, left=here[queue].messages))
         return carried
 
     def _source_when_told(self, queues: list[QueueName]) -> dict[QueueName, QueueCounts]:
-        """What RabbitMQ has when it has told all acks: those of a queue that nobody consumes change no more."""
+        """RabbitMQ's counts once it has reported all acks; without consumers they no longer change."""
         here = self._source.sides(queues)
         deadline_s = time.monotonic() + ENDING_MAX_S
         while queues:
@@ -299,54 +288,58 @@ class Transfer:
         return here
 
     def _clear(self, queues: set[QueueName]) -> None:
-        """No shovel and no exchange of an earlier run: those of another version may be made otherwise."""
+        """Delete shovels and exchanges of an earlier run: those of another version may differ."""
         leftover = [queue for queue in self._destination.carried() if queue in queues]
         for queue in leftover:
-            self._destination.stop_carrying(queue)
+            self._destination.end_transfer(queue)
         deadline_s = time.monotonic() + ENDING_MAX_S
         for queue in leftover:
-            while self._source.is_carried(queue, self._count_of(queue)) and time.monotonic() < deadline_s:
+            while self._source.is_transferring(queue, self._count_of(queue)) and time.monotonic() < deadline_s:
                 time.sleep(TICK_S)
         self._destination.tidy(queues)
 
     def _step(self, ending: bool) -> None:
         there = self._destination.sides()
         for each in self.carried:
-            each.account.see_destination(there.get(each.queue, QueueCounts()))
+            each.audit.see_destination(there.get(each.queue, QueueCounts()))
             if each.stage is TransferStage.WAITING and self._at_once and self._moving >= self._at_once:
                 continue
             if each.stage is not TransferStage.DONE:
                 self._look_at(each, ending)
-        done = sum(max(0, each.account.arrived) for each in self.carried)
+        done = sum(max(0, each.audit.arrived) for each in self.carried)
         undone = sum(each.stage is not TransferStage.DONE for each in self.carried)
         self._progress.reach(done, self.left, undone)
         if time.monotonic() >= self._states_at_s:
             self._states_at_s = time.monotonic() + STATES_EVERY_S
             self._look_for_gone(there, ending)
-            self._tell_states()
+            self._report_states()
 
     def _look_at(self, each: QueueTransfer, ending: bool) -> None:
         found = self._source.count(each.queue)
         count = found or ExactCount(0, 0)
-        if found is None and not each.account.was_gone_at_source:
-            each.account.was_gone_at_source = True
-            self._progress.tell(f"queue {each.queue} is gone at RabbitMQ, with what was left in it; the others go on")
+        if found is None and not each.audit.was_gone_at_source:
+            each.audit.was_gone_at_source = True
+            self._progress.tell(
+                f"queue {each.queue} was deleted at RabbitMQ, with its remaining messages; the others go on"
+            )
         is_lost = found is None or each.queue in self.gone
         if each.found.is_stream:
             self._look_at_stream(each, count, ending, is_lost)
             return
         each.left = count.ready
-        each.account.source_after = QueueCounts(count.ready)
-        if count.consumers > (each.stage is not TransferStage.WAITING) and not each.account.consumed_at_source:
-            each.account.consumed_at_source = self._source.others(each.queue.vhost)[each.queue.name] > 0
+        each.audit.source_after = QueueCounts(count.ready)
+        if count.consumers > (each.stage is not TransferStage.WAITING) and not each.audit.consumed_at_source:
+            each.audit.consumed_at_source = self._source.others(each.queue.vhost)[each.queue.name] > 0
         if each.stage is TransferStage.WAITING:
             self._start(each, ending, is_done=ending and not count.ready)
         elif each.stage is TransferStage.MOVING:
             if ending and (is_lost or (each.was_empty and not count.ready)):
                 self._end(each)
             each.was_empty = not count.ready
-        elif time.monotonic() > each.ending_since_s + ENDING_MAX_S or not self._source.is_carried(each.queue, count):
-            # what it held was given back since the first count, perhaps
+        elif time.monotonic() > each.ending_since_s + ENDING_MAX_S or not self._source.is_transferring(
+            each.queue, count
+        ):
+            # messages that it held may have been requeued since the first count
             is_more = each.queue not in self.gone and self._count_of(each.queue).ready
             self._leave(each, TransferStage.WAITING if is_more else TransferStage.DONE)
 
@@ -354,8 +347,8 @@ class Transfer:
         return self._source.count(queue) or ExactCount(0, 0)
 
     def _look_at_stream(self, each: QueueTransfer, count: ExactCount, ending: bool, is_lost: bool) -> None:
-        begun = each.account.destination_before.messages
-        each.left = max(0, count.ready - each.account.destination_after.messages)
+        begun = each.audit.destination_before.messages
+        each.left = max(0, count.ready - each.audit.destination_after.messages)
         if each.stage is TransferStage.WAITING:
             self._start(each, ending, is_done=bool(begun) or (ending and is_lost))
         elif each.stage is TransferStage.MOVING and ending:
@@ -375,7 +368,7 @@ class Transfer:
             each.stage = TransferStage.DONE
 
     def _carry(self, each: QueueTransfer, ending: bool) -> bool:
-        """Whether there is a shovel for it; none if the queue was deleted at Warren before its turn came."""
+        """Start the shovel; False if the queue was deleted at Warren before."""
         try:
             self._destination.carry(each.found, self._source.uri(each.queue.vhost))
         except BrokerUnavailable:
@@ -388,21 +381,21 @@ class Transfer:
         return True
 
     def _leave(self, each: QueueTransfer, stage: TransferStage) -> None:
-        """Its shovel is gone for certain."""
+        """The shovel is certainly gone."""
         each.stage = stage
         self._moving -= 1
 
     def _end(self, each: QueueTransfer) -> None:
-        self._destination.stop_carrying(each.queue)
+        self._destination.end_transfer(each.queue)
         each.stage, each.ending_since_s = TransferStage.ENDING, time.monotonic()
 
     def _look_for_gone(self, there: Mapping[QueueName, QueueCounts], ending: bool) -> None:
-        """Of a queue that is gone at Warren the rest stays at RabbitMQ; one that was made anew is led to again."""
+        """If a queue was deleted at Warren, the rest stays at RabbitMQ; if it was declared again, it is bound again."""
         for each in self.carried:
             queue = each.queue
             if each.stage is TransferStage.DONE:
                 continue
-            if queue in there and queue in self.gone and self._lead_again_to(queue):
+            if queue in there and queue in self.gone and self._bind_again(queue):
                 self.gone.remove(queue)
                 self._progress.tell(f"queue {queue} is at Warren again")
             elif each.stage is TransferStage.MOVING and queue not in there:
@@ -411,23 +404,23 @@ class Transfer:
     def _tell_gone(self, queue: QueueName, ending: bool) -> None:
         if queue not in self.gone:
             self.gone.add(queue)
-            rest = f"queue {queue} is gone at Warren: the rest of it stays at RabbitMQ"
+            rest = f"queue {queue} was deleted at Warren: the rest stays at RabbitMQ"
             if ending:
-                told = f"{rest}, and the others go on; this command, given again, makes it anew and brings the rest"
+                told = f"{rest}, and the others go on; run the command again to declare it and move the rest"
             else:
-                told = f"{rest} until somebody makes it again; this command does, if it is interrupted and given again"
+                told = f"{rest} until it is declared again; interrupt and run this command again to do so"
             self._progress.tell(told)
 
-    def _lead_again_to(self, queue: QueueName) -> bool:
-        """Whether that could be done; the queue may have gone again."""
+    def _bind_again(self, queue: QueueName) -> bool:
+        """Bind the queue again; False if it was deleted again."""
         try:
             self._destination.lead_to(queue)
         except MoveFailed:
             return False
         return True
 
-    def _tell_states(self) -> None:
-        """Each time a shovel is not well in another way than before."""
+    def _report_states(self) -> None:
+        """Report each change of a shovel that is not running normally."""
         moving = [
             each.queue for each in self.carried if each.stage is TransferStage.MOVING and each.queue not in self.gone
         ]
@@ -438,5 +431,5 @@ class Transfer:
                 self._told[queue] = state
                 why = state.reason or "it does not say why"
                 self._progress.tell(f"the shovel of queue {queue} is {state.state}: {why}")
-                # the queue may have been deleted and made anew since it was looked for
-                self._lead_again_to(queue)
+                # the queue may have been deleted and declared again meanwhile
+                self._bind_again(queue)

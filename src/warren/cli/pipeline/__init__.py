@@ -1,3 +1,4 @@
-"""`warren pipeline`: a command for each job on Spark.
+"""`warren pipeline`: a command for each Spark job.
+
 Not here: the jobs (`warren.pipeline`).
 """

@@ -1,8 +1,8 @@
-"""`warren pipeline audit`: whether every queue gave what it was given.
+"""`warren pipeline audit`: lost, duplicated and reordered messages by queue.
 
-Standard output has a row for each queue and the messages that are lost, came twice or out of order, a few of each.
+Standard output has a row for each queue and a few of the affected messages.
 
-Exit codes: 0 all is well; 1 something is lost, duplicated or out of order, or the audit could not be done.
+Exit codes: 0 nothing found; 1 messages are lost, duplicated or out of order, or the audit failed.
 
 Not here: the audit (`warren.pipeline.audit`).
 """
@@ -43,27 +43,30 @@ def add_to(app: typer.Typer) -> None:
 
 
 def audit(
-    lake: Annotated[str, typer.Option(metavar="DIR", help="What `warren pipeline trace` has gathered.")],
-    http: Annotated[str, typer.Option(metavar="URL", help="The HTTP API of the broker; its counters are taken.")] = "",
+    lake: Annotated[str, typer.Option(metavar="DIR", help="The lake of `warren pipeline trace`.")],
+    http: Annotated[str, typer.Option(metavar="URL", help="The HTTP API of the broker, for its counters.")] = "",
     user: Annotated[str, typer.Option(metavar="NAME", help="A user with the tag monitoring.")] = "guest",
     password: Annotated[str, typer.Option(metavar="WORD", help="The password of the user.")] = "guest",
     counters: Annotated[
-        str, typer.Option(metavar="FILE", help="In place of --http: what GET /api/queues answered.")
+        str, typer.Option(metavar="FILE", help="Instead of --http: a response of GET /api/queues.")
     ] = "",
     until: Annotated[
-        str, typer.Option(metavar="TIME", help="With --counters: when they were asked for, as 2026-11-16T08:30:00Z.")
+        str,
+        typer.Option(metavar="TIME", help="With --counters: when they were requested, such as 2026-11-16T08:30:00Z."),
     ] = "",
     answered: Annotated[
-        str, typer.Option(metavar="TIME", help="With --until: when the counters were there; the same if not given.")
+        str, typer.Option(metavar="TIME", help="With --until: when the response arrived; the same by default.")
     ] = "",
-    queue: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be given again.")] = None,
-    out: Annotated[str, typer.Option(metavar="DIR", help="Where the result goes; LAKE/audit if not given.")] = "",
-    listed: Annotated[int, typer.Option(metavar="N", min=1, help="How many findings of a kind a queue lists.")] = 100,
+    queue: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this queue; may be repeated.")] = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Where to write the result; LAKE/audit by default.")] = "",
+    listed: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of findings to list for each queue and kind.")
+    ] = 100,
     master: Master = LOCAL,
     memory: Memory = MEMORY,
     conf: Conf = None,
 ) -> int:
-    """Count what was lost, duplicated or out of order, queue by queue."""
+    """Find lost, duplicated and reordered messages, queue by queue."""
     if bool(http) == bool(counters):
         raise ConfigError("an audit needs the broker's counters: give either --http or --counters")
     if until and not counters:
@@ -87,11 +90,11 @@ def audit(
     settings.check()
     with spark_session("audit", master, memory, conf) as spark:
         outcome = run(spark, settings)
-    print(told(outcome))
+    print(outcome_text(outcome))
     return 0 if outcome.is_well else 1
 
 
-def told(outcome: "AuditOutcome") -> str:
+def outcome_text(outcome: "AuditOutcome") -> str:
     """The outcome as text."""
     lines = _aligned([COLUMNS, *([_cell(row[name]) for name in COLUMNS] for row in outcome.queues)])
     for row in outcome.queues:
@@ -100,7 +103,7 @@ def told(outcome: "AuditOutcome") -> str:
     if outcome.unroutable:
         lines.append(f"{outcome.unroutable} publishes came to no queue")
     if outcome.copies_dropped:
-        lines.append(f"traces have dropped {outcome.copies_dropped} copies: what is missing may be among them")
+        lines.append(f"traces have dropped {outcome.copies_dropped} copies: missing messages may be among them")
     sums = [f"{outcome.total(name)} {name.replace('_', ' ')}" for name in SUMS]
     return "\n".join([*lines, f"{len(outcome.queues)} queues: {', '.join(sums)}"])
 

@@ -1,10 +1,10 @@
-"""The command lines of `warren pipeline`: one module for each job.
+"""The command lines of `warren pipeline`, one module for each job.
 
-Standard output says what was done, standard error how far it is and why something was refused.
+Standard output says what was done. Standard error has the progress and reasons for refusals.
 
-Exit codes: 0 done; 1 refused or failed, or a job found what it looked for; 2 wrong usage.
+Exit codes: 0 done; 1 refused or failed, or the job has findings; 2 wrong usage.
 
-Not here: what every job may be told (`cli.pipeline.options`).
+Not here: options of all jobs (`cli.pipeline.options`).
 """
 
 import typer
@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 @app.callback(epilog="Example: warren pipeline trace --lake lake --files var/traces")
 def pipeline() -> None:
-    """Spark jobs on what flows through the broker: archive, audit, reconcile and repair."""
+    """Spark jobs on the broker's traffic: archive, audit, reconcile and compensate."""
 
 
 trace.add_to(app)

@@ -1,4 +1,4 @@
-"""`warren pipeline compensate`: messages that set right what a reconciliation found.
+"""`warren pipeline compensate`: messages that correct the findings of a reconciliation.
 
 Not here: the job (`pipeline.compensate.job`).
 """
@@ -23,7 +23,7 @@ STEPS = {
     "too_old": "a side may have forgotten it: look at it yourself",
     "left": "not in the outbox, and no exchange or routing key was given",
 }
-"""What becomes of messages that go through an outbox."""
+"""What happens to messages that go through an outbox."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,41 +34,44 @@ def add_to(app: typer.Typer) -> None:
 
 
 def compensate(
-    result: Annotated[str, typer.Argument(metavar="DIR", help="What reconcile wrote, its --out.")],
-    state: Annotated[str, typer.Option(metavar="DIR", help="Where all attempts are kept.")],
+    result: Annotated[str, typer.Argument(metavar="DIR", help="The result of reconcile, its --out.")],
+    state: Annotated[str, typer.Option(metavar="DIR", help="Where attempts are stored.")],
     url: Annotated[str, typer.Option(metavar="URL", help="The broker; several hosts are separated by commas.")] = "",
     outbox: Annotated[
         str,
         typer.Option(
             envvar="WARREN_PIPELINE_OUTBOX",
             metavar="URL",
-            help="In place of a broker, the database whose outbox it goes through.",
+            help="Instead of a broker: the database with the outbox to use.",
         ),
     ] = "",
     exchange: Annotated[str, typer.Option(metavar="NAME", help="Where to publish; the default exchange.")] = "",
     routing_key: Annotated[
-        str, typer.Option(metavar="KEY", help="The routing key; may have {ledger} and {action} in it.")
+        str, typer.Option(metavar="KEY", help="The routing key; may contain {ledger} and {action}.")
     ] = "",
     action: Annotated[
-        list[str] | None, typer.Option(metavar="STATUS=ACTION", help="What is done about keys of a status.")
+        list[str] | None, typer.Option(metavar="STATUS=ACTION", help="The action for keys of a status.")
     ] = None,
-    max_attempts: Annotated[int, typer.Option(metavar="N", help="How often a key is tried at most.")] = 3,
-    day: Annotated[str | None, typer.Option(metavar="DAY", help="The day that is compensated; the result's.")] = None,
+    max_attempts: Annotated[int, typer.Option(metavar="N", help="Maximum number of attempts for a key.")] = 3,
+    day: Annotated[
+        str | None, typer.Option(metavar="DAY", help="The day to compensate; the result's by default.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Send it though no dry run has shown it.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="One more attempt, though this result had one.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send without a preceding dry run.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Another attempt for this result.")] = False,
     abandon: Annotated[
-        bool, typer.Option("--abandon", help="Give up a run that cannot end; what it may have sent is an attempt.")
+        bool,
+        typer.Option("--abandon", help="Abandon a run that cannot finish; what it may have sent counts as an attempt."),
     ] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the broker is tried for.")] = 60.0,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to try to reach the broker.")] = 60.0,
     keep_days: Annotated[
-        float, typer.Option(metavar="DAYS", help="With --outbox: how long it and the inbox keep their rows.")
+        float, typer.Option(metavar="DAYS", help="With --outbox: how long outbox and inbox keep rows.")
     ] = 7.0,
     master: Master = LOCAL,
     memory: Memory = MEMORY,
     conf: Conf = None,
 ) -> int:
-    """Publish what resends, reverses and corrects; a key is tried a set number of times at most."""
+    """Publish messages that resend, reverse or correct; each key has a limited number of attempts."""
     with needed_packages():
         from warren.pipeline.compensate.job import run
         from warren.pipeline.compensate.settings import CompensateSettings
@@ -107,5 +110,5 @@ def _show(outcome: "Compensated", dry_run: bool) -> None:
     for step, count in sorted(outcome.steps.items()):
         print(f"{step:<23} {count:>10}  {STEPS[step]}")
     if outcome.exhausted:
-        print(f"{outcome.exhausted} keys had all their attempts, and are left to somebody")
+        print(f"{outcome.exhausted} keys have used all their attempts and need manual handling")
     print(f"{outcome.messages} messages {'would be sent' if dry_run else 'are sent'}")

@@ -1,4 +1,4 @@
-"""`warren pipeline load`: files as messages.
+"""`warren pipeline load`: publish files as messages.
 
 Not here: the job (`pipeline.load.job`).
 """
@@ -24,32 +24,28 @@ def load(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE…", help="CSV, Parquet, spreadsheets, JSON lines, or folders of them.")
     ],
-    state: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the load keeps how far it is, and stages its messages.")
-    ],
+    state: Annotated[str, typer.Option(metavar="DIR", help="Where the load stores its progress and stages messages.")],
     url: Annotated[str, typer.Option(metavar="URL", help="The broker; several hosts are separated by commas.")],
     exchange: Annotated[str, typer.Option(metavar="NAME", help="Where to publish; the default exchange.")] = "",
     routing_key: Annotated[str | None, typer.Option(metavar="KEY", help="The routing key of all messages.")] = None,
-    key_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The column that has a record's routing key.")
-    ] = None,
+    key_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column with the routing key.")] = None,
     max_bytes: Annotated[
-        int, typer.Option(metavar="N", help="How long a message is at most, up to 4000000.")
+        int, typer.Option(metavar="N", help="Maximum size of a message in bytes, up to 4000000.")
     ] = MESSAGE_BYTES,
     schema: Annotated[
         str, typer.Option(metavar="DDL", help="The types of columns of a CSV or a spreadsheet; others are text.")
     ] = "",
-    delimiter: Annotated[str, typer.Option(metavar="C", help="What is between the values of a CSV.")] = ",",
-    sheet: Annotated[str, typer.Option(metavar="NAME", help="The sheet of a spreadsheet; the first.")] = "",
+    delimiter: Annotated[str, typer.Option(metavar="C", help="The delimiter of a CSV.")] = ",",
+    sheet: Annotated[str, typer.Option(metavar="NAME", help="The sheet of a spreadsheet; the first by default.")] = "",
     quarantine: Annotated[
-        bool, typer.Option("--quarantine", help="Leave out records that cannot be loaded, and keep them apart.")
+        bool, typer.Option("--quarantine", help="Put records that cannot be loaded into quarantine.")
     ] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long the broker is tried for.")] = 60.0,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to try to reach the broker.")] = 60.0,
     master: Master = LOCAL,
     memory: Memory = MEMORY,
     conf: Conf = None,
 ) -> int:
-    """Publish the records of files, merged into messages; killed and run again, it goes on."""
+    """Publish the records of files, merged into messages. A run that was killed can be continued."""
     with needed_packages():
         from warren.pipeline.folder import Folder
         from warren.pipeline.load.job import run

@@ -1,8 +1,7 @@
-"""The options that every job has: where Spark is, and what it may use.
+"""Options of all jobs: the Spark master, memory, configuration.
 
     def trace(lake: …, master: Master = LOCAL, memory: Memory = MEMORY, conf: Conf = None) -> int:
-        with spark_session("trace", master, memory, conf) as spark:
-            …
+        with spark_session("trace", master, memory, conf) as spark: …
 
 Not here: starting Spark (`pipeline.session`).
 """
@@ -25,13 +24,13 @@ Master = Annotated[
     str,
     typer.Option(metavar="URL", help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://…, sc://HOST:PORT."),
 ]
-Memory = Annotated[str, typer.Option(metavar="SIZE", help="The heap of the Java that is started here.")]
-Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given again.")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Heap size of the local Java process.")]
+Conf = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")]
 
 
 @contextmanager
 def spark_session(job: str, master: str, memory: str, conf: list[str] | None) -> "Iterator[SparkSession]":
-    """A session for one job; what Spark raises in it is one sentence."""
+    """A session for one job; Spark's errors become one sentence."""
     settings = _settings(conf or [])
     with needed_packages():
         from warren.pipeline import session
@@ -41,7 +40,7 @@ def spark_session(job: str, master: str, memory: str, conf: list[str] | None) ->
 
 @contextmanager
 def needed_packages() -> Iterator[None]:
-    """For imports of a job: what it stands on need not be installed with the broker."""
+    """Wraps imports of a job's packages, which are optional."""
     try:
         yield
     except ModuleNotFoundError as error:

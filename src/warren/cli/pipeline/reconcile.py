@@ -1,9 +1,9 @@
-"""`warren pipeline reconcile`: ledgers compared by business id.
+"""`warren pipeline reconcile`: compare ledgers by business id.
 
-Exit codes as those of `diff`: 0 in balance, 1 differences, 2 anything else. So a script that asks for 1 never mistakes
-a database that was down for a difference.
+Exit codes are those of `diff`: 0 in balance, 1 differences, 2 any error. So a script that checks for 1 never mistakes
+an unreachable database for a difference.
 
-Not here: comparing (`pipeline.reconcile`).
+Not here: the comparison (`pipeline.reconcile`).
 """
 
 from typing import Annotated, Any
@@ -31,27 +31,29 @@ def reconcile(
     ledgers: Annotated[
         list[str], typer.Argument(metavar="FILE.toml | LEFT RIGHT", help="A description, or two files.")
     ],
-    out: Annotated[str, _option("DIR", "Where the result is written: a table, a summary and a page.")],
+    out: Annotated[str, _option("DIR", "Where to write the result: a table, a summary and a page.")],
     day: Annotated[str, _option("YYYY-MM-DD", "The business day.")] = "",
-    key: Annotated[list[str] | None, _option("NAME", "Key column of two files; may be given again.")] = None,
-    amount: Annotated[list[str] | None, _option("NAME", "Amount that must agree; may be given again.")] = None,
-    compare: Annotated[list[str] | None, _option("NAME", "Another column that must; may be given again.")] = None,
-    authority: Annotated[str, _option("left|right", "Which of two files is right; left unless given.")] = "",
+    key: Annotated[list[str] | None, _option("NAME", "Key column of two files; may be repeated.")] = None,
+    amount: Annotated[list[str] | None, _option("NAME", "Amount that must match; may be repeated.")] = None,
+    compare: Annotated[list[str] | None, _option("NAME", "Another column that must match; may be repeated.")] = None,
+    authority: Annotated[str, _option("left|right", "Which of two files is authoritative; left by default.")] = "",
     time: Annotated[str, _option("NAME", "Time column of two files.")] = "",
-    zone: Annotated[str, _option("ZONE", "Of the business day, and of times of two files that have none.")] = "",
-    grace: Annotated[str, _option("6h", "How long after the day a row of it may come.")] = "",
-    tolerance: Annotated[str, _option("NUMBER", "By how much amounts may differ.")] = "",
-    relative: Annotated[str, _option("NUMBER", "By which part of the authority's amount they may: 0.001.")] = "",
-    where: Annotated[str, _option("SQL", "Which rows of two files count.")] = "",
+    zone: Annotated[str, _option("ZONE", "Time zone of the business day, and of times without one.")] = "",
+    grace: Annotated[str, _option("6h", "How long after the day its rows may arrive.")] = "",
+    tolerance: Annotated[str, _option("NUMBER", "Allowed difference of amounts.")] = "",
+    relative: Annotated[
+        str, _option("NUMBER", "Allowed difference relative to the authority's amount, such as 0.001.")
+    ] = "",
+    where: Annotated[str, _option("SQL", "Filter for rows of two files.")] = "",
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="One of two files may have no rows.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Keep the keys that are in balance, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also keep keys that are in balance.")] = False,
     master: Master = LOCAL,
     memory: Memory = MEMORY,
     conf: Conf = None,
 ) -> int:
-    """Compare ledgers by business id: what is missing, differs, or is there twice.
+    """Compare ledgers by business id: missing, different and duplicate entries.
 
-    Exit codes: 0 in balance, 1 differences, 2 anything else.
+    Exit codes: 0 in balance, 1 differences, 2 any error.
     """
     given: dict[str, Any] = {
         "key": key, "amounts": amount, "compared": compare, "authority": authority, "time": time, "zone": zone,

@@ -1,6 +1,6 @@
-"""`warren pipeline report`: what the lake says of traffic, latency and growth, as one HTML page.
+"""`warren pipeline report`: traffic, latency and growth of a lake as one HTML page.
 
-Not here: how it is done (`warren.pipeline.report`).
+Not here: the report (`warren.pipeline.report`).
 """
 
 from datetime import datetime
@@ -25,15 +25,15 @@ def add_to(app: typer.Typer) -> None:
 
 def report(
     lake: Annotated[str, typer.Option(metavar="DIR", help="The lake that 'warren pipeline trace' writes.")],
-    out: Annotated[str, typer.Option(metavar="FILE", help="The page to write; one that is there is replaced.")],
+    out: Annotated[str, typer.Option(metavar="FILE", help="The page to write; an existing file is replaced.")],
     since: Annotated[datetime | None, _day("The first day, in UTC, such as 2026-11-01.")] = None,
     until: Annotated[datetime | None, _day("The last day, in UTC.")] = None,
     vhost: Annotated[str | None, typer.Option(metavar="NAME", help="Only this virtual host.")] = None,
     rate: Annotated[
-        float | None, typer.Option(metavar="N", help="Foretell when the busiest hour has N messages a second.")
+        float | None, typer.Option(metavar="N", help="Forecast when the busiest hour reaches N messages per second.")
     ] = None,
     disk: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Foretell when payloads to come have filled so much: 500GB.")
+        str | None, typer.Option(metavar="SIZE", help="Forecast when payloads fill this much disk, such as 500GB.")
     ] = None,
     master: Master = LOCAL,
     memory: Memory = MEMORY,

@@ -1,6 +1,6 @@
-"""`warren pipeline trace`: what flowed through the broker, into a lake.
+"""`warren pipeline trace`: import trace files or the Firehose into a lake.
 
-Not here: how (`pipeline.trace.job`).
+Not here: the job (`pipeline.trace.job`).
 """
 
 import signal
@@ -12,27 +12,30 @@ import typer
 from warren.cli.pipeline.options import LOCAL, MEMORY, Conf, Master, Memory, needed_packages, spark_session
 from warren.errors import ConfigError
 
-Lake = Annotated[str, typer.Option(metavar="DIR", help="The lake; it is made if it is not there.")]
+Lake = Annotated[str, typer.Option(metavar="DIR", help="The lake; created if missing.")]
 Files = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[NAME=]DIR",
-        help="A folder of trace files in JSON; may be given again for other nodes, each with a name.",
+        help="A folder of trace files in JSON; may be repeated for other nodes, each with a name.",
     ),
 ]
 Traces = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Of the folders, only this trace; may be given again.")
+    list[str] | None, typer.Option(metavar="NAME", help="Only this trace of the folders; may be repeated.")
 ]
 Stream = Annotated[str, typer.Option(metavar="NAME", help="A stream that is bound to amq.rabbitmq.trace.")]
 Url = Annotated[str, typer.Option(metavar="URL", help="Where the stream is: amqp://USER:PASSWORD@HOST:PORT/VHOST.")]
-Declare = Annotated[bool, typer.Option("--declare", help="Make the stream and bind it, if that is not done yet.")]
+Declare = Annotated[bool, typer.Option("--declare", help="Declare and bind the stream if needed.")]
 Continuous = Annotated[
-    bool, typer.Option("--continuous/--once", help="Go on until interrupted; or read what is there, and end.")
+    bool, typer.Option("--continuous/--once", help="Run until interrupted; or read what exists, and end.")
 ]
-Every = Annotated[int, typer.Option(metavar="SECONDS", min=1, help="How often --continuous looks for more.")]
-Payloads = Annotated[bool, typer.Option("--payloads", help="Keep payloads, too, and not only their size and digest.")]
+Every = Annotated[int, typer.Option(metavar="SECONDS", min=1, help="Polling interval of --continuous.")]
+Payloads = Annotated[bool, typer.Option("--payloads", help="Also keep payloads, not only their size and digest.")]
 AllowLoss = Annotated[
-    bool, typer.Option("--allow-loss", help="Go on behind what is gone before it was read; otherwise that is an error.")
+    bool,
+    typer.Option(
+        "--allow-loss", help="Continue after data that was deleted before it was read; otherwise that is an error."
+    ),
 ]
 
 
@@ -60,7 +63,7 @@ def trace(
     memory: Memory = MEMORY,
     conf: Conf = None,
 ) -> int:
-    """Bring trace files or the Firehose into a lake: a row for each event, and one for each message with its life."""
+    """Import trace files or the Firehose into a lake: a row for each event, and one for each message."""
     if bool(stream) != bool(url):
         raise ConfigError("--stream NAME and --url URL go together")
     if declare and not stream:
@@ -79,7 +82,7 @@ def trace(
     enough = threading.Event()
     with spark_session("trace", master, memory, conf) as spark:
         if continuous:
-            # in the midst of a call to Spark an exception would be taken for the end of Spark
+            # an exception during a call to Spark would look like a failure of Spark
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: enough.set())
         done = job.run(spark, settings, enough)
@@ -91,7 +94,7 @@ def trace(
     if untold:
         lakes.mark_reported(folder, done.quarantined)
         raise PipelineError(
-            f"lines that cannot be understood: {untold}; they are in the quarantine of {lake}, with the reasons"
+            f"lines that cannot be parsed: {untold}; they are in the quarantine of {lake}, with the reasons"
         )
     return 0
 

@@ -8,7 +8,7 @@
 Every other path gets 503. Orders are carried out one after another.
 
 Not here: proofs (`node.peers.cookie`), the orders (`node.cluster.stopped_member`), the same paths of a running node
-(`admin.resources.maintenance`).
+(`admin.resources.nodes`).
 """
 
 import asyncio

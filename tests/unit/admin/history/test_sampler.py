@@ -164,7 +164,7 @@ def test_what_was_there_at_the_start_did_not_happen_just_then() -> None:
     assert core.rate("overview", "", "publish") == 0.0
 
 
-def test_a_slot_nobody_sampled_is_like_the_one_before() -> None:
+def test_a_slot_without_a_pass_repeats_the_one_before() -> None:
     core = SampledCore()
     client = core.client()
     client.declare("q")
@@ -298,7 +298,7 @@ def test_what_is_begun_anew_has_no_past_and_no_rate() -> None:
     assert core.rate("queue", QUEUE, "publish") == core.rate("overview", "", "publish") == 1.0
 
 
-def test_of_a_figure_nobody_samples_the_rate_is_none() -> None:
+def test_a_value_that_is_not_sampled_has_a_rate_of_zero() -> None:
     core = SampledCore()
     rated = core.history.rated("queue", QUEUE, {"reductions": 7}, SampleSpan(10, 5))
     assert rated["reductions"] == 7

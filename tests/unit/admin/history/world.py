@@ -1,4 +1,4 @@
-"""A core whose figures are sampled, on the core's own time."""
+"""A core that is sampled on its own clock."""
 
 from tests.support.core_driver import START_MS, Core
 from warren.admin.history.sampler import Sampler
@@ -14,7 +14,7 @@ INTERVAL_MS = 5000
 
 
 class SampledCore(Core):
-    """Samples are taken when a test says so, in the middle of slots."""
+    """Takes samples when a test says so, in the middle of slots."""
 
     def __init__(self, samples_bytes_max: int = SAMPLES_BYTES_MAX) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class SampledCore(Core):
         self.sampler.begin()
 
     def sample(self, passes: int = 1, late_ms: int = 0) -> int:
-        """The next passes, the last of them late; how many steps they took."""
+        """Run passes, the last one late; returns the number of steps."""
         steps = 0
         for number in range(passes):
             middle_ms = (self.now_ms // INTERVAL_MS + 1) * INTERVAL_MS + INTERVAL_MS // 2

@@ -1,4 +1,4 @@
-"""What becomes of a defect in a resource, and of a command that is not carried out."""
+"""Bugs in a resource, and commands that the broker refuses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from warren.errors import Refused
 
 
 class Defect(Exception):
-    """Nothing that a resource may raise."""
+    """An exception that no resource may raise."""
 
 
 class Log:
@@ -28,7 +28,7 @@ class Log:
 
 
 class Asked:
-    """One request for a path, and what was sent for it."""
+    """One request for a path, and the response."""
 
     def __init__(self) -> None:
         router = Router()
@@ -39,9 +39,9 @@ class Asked:
         self.log = Log()
         self.defect = Defect()
         self.sent: list[dict[str, Any]] = []
-        # whether the client hangs up at once
+        # whether the client disconnects at once
         self.gone = False
-        # no resource asks for anything of the node
+        # no resource uses the context
         self._application = Application(router, cast(AdminContext, None), ApplicationSettings(), self.log)
 
     def ask(self, path: str, method: str = "GET", version: str = "1.1") -> None:
@@ -85,21 +85,21 @@ def test_a_long_answer_goes_out_in_pieces() -> None:
     assert b"content-length" not in dict(asked.sent[0]["headers"])
 
 
-def test_whoever_does_not_know_pieces_gets_it_whole() -> None:
+def test_an_http_1_0_client_gets_no_chunks() -> None:
     asked = Asked()
     asked.ask("/chunks", version="1.0")
     assert [message.get("body") for message in asked.sent] == [None, b"onetwo"]
     assert dict(asked.sent[0]["headers"])[b"content-length"] == b"6"
 
 
-def test_of_a_long_answer_to_nobody_no_more_is_made() -> None:
+def test_a_response_to_a_client_that_has_gone_is_abandoned() -> None:
     asked = Asked()
     asked.gone = True
     asked.ask("/chunks")
     assert [message.get("body") for message in asked.sent] == [None, b"one", b""]
 
 
-def test_whoever_asks_for_the_head_alone_gets_no_pieces() -> None:
+def test_a_head_request_gets_no_chunks() -> None:
     asked = Asked()
     asked.ask("/chunks", method="HEAD")
     assert [message.get("body") for message in asked.sent] == [None, b""]

@@ -4,7 +4,7 @@ import pytest
 
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse
-from warren.admin.http.router import Resource, Router, segments_of
+from warren.admin.http.router import Resource, Router, administrator, segments_of
 
 
 async def nothing(call: ApiRequest) -> ApiResponse:
@@ -60,10 +60,10 @@ def test_a_path_that_no_template_fits_leads_nowhere(segments: list[str]) -> None
     assert router.find(segments) is None
 
 
-def test_several_families_may_know_methods_of_one_path() -> None:
-    router, resources = router_of("/a/{b}")
-    router.add("/a/{b}", Resource(None, {"PUT": nothing, "DELETE": nothing}))
-    assert resources["/a/{b}"].allowed() == "HEAD, GET, PUT, DELETE, OPTIONS"
+def test_methods_of_one_path_may_demand_different_levels() -> None:
+    resource = Resource(None, {"GET": nothing}).also(administrator, {"PUT": nothing, "DELETE": nothing})
+    assert resource.allowed() == "HEAD, GET, PUT, DELETE, OPTIONS"
+    assert [resource.endpoints[method].level for method in ("GET", "DELETE")] == [None, administrator]
 
 
 def test_a_resource_that_cannot_be_read_does_not_offer_head() -> None:

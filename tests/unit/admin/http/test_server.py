@@ -1,4 +1,4 @@
-"""The HTTP server against clients that are slow, many, or write nonsense."""
+"""The HTTP server against clients that are slow, many, or send garbage."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,7 +14,7 @@ from warren.admin.http.settings import HttpLimits
 
 DEADLINE_S = 30.0
 PATIENCE = HttpLimits(connections_max=4)
-# each hurries whom its tests are about, and nobody else, however busy the machine is
+# each shortens only the timeout under test
 HASTE_WITH_HEADS = replace(PATIENCE, request_timeout_s=0.2, look_every_s=0.02)
 HASTE_WITH_BODIES = replace(PATIENCE, body_patience_s=0.2, body_bytes_a_second=1000, look_every_s=0.02)
 HASTE_WITH_ANSWERS = replace(PATIENCE, unread_patience_s=0.2, look_every_s=0.02)
@@ -23,7 +23,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Served:
-    """A server whose application answers with what it was sent; `/large` answers with more than sockets hold."""
+    """A server that echoes requests; `/large` responds with more than sockets buffer."""
 
     def __init__(self, limits: HttpLimits, balancer: str = "") -> None:
         self._balancer = balancer
@@ -82,7 +82,7 @@ def serving(
 
 
 async def told(streams: Streams) -> bytes:
-    """Everything the server says until it hangs up, by a reset if not all that it was sent was read."""
+    """Everything that the server sends until it closes the connection."""
     said = b""
     with suppress(ConnectionError):
         while piece := await streams[0].read(65536):
@@ -136,7 +136,7 @@ def test_a_body_that_comes_steadily_is_waited_for() -> None:
     async def conversation(served: Served) -> None:
         streams = await served.connect()
         streams[1].write(request("PUT", headers="content-length: 16000\r\nconnection: close\r\n"))
-        # enough at first to be waited for while the machine has no time, and the rest at the rate that is asked for
+        # enough data to survive a busy machine, and the rest at the minimum rate
         streams[1].write(b"x" * 4000)
         for _ in range(30):
             streams[1].write(b"x" * 400)
@@ -194,7 +194,7 @@ def test_one_address_leaves_room_for_others() -> None:
             other[1].write(request(headers="connection: close\r\n"))
             assert (await told(other)).startswith(b"HTTP/1.1 200 ")
         greedy[1][1].close()
-        # whoever leaves makes room again
+        # a closed connection frees its place
         greedy[0][1].write(request(headers="connection: close\r\n"))
         assert (await told(greedy[0])).startswith(b"HTTP/1.1 200 ")
         again = await served.connect()

@@ -1,4 +1,4 @@
-"""Which part of a row is wanted."""
+"""Column selection."""
 
 from typing import Any
 

@@ -4,14 +4,14 @@ import asyncio
 import json
 from typing import Any
 
-from tests.unit.admin.listing.test_spread import Around, Thing, World, call_of
+from tests.unit.admin.listing.test_cluster_lists import Around, Thing, World, call_of
 from warren.admin.http.responses import ApiResponse
 from warren.admin.listing.lists import ObjectList, Row, full_rows
 from warren.admin.listing.responses import LONG_ROWS, list_response
 
 
 class Counting:
-    """Rows that are counted when they are built."""
+    """Counts the rows that are built."""
 
     def __init__(self, count: int) -> None:
         self.built = 0
@@ -27,7 +27,7 @@ async def first_of(answer: ApiResponse, pieces: int) -> bytes:
     return b"".join([await anext(answer.chunks) for _ in range(pieces)])
 
 
-def test_of_a_list_that_nobody_reads_little_is_built() -> None:
+def test_an_unread_list_is_built_only_a_little_ahead() -> None:
     async def look() -> None:
         rows = Counting(10_000)
         answer = await list_response(call_of("", None), rows.listed)
@@ -73,7 +73,7 @@ def test_what_has_gone_leaves_no_gap() -> None:
 
     async def look() -> list[Any]:
         answer = await list_response(call_of("columns=name", around), listed["a"])
-        # all of the second piece, and more, and the last one
+        # deletes the second piece and more, and the last one
         del listed["b"].objects[500:1100], listed["b"].objects[1900:]
         return list(json.loads(await answer.whole()))
 
@@ -86,8 +86,8 @@ def test_a_list_of_which_nothing_is_left_is_empty() -> None:
     listed = {node: world.gathered(node) for node in "ab"}
 
     class Vanishing(Around):
-        async def ask(self, node: str, question: Any) -> Any:
-            told = await super().ask(node, question)
+        async def ask(self, node: str, peer_query: Any) -> Any:
+            told = await super().ask(node, peer_query)
             listed["b"].objects.clear()
             return told
 

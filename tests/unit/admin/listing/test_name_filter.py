@@ -1,4 +1,4 @@
-"""Filters over names: what they find, and expressions that would take for ever."""
+"""Filters by name: what they find, and expressions that would take exponential time."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The order of values of mixed kinds."""
+"""The order of values of mixed types."""
 
 from warren.admin.listing.columns import sort_key
 

@@ -16,7 +16,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Scraped:
-    """A document: its text, its pieces, and what it says."""
+    """A scrape: its text, its pieces, and the parsed samples."""
 
     def __init__(self, pieces: list[str]) -> None:
         self.pieces = pieces
@@ -37,7 +37,7 @@ class Scraped:
         return {labels: value for (known, labels), value in self.samples.items() if known == name}
 
     def check_form(self) -> None:
-        """One head for each family, and all of its samples right behind it."""
+        """Each family has one head, followed by all its samples."""
         heads = Counter(line.split()[2] for line in self.text.splitlines() if line.startswith("# TYPE "))
         assert set(heads.values()) == {1}
         family = ""

@@ -1,4 +1,4 @@
-"""What a scrape of a node says, while clients do things."""
+"""Scrapes of a node while clients work."""
 
 import math
 
@@ -16,7 +16,7 @@ NAME = "127.0.0.1:40001 -> 127.0.0.1:5672"
 
 
 def busy_core() -> SampledCore:
-    """Twelve messages in q, of which three are out to a consumer and one was acked; one found no queue."""
+    """Twelve messages in q, three of them unacked and one acked; one unroutable."""
     core = SampledCore()
     client = core.client(channels=2)
     client.declare("q")
@@ -99,7 +99,7 @@ def test_each_object_is_told_of_by_its_labels() -> None:
 def test_the_same_is_told_of_objects_and_of_their_sum() -> None:
     core = busy_core()
     whole, each = scraped(core, WHOLE), scraped(core, PER_OBJECT)
-    # a share of time, not a number of things; and a queue whose head has no time
+    # shares cannot be summed, nor can the timestamp of the head
     singular = ("capacity", "utilisation", "head_message")
     names = [name for name, _ in whole.samples if name.startswith(("rabbitmq_queue_", "rabbitmq_channel_"))]
     assert len(names) > 20

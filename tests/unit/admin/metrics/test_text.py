@@ -1,4 +1,4 @@
-"""Prometheus' text format, against its own parser."""
+"""Prometheus' text format, read by its own parser."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from warren.admin.metrics.text import GAUGE, MetricFamily, label_value, labels, 
 
 
 def read_back(text: str) -> str:
-    """The only label of the only sample, as the parser reads it."""
+    """The only label of the only sample, as parsed."""
     (family,) = text_string_to_metric_families(f'# TYPE m gauge\nm{{name="{text}"}} 1\n')
     (sample,) = family.samples
     return str(sample.labels["name"])

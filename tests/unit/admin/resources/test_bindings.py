@@ -1,8 +1,8 @@
-"""The key by which a path names a binding."""
+"""The properties key of a binding in a path."""
 
 import pytest
 
-from warren.admin.resources.exchanges import BindingFacts, has_key, properties_key
+from warren.admin.resources.bindings import BindingFacts, has_key, properties_key
 from warren.wire.field_tables import Table
 
 

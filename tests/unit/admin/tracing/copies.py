@@ -1,4 +1,4 @@
-"""Copies as the Firehose makes them: those behind the files that RabbitMQ 3.10.8's tracing plugin wrote (`recorded`).
+"""Copies of the Firehose, as behind the recorded files of RabbitMQ 3.10.8's tracing plugin (`recorded`).
 
 Not here: what is expected of them.
 """
@@ -46,7 +46,7 @@ ALL_PROPERTIES: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Copy:
-    """A message that was published to the queues `routed`, or else received from `queue`."""
+    """A message published to the queues `routed`, or received from `queue`."""
 
     at: str
     body: bytes

@@ -1,4 +1,4 @@
-"""Which files are there for whoever asks over HTTP, under which names."""
+"""Which trace files are visible over HTTP, and their names."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Erlang terms, laid out as `io_lib:format("Properties:   ~p", …)` of Erlang/OTP 25 lays them out."""
+"""Erlang terms, formatted as by `io_lib:format("Properties: ~p", …)` of Erlang/OTP 25."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ A30 = b"a" * 30
 
 
 def term_of(value: Any) -> terms.ErlangTerm:
-    """Texts are atoms, octets binaries, tuples and lists themselves."""
+    """Texts become atoms, bytes binaries; tuples and lists stay."""
     if isinstance(value, bytes):
         return terms.binary(value)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Records as text and as JSON, held against what RabbitMQ wrote of the same messages."""
+"""Records as text and as JSON, compared with RabbitMQ's files of the same messages."""
 
 import json
 from typing import Any
@@ -24,16 +24,16 @@ def json_record(copy: Copy, payload_bytes_max: int | None = None) -> dict[str, A
 
 
 def of_rabbitmq(line: bytes) -> dict[str, Any]:
-    """What RabbitMQ wrote, without what Warren writes otherwise on purpose."""
+    """RabbitMQ's line without the intended differences."""
     found: dict[str, Any] = json.loads(line)
     if found["routed_queues"] == "none":
         found["routed_queues"] = []
     headers = found["properties"].get("headers", {})
     if "d" in headers:
-        # it takes the scale of a decimal for its whole part
+        # RabbitMQ takes the scale of a decimal for its integer part
         assert headers["d"] == 1.15
         headers["d"] = 1.5
-    # each trace looks at the clock by itself
+    # each trace has its own timestamps
     return {name: value for name, value in found.items() if name != "timestamp"}
 
 
@@ -45,7 +45,7 @@ def test_json_has_the_fields_and_values_of_rabbitmq() -> None:
     written = [json_record(copy) for copy in RECORDED_COPIES]
     assert {found.pop("schema_version") for found in written} == {SCHEMA_VERSION}
     assert [found.pop("timestamp")[:17] for found in written] == ["2026-11-15T09:51:"] * len(written)
-    # which RabbitMQ does not tell
+    # fields that RabbitMQ does not have
     beyond = {"epoch": 0, "nodes": [], "reason": "", "redelivered": False}
     assert [{name: found.pop(name) for name in beyond} for found in written] == [beyond] * len(written)
     assert written == [of_rabbitmq(line) for line in (RECORDED / "json.log").read_bytes().splitlines()]
@@ -78,7 +78,7 @@ def test_every_field_has_the_same_type_in_every_record() -> None:
 
 
 def record_with(key: str, **headers: object) -> TraceRecord:
-    """Of a copy with this key, whose headers say this besides what all of them do."""
+    """The record of a copy with this key and these extra headers."""
     facts = {"exchange_name": "", "routing_keys": ["tq"], "properties": {}, "node": "a", "vhost": "/"}
     heard = ReceivedMethod(1, BasicDeliver("ctag", 1, False, "amq.rabbitmq.trace", key))
     heard.header = encode_header_payload(Properties(headers={**facts, **headers}), 0)

@@ -1,4 +1,4 @@
-"""Trace files: appended to, put aside, begun anew."""
+"""Trace files: append, rotate, start again."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from warren.admin.tracing.files import TraceFile, TraceRotation
 
 
 def names(directory: Path) -> list[str]:
-    """But for hidden ones."""
+    """Without hidden files."""
     return sorted(path.name for path in directory.glob("[!.]*"))
 
 

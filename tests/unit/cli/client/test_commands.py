@@ -1,4 +1,4 @@
-"""`warren client`: what it prints, and its exit codes."""
+"""Output and exit codes of `warren client`."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def test_names_that_keep_to_the_convention_are_well_and_need_no_secrets(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["client", "lint", str(file)]) == 0
-    assert capsys.readouterr().out == f"{file}: all names keep to the convention\n"
+    assert capsys.readouterr().out == f"{file}: all names follow the convention\n"
 
 
 def test_names_that_do_not_are_listed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What the commands that run jobs refuse before they begin, and how they log."""
+"""Refusals before a job starts, and its log."""
 
 import logging
 import sys

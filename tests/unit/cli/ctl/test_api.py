@@ -1,4 +1,4 @@
-"""The HTTP client against servers of every kind: with a certificate, behind a path, slow, broken, or no API at all."""
+"""The HTTP client against various servers: with a certificate, behind a path, slow, broken, or without the API."""
 
 import json
 import ssl
@@ -22,7 +22,7 @@ def run(*words: str) -> int:
 
 @contextmanager
 def serving(reply: Reply, context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server on loopback that answers every request with `reply`, or hangs up if that is nothing."""
+    """A server on loopback that answers every request with `reply`, or closes the connection if there is none."""
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
@@ -30,7 +30,7 @@ def serving(reply: Reply, context: ssl.SSLContext | None = None) -> Iterator[int
             if answer is None:
                 return
             status, body = answer
-            # whoever asked may have gone meanwhile
+            # the client may have gone meanwhile
             with suppress(ConnectionError):
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))

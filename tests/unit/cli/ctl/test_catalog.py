@@ -1,4 +1,4 @@
-"""The table of verbs: nothing is missing, every example works, and the document shows every verb."""
+"""The table of verbs: it is complete, every example works, and the manual lists every verb."""
 
 import shlex
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_the_document_has_a_line_with_an_example_for_every_verb() -> None:
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS.values() if verb.columns], ids=lambda verb: verb.name)
 def test_columns_make_values_of_things_that_have_no_optional_field(verb: Verb) -> None:
-    """A server may leave out what it does not know: a column is then empty, and the list goes on."""
+    """A server may leave out unknown fields: the column is then empty."""
     needed = {"type": "direct", "source": "", "destination": "q", "destination_type": "queue", "queue": {"name": "q"}}
     for name, source in verb.columns.items():
         value = source.value(needed)

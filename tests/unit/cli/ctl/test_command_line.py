@@ -1,4 +1,4 @@
-"""Words as rabbitmqctl takes them: options anywhere, values attached or not, the wrong ones told together."""
+"""Command lines as rabbitmqctl takes them: options anywhere, values attached or not, errors reported together."""
 
 import io
 

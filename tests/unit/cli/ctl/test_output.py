@@ -1,4 +1,4 @@
-"""Whole outputs, letter for letter as rabbitmqctl 3.10.8 was seen to print them in a pipe."""
+"""Whole outputs, byte for byte as rabbitmqctl 3.10.8 prints them into a pipe."""
 
 import pytest
 

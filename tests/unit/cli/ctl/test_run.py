@@ -1,4 +1,4 @@
-"""What needs no server: help, refusals and their exit codes, rehearsals, and a server that is not there."""
+"""Without a server: help, refusals and their exit codes, dry runs, and an unreachable server."""
 
 import base64
 import hashlib
@@ -16,14 +16,14 @@ def run(*words: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def port_of_nobody() -> int:
+def unused_port() -> int:
     return free_port()
 
 
 @pytest.fixture(autouse=True)
-def _nowhere(monkeypatch: pytest.MonkeyPatch, port_of_nobody: int) -> None:
-    """A port on which nobody listens, and which no connection on its way out is given either."""
-    monkeypatch.setenv("WARREN_HTTP", f"http://127.0.0.1:{port_of_nobody}")
+def _nowhere(monkeypatch: pytest.MonkeyPatch, unused_port: int) -> None:
+    """A port without a listener that no outgoing connection gets either."""
+    monkeypatch.setenv("WARREN_HTTP", f"http://127.0.0.1:{unused_port}")
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
 
@@ -66,7 +66,7 @@ def test_a_misuse_says_what_is_wrong_what_was_given_and_the_usage(
     assert f" {words[0]} " in said.err.splitlines()[-1]
 
 
-def test_a_level_nobody_logs_at_is_refused_with_the_levels(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_log_level_is_refused_with_the_levels(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("set_log_level", "nosuch") == 69
     levels = "debug, info, warning, error, critical, none"
     assert capsys.readouterr().err == f"Error:\nlevel nosuch is not supported. Try one of {levels}\n"
@@ -142,7 +142,7 @@ def test_a_hashed_password_is_salted_and_is_the_one_definitions_carry(capsys: py
     ],
     ids=str,
 )
-def test_a_rehearsal_says_what_would_be_done_and_asks_nobody(
+def test_a_dry_run_prints_the_banner_and_sends_nothing(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("--dry-run", *words) == 0

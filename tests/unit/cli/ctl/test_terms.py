@@ -1,4 +1,4 @@
-"""Values as rabbitmqctl 3.10.8 was seen to write them."""
+"""Values as rabbitmqctl 3.10.8 writes them."""
 
 import pytest
 

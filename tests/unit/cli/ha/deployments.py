@@ -1,6 +1,6 @@
-"""Deployments for tests: three disc nodes behind two balancers, and whatever differs from that.
+"""Deployments for tests: three disc nodes behind two balancers, with variations.
 
-Not here: files (`FILE` is one, and the same deployment).
+Not here: other files (`FILE` describes the same deployment).
 """
 
 from dataclasses import replace

@@ -1,9 +1,9 @@
-"""Deployments that could be rendered and would not work: refused with a sentence."""
+"""Deployments that could be rendered but would not work are refused with a sentence."""
 
 import pytest
 
 from tests.unit.cli.ha.deployments import FILE
-from tests.unit.cli.ha.test_document import refusal_of
+from tests.unit.cli.ha.test_deployment_file import refusal_of
 from warren.cli.ha.deployment import PROGRAM, remarks
 from warren.cli.ha.deployment_file import deployment_text, parse_deployment
 
@@ -60,7 +60,7 @@ def test_some_disc_node_must_be_the_first(others: str) -> None:
     ],
 )
 def test_settings_that_no_rehearsal_would_show_are_refused(more: str, sentence: str) -> None:
-    """Users are of the balancers, and are not looked for where the files are rendered."""
+    """Users exist on the balancers, so they are not looked up where the files are rendered."""
     assert sentence in refusal_of(f"{FILE}\n{more}")
 
 
@@ -89,7 +89,7 @@ def test_networks_have_lengths_however_they_were_given() -> None:
 
 
 def test_a_virtual_address_in_a_network_of_its_own_is_remarked_upon() -> None:
-    """It may be meant, if routers know of it."""
+    """It may be intended, if routers know it."""
     assert remarks(parse_deployment(FILE, "ours.toml")) == []
     assert remarks(parse_deployment(FILE.replace("10.0.0.10/24", "10.9.0.10/32"), "ours.toml")) == []
     [said] = remarks(parse_deployment(FILE.replace("10.0.0.10/24", "10.9.0.10/24"), "ours.toml"))

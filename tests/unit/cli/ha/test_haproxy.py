@@ -1,4 +1,4 @@
-"""HAProxy's configuration, read as sections of lines."""
+"""HAProxy's configuration as sections of lines."""
 
 from tests.unit.cli.ha.deployments import NODE_PORTS, deployment, node
 from warren.cli.ha.deployment import BrokerNode, Deployment, HaproxySettings
@@ -6,7 +6,7 @@ from warren.cli.ha.haproxy import haproxy_config
 
 
 def sections(told: Deployment, balancer: int = 0) -> dict[str, list[str]]:
-    """Each section's lines under its heading, without comments."""
+    """The lines of each section, without comments."""
     found: dict[str, list[str]] = {}
     heading = ""
     for line in haproxy_config(told, told.balancers[balancer]).splitlines():
@@ -20,7 +20,7 @@ def sections(told: Deployment, balancer: int = 0) -> dict[str, list[str]]:
 
 
 def servers(lines: list[str]) -> dict[str, str]:
-    """What is said of each server, by its name."""
+    """The options of each server by its name."""
     return {line.split()[1]: line for line in lines if line.startswith("server ")}
 
 
@@ -38,7 +38,7 @@ def test_without_the_proxy_protocol_no_header_is_sent() -> None:
     assert "send-proxy" not in haproxy_config(deployment(proxy_protocol=False), deployment().balancers[0])
 
 
-def test_clients_go_to_whoever_serves_when_nobody_is_fit() -> None:
+def test_clients_go_to_serving_nodes_when_none_is_fit() -> None:
     found = sections(deployment())
     assert found["frontend amqp_in"][-2:] == [
         "use_backend amqp_serving if { nbsrv(amqp_fit) eq 0 }",
@@ -90,8 +90,8 @@ def test_each_node_is_asked_where_it_listens() -> None:
     assert " check port 15671 check-ssl verify none check-send-proxy " in found["warren-at-n2"]
 
 
-def test_a_witness_is_never_fit_and_serves_when_nobody_else_can() -> None:
-    """Or it would have all new clients while the nodes that hold queues have an alarm."""
+def test_a_witness_is_never_fit_and_serves_as_a_backup() -> None:
+    """Otherwise it would get all new clients while the other nodes have an alarm."""
     found = sections(deployment(nodes=(node(1), node(2), node(3, "witness"))))
     assert list(servers(found["backend amqp_fit"])) == ["warren-at-n1", "warren-at-n2"]
     for backend in ("backend amqp_serving", "backend http_serving"):
@@ -133,7 +133,7 @@ def test_a_haproxy_without_a_user_of_its_own_is_in_no_cage() -> None:
 
 
 def test_no_kind_of_clients_can_take_the_connections_of_another_or_of_the_check_script() -> None:
-    """A script without an answer would have Keepalived carry the address from balancer to balancer."""
+    """Without an answer to the script, Keepalived would move the address back and forth."""
     ports = {"amqp": 5672, "amqps": 5671, "http": 15672}
     nodes = tuple(node(number, ports={**NODE_PORTS, "amqps": 5671}) for number in (1, 2))
     found = sections(deployment(ports=ports, nodes=nodes, haproxy=HaproxySettings(maxconn=500)))

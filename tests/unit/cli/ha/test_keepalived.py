@@ -1,4 +1,4 @@
-"""Keepalived's configuration and the script by which it watches HAProxy."""
+"""Keepalived's configuration and the script that checks HAProxy."""
 
 from tests.unit.cli.ha.deployments import deployment
 from warren.cli.ha.deployment import Balancer, HaproxySettings, KeepalivedSettings
@@ -11,7 +11,7 @@ def config(balancer: int = 0, **changes: object) -> str:
 
 
 def test_neither_balancer_is_preferred() -> None:
-    """An address that went back to its favourite would cost every client its connection a second time."""
+    """An address that returned to a preferred balancer would cost every client its connection a second time."""
     both = [config(0), config(1)]
     for line in ("priority 100", "state BACKUP"):
         assert all(f"    {line}\n" in text for text in both)

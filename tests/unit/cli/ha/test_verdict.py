@@ -1,4 +1,4 @@
-"""What is said of a deployment that was looked at."""
+"""Findings about an observed deployment."""
 
 from dataclasses import replace
 from typing import Any
@@ -213,7 +213,7 @@ def test_a_node_that_is_fit_and_deaf_to_clients_is_wrong(greeting: AmqpProbeResu
     assert sentence in said
 
 
-def test_a_node_that_wants_a_header_from_everybody_is_told_whom_to_name() -> None:
+def test_a_node_that_wants_a_header_from_any_client_is_told_to_name_the_balancers() -> None:
     demanding = nodes(wants_header=True)
     level, said = only(findings(seen_nodes=demanding))
     assert level == "warning"

@@ -1,4 +1,4 @@
-"""What is said of nodes that cannot be asked, and of plans whose cluster was not."""
+"""Findings about nodes that cannot be reached, and about clusters that were not asked."""
 
 import pytest
 
@@ -33,7 +33,7 @@ CLASSIC = deployment(nodes=(node(1, "ram"), node(2, "ram"), node(3)))
 def test_a_node_that_runs_and_that_balancers_cannot_ask_is_wrong(
     answer: FitnessProbeResult, called_from: str, sentence: str
 ) -> None:
-    """They lead nobody there, whatever the cluster says of it."""
+    """Balancers send it no clients, whatever the cluster reports."""
     level, said = only(findings(seen_nodes=nodes(answer=answer, called_from=called_from), seen_cluster=cluster()))
     assert level == "wrong"
     assert said.startswith("node warren@n2 ")
@@ -56,5 +56,5 @@ def test_the_classic_plan_is_warned_of_though_the_cluster_says_nothing(asked: Cl
 
 
 def test_a_lone_node_is_nothing_to_warn_of_before_its_cluster_was_asked() -> None:
-    """It may be one of several, with the rest to come."""
+    """It may be the first of several."""
     assert bad(findings(told=deployment(nodes=(node(1),)))) == []

@@ -1,4 +1,4 @@
-"""Exports of definitions, as RabbitMQ 3.10.8 writes them: one with a bit of everything, and a fresh Warren's."""
+"""Exports of RabbitMQ 3.10.8: one with definitions of every kind, and one of a new Warren."""
 
 from typing import Any
 

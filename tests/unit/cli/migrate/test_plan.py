@@ -1,4 +1,4 @@
-"""What a move comes to: what is brought, what is left out with which reason, what is in the way."""
+"""The plan of a move: what is imported, what is left out and why, what is in conflict."""
 
 from typing import Any
 
@@ -175,6 +175,6 @@ def test_contents_are_carried_but_for_queues_that_would_go_with_their_consumer()
     found = plan_move(source, fresh_warren(), [found_queue(row) for row in rows])
     assert found.carried == [FoundQueue(QueueName("shop", "plain"), 7)]
     reasons = {each.found.queue.name: each.reason.split(";")[0] for each in found.staying}
-    assert reasons["own"] == "it belongs to one connection and goes with it"
+    assert reasons["own"] == "it is exclusive to one connection"
     assert reasons["brief"].startswith("RabbitMQ deletes it")
     assert reasons["odd"] == "the queue itself is left out"

@@ -1,7 +1,7 @@
-// One question to the node's HTTP API, and its answer or the sentence that says why there is none.
+// Requests to the node's HTTP API; an error is a sentence.
 //
-// Credentials travel in a header that only this page's own code sets: the browser adds none by itself (`omit`), so
-// another site's page cannot act in an operator's name, and the browser never opens a password box of its own.
+// Credentials are in a header that only this page's code sets. The browser adds none (`omit`), so another site's page
+// cannot act as the operator, and the browser never opens its own password dialog.
 // Not here: who is logged in (session.js), when to ask again (poll.js).
 
 import { sentence } from "./format.js";
@@ -15,10 +15,10 @@ export function authorizeBy(header) {
   authorization = header;
 }
 
-/** The nodes of the cluster that had no part in the last answer, as text; empty when all had. */
+/** The cluster nodes that did not contribute to the last response, as text. */
 export const silentNodes = () => silent;
 
-/** Why a question was not answered, as a sentence; `status` is 0 when the node could not be reached. */
+/** Why a request failed, as a sentence; `status` is 0 if the node could not be reached. */
 export class ApiError extends Error {
   constructor(status, message, reason) {
     super(message);
@@ -31,10 +31,10 @@ export class ApiError extends Error {
   }
 }
 
-/** A path of the API from names, whatever they hold. */
+/** An API path from names with any characters. */
 export function path(...names) {
   for (const name of names) {
-    // a browser takes these for steps in the path, even when they are escaped
+    // browsers resolve these as path steps, even when escaped
     if (name === "." || name === "..")
       throw new ApiError(0, `A name of dots alone, “${name}”, cannot be part of an address.`);
   }
@@ -46,7 +46,7 @@ export const put = (where, body) => ask("PUT", where, { body });
 export const post = (where, body) => ask("POST", where, { body });
 export const remove = (where, { query, headers } = {}) => ask("DELETE", where, { query, headers });
 
-/** The answer's JSON, or its text, or null when it has no body. */
+/** The JSON or text of the response, or null without a body. */
 export async function ask(method, where, { query = {}, body, headers = {}, signal } = {}) {
   const response = await send(method, address(where, query), body, headers, signal);
   const text = await bodyOf(response);
@@ -103,18 +103,18 @@ function refusal(status, text) {
   return new ApiError(status, sentence(reason || `The node answered ${status}`), reason);
 }
 
-/** The API escapes some reasons for markup, which is never made of them here. */
+/** The API escapes some reasons as HTML; here they are only shown as text. */
 function unescaped(text) {
   const marks = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&amp;": "&" };
   return text.replace(/&(lt|gt|quot|amp);/g, (mark) => marks[mark]);
 }
 
-/** Text as a header carries it: its UTF-8 bytes, without control characters. */
+/** Text for a header: UTF-8 bytes without control characters. */
 export function headerText(text) {
   return utf8Bytes(text.replace(/[\u0000-\u001f\u007f]/g, " "));
 }
 
-/** User and password as HTTP Basic wants them, in UTF-8. */
+/** User and password for HTTP Basic, in UTF-8. */
 export function basicAuthorization(user, password) {
   return `Basic ${btoa(utf8Bytes(`${user}:${password}`))}`;
 }

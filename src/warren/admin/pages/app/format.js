@@ -49,12 +49,12 @@ export function duration(ms) {
 
 export const yesNo = (value) => (value ? "yes" : "no");
 
-/** A value of a table as text; a string stays as it is. */
+/** A table value as text; strings are unchanged. */
 export function valueText(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** A table of arguments or properties, one line an entry. */
+/** A table of arguments or properties, one line per entry. */
 export function tableText(table) {
   return Object.entries(table ?? {})
     .map(([key, value]) => `${key}: ${valueText(value)}`)
@@ -70,3 +70,12 @@ export function sentence(text) {
 }
 
 export const exchangeName = (name) => (name === "" ? "(default)" : name);
+
+/** One URI or a list, as a list. */
+export const urisOf = (uri) => (Array.isArray(uri) ? uri : [uri]);
+
+/** URIs without users and passwords. */
+export const shownUris = (uri) =>
+  urisOf(uri)
+    .map((one) => one.replace(/\/\/[^/]*@/, "//"))
+    .join(" ");

@@ -1,4 +1,4 @@
-// The beginning: who are you, then the page the address asks for.
+// Entry point: the login, then the page of the address.
 
 import { whereWeAre } from "./router.js";
 import { logout, resume } from "./session.js";

@@ -1,13 +1,13 @@
-// Asking again and again, at the operator's pace, and only while somebody looks.
+// Polling at the operator's interval, and only while the page is visible.
 //
-// At most one round is under way; a round asked for early (`now`) ends the one before it. What a round learns after it
-// was ended is thrown away by its signal, so an old answer never comes after a newer one.
+// At most one round is in progress; a round that is requested early (`now`) aborts the one before it. The signal of an
+// aborted round drops its result, so an old response never replaces a newer one.
 
 import { setting } from "./settings.js";
 
 const DEFAULT_PACE_S = 5;
 
-/** Seconds from one round to the next; 0 if rounds are asked for by hand. */
+/** Seconds between rounds; 0 for manual updates. */
 export const paceSeconds = () => setting("pace", DEFAULT_PACE_S);
 
 export class Poller {
@@ -19,8 +19,7 @@ export class Poller {
   #watching = () => this.#visibilityChanged();
 
   /**
-   * `work(signal)` is one round; `failed(error)` hears of a round that went wrong, and `failed(null)` of one that did
-   * not.
+   * `work(signal)` is one round; `failed(error)` is called after a failed round, `failed(null)` after a successful one.
    */
   constructor(work, failed) {
     this.#work = work;
@@ -28,7 +27,7 @@ export class Poller {
     document.addEventListener("visibilitychange", this.#watching);
   }
 
-  /** A round at once; the pace counts from its end. */
+  /** Start a round at once; the interval counts from its end. */
   async now() {
     if (this.#stopped) return;
     clearTimeout(this.#timer);

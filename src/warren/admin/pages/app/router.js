@@ -1,4 +1,4 @@
-// Where we are: the address after `#`, names in it escaped one by one, so that any name can be linked to.
+// The current page: the address after `#`. Names are escaped one by one, so that any name can be linked to.
 //
 //   #/queues/%2F/a%2Fb?sort=messages   ->   ["queues", "/", "a/b"], {sort: "messages"}
 
@@ -15,7 +15,7 @@ export function whereWeAre(hash = location.hash) {
   };
 }
 
-/** Keep the state of a list in the address, so that the way back finds it again; leaves no step in the history. */
+/** Keep the state of a list in the address, for the back button, without a new history entry. */
 export function keepQuery(query) {
   const [way] = split(location.hash);
   const text = new URLSearchParams(

@@ -1,7 +1,7 @@
-// Which view answers for which address, and which pages a user is offered.
+// The view of each address, and the pages in a user's navigation.
 //
-// A view is loaded when it is first asked for. A page that a user's tags do not allow is not offered; the node would
-// refuse what it asks.
+// A view is loaded when it is first opened. Pages that a user's tags do not allow are left out, because the node would
+// refuse their requests.
 
 import { may } from "./session.js";
 
@@ -69,6 +69,6 @@ export function navigation() {
     ["", see],
     ["Rules", rule],
     ["Bridges", bridge],
-    ["Upkeep", keep],
+    ["Admin", keep],
   ].filter(([, pages]) => pages.length);
 }

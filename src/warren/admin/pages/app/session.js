@@ -1,7 +1,7 @@
-// Who is logged in, and what their tags let them see.
+// The current user and their tags.
 //
-// The credentials live as long as the tab (sessionStorage) and nowhere else: no cookie is set.
-// Not here: what the node lets a user do; it judges every request itself. Pages only leave out what would be refused.
+// The credentials are kept in sessionStorage until the tab is closed. There is no cookie.
+// Not here: authorisation. The node checks every request; pages only leave out what would be refused.
 
 import { authorizeBy, basicAuthorization, get } from "./api.js";
 
@@ -12,7 +12,7 @@ let nodeCount = 1;
 
 export const currentUser = () => user;
 
-/** Whether there are several nodes, so that it matters where something lives. */
+/** Whether the cluster has several nodes, so that pages show an object's node. */
 export const isCluster = () => nodeCount > 1;
 
 /** Whether the user has a tag, or one that includes it. */
@@ -22,12 +22,12 @@ export function may(tag) {
   return tag === "management" && (tags.includes("monitoring") || tags.includes("policymaker"));
 }
 
-/** Log in, or raise the `ApiError` that says why not. */
+/** Log in, or throw an `ApiError`. */
 export async function login(name, password) {
   await enter(basicAuthorization(name, password));
 }
 
-/** Go on with the credentials of this tab, if it has any; whether that went well. */
+/** Log in with the stored credentials of this tab; false if there are none or they fail. */
 export async function resume() {
   const header = stored();
   if (!header) return false;
@@ -41,7 +41,7 @@ export function logout() {
   try {
     sessionStorage.removeItem(KEY);
   } catch {
-    // without storage there is nothing to remove
+    // no storage, nothing to remove
   }
 }
 
@@ -58,7 +58,7 @@ async function enter(header) {
   try {
     sessionStorage.setItem(KEY, header);
   } catch {
-    // without storage a reload asks again
+    // without storage a reload asks for the login again
   }
 }
 

@@ -1,5 +1,5 @@
-// What an operator chose in this browser: theme, pace of updates, columns, range of charts, virtual host. Nothing here
-// is needed to work: without storage every choice lasts as long as the page.
+// Settings in this browser: theme, update interval, columns, range of charts, virtual host. Without storage a setting
+// lasts as long as the page.
 // Not here: credentials (session.js).
 
 const PREFIX = "warren.";
@@ -15,11 +15,11 @@ export function remember(name, value) {
   try {
     localStorage.setItem(PREFIX + name, JSON.stringify(value));
   } catch {
-    // storage is full or forbidden: kept in memory alone
+    // storage is full or forbidden: kept in memory only
   }
 }
 
-/** The virtual host that lists are confined to, or "" for all of them. */
+/** The virtual host that lists show, or "" for all. */
 export const chosenVhost = () => setting("vhost", "");
 
 function stored(name) {

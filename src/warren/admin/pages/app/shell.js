@@ -1,8 +1,8 @@
-// The frame round every page: the way through the warren, the choices that hold for all pages, and the page itself.
+// The frame of every page: navigation, settings of all pages, and the page itself.
 //
-// A view is a function of `{names, query}` that answers `{title, crumb, content, refresh}`; `refresh(signal)` is
-// asked again and again while the page is open. A part of a page that changed something on the node says so by the
-// event `changed`, which asks at once.
+// A view is a function of `{names, query}` that returns `{title, crumb, content, refresh}`. `refresh(signal)` is
+// called repeatedly while the page is open. A part of a page that changes something on the node fires the event
+// `changed`, which refreshes at once.
 
 import { get, silentNodes } from "./api.js";
 import { Poller, paceSeconds } from "./poll.js";
@@ -56,7 +56,7 @@ export class Shell {
     this.#poller?.stop();
   }
 
-  /** The page of an address; a page that is overtaken while it loads is never shown. */
+  /** Shows the page of an address; a page that loads too late, after another was opened, is dropped. */
   async show(where) {
     const first = this.#where === null;
     this.#where = where;
@@ -105,7 +105,7 @@ export class Shell {
     const said = trouble ? trouble.message : "";
     setText(this.#trouble, said);
     const silent = silentNodes();
-    setText(this.#silent, silent ? `No answer from ${silent}: what is known there alone is missing here.` : "");
+    setText(this.#silent, silent ? `No response from ${silent}: its own data is missing here.` : "");
     this.#main.setAttribute("aria-busy", "false");
   }
 
@@ -129,7 +129,7 @@ export class Shell {
     return h("header", { class: "side" }, h("div", { class: "side-inner" }, brand, this.#menu, this.#nav));
   }
 
-  /** On a phone the ways and the choices are behind a button; elsewhere they are always there. */
+  /** On a phone, navigation and settings are behind a button. */
   #openMenu(open) {
     this.#frame.classList.toggle("menu-open", open);
     this.#menu.setAttribute("aria-expanded", String(open));
@@ -188,7 +188,7 @@ export class Shell {
     try {
       names = (await get("vhosts", { columns: "name" })).map((vhost) => vhost.name);
     } catch {
-      return; // the page says what is wrong
+      return; // the page shows the error
     }
     const chosen = chosenVhost();
     if (["", ...names].join("\n") !== [...this.#vhosts.options].map((option) => option.value).join("\n")) {
@@ -200,7 +200,7 @@ export class Shell {
   }
 }
 
-/** A choice of `[value, text]` that acts at once. */
+/** A select of `[value, text]` that acts at once. */
 function chooser(choices, value, chosen) {
   const options = choices.map(([choice, text]) => h("option", { value: choice }, text));
   const select = h("select", { onchange: () => chosen(select.value) }, options);

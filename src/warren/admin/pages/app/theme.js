@@ -1,5 +1,5 @@
-// Light or dark, before anything is painted: a choice that was made here, else what the system prefers. A classic
-// script, because a module would run after the first paint.
+// Sets light or dark before the first paint: the stored choice, else the system's. A classic script, because a module
+// would run after the first paint.
 (() => {
   try {
     const theme = JSON.parse(localStorage.getItem("warren.theme"));

@@ -1,7 +1,7 @@
 // A line chart of few series over time, drawn as SVG.
 //
-// To the eye it is lines, a grid and a legend whose entries switch lines off. To the keyboard and to screen readers it
-// is a slider through time, whose value is the reading at that moment; a summary of every line stands beside it.
+// It has lines, a grid and a legend whose entries toggle lines. For the keyboard and screen readers it is a slider over
+// time with the values at that time, and a summary of every line.
 // Not here: where points come from (samples.js), where ticks go (scale.js).
 
 import { clock } from "../app/format.js";
@@ -66,7 +66,7 @@ export class Chart {
     this.#draw();
   }
 
-  /** `points` and `latest` by key: points `[time, value]`, oldest first, and the reading of now. */
+  /** `points` and `latest` by key: points `[time, value]`, oldest first, and the current value. */
   update(points, latest) {
     const moment = this.#cursor === null ? null : this.#times[this.#cursor];
     this.#points = new Map(Object.entries(points));
@@ -206,7 +206,7 @@ export class Chart {
     return [...across, ...below, ...nothing];
   }
 
-  /** The values at the cursor, or those of now. */
+  /** The values at the cursor, or the current ones. */
   #read() {
     const at = this.#cursor;
     const time = at === null ? null : this.#times[at];

@@ -1,11 +1,10 @@
-// From the samples of the API to the points of a chart, and the ranges of time one may look at.
+// From samples of the API to points of a chart, and the time ranges.
 //
-// The API keeps counters that only grow, newest first: the rate between two of them is what a chart shows. Lengths are
-// shown as they are.
+// Samples of counters are newest first; a chart shows the rate between two of them. Lengths are shown unchanged.
 
 import { setting } from "../app/settings.js";
 
-/** Seconds back, seconds between samples, and the words. */
+/** Range in seconds, seconds between samples, label. */
 export const RANGES = [
   [60, 5, "Last minute"],
   [600, 5, "Last ten minutes"],
@@ -39,7 +38,7 @@ export function ratePoints(details) {
   const counted = lengthPoints(details);
   return counted.slice(1).map(([time, value], at) => {
     const [before, start] = counted[at];
-    // a counter that fell began anew
+    // the counter was reset
     return [time, time > before ? (Math.max(0, value - start) * 1000) / (time - before) : 0];
   });
 }

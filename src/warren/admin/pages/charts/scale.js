@@ -1,8 +1,8 @@
-// Where the lines of a chart's grid go: round numbers on the one axis, round times on the other.
+// The grid of a chart: round numbers on one axis, round times on the other.
 
 const TIME_STEPS_S = [10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600];
 
-/** Ticks from 0 to at least `max`, some `wanted` of them; `binary` for bytes, `whole` where there are no halves. */
+/** About `wanted` ticks from 0 to at least `max`; `binary` for bytes, `whole` for integers. */
 export function valueTicks(max, wanted, { binary = false, whole = false } = {}) {
   const step = valueStep(Math.max(max, whole ? 1 : Number.MIN_VALUE) / wanted, binary);
   const size = whole ? Math.max(1, step) : step;
@@ -16,7 +16,7 @@ function valueStep(rough, binary) {
   return [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= rough);
 }
 
-/** Round times of the local clock between two moments, at most `wanted`, and whether seconds matter. */
+/** At most `wanted` round local times between two moments, and whether to show seconds. */
 export function timeTicks(start, end, wanted) {
   const step = 1000 * (TIME_STEPS_S.find((size) => (end - start) / (size * 1000) <= wanted) ?? TIME_STEPS_S.at(-1));
   const offset = new Date(end).getTimezoneOffset() * 60_000;

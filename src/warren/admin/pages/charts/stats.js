@@ -1,4 +1,4 @@
-// The figures the API keeps of messages, under words people know, and the charts of them that several pages show.
+// Message statistics with their labels, and charts that several pages show.
 
 import { byteRate, compact, count, rate } from "../app/format.js";
 import { remember } from "../app/settings.js";
@@ -28,7 +28,7 @@ const WORDS = {
   ack: "Acked by consumers",
 };
 
-/** Chart of queued messages; `update` takes what has `messages_details` and its likes. */
+/** Chart of queued messages; `update` takes an object with `messages_details` and the like. */
 export function lengthChart(title) {
   const chart = new Chart({
     title,
@@ -44,7 +44,7 @@ export function lengthChart(title) {
   return { element: chart.element, update };
 }
 
-/** Chart of rates; `series` are `[key, label]`, `update` takes what has `KEY_details`. */
+/** Chart of rates; `series` are `[key, label]`, `update` takes an object with `KEY_details`. */
 export function rateChart(title, series, { inBytes = false } = {}) {
   const chart = new Chart({ title, series, show: inBytes ? byteRate : rate, ticks: { binary: inBytes } });
   const update = (source) =>
@@ -55,7 +55,7 @@ export function rateChart(title, series, { inBytes = false } = {}) {
   return { element: chart.element, update };
 }
 
-/** Which time the charts of a page show. */
+/** The time range of a page's charts. */
 export function rangeChooser() {
   const select = h(
     "select",
@@ -70,7 +70,7 @@ export function rangeChooser() {
   return h("label", { class: "row small" }, h("span", { class: "soft" }, "Charts show"), h("span", {}, select));
 }
 
-/** Every figure there is, as facts: how fast, and how many so far. */
+/** Every statistic as rate and total. */
 export function figureFacts(stats) {
   return Object.entries(WORDS)
     .filter(([key]) => stats?.[key] !== undefined)
@@ -78,3 +78,25 @@ export function figureFacts(stats) {
 }
 
 export const rateOf = (row, key) => rate(row.message_stats?.[`${key}_details`]?.rate);
+
+/** A column of a list with a count. */
+export const countColumn = (key, title, rest = {}) => ({
+  key,
+  title,
+  sort: key,
+  number: true,
+  fields: [key],
+  cell: (row) => count(row[key]),
+  ...rest,
+});
+
+/** A column of a list with a message rate. */
+export const rateColumn = (key, title, rest = {}) => ({
+  key,
+  title,
+  sort: `message_stats.${key}_details.rate`,
+  number: true,
+  fields: [`message_stats.${key}_details.rate`],
+  cell: (row) => rateOf(row, key),
+  ...rest,
+});

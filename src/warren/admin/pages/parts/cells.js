@@ -1,5 +1,4 @@
-// What stands in a cell of a table or beside a fact, described as data, so that two descriptions can be compared and
-// only what changed is touched.
+// Content of table cells and facts as data, so that descriptions can be compared and only changes are drawn.
 //
 //   "text" · {text, href, title} · {badge, kind, title} · {button, act, danger} · {used, of, text} · a list of these
 
@@ -7,10 +6,10 @@ import { h } from "./dom.js";
 
 const HIGH_SHARE = 0.85;
 
-/** The same for two descriptions that look the same. */
+/** Equal for descriptions that look the same. */
 export const likeness = (cell) => JSON.stringify(cell) ?? "";
 
-/** The nodes of a description; `context` is handed to `act` when a button is pressed. */
+/** The DOM nodes of a description; `context` is passed to `act` when a button is pressed. */
 export function render(cell, context) {
   if (cell === null || cell === undefined || cell === "") return [];
   if (Array.isArray(cell))
@@ -32,7 +31,7 @@ function button(cell, context) {
   );
 }
 
-/** A text with a bar under it that shows the same thing. */
+/** A text with a bar below it. */
 function bar({ used, of, text }) {
   const share = of > 0 ? Math.min(1, Math.max(0, used / of)) : 0;
   const fill = h("span", { class: share > HIGH_SHARE ? "bar-fill high" : "bar-fill" });

@@ -1,9 +1,9 @@
-// Asking before something is done that cannot be undone.
+// Confirmation of actions that cannot be undone.
 
 import { freshId, h } from "./dom.js";
 
 /**
- * Whether the operator said yes; `{title, text, action}`. The focus begins on the way out and returns to where it was.
+ * Whether the operator confirmed; `{title, text, action}`. The focus starts on Cancel and returns to where it was.
  */
 export function confirmed({ title, text, action }) {
   const heading = freshId("dialog");

@@ -1,11 +1,11 @@
-// Elements from names, attributes and children. Text is only ever text: nothing here or elsewhere parses markup, so a
-// name that looks like markup is shown as it is.
+// Creates elements from names, attributes and children. Text is never parsed as markup, so names that look like markup
+// are shown unchanged.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 let ids = 0;
 
-/** An id that no other element has. */
+/** A unique id. */
 export const freshId = (word) => `${word}-${++ids}`;
 
 export const h = (tag, attributes, ...children) => build(document.createElement(tag), attributes, children);
@@ -21,28 +21,28 @@ function build(element, attributes = {}, children) {
   return element;
 }
 
-/** Change a text only if it differs, so that nothing flickers and nothing is read out twice. */
+/** Change a text only if it differs, so that nothing flickers or is read out twice. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Tell those who do not see the page. */
+/** Announce to screen readers. */
 export function announce(text) {
   setText(document.getElementById("announcements"), text);
 }
 
-/** Tell the shell that something on the node was changed from within this element. */
+/** Tell the shell that this element changed something on the node. */
 export function tellChanged(element) {
   element.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
 }
 
-/** A part of a page with a heading of its own. */
+/** A section with a heading. */
 export function panel(title, ...children) {
   const id = freshId("panel");
   return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), children);
 }
 
-/** The same, folded away until it is wanted. */
+/** The same, collapsed. */
 export function folded(title, ...children) {
   return h("details", { class: "panel" }, h("summary", {}, h("h2", {}, title)), h("div", {}, children));
 }

@@ -1,4 +1,4 @@
-// Facts about one thing, name by name, kept up to date; and a row of totals.
+// Names and values of one object, and a row of totals.
 
 import { likeness, render } from "./cells.js";
 import { h } from "./dom.js";
@@ -12,7 +12,7 @@ export class Facts {
     this.element = h("dl", { class: "facts" });
   }
 
-  /** Show these `[name, cell]` pairs; a cell that is undefined or empty leaves its fact out. */
+  /** Show these `[name, cell]` pairs; pairs with an undefined or empty cell are left out. */
   update(pairs) {
     const wanted = pairs.filter(([, cell]) => cell !== undefined && cell !== null && cell !== "" && cell.length !== 0);
     if (wanted.length !== this.#entries.size || wanted.some(([name]) => !this.#entries.has(name))) this.#lay(wanted);
@@ -34,7 +34,7 @@ export class Facts {
 export class Tiles {
   #values = new Map();
 
-  /** `names` are `[name, address]`; an address may be missing. */
+  /** `names` are `[name, address]`; the address is optional. */
   constructor(names) {
     this.element = h(
       "dl",

@@ -1,4 +1,4 @@
-// The fields of forms. Each is `{name, element, read(), clear?()}`; `read` raises `FieldError` for what cannot be sent.
+// The fields of forms. Each is `{name, element, read(), clear?()}`; `read` throws `FieldError` for an invalid value.
 // Not here: tables of arguments (map_field.js).
 
 import { freshId, h } from "./dom.js";
@@ -76,7 +76,7 @@ export function checkField(name, label, { value = false, hint } = {}) {
   return { name, element, input, read: () => input.checked, clear: () => (input.checked = value) };
 }
 
-/** Boxes of which any number may be ticked; reads a list. */
+/** Checkboxes; reads a list. */
 export function checksField(name, label, choices, { value = [] } = {}) {
   const boxes = choices.map(([choice, text]) => [
     choice,

@@ -1,13 +1,13 @@
-// Forms: labelled fields, one button, and the answer beside it as a sentence.
+// Forms: labelled fields, one button, and the result beside it as a sentence.
 //
-// A form sends what its fields read; what went wrong is told beside it and in the words of the API. What cannot be
-// undone is asked about first. After a change the page is told, so that it shows the new state.
+// Errors are shown beside the form in the API's words. Actions that cannot be undone ask for confirmation. After a
+// change the page refreshes.
 // Not here: fields (fields.js).
 
 import { confirmed } from "./dialog.js";
 import { h, tellChanged } from "./dom.js";
 
-/** A value that cannot be sent, and the input that holds it. */
+/** An invalid value and its input. */
 export class FieldError extends Error {
   constructor(message, input) {
     super(message);
@@ -16,8 +16,8 @@ export class FieldError extends Error {
 }
 
 /**
- * `{label, fields, submit, danger?, inline?, keep?, ask?(values), send(values)}`; `send` answers a sentence, or nothing
- * if it leads to another page. Fields may be grouped in lists.
+ * `{label, fields, submit, danger?, inline?, keep?, ask?(values), send(values)}`; `send` returns a sentence, or
+ * nothing if it leads to another page. Fields may be grouped in lists.
  */
 export function form({ label, fields, submit, danger = false, inline = false, keep = false, ask, send }) {
   const all = fields.flat();
@@ -75,12 +75,12 @@ function complainAbout(input) {
   input.focus();
 }
 
-/** A single button that acts, after a question if there is one, and says what came of it. */
+/** A button that acts, after a confirmation if one is given, and shows the result. */
 export function actionButton({ text, danger = false, ask, act }) {
   return form({ label: text, fields: [], submit: text, danger, inline: true, keep: true, ask, send: act });
 }
 
-/** The same from a cell of a table: troubles are told by `told`. */
+/** The same in a table cell; `told` shows the result. */
 export async function actFromTable(button, { ask, act, told }) {
   if (ask && !(await confirmed(ask))) return;
   button.disabled = true;
@@ -94,7 +94,7 @@ export async function actFromTable(button, { ask, act, told }) {
   }
 }
 
-/** A place under a table where `told` puts its sentences: `{element, told}`. */
+/** An element under a table in which `told` shows sentences: `{element, told}`. */
 export function answerPlace() {
   const good = h("p", { class: "answer good", role: "status" });
   const bad = h("p", { class: "answer bad", role: "alert" });

@@ -1,7 +1,7 @@
-// A list of the API as a page: filter, pages, order and columns are the operator's, the work is the node's.
+// A list of the API with filter, pages, order and columns, which the node applies.
 //
-// The state is in the address (so the way back finds it), the columns and the size of a page are remembered in the
-// browser. Only fields that are shown are asked for. A list that the API gives as a whole is filtered and cut here.
+// The state is in the address (for the back button); columns and page size are stored in the browser. Only shown fields
+// are requested. A list that the API cannot page is filtered and cut here.
 
 import { get } from "../app/api.js";
 import { count } from "../app/format.js";
@@ -35,8 +35,8 @@ export class Listing {
   #typing = 0;
 
   /**
-   * `{name, thing, things, caption, where(), columns, keyOf, query, extra?, pick?, named?}`; `extra` are fields asked
-   * for in any case.
+   * `{name, thing, things, caption, where(), columns, keyOf, query, extra?, pick?, named?}`; `extra` are fields
+   * that are always requested.
    */
   constructor(options) {
     this.#options = { extra: [], named: (row) => row.name ?? "", pick: (rows) => rows, ...options };
@@ -75,7 +75,7 @@ export class Listing {
     return Array.isArray(answer) ? selectPage(this.#options.pick(answer), state, this.#options.named) : answer;
   }
 
-  /** The list became shorter than the page we are on. */
+  /** The list became shorter than the current page. */
   #beyond(last, signal) {
     this.#state.page = last;
     return this.refresh(signal);
@@ -193,7 +193,7 @@ export class Listing {
   #sortBy(field) {
     const again = this.#state.sort === field;
     const numeric = this.#options.columns.find((column) => column.sort === field)?.number;
-    // the largest numbers are what one looks for first
+    // numbers start with the largest
     const descending = again ? this.#state.sort_reverse !== "true" : Boolean(numeric);
     this.#restate({ sort: field, sort_reverse: descending ? "true" : "", page: 1 });
   }
@@ -228,7 +228,7 @@ function labelled(text, input) {
   return [h("label", { for: id }, text), input];
 }
 
-/** What to say of the filter if it is to blame. */
+/** The error of the filter, if it caused the failure. */
 function filterProblem(trouble, { name, use_regex }) {
   const refused = trouble instanceof SyntaxError || trouble.status === 400;
   return refused && use_regex === "true" && name ? "The filter is not a regular expression the node understands." : "";

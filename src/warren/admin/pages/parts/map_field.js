@@ -1,5 +1,4 @@
-// A table of arguments as rows of name, type and value; the names a broker knows are offered as buttons that fill in
-// name and type.
+// A table of arguments as rows of name, type and value. Buttons for known names fill in name and type.
 //
 // `known` are `{key, type, title?, hint?, values?, value?}`; types are those of JSON: text, number, yesno, json.
 

@@ -1,12 +1,11 @@
-// What the API does to a list on its side, for those lists that it gives as a whole: filter by name, sort by a field,
-// cut out a page.
+// Filter, sort and page a list in the browser, for lists that the API cannot page.
 
 /** The value of `a.b.c` in a row. */
 export function fieldOf(row, field) {
   return field.split(".").reduce((value, name) => value?.[name], row);
 }
 
-/** The same shape as a page of the API. */
+/** In the format of an API page. */
 export function selectPage(rows, { name = "", use_regex, sort, sort_reverse, page, page_size }, named) {
   const wanted = matching(name, use_regex === "true");
   const kept = rows.filter((row) => wanted(named(row)));

@@ -1,5 +1,5 @@
-// A table whose rows are kept from one update to the next: a row is known by its key, a cell is touched only when what
-// it shows changed. So nothing flickers, and neither the focus nor a selected text is lost to an update.
+// A table that keeps its rows between updates: rows have keys, and a cell changes only if its content does. So nothing
+// flickers, and an update keeps the focus and the selected text.
 //
 // A column: {key, title, cell(row), number?, wrap?, sort?: field, fields?: [field], phone?, hidden?}. The first column
 // names its row.
@@ -24,7 +24,7 @@ export class Table {
     this.#empty = h("p", { class: "empty", hidden: true }, empty);
     const words = h("caption", { class: captionShown ? "" : "unseen" }, caption);
     this.table = h("table", {}, words, h("thead", {}, this.#head), this.#body);
-    // wide tables scroll in their own frame, which the keyboard must be able to reach
+    // wide tables scroll in a frame that the keyboard can reach
     this.element = h(
       "div",
       { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" },
@@ -34,7 +34,7 @@ export class Table {
     this.show(columns);
   }
 
-  /** Show these columns, in this order, and mark the one that rows are sorted by. */
+  /** Show these columns in this order, and mark the sort column. */
   show(columns, sort = "", descending = false) {
     const changed =
       columns.length !== this.#columns.length || columns.some((column, at) => column !== this.#columns[at]);

@@ -1,4 +1,4 @@
-// The bindings of an exchange or a queue: seen, made and taken away.
+// Bindings of an exchange or a queue: list, add, remove.
 
 import { get, path, post, remove } from "../app/api.js";
 import { exchangeName, tableText } from "../app/format.js";
@@ -61,7 +61,7 @@ function destinationLink(row) {
 function unbind(row, button, told) {
   const ask = {
     title: "Unbind?",
-    text: `“${row.destination}” gets no more messages from “${row.source}” by the key “${row.routing_key}”.`,
+    text: `“${row.destination}” is unbound from “${row.source}” with the key “${row.routing_key}”.`,
     action: "Unbind",
   };
   const act = async () => {

@@ -11,7 +11,7 @@ const STATUS = {
   suspected_down: ["suspected down", "bad"],
 };
 
-/** `shown` is the other end: "channel" or "queue". */
+/** `shown` is the column: "channel" or "queue". */
 export function consumerTable(shown) {
   const end =
     shown === "channel"

@@ -1,4 +1,4 @@
-// Look at messages of a queue, or take them out.
+// Get messages of a queue.
 
 import { path, post } from "../app/api.js";
 import { bytes, count, exchangeName, tableText, yesNo } from "../app/format.js";

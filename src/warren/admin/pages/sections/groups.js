@@ -1,4 +1,4 @@
-// Who reads a stream under a name: groups and named consumers, how far each has come, and who of a group is served.
+// Consumer groups and named consumers of a stream: offset, lag and active member.
 
 import { get, path } from "../app/api.js";
 import { count } from "../app/format.js";

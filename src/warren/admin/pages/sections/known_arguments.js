@@ -1,4 +1,4 @@
-// The arguments and policy keys a broker knows, with what they mean: what forms offer.
+// Known arguments and policy keys with their meaning, which forms offer.
 
 const MS = "Milliseconds.";
 
@@ -17,56 +17,56 @@ export const QUEUE_ARGUMENTS = [
     type: "text",
     title: "Overflow",
     values: ["drop-head", "reject-publish", "reject-publish-dlx"],
-    hint: "What happens beyond the limit.",
+    hint: "What happens at the limit.",
   },
   {
     key: "x-dead-letter-exchange",
     type: "text",
     title: "Dead letter exchange",
-    hint: "Where messages go that expire, are rejected or are too many.",
+    hint: "Where expired, rejected and overflowing messages go.",
   },
   {
     key: "x-dead-letter-routing-key",
     type: "text",
     title: "Dead letter key",
-    hint: "The routing key they get there; else their own.",
+    hint: "The routing key of dead letters; by default their own.",
   },
   {
     key: "x-ha-mode",
     type: "text",
     title: "Mirrors",
     values: ["all", "exactly", "nodes"],
-    hint: "Which nodes hold the queue, where no policy says so.",
+    hint: "Which nodes hold the queue, if no policy says so.",
   },
   {
     key: "x-copy-from",
     type: "text",
     title: "Copy from",
-    hint: "The queue of whose messages this one gets copies.",
+    hint: "The queue whose messages are copied to this one.",
   },
   {
     key: "x-copy-routing-key",
     type: "text",
     title: "Copy routing key",
-    hint: "A topic pattern for what is copied; everything, unless given.",
+    hint: "A topic pattern for the messages to copy; all by default.",
   },
   {
     key: "x-max-priority",
     type: "number",
     title: "Max priority",
-    hint: "The highest priority told apart, 1 to 255; a few are enough.",
+    hint: "The number of priorities, 1 to 255; a few are enough.",
   },
   {
     key: "x-single-active-consumer",
     type: "yesno",
     title: "Single active consumer",
-    hint: "One consumer is served at a time.",
+    hint: "Only one consumer gets messages at a time.",
   },
   {
     key: "x-delivery-limit",
     type: "number",
     title: "Delivery limit",
-    hint: "How often a message may be given back before it is dropped or dead-lettered.",
+    hint: "How often a message may be requeued before it is dropped or dead-lettered.",
   },
   {
     key: "x-queue-mode",
@@ -75,24 +75,24 @@ export const QUEUE_ARGUMENTS = [
     values: ["lazy", "default"],
     hint: "Lazy keeps messages on disk.",
   },
-  { key: "x-queue-type", type: "text", title: "Type", values: ["classic", "quorum", "stream"], hint: "The kind of queue." },
+  { key: "x-queue-type", type: "text", title: "Type", values: ["classic", "quorum", "stream"], hint: "The queue type." },
   {
     key: "x-max-age",
     type: "text",
     title: "Age",
-    hint: "Of a stream: how old messages become, such as 7D, 12h or 30m.",
+    hint: "For streams: the maximum age of messages, such as 7D, 12h or 30m.",
   },
   {
     key: "x-stream-max-segment-size-bytes",
     type: "number",
     title: "Segment size",
-    hint: "Of a stream: how large its files become. Old messages go by whole files.",
+    hint: "For streams: the size of a segment. Old messages are deleted by whole segments.",
   },
   {
     key: "x-stream-partitions",
     type: "number",
     title: "Partitions",
-    hint: "Of a stream: how many streams share what is published to its name, by routing key.",
+    hint: "For streams: the number of partitions, chosen by routing key.",
   },
 ];
 
@@ -101,7 +101,7 @@ export const EXCHANGE_ARGUMENTS = [
     key: "alternate-exchange",
     type: "text",
     title: "Alternate exchange",
-    hint: "Where messages go that find no way here.",
+    hint: "Where unroutable messages go.",
   },
   {
     key: "x-delayed-type",
@@ -118,7 +118,7 @@ export const BINDING_ARGUMENTS = [
     type: "text",
     title: "Match",
     values: ["all", "any"],
-    hint: "For headers exchanges: whether all headers must agree, or one.",
+    hint: "For headers exchanges: whether all headers must match, or any.",
   },
 ];
 
@@ -137,9 +137,9 @@ const LIMITS = [
     type: "text",
     title: "Overflow",
     values: ["drop-head", "reject-publish", "reject-publish-dlx"],
-    hint: "What happens beyond the limit.",
+    hint: "What happens at the limit.",
   },
-  { key: "delivery-limit", type: "number", title: "Delivery limit", hint: "How often a message may be given back." },
+  { key: "delivery-limit", type: "number", title: "Delivery limit", hint: "How often a message may be requeued." },
 ];
 
 export const POLICY_KEYS = [
@@ -148,19 +148,19 @@ export const POLICY_KEYS = [
     key: "dead-letter-exchange",
     type: "text",
     title: "Dead letter exchange",
-    hint: "Where messages go that expire, are rejected or are too many.",
+    hint: "Where expired, rejected and overflowing messages go.",
   },
   {
     key: "dead-letter-routing-key",
     type: "text",
     title: "Dead letter key",
-    hint: "The routing key they get there; else their own.",
+    hint: "The routing key of dead letters; by default their own.",
   },
   {
     key: "alternate-exchange",
     type: "text",
     title: "Alternate exchange",
-    hint: "For exchanges: where messages go that find no way.",
+    hint: "For exchanges: where unroutable messages go.",
   },
   { key: "queue-mode", type: "text", title: "Mode", values: ["lazy", "default"], hint: "Lazy keeps messages on disk." },
   {
@@ -168,7 +168,7 @@ export const POLICY_KEYS = [
     type: "text",
     title: "Mirrors",
     values: ["all", "exactly", "nodes"],
-    hint: "Which nodes have a copy of the queue.",
+    hint: "Which nodes have a mirror of the queue.",
   },
   {
     key: "ha-params",
@@ -181,89 +181,89 @@ export const POLICY_KEYS = [
     type: "text",
     title: "Mirrors: filling",
     values: ["manual", "automatic"],
-    hint: "Whether a new mirror is filled at once.",
+    hint: "Whether a new mirror is synchronised at once.",
   },
   {
     key: "ha-promote-on-shutdown",
     type: "text",
     title: "Mirrors: at a stop",
     values: ["when-synced", "always"],
-    hint: "Which mirrors may take over when the master is stopped.",
+    hint: "Which mirrors may be promoted when the master is shut down.",
   },
   {
     key: "federation-upstream-set",
     type: "text",
     title: "Federated with a set",
     value: "all",
-    hint: "A set of upstreams to take from; all has every one of the virtual host.",
+    hint: "A set of upstreams; all has every upstream of the virtual host.",
   },
-  { key: "federation-upstream", type: "text", title: "Federated with", hint: "One upstream to take from." },
+  { key: "federation-upstream", type: "text", title: "Federated with", hint: "One upstream." },
 ];
 
 export const OPERATOR_POLICY_KEYS = LIMITS;
 
-/** Of a shovel, beside its two ends. */
+/** Of a shovel, beside source and destination. */
 export const SHOVEL_KEYS = [
   {
     key: "ack-mode",
     type: "text",
     title: "Ack mode",
     values: ["on-confirm", "on-publish", "no-ack"],
-    hint: "When a message is done with at the source. on-confirm loses nothing.",
+    hint: "When a message is acked at the source. on-confirm loses nothing.",
   },
-  { key: "src-prefetch-count", type: "number", title: "Prefetch", hint: "How many messages may be on their way at once." },
+  { key: "src-prefetch-count", type: "number", title: "Prefetch", hint: "The maximum number of unacked messages." },
   {
     key: "src-delete-after",
     type: "text",
     title: "Delete after",
     value: "queue-length",
-    hint: "When it ends and deletes its definition: queue-length, after as many as there are when it connects; or a number.",
+    hint: "When the shovel deletes itself: queue-length, after the messages present at the start; or a number.",
   },
   { key: "reconnect-delay", type: "number", title: "Reconnect delay", hint: "Seconds; 0 for never." },
-  { key: "dest-add-forward-headers", type: "yesno", title: "Tell the way", hint: "In the header x-shovelled." },
+  { key: "dest-add-forward-headers", type: "yesno", title: "Add forward headers", hint: "In the header x-shovelled." },
   {
     key: "dest-add-timestamp-header",
     type: "yesno",
-    title: "Tell the time",
+    title: "Add timestamp header",
     hint: "In the header x-shovelled-timestamp.",
   },
   {
     key: "dest-mandatory",
     type: "yesno",
     title: "Mandatory",
-    hint: "What the exchange routes to no queue stays at the source. Needs on-confirm.",
+    hint: "Unroutable messages stay at the source. Needs on-confirm.",
   },
-  { key: "dest-publish-properties", type: "json", title: "Properties", hint: "That every message gets." },
+  { key: "dest-publish-properties", type: "json", title: "Properties", hint: "Properties to set on every message." },
   { key: "src-queue-args", type: "json", title: "Source's arguments", hint: "For declaring the queue." },
   { key: "dest-queue-args", type: "json", title: "Destination's arguments", hint: "For declaring the queue." },
   { key: "src-consumer-args", type: "json", title: "Consumer's arguments", hint: "x-priority, x-stream-offset." },
 ];
 
-/** Of an upstream of federation, beside its URIs. */
+/** Of a federation upstream, beside its URIs. */
 export const UPSTREAM_KEYS = [
-  { key: "max-hops", type: "number", title: "Max hops", hint: "For exchanges: through how many brokers a message comes." },
-  { key: "exchange", type: "text", title: "Exchange", hint: "Its name over there; the same as here, unless given." },
-  { key: "queue", type: "text", title: "Queue", hint: "Its name over there; the same as here, unless given." },
+  { key: "max-hops", type: "number", title: "Max hops", hint: "For exchanges: the maximum number of brokers a message passes." },
+  { key: "exchange", type: "text", title: "Exchange", hint: "Its name at the upstream; the same by default." },
+  { key: "queue", type: "text", title: "Queue", hint: "Its name at the upstream; the same by default." },
   {
     key: "ack-mode",
     type: "text",
     title: "Ack mode",
     values: ["on-confirm", "on-publish", "no-ack"],
-    hint: "When a message is done with over there. on-confirm loses nothing.",
+    hint: "When a message is acked at the upstream. on-confirm loses nothing.",
   },
-  { key: "prefetch-count", type: "number", title: "Prefetch", hint: "How many messages may be on their way at once." },
+  { key: "prefetch-count", type: "number", title: "Prefetch", hint: "The maximum number of unacked messages." },
   { key: "reconnect-delay", type: "number", title: "Reconnect delay", hint: "Seconds." },
   {
     key: "expires",
     type: "number",
     title: "Expires",
-    hint: `For exchanges: how long what is kept over there outlives a link that is down. ${MS}`,
+    hint: `For exchanges: how long the queue at the upstream survives a link that is down. ${MS}`,
   },
   {
     key: "message-ttl",
     type: "number",
     title: "Message TTL",
-    hint: `For exchanges: how long a message waits over there for the link. ${MS}`,
+    hint: `For exchanges: how long a message waits at the upstream for the link. ${MS}`,
   },
   { key: "trust-user-id", type: "yesno", title: "Trust user id", hint: "Whether user ids of messages stay." },
 ];

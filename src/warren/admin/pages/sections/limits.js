@@ -1,4 +1,4 @@
-// Limits of virtual hosts and users: seen, set and taken away.
+// Limits of virtual hosts and users: list, set, clear.
 
 import { path, put, remove } from "../app/api.js";
 import { count } from "../app/format.js";
@@ -60,7 +60,7 @@ function clear(kind, name, of, button, told) {
   return actFromTable(button, { act, told });
 }
 
-/** With `of`, for that one; else it is asked for. */
+/** For `of`, or with a field that asks for it. */
 export function limitForm(kind, of = null) {
   const target = of !== null ? [] : [kind === "vhost" ? vhostField() : textField("user", "User", { required: true })];
   const element = form({

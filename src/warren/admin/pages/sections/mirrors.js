@@ -1,5 +1,4 @@
-// The mirrors of a queue: how many there are beside its name, and on its page who they are, how far they have caught up,
-// and what happened to them of late.
+// The mirrors of a queue: badges beside its name, and on its page their nodes, synchronisation and recent events.
 
 import { post } from "../app/api.js";
 import { count, duration, moment } from "../app/format.js";
@@ -10,18 +9,18 @@ import { Table } from "../parts/table.js";
 
 const EVENTS = {
   "mirror.promoted": ["became the master", "good"],
-  "mirror.added": ["is to hold a copy", ""],
-  "mirror.joined": ["came to the master", ""],
+  "mirror.added": ["added to the replica set", ""],
+  "mirror.joined": ["connected to the master", ""],
   "mirror.in_sync": ["is in sync", "good"],
-  "mirror.dropped": ["is not waited for any more", "warn"],
-  "mirror.removed": ["holds no copy any more", ""],
-  "mirror.damaged": ["cannot read its copy, or not all of it", "bad"],
+  "mirror.dropped": ["removed from the in-sync set", "warn"],
+  "mirror.removed": ["removed from the replica set", ""],
+  "mirror.damaged": ["has a damaged copy", "bad"],
   "mirror.lost_files": ["has lost files of the stream", "warn"],
-  "mirror.begins_anew": ["begins with nothing", "warn"],
-  "mirror.cannot_catch_up": ["cannot catch up", "bad"],
+  "mirror.begins_anew": ["starts with an empty copy", "warn"],
+  "mirror.cannot_catch_up": ["cannot synchronise", "bad"],
 };
 
-/** `+2` for mirrors that are in sync, and marked another `+1` for one that is not. */
+/** `+2` for mirrors in sync, and a marked `+1` for one that is not. */
 export function mirrorBadges(row) {
   const synced = row.synchronised_slave_nodes ?? [];
   const behind = (row.slave_nodes ?? []).filter((node) => !synced.includes(node));
@@ -34,10 +33,10 @@ export function mirrorBadges(row) {
 /** The part of a queue's page; hidden while the queue has no mirrors. */
 export function mirrorSection(here) {
   const facts = new Facts();
-  const sync = order(here, "Synchronise", "sync", "The mirrors catch up.");
-  const stop = order(here, "Stop synchronising", "cancel_sync", "The mirrors catch up no more.");
-  const story = storyTable();
-  const element = panel("Master and mirrors", facts.element, h("div", { class: "row" }, sync, stop), story.element);
+  const sync = order(here, "Synchronise", "sync", "The mirrors are being synchronised.");
+  const stop = order(here, "Stop synchronising", "cancel_sync", "The synchronisation was stopped.");
+  const events = eventTable();
+  const element = panel("Master and mirrors", facts.element, h("div", { class: "row" }, sync, stop), events.element);
   element.hidden = true;
 
   function update(one) {
@@ -47,8 +46,8 @@ export function mirrorSection(here) {
     const syncing = (ring?.catching_up ?? []).some((mirror) => mirror.under_way);
     sync.hidden = syncing || !(ring?.catching_up ?? []).length;
     stop.hidden = !syncing;
-    story.element.hidden = ring === undefined;
-    story.update((ring?.story ?? []).map((event, at, all) => ({ ...event, number: all.length - at })));
+    events.element.hidden = ring === undefined;
+    events.update((ring?.story ?? []).map((event, at, all) => ({ ...event, number: all.length - at })));
   }
 
   return { element, update };
@@ -74,7 +73,7 @@ function mirrorFacts(one) {
   const behind = new Map((one.ring?.catching_up ?? []).map((mirror) => [mirror.node, mirror]));
   const state = (node) => {
     if (synced.has(node)) return { badge: "in sync", kind: "good" };
-    if (!running.has(node)) return { badge: "away", kind: "bad" };
+    if (!running.has(node)) return { badge: "down", kind: "bad" };
     const mirror = behind.get(node);
     return mirror?.under_way ? progress(mirror) : { badge: "not in sync", kind: "warn" };
   };
@@ -90,14 +89,14 @@ function progress({ sent, wanted, percent, seconds_left: left }) {
   return { used: sent, of: wanted, text: `${count(percent)} % of ${count(wanted)} messages${rest}` };
 }
 
-function storyTable() {
+function eventTable() {
   return new Table({
-    caption: "What happened of late",
+    caption: "Recent events",
     captionShown: true,
     columns: [
       { key: "at", title: "When", cell: (row) => moment(Date.parse(row.at)) },
       { key: "node", title: "Node", cell: (row) => row.node ?? "" },
-      { key: "event", title: "What", cell: (row) => told(row.event) },
+      { key: "event", title: "What", cell: (row) => eventBadge(row.event) },
       { key: "epoch", title: "Epoch", number: true, cell: (row) => count(row.epoch) },
       { key: "reason", title: "Why", wrap: true, cell: (row) => row.reason ?? "" },
     ],
@@ -106,7 +105,7 @@ function storyTable() {
   });
 }
 
-function told(event) {
+function eventBadge(event) {
   const [badge, kind] = EVENTS[event] ?? [event, ""];
   return { badge, kind };
 }

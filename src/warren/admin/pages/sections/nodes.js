@@ -1,4 +1,4 @@
-// The nodes and their health: what each uses of what it has.
+// The table of nodes: their state and the resources they use.
 
 import { bytes, count, duration } from "../app/format.js";
 import { Table } from "../parts/table.js";
@@ -30,14 +30,14 @@ function type(node) {
 }
 
 function state(node) {
-  if (node.paused) return { badge: "paused", kind: "bad", title: "It is cut off from too many others, and serves nobody." };
+  if (node.paused) return { badge: "paused", kind: "bad", title: "Cut off from the majority of the cluster; serves no clients." };
   if (node.running === false) return { badge: "not running", kind: "bad" };
   const alarms = [
     node.mem_alarm && { badge: "memory alarm", kind: "bad" },
     node.disk_free_alarm && { badge: "disk alarm", kind: "bad" },
     node.partitions?.length > 0 && { badge: "cut off", kind: "bad", title: node.partitions.join(", ") },
   ].filter(Boolean);
-  return alarms.length ? alarms : { badge: "well", kind: "good" };
+  return alarms.length ? alarms : { badge: "running", kind: "good" };
 }
 
 /** The other nodes that it is connected to. */
@@ -53,7 +53,7 @@ function share(used, of, show) {
 
 function disk(node) {
   if (!Number.isFinite(node.disk_free)) return "";
-  return { text: bytes(node.disk_free), title: `publishers are held back below ${bytes(node.disk_free_limit)}` };
+  return { text: bytes(node.disk_free), title: `publishers are blocked below ${bytes(node.disk_free_limit)}` };
 }
 
 function lag(node) {

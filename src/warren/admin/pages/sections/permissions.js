@@ -1,6 +1,6 @@
-// Permissions and topic permissions of a user, or in a virtual host: seen, set and taken away.
+// Permissions and topic permissions of a user or in a virtual host: list, set, clear.
 //
-// Where one end is given, the other is chosen in the form.
+// The form asks for the user or the virtual host, whichever the page does not have.
 
 import { get, path, put, remove } from "../app/api.js";
 import { link } from "../app/router.js";

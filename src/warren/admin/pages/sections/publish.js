@@ -1,4 +1,4 @@
-// Publish one message by hand.
+// Publish one message.
 
 import { path, post } from "../app/api.js";
 import { areaField, choiceField, textField } from "../parts/fields.js";
@@ -6,7 +6,7 @@ import { form } from "../parts/form.js";
 import { mapField } from "../parts/map_field.js";
 import { MESSAGE_PROPERTIES } from "./known_arguments.js";
 
-/** To an exchange; with a `queue`, through the default exchange straight to it. */
+/** To an exchange, or with `queue` to that queue through the default exchange. */
 export function publishForm(vhost, exchange, queue = null) {
   const key = queue === null ? [textField("routing_key", "Routing key")] : [];
   return form({

@@ -1,4 +1,4 @@
-// What empties a queue: moving its messages elsewhere, purging it, deleting it.
+// Move the messages of a queue, purge it, delete it.
 
 import { post, remove } from "../app/api.js";
 import { count } from "../app/format.js";
@@ -53,7 +53,7 @@ export function deleteQueueForm(here, name) {
     ask: () => ({
       title: "Delete the queue?",
       text: `“${name}” goes, with its messages and bindings. Its consumers are cancelled.`,
-      action: "Delete it",
+      action: "Delete",
     }),
     send: async ({ unused, empty }) => {
       await remove(here, { query: { "if-unused": unused ? "true" : "", "if-empty": empty ? "true" : "" } });

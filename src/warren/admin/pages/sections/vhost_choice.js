@@ -1,11 +1,11 @@
-// The field that says in which virtual host something is made. Its choices are learned from the node.
+// The field for the virtual host of a new object. The node provides its choices.
 
 import { get } from "../app/api.js";
 import { chosenVhost } from "../app/settings.js";
 import { choiceField } from "../parts/fields.js";
 import { h } from "../parts/dom.js";
 
-/** A choice field, with `learn(signal)` to be asked with each refresh. */
+/** A choice field, with `learn(signal)` to be called with each refresh. */
 export function vhostField(label = "Virtual host") {
   const field = choiceField("vhost", label, [["/", "/"]]);
   let known = "";

@@ -1,4 +1,4 @@
-// One channel: how it is set up, what goes through it, who consumes on it.
+// One channel: settings, rates, consumers.
 
 import { get, path } from "../app/api.js";
 import { count, moment } from "../app/format.js";
@@ -56,7 +56,7 @@ export default function channel({ names: [, name] }) {
       panel("Publishes to", publishes.element),
       panel("Deliveries from", deliveries.element),
     ),
-    folded("All figures", figures.element),
+    folded("All statistics", figures.element),
   ];
   return { title: name, crumb: h("a", { href: link("channels") }, "Channels"), content, refresh };
 }
@@ -87,6 +87,6 @@ function wayTable(caption, rate, cell) {
       { key: "rate", title: "Rate", number: true, cell: (row) => rateOf(row, rate) },
     ],
     keyOf: (row) => row.exchange?.name ?? row.queue?.name,
-    empty: "Nothing measured.",
+    empty: "No statistics.",
   });
 }

@@ -1,11 +1,10 @@
 // The channels of all connections.
 
 import { path } from "../app/api.js";
-import { count } from "../app/format.js";
 import { link } from "../app/router.js";
 import { isCluster } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
-import { rateOf } from "../charts/stats.js";
+import { countColumn, rateColumn } from "../charts/stats.js";
 import { Listing } from "../parts/listing.js";
 
 export default function channels({ query }) {
@@ -24,23 +23,6 @@ export default function channels({ query }) {
 }
 
 export function channelColumns() {
-  const amount = (key, title, rest = {}) => ({
-    key,
-    title,
-    sort: key,
-    number: true,
-    fields: [key],
-    cell: (row) => count(row[key]),
-    ...rest,
-  });
-  const speed = (key, title) => ({
-    key,
-    title,
-    sort: `message_stats.${key}_details.rate`,
-    number: true,
-    fields: [`message_stats.${key}_details.rate`],
-    cell: (row) => rateOf(row, key),
-  });
   return [
     {
       key: "name",
@@ -60,9 +42,9 @@ export function channelColumns() {
       fields: ["state"],
       cell: (row) => channelState(row.state),
     },
-    amount("consumer_count", "Consumers"),
-    amount("messages_unacknowledged", "Unacked", { phone: true }),
-    amount("messages_unconfirmed", "Unconfirmed"),
+    countColumn("consumer_count", "Consumers"),
+    countColumn("messages_unacknowledged", "Unacked", { phone: true }),
+    countColumn("messages_unconfirmed", "Unconfirmed"),
     {
       key: "prefetch",
       title: "Prefetch",
@@ -71,12 +53,12 @@ export function channelColumns() {
       fields: ["prefetch_count", "global_prefetch_count"],
       cell: prefetch,
     },
-    speed("publish", "Published"),
-    speed("confirm", "Confirmed"),
-    speed("deliver_get", "Delivered"),
-    speed("ack", "Acked"),
-    amount("messages_uncommitted", "Uncommitted", { hidden: true }),
-    amount("acks_uncommitted", "Acks uncommitted", { hidden: true }),
+    rateColumn("publish", "Published"),
+    rateColumn("confirm", "Confirmed"),
+    rateColumn("deliver_get", "Delivered"),
+    rateColumn("ack", "Acked"),
+    countColumn("messages_uncommitted", "Uncommitted", { hidden: true }),
+    countColumn("acks_uncommitted", "Acks uncommitted", { hidden: true }),
     { key: "node", title: "Node", sort: "node", hidden: !isCluster(), fields: ["node"], cell: (row) => row.node },
   ];
 }
@@ -86,7 +68,7 @@ export function channelState(state) {
 }
 
 export function channelMode(row) {
-  if (row.confirm) return { badge: "confirms", title: "publishers get confirms" };
+  if (row.confirm) return { badge: "confirms", title: "publisher confirms" };
   return row.transactional ? { badge: "transactions" } : "";
 }
 

@@ -1,4 +1,4 @@
-// One connection: who is at its other end, what goes through it, its channels, and the way to end it.
+// One connection: client, rates, channels, close.
 
 import { get, headerText, path, remove } from "../app/api.js";
 import { bytes, count, moment, tableText } from "../app/format.js";
@@ -71,7 +71,7 @@ function factsOf(one) {
     ["To", one.host ? `${one.host}:${one.port}` : ""],
     ["Protocol", one.protocol],
     ["TLS", one.ssl ? [one.ssl_protocol, one.ssl_cipher, one.peer_cert_subject].filter(Boolean).join(", ") : "no"],
-    ["Login by", one.auth_mechanism],
+    ["Mechanism", one.auth_mechanism],
     ["Connected", moment(one.connected_at)],
     ["Heartbeat", one.timeout ? `${one.timeout} s` : "none"],
     ["Frame max", bytes(one.frame_max)],
@@ -84,13 +84,13 @@ function factsOf(one) {
 function closeForm(here, name) {
   return form({
     label: "Close this connection",
-    fields: [textField("reason", "Reason", { value: "Closed via management", hint: "The client is told." })],
+    fields: [textField("reason", "Reason", { value: "Closed via management", hint: "The client sees it." })],
     submit: "Close the connection",
     danger: true,
     ask: () => ({
       title: "Close the connection?",
-      text: `The client at “${name}” is told and disconnected. What it had not acked goes back to its queues.`,
-      action: "Close it",
+      text: `The client at “${name}” is disconnected. Its unacked messages are requeued.`,
+      action: "Close",
     }),
     send: async ({ reason }) => {
       await remove(here, { headers: reason ? { "x-reason": headerText(reason) } : {} });

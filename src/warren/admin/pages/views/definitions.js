@@ -1,4 +1,4 @@
-// Everything that is defined on the node, as a file: taken away and brought in.
+// Definitions: export and import.
 
 import { ask, get, path } from "../app/api.js";
 import { count } from "../app/format.js";
@@ -11,7 +11,7 @@ const KINDS = ["vhosts", "users", "permissions", "policies", "exchanges", "queue
 
 export default function definitions() {
   const source = choiceField("from", "Of", [[EVERYTHING, "Everything"]]);
-  const target = choiceField("into", "Into", [[EVERYTHING, "As the file says, everything"]]);
+  const target = choiceField("into", "Into", [[EVERYTHING, "As in the file"]]);
 
   const exporting = form({
     label: "Export definitions",
@@ -30,13 +30,13 @@ export default function definitions() {
     fields: [
       fileField("file", "File", {
         accept: ".json,application/json",
-        hint: "As exported here or by RabbitMQ. It is taken as a whole or not at all.",
+        hint: "As exported here or by RabbitMQ. It is imported completely or not at all.",
       }),
       target,
     ],
     ask: ({ file }) => ({
       title: "Import definitions?",
-      text: `“${file.name}” changes what is defined on this node. What exists and is not in the file stays.`,
+      text: `“${file.name}” changes definitions on this node. Objects that are not in the file stay.`,
       action: "Import",
     }),
     send: async ({ file, into }) => {
@@ -55,7 +55,7 @@ export default function definitions() {
   const lead = h(
     "p",
     { class: "lead" },
-    "Virtual hosts, users, permissions, policies, durable exchanges and queues, and their bindings. Messages are not part of it.",
+    "Virtual hosts, users, permissions, policies, exchanges, queues and bindings. Messages are not included.",
   );
   return {
     title: "Definitions",
@@ -64,7 +64,7 @@ export default function definitions() {
   };
 }
 
-/** The virtual hosts as choices; names are written as JSON, so that none can be taken for “everything”. */
+/** The virtual hosts as choices; names are JSON, so that none equals the choice of everything. */
 function offer(select, vhosts) {
   const chosen = select.value;
   const names = vhosts.map((name) => JSON.stringify(name));
@@ -96,7 +96,7 @@ function summary(content) {
     (kind) =>
       `${count(content[kind].length)} ${content[kind].length === 1 ? kind.replace(/ies$/, "y").replace(/s$/, "") : kind}`,
   );
-  return parts.join(", ") || "nothing that was in it";
+  return parts.join(", ") || "nothing";
 }
 
 function save(name, text) {

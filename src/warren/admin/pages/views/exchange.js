@@ -89,8 +89,8 @@ function deleteForm(here, name) {
     danger: true,
     ask: () => ({
       title: "Delete the exchange?",
-      text: `“${name}” and its bindings go. Publishers to it get a channel error.`,
-      action: "Delete it",
+      text: `“${name}” and its bindings are deleted. Publishers to it get a channel error.`,
+      action: "Delete",
     }),
     send: async ({ unused }) => {
       await remove(here, { query: unused ? { "if-unused": "true" } : {} });

@@ -4,7 +4,7 @@ import { get, path, put } from "../app/api.js";
 import { exchangeName } from "../app/format.js";
 import { link } from "../app/router.js";
 import { chosenVhost } from "../app/settings.js";
-import { rateOf } from "../charts/stats.js";
+import { rateColumn } from "../charts/stats.js";
 import { folded, h } from "../parts/dom.js";
 import { checkField, choiceField, textField } from "../parts/fields.js";
 import { form } from "../parts/form.js";
@@ -14,14 +14,6 @@ import { EXCHANGE_ARGUMENTS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
 export default function exchanges({ query }) {
-  const speed = (key, title) => ({
-    key,
-    title,
-    sort: `message_stats.${key}_details.rate`,
-    number: true,
-    fields: [`message_stats.${key}_details.rate`],
-    cell: (row) => rateOf(row, key),
-  });
   const listing = new Listing({
     name: "exchanges",
     things: "exchanges",
@@ -51,8 +43,8 @@ export default function exchanges({ query }) {
         cell: exchangeBadges,
       },
       { key: "policy", title: "Policy", sort: "policy", fields: ["policy"], cell: (row) => row.policy },
-      speed("publish_in", "Rate in"),
-      speed("publish_out", "Rate out"),
+      rateColumn("publish_in", "Rate in"),
+      rateColumn("publish_out", "Rate out"),
     ],
   });
   const [add, learn] = addForm();
@@ -101,7 +93,7 @@ function addForm() {
     send: async (values) => {
       const { vhost: into, name, ...rest } = values;
       await put(path("exchanges", into, name), { ...rest, durable: rest.durable === "true" });
-      return `The exchange “${name}” is there.`;
+      return `The exchange “${name}” was added.`;
     },
   });
   return [element, learn];

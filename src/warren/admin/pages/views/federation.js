@@ -1,14 +1,15 @@
-// Federation: the links of exchanges and queues, how each stands, and the upstreams they take from.
+// Federation: links of exchanges and queues, and their upstreams.
 
 import { get, path, put, remove } from "../app/api.js";
-import { count, tableText } from "../app/format.js";
+import { count, shownUris, tableText, urisOf } from "../app/format.js";
 import { may } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
-import { folded, h, panel } from "../parts/dom.js";
+import { h, panel } from "../parts/dom.js";
 import { areaField, textField } from "../parts/fields.js";
 import { actFromTable, answerPlace, FieldError, form } from "../parts/form.js";
 import { mapField } from "../parts/map_field.js";
 import { Table } from "../parts/table.js";
+import { editableTable } from "../sections/editable_table.js";
 import { UPSTREAM_KEYS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
@@ -19,7 +20,7 @@ export default function federation() {
   const lead = h(
     "p",
     { class: "lead" },
-    "An exchange or a queue takes from its like in another broker when a policy names an upstream for it: federation-upstream for one, federation-upstream-set for several, all for all.",
+    "An exchange or a queue receives messages from another broker if a policy names an upstream for it: federation-upstream for one, federation-upstream-set for several; the set all has every upstream.",
   );
   return {
     title: "Federation",
@@ -33,13 +34,13 @@ function linksPart() {
   const table = new Table({
     caption: "Links",
     keyOf: (row) => JSON.stringify([row.node, row.id]),
-    empty: "No links: no policy names an upstream for an exchange or a queue that is there.",
+    empty: "No links: no policy names an upstream for an existing exchange or queue.",
     columns: [
       { key: "name", title: "Name", cell: (row) => row.exchange ?? row.queue },
       { key: "type", title: "Type", cell: (row) => row.type },
       { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "upstream", title: "Upstream", cell: (row) => row.upstream },
-      { key: "takes", title: "Takes from", cell: (row) => row.upstream_exchange ?? row.upstream_queue },
+      { key: "takes", title: "Upstream object", cell: (row) => row.upstream_exchange ?? row.upstream_queue },
       { key: "uri", title: "URI", cell: (row) => ({ text: row.uri, class: "code" }) },
       { key: "status", title: "State", wrap: true, cell: linkState },
       { key: "forwarded", title: "Carried", number: true, cell: (row) => count(row.forwarded) },
@@ -66,7 +67,7 @@ function restartColumn(told) {
       told,
       act: async () => {
         await remove(path("federation-links", "vhost", row.vhost, row.id, row.node, "restart"));
-        return `The link of “${row.exchange ?? row.queue}” begins anew.`;
+        return `The link of “${row.exchange ?? row.queue}” restarts.`;
       },
     });
   return {
@@ -80,48 +81,20 @@ function restartColumn(told) {
 }
 
 function upstreamsPart() {
-  const answer = answerPlace();
-  const edit = upstreamForm();
-  const fold = folded("Add or change an upstream", edit.element);
-  const table = new Table({
-    caption: "Upstreams",
-    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
-    empty: "None.",
+  return editableTable({
+    title: "Upstreams",
+    word: "upstream",
+    article: "an",
+    kind: ["parameters", UPSTREAM],
     columns: [
-      { key: "name", title: "Name", cell: (row) => row.name },
-      { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "uri", title: "URIs", wrap: true, cell: (row) => ({ text: shownUris(row.value.uri), class: "code" }) },
       { key: "rest", title: "Settings", wrap: true, cell: (row) => tableText(withoutUri(row.value)) },
-      {
-        key: "actions",
-        title: "Actions",
-        cell: (row) => [
-          { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
-          {
-            button: "Delete",
-            danger: true,
-            label: `Delete ${row.name}`,
-            act: (current, button) => deleteUpstream(current, button, answer.told),
-          },
-        ],
-      },
     ],
+    edit: upstreamForm(),
+    warning: (row) =>
+      `Links to “${row.name}” in “${row.vhost}” end, and their queues at the upstream are deleted with their messages.`,
   });
-  const refresh = async (signal) => {
-    const place = chosenVhost() ? path("parameters", UPSTREAM, chosenVhost()) : path("parameters", UPSTREAM);
-    table.update(await get(place, {}, signal));
-    await edit.vhost.learn(signal);
-  };
-  return { content: [panel("Upstreams", table.element, answer.element), fold], refresh };
 }
-
-const urisOf = (uri) => (Array.isArray(uri) ? uri : [uri]);
-
-/** Without user and password. */
-const shownUris = (uri) =>
-  urisOf(uri)
-    .map((one) => one.replace(/\/\/[^/]*@/, "//"))
-    .join(" ");
 
 function withoutUri({ uri: _, ...rest }) {
   return rest;
@@ -131,7 +104,7 @@ function upstreamForm() {
   const vhost = vhostField();
   const name = textField("name", "Name", { required: true });
   const uris = areaField("uri", "URIs", {
-    hint: "amqp://user:password@host:5672/vhost, one a line: each is a way to the same broker. amqp:// alone is this broker.",
+    hint: "amqp://user:password@host:5672/vhost, one per line, all for the same broker. amqp:// alone is this broker.",
   });
   const settings = mapField("settings", "Settings", UPSTREAM_KEYS);
   const element = form({
@@ -144,7 +117,7 @@ function upstreamForm() {
       await put(path("parameters", UPSTREAM, into, called), {
         value: { ...rest, uri: given.length === 1 ? given[0] : given },
       });
-      return `“${called}” is an upstream.`;
+      return `The upstream “${called}” was set.`;
     },
   });
   const load = (row, fold) => {
@@ -156,17 +129,4 @@ function upstreamForm() {
     uris.input.focus();
   };
   return { element, vhost, load };
-}
-
-function deleteUpstream(row, button, told) {
-  const ask = {
-    title: "Delete the upstream?",
-    text: `Links with “${row.name}” of “${row.vhost}” end, and what they keep over there is deleted with what waits in it.`,
-    action: "Delete",
-  };
-  const act = async () => {
-    await remove(path("parameters", UPSTREAM, row.vhost, row.name));
-    return `“${row.name}” is gone.`;
-  };
-  return actFromTable(button, { ask, act, told });
 }

@@ -1,11 +1,11 @@
-// The door: user and password, for as long as the tab is open.
+// Login: user and password, kept until the tab is closed.
 
 import { login } from "../app/session.js";
 import { h } from "../parts/dom.js";
 import { textField } from "../parts/fields.js";
 import { form } from "../parts/form.js";
 
-/** `said` is why one is here again, if there is a reason; `entered()` is called once the node knows the user. */
+/** `said` is the reason for a new login, if any; `entered()` is called after a successful login. */
 export function loginPage(said, entered) {
   document.title = "Log in · Warren";
   const door = form({

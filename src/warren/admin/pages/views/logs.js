@@ -1,4 +1,4 @@
-// How much the node writes to its log, category by category, changed while it runs.
+// Log levels by category, changed at run time.
 
 import { get, put } from "../app/api.js";
 import { h, panel } from "../parts/dom.js";
@@ -20,7 +20,7 @@ export default function logs() {
       place.replaceChildren(levelForm([...fields.values()], known));
     }
     for (const [name, level] of Object.entries(categories)) {
-      // what somebody is choosing is not undone by an update
+      // an update does not undo a selection in progress
       if (known.get(name) !== level) fields.get(name).input.value = level;
       known.set(name, level);
     }
@@ -29,7 +29,7 @@ export default function logs() {
   const lead = h(
     "p",
     { class: "lead" },
-    "From debug, which tells most, down to none. A change holds until the node is stopped; the configuration file is not touched.",
+    "From debug, the most verbose, to none. A change lasts until the node stops; the configuration file is not changed.",
   );
   return { title: "Log levels", content: [lead, panel("Categories", place)], refresh };
 }

@@ -1,4 +1,4 @@
-// The whole broker at a glance: what is queued, how fast it moves, how its nodes are, where they listen.
+// The overview: totals, rates, nodes, listeners.
 
 import { get } from "../app/api.js";
 import { count } from "../app/format.js";
@@ -42,7 +42,7 @@ export default function overview() {
       get("overview", sampleQuery("lengths", "msg_rates"), signal),
       nodes ? get("nodes", {}, signal) : [],
     ]);
-    setText(lead, `Node ${all.node} · cluster ${all.cluster_name} · speaks as RabbitMQ ${all.rabbitmq_version}`);
+    setText(lead, `Node ${all.node} · cluster ${all.cluster_name} · compatible with RabbitMQ ${all.rabbitmq_version}`);
     setText(alarms, alarmText(every));
     tiles.update(totals(all));
     lengths.update(all.queue_totals);
@@ -81,9 +81,9 @@ function totals(all) {
 function alarmText(nodes) {
   return nodes
     .flatMap((node) => [
-      node.mem_alarm ? `Memory is short on ${node.name}: publishers are held back.` : "",
-      node.disk_free_alarm ? `Disk space is short on ${node.name}: publishers are held back.` : "",
-      node.paused ? `${node.name} is paused: it is cut off from too many others.` : "",
+      node.mem_alarm ? `Memory is short on ${node.name}: publishers are blocked.` : "",
+      node.disk_free_alarm ? `Disk space is short on ${node.name}: publishers are blocked.` : "",
+      node.paused ? `${node.name} is paused: it is cut off from the majority of the cluster.` : "",
       node.running === false && !node.paused ? `${node.name} is not running.` : "",
       node.partitions?.length ? `${node.name} is cut off from ${node.partitions.join(", ")}.` : "",
     ])
@@ -101,6 +101,6 @@ function listenerTable() {
       { key: "node", title: "Node", cell: (row) => row.node },
     ],
     keyOf: (row) => JSON.stringify([row.node, row.protocol, row.ip_address, row.port]),
-    empty: "No ports are open.",
+    empty: "No listeners.",
   });
 }

@@ -1,4 +1,4 @@
-// One queue: depth and rates, what rules it, who consumes, how it is bound; publish, get, move, purge, delete.
+// One queue: length, rates, policies, consumers, bindings; publish, get, move, purge, delete.
 
 import { get, path } from "../app/api.js";
 import { bytes, count, duration, moment, tableText } from "../app/format.js";
@@ -69,7 +69,7 @@ export default function queue({ names: [, vhost, name = ""] }) {
     folded("Publish a message", publishForm(vhost, "amq.default", name)),
     folded("Get messages", getSection(vhost, name)),
     folded("Move messages", moveForm(here, name)),
-    folded("All figures", figures.element),
+    folded("All statistics", figures.element),
     folded("Purge or delete", h("div", { class: "side-by-side" }, purgeForm(here, name), deleteQueueForm(here, name))),
   ];
   return {

@@ -5,7 +5,7 @@ import { bytes, count } from "../app/format.js";
 import { link } from "../app/router.js";
 import { isCluster } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
-import { rateOf } from "../charts/stats.js";
+import { countColumn, rateColumn } from "../charts/stats.js";
 import { folded } from "../parts/dom.js";
 import { checkField, choiceField, textField } from "../parts/fields.js";
 import { form } from "../parts/form.js";
@@ -15,7 +15,7 @@ import { QUEUE_ARGUMENTS } from "../sections/known_arguments.js";
 import { mirrorBadges } from "../sections/mirrors.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
-// The marks operators know; what each stands for is in its title.
+// RabbitMQ's abbreviations; the title explains each.
 const SHORT = {
   "x-message-ttl": "TTL",
   "x-expires": "Exp",
@@ -51,24 +51,6 @@ export default function queues({ query }) {
 }
 
 function columns() {
-  const amount = (key, title, rest = {}) => ({
-    key,
-    title,
-    sort: key,
-    number: true,
-    fields: [key],
-    cell: (row) => count(row[key]),
-    ...rest,
-  });
-  const speed = (key, title, rest = {}) => ({
-    key,
-    title,
-    sort: `message_stats.${key}_details.rate`,
-    number: true,
-    fields: [`message_stats.${key}_details.rate`],
-    cell: (row) => rateOf(row, key),
-    ...rest,
-  });
   return [
     {
       key: "name",
@@ -85,13 +67,13 @@ function columns() {
       fields: ["state", "sync_percent"],
       cell: queueState,
     },
-    amount("messages_ready", "Ready", { phone: true }),
-    amount("messages_unacknowledged", "Unacked"),
-    amount("messages", "Total", { phone: true }),
-    amount("consumers", "Consumers"),
-    speed("publish", "Incoming"),
-    speed("deliver_get", "Delivered"),
-    speed("ack", "Acked"),
+    countColumn("messages_ready", "Ready", { phone: true }),
+    countColumn("messages_unacknowledged", "Unacked"),
+    countColumn("messages", "Total", { phone: true }),
+    countColumn("consumers", "Consumers"),
+    rateColumn("publish", "Incoming"),
+    rateColumn("deliver_get", "Delivered"),
+    rateColumn("ack", "Acked"),
     {
       key: "policy",
       title: "Policy",
@@ -123,7 +105,7 @@ function columns() {
       fields: ["memory"],
       cell: (row) => bytes(row.memory),
     },
-    speed("redeliver", "Redelivered", { hidden: true }),
+    rateColumn("redeliver", "Redelivered", { hidden: true }),
     {
       key: "node",
       title: "Node",
@@ -165,7 +147,7 @@ function addForm(vhost) {
     fields: [
       [vhost, textField("name", "Name", { required: true })],
       choiceField("durable", "Durability", [
-        ["true", "Durable: it outlives a restart"],
+        ["true", "Durable: it survives a restart"],
         ["false", "Transient"],
       ]),
       checkField("auto_delete", "Delete it with its last consumer"),
@@ -174,7 +156,7 @@ function addForm(vhost) {
     submit: "Add queue",
     send: async ({ vhost: into, name, durable, auto_delete, arguments: chosen }) => {
       await put(path("queues", into, name), { durable: durable === "true", auto_delete, arguments: chosen });
-      return `The queue “${name}” is there.`;
+      return `The queue “${name}” was added.`;
     },
   });
 }

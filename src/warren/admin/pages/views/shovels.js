@@ -1,27 +1,28 @@
-// Shovels: how each stands, and the definitions they live by.
+// Shovels: their state and their definitions.
 
 import { get, path, put, remove } from "../app/api.js";
-import { count, tableText } from "../app/format.js";
+import { count, shownUris, tableText, urisOf } from "../app/format.js";
 import { may } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
-import { folded, h, panel } from "../parts/dom.js";
+import { h, panel } from "../parts/dom.js";
 import { areaField, choiceField, textField } from "../parts/fields.js";
 import { actFromTable, answerPlace, FieldError, form } from "../parts/form.js";
 import { mapField } from "../parts/map_field.js";
 import { Table } from "../parts/table.js";
+import { editableTable } from "../sections/editable_table.js";
 import { SHOVEL_KEYS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
 const ENDS = ["src", "dest"];
 const URI_HINT =
-  "amqp://user:password@host:5672/vhost, one a line: each is a way to the same broker. amqp:// alone is this broker.";
+  "amqp://user:password@host:5672/vhost, one per line, all for the same broker. amqp:// alone is this broker.";
 
 export default function shovels() {
   const parts = [may("monitoring") && standingPart(), may("policymaker") && definitionsPart()].filter(Boolean);
   const lead = h(
     "p",
     { class: "lead" },
-    "A shovel takes messages from a queue or an exchange, here or of another broker, publishes them somewhere else, and acks them when they have arrived.",
+    "A shovel consumes messages from a queue or an exchange of this or another broker, publishes them to a destination, and acks them when they have arrived.",
   );
   return {
     title: "Shovels",
@@ -45,7 +46,7 @@ function standingPart() {
       { key: "source", title: "From", wrap: true, cell: (row) => end(row, "src") },
       { key: "destination", title: "To", wrap: true, cell: (row) => end(row, "dest") },
       { key: "forwarded", title: "Carried", number: true, cell: (row) => count(row.forwarded) },
-      { key: "uncertain", title: "Perhaps twice", number: true, cell: (row) => count(row.uncertain) },
+      { key: "uncertain", title: "Uncertain", number: true, cell: (row) => count(row.uncertain) },
       { key: "since", title: "Since", cell: (row) => row.timestamp },
       { key: "node", title: "Node", cell: (row) => row.node },
       {
@@ -68,7 +69,7 @@ function shovelState({ state, reason }) {
   return [{ badge: state, kind }, reason ?? ""];
 }
 
-/** What a running one has at one of its ends. */
+/** The source or destination of a running shovel. */
 function end(row, side) {
   const [queue, exchange, key] = ["queue", "exchange", "exchange_key"].map((name) => row[`${side}_${name}`]);
   const what = queue !== undefined ? `queue ${queue}` : exchange !== undefined ? `exchange ${exchange}` : "";
@@ -78,59 +79,34 @@ function end(row, side) {
 function restart(row, button, told) {
   const act = async () => {
     await remove(path("shovels", "vhost", row.vhost, row.name, "restart"));
-    return `“${row.name}” begins anew.`;
+    return `“${row.name}” restarts.`;
   };
   return actFromTable(button, { act, told });
 }
 
 function definitionsPart() {
-  const answer = answerPlace();
-  const edit = shovelForm();
-  const fold = folded("Add or change a shovel", edit.element);
-  const table = new Table({
-    caption: "Definitions",
-    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
-    empty: "None.",
+  return editableTable({
+    title: "Definitions",
+    word: "shovel",
+    kind: ["parameters", "shovel"],
     columns: [
-      { key: "name", title: "Name", cell: (row) => row.name },
-      { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "source", title: "From", wrap: true, cell: (row) => definedEnd(row.value, "src") },
       { key: "destination", title: "To", wrap: true, cell: (row) => definedEnd(row.value, "dest") },
       { key: "rest", title: "Settings", wrap: true, cell: (row) => tableText(settingsOf(row.value)) },
-      {
-        key: "actions",
-        title: "Actions",
-        cell: (row) => [
-          { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
-          {
-            button: "Delete",
-            danger: true,
-            label: `Delete ${row.name}`,
-            act: (current, button) => deleteShovel(current, button, answer.told),
-          },
-        ],
-      },
     ],
+    edit: shovelForm(),
+    warning: (row) => `“${row.name}” of “${row.vhost}” is stopped and deleted. Messages and queues stay.`,
   });
-  const refresh = async (signal) => {
-    table.update(await get(placeOf("parameters", "shovel"), {}, signal));
-    await edit.vhost.learn(signal);
-  };
-  return { content: [panel("Definitions", table.element, answer.element), fold], refresh };
 }
 
-const urisOf = (uri) => (Array.isArray(uri) ? uri : [uri]);
-
-/** Without users and passwords. */
 function definedEnd(value, side) {
-  const shown = urisOf(value[`${side}-uri`]).map((uri) => uri.replace(/\/\/[^/]*@/, "//"));
-  const row = { [`${side}_uri`]: shown.join(" ") };
+  const row = { [`${side}_uri`]: shownUris(value[`${side}-uri`]) };
   for (const name of ["queue", "exchange", "exchange-key"])
     if (`${side}-${name}` in value) row[`${side}_${name.replace("-", "_")}`] = value[`${side}-${name}`];
   return end(row, side);
 }
 
-/** What is neither an end nor told anyway. */
+/** The other fields of a definition. */
 function settingsOf(value) {
   const ends = ENDS.flatMap((side) =>
     ["uri", "queue", "exchange", "exchange-key", "protocol"].map((name) => `${side}-${name}`),
@@ -173,12 +149,12 @@ function shovelForm() {
   return { element, vhost, load };
 }
 
-/** The fields of one end, and the fields of a definition they stand for. */
+/** The form fields of source or destination, and the fields of a definition they set. */
 function endFields(side, title, kinds) {
   const uris = areaField(`${side}-uri`, `${title}: URIs`, { hint: URI_HINT });
   const kind = choiceField(`${side}-kind`, `${title} is`, kinds);
-  const name = textField(`${side}-name`, `${title}: name`, { hint: "A queue that is not there is declared, durable." });
-  const key = textField(`${side}-key`, `${title}: routing key`, { hint: "Of an exchange." });
+  const name = textField(`${side}-name`, `${title}: name`, { hint: "A missing queue is declared as durable." });
+  const key = textField(`${side}-key`, `${title}: routing key`, { hint: "For an exchange." });
 
   function told(values) {
     const given = values[`${side}-uri`].split(/\s+/).filter(Boolean);
@@ -201,17 +177,4 @@ function endFields(side, title, kinds) {
   }
 
   return { fields: [uris, [kind, name, key]], told, show, first: uris.input };
-}
-
-function deleteShovel(row, button, told) {
-  const ask = {
-    title: "Delete the shovel?",
-    text: `“${row.name}” of “${row.vhost}” ends, and is forgotten; messages and queues stay where they are.`,
-    action: "Delete",
-  };
-  const act = async () => {
-    await remove(path("parameters", "shovel", row.vhost, row.name));
-    return `“${row.name}” is gone.`;
-  };
-  return actFromTable(button, { ask, act, told });
 }

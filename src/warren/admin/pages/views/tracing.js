@@ -1,4 +1,4 @@
-// Traces: copies of messages written to files on the node, started and stopped here, and the files read.
+// Traces: start, stop, and read their files.
 
 import { get, path, put, remove } from "../app/api.js";
 import { bytes, count } from "../app/format.js";
@@ -8,7 +8,7 @@ import { actFromTable, answerPlace, form } from "../parts/form.js";
 import { Table } from "../parts/table.js";
 import { vhostField } from "../sections/vhost_choice.js";
 
-// of the end of a file
+// bytes from the end of a file
 const SHOWN_BYTES = 200_000;
 
 export default function tracing() {
@@ -31,7 +31,7 @@ export default function tracing() {
   const lead = h(
     "p",
     { class: "lead" },
-    "A trace writes every message that is published or delivered in a virtual host, and matches its pattern, to a file. It costs as much as the messages do: stop it when you have seen enough.",
+    "A trace writes every published or delivered message of a virtual host that matches its pattern to a file. It costs as much as the messages themselves: stop it when you are done.",
   );
   return {
     title: "Tracing",
@@ -83,10 +83,10 @@ function traceState({ state, reason }) {
   return [{ badge: state, kind: state === "running" ? "good" : "bad" }, reason ?? ""];
 }
 
-/** Copies that came faster than they could be written; the messages themselves are not touched. */
+/** Copies that could not be written fast enough; the messages themselves are not affected. */
 function dropped(copies) {
   return copies > 0
-    ? { badge: count(copies), kind: "warn", title: "came faster than they could be written" }
+    ? { badge: count(copies), kind: "warn", title: "could not be written fast enough" }
     : count(copies);
 }
 
@@ -102,7 +102,7 @@ function startForm(vhost) {
   return form({
     label: "Start a trace",
     fields: [
-      [vhost, textField("name", "Name", { required: true, hint: "The file is called the same." })],
+      [vhost, textField("name", "Name", { required: true, hint: "Also the name of the file." })],
       [
         choiceField("format", "Format", [
           ["text", "Text"],
@@ -113,7 +113,7 @@ function startForm(vhost) {
       textField("pattern", "Pattern", {
         value: "#",
         required: true,
-        hint: "# for all, publish.# or deliver.# for one direction, ack.#, reject.# or dead.# for what became of deliveries, publish.amq.topic for one exchange, deliver.myqueue for one queue.",
+        hint: "# for all, publish.# or deliver.# for one direction, ack.#, reject.# or dead.# for outcomes of deliveries, publish.amq.topic for one exchange, deliver.myqueue for one queue.",
       }),
     ],
     submit: "Start trace",
@@ -189,7 +189,7 @@ function deleteFile(name, button, reader, told) {
   const act = async () => {
     await remove(path("trace-files", name));
     reader.replaceChildren();
-    return `“${name}” is gone.`;
+    return `“${name}” was deleted.`;
   };
   return actFromTable(button, { ask, act, told });
 }

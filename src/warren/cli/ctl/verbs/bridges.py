@@ -1,19 +1,14 @@
-"""Shovels: how they stand; restarting and deleting them.
+"""Shovels and federation links: status, restart, delete.
 
-They are set as parameters of the component `shovel` (`verbs.parameters`).
-
-Not here: links of federation.
-
-Links of federation: how they stand, and beginning one anew.
-
-Not here: upstreams, which are parameters (`verbs.parameters`).
+Not here: definitions of shovels and upstreams, which are parameters (`verbs.parameters`).
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from warren.cli.ctl.api import failed
 from warren.cli.ctl.terms import Atom
-from warren.cli.ctl.verb import Rows, Verb, VerbCall
+from warren.cli.ctl.verb import Rows, Verb, VerbCall, VerbResult
 
 ALWAYS: Final = ("destination", "last_changed", "name", "source", "state", "termination_reason", "type", "vhost")
 FIELDS: Final = {
@@ -34,34 +29,29 @@ FIELDS: Final = {
     "destination_exchange": "dest_exchange",
     "destination_exchange_key": "dest_exchange_key",
 }
-"""Column by column, which field of the API it has."""
+"""The API field of each column."""
 
 
 def shovel_status(call: VerbCall) -> Rows:
-    """As in RabbitMQ, of all virtual hosts; columns that none of the shovels has are left out."""
+    """All virtual hosts, as in RabbitMQ; columns that no shovel has are left out."""
     found: list[dict[str, Any]] = call.api.get("shovels")
     columns = [column for column in sorted(FIELDS) if column in ALWAYS or any(FIELDS[column] in row for row in found)]
     return Rows(columns, [{column: row.get(FIELDS[column], "") for column in columns} for row in found], streamed=True)
 
 
-def restart_shovel(call: VerbCall) -> None:
-    _order(call, "restart")
+def _orders(*order: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        if not call.api.remove("shovels", "vhost", call.vhost, call.arguments[0], *order):
+            where = f"on the target node '{call.node}' and / or virtual host '{call.vhost}'"
+            raise failed(f"Shovel with the given name was not found {where}")
 
-
-def delete_shovel(call: VerbCall) -> None:
-    _order(call)
-
-
-def _order(call: VerbCall, *order: str) -> None:
-    if not call.api.remove("shovels", "vhost", call.vhost, call.arguments[0], *order):
-        where = f"on the target node '{call.node}' and / or virtual host '{call.vhost}'"
-        raise failed(f"Shovel with the given name was not found {where}")
+    return run
 
 
 SHOVEL_VERBS: Final = [
     Verb(
         "shovel_status",
-        "Lists the shovels: what each carries where, and why one that broke did so",
+        "Lists shovels with their source, destination, state and error",
         shovel_status,
         "[--no-table-headers] [--timeout <timeout>]",
         "shovel_status",
@@ -69,8 +59,8 @@ SHOVEL_VERBS: Final = [
     ),
     Verb(
         "restart_shovel",
-        "Has a shovel begin anew with connecting",
-        restart_shovel,
+        "Restarts a shovel",
+        _orders("restart"),
         "[--vhost <vhost>] <name>",
         "restart_shovel orders",
         "Restarting dynamic Shovel {0} in virtual host {vhost} on node {node}",
@@ -78,8 +68,8 @@ SHOVEL_VERBS: Final = [
     ),
     Verb(
         "delete_shovel",
-        "Ends a shovel, and clears its definition",
-        delete_shovel,
+        "Deletes a shovel and its definition",
+        _orders(),
         "[--vhost <vhost>] <name>",
         "delete_shovel orders",
         "Deleting shovel {0} in vhost {vhost}",
@@ -112,7 +102,7 @@ def federation_status(call: VerbCall) -> Rows:
 
 
 def _row(link: dict[str, Any]) -> dict[str, object]:
-    """What a link does not have is an empty text, as with RabbitMQ."""
+    """A missing field is an empty text, as in RabbitMQ."""
     words = {name: link.get(name, "") for name in FEDERATION_COLUMNS}
     return {
         **words,
@@ -140,7 +130,7 @@ def _banner(call: VerbCall) -> str:
 FEDERATION_VERBS: Final = [
     Verb(
         "federation_status",
-        "Lists the links of federation of a node: what each takes from where, and what is wrong with it",
+        "Lists the federation links of a node with their upstream, state and error",
         federation_status,
         "[--only-down] [--no-table-headers] [--timeout <timeout>]",
         "federation_status --only-down",
@@ -149,7 +139,7 @@ FEDERATION_VERBS: Final = [
     ),
     Verb(
         "restart_federation_link",
-        "Ends a link of federation and begins it anew",
+        "Restarts a federation link",
         restart_federation_link,
         "<link_id>",
         "restart_federation_link 8b6229b1",

@@ -1,8 +1,8 @@
-"""Connections and channels: list them, and close connections.
+"""Connections and channels: list, and close connections.
 
-A connection is named by the identifier that `list_connections pid` prints, or by its name.
+A connection is given by the identifier that `list_connections pid` prints, or by its name.
 
-Not here: what a client is told when its connection is closed (the server does).
+Not here: what the client is sent (`broker.sessions`).
 """
 
 import time
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from warren.cli.ctl.api import failed
 from warren.cli.ctl.terms import Atom, TermTable, pid
-from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, listed, same
+from warren.cli.ctl.verb import ColumnSource, Text, Verb, VerbCall, list_verb, same
 
 CONNECTION_COLUMNS: Final[dict[str, ColumnSource]] = {
     **same(
@@ -47,14 +47,6 @@ def _version(protocol: str) -> object:
     return tuple(int(number) for number in numbers) if all(map(str.isdigit, numbers)) else protocol
 
 
-def list_connections(call: VerbCall) -> Rows:
-    return listed(call, "user peer_host peer_port state", "connections")
-
-
-def list_channels(call: VerbCall) -> Rows:
-    return listed(call, "pid user consumer_count messages_unacknowledged", "channels")
-
-
 def close_connection(call: VerbCall) -> None:
     wanted, explanation = call.arguments
     for connection in call.api.pages("connections", columns=["name", "node"]):
@@ -87,7 +79,7 @@ def close_all_user_connections(call: VerbCall) -> None:
 
 
 def _close(call: VerbCall, connections: list[dict[str, Any]], explanation: str) -> None:
-    # A header is one line.
+    # a header is one line
     reason = "".join(letter if letter.isprintable() else " " for letter in explanation).encode()
     for number, connection in enumerate(connections):
         if number:
@@ -102,25 +94,24 @@ def _all_banner(call: VerbCall) -> str:
 
 
 LISTS: Final = [
-    Verb(
+    list_verb(
         "list_connections",
         "Lists the connections of clients",
-        list_connections,
-        "[--no-table-headers] [<column> ...] [--timeout <timeout>]",
-        "list_connections name user state channels",
+        "connections",
+        "user peer_host peer_port state",
+        CONNECTION_COLUMNS,
+        "name user state channels",
         "Listing connections ...",
-        (0, MANY),
-        columns=CONNECTION_COLUMNS,
     ),
-    Verb(
+    list_verb(
         "list_channels",
         "Lists the channels of clients",
-        list_channels,
-        "[--no-table-headers] [<column> ...]",
-        "list_channels name prefetch_count messages_unacknowledged",
+        "channels",
+        "pid user consumer_count messages_unacknowledged",
+        CHANNEL_COLUMNS,
+        "name prefetch_count messages_unacknowledged",
         "Listing channels ...",
-        (0, MANY),
-        columns=CHANNEL_COLUMNS,
+        timeout="",
     ),
 ]
 VERBS: Final = [

@@ -1,6 +1,6 @@
-"""Definitions: everything but the messages, to a file and from one.
+"""Definitions: export to a file, import from one.
 
-Not here: what is in them and what the server refuses of them (`admin`).
+Not here: what they contain (`admin.resources.definitions`).
 """
 
 import json
@@ -19,7 +19,7 @@ def export_definitions(call: VerbCall) -> Text | None:
     if path == "-":
         return Text(document, json.loads(document))
     try:
-        # It holds password hashes: nobody else may read it.
+        # it contains password hashes: only the owner may read it
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(document)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Health checks, as scripts and orchestrators run them: an exit code of 0 is well, 69 is not.
+"""Health checks for scripts and orchestrators: exit code 0 if the check passes, 69 if it fails.
 
-Not here: the checks themselves, which the server makes (`admin`).
+Not here: the checks themselves (`admin.resources.health`).
 """
 
 import socket
@@ -38,7 +38,7 @@ def _alarm_line(alarm: dict[str, Any], node: str) -> str:
 
 
 def _refusal(call: VerbCall, *check: str) -> ApiRefusal | None:
-    """What the server says against it, or None when all is well."""
+    """The failure that the server reports, or None if the check passes."""
     try:
         call.api.get(*check)
     except ApiRefusal as answer:
@@ -79,7 +79,7 @@ def _list(refusal: ApiRefusal, name: str) -> list[Any]:
 
 
 def check_port_connectivity(call: VerbCall) -> Text:
-    """Connect to each port on which the node says it listens."""
+    """Connect to each of the node's listeners."""
     found = _listeners_here(call)
     deaf = []
     for listener in found:
@@ -113,7 +113,7 @@ def check_certificate_expiration(call: VerbCall) -> Text:
 
 
 def check_mirror_sync(call: VerbCall) -> Text:
-    """Whether stopping the node would cost a queue the only copy that is in sync."""
+    """Whether stopping the node would lose the only synchronised replica of a queue."""
     refusal = _refusal(call, "health", "checks", "node-is-mirror-sync-critical")
     if refusal is not None:
         lines = [
@@ -169,7 +169,7 @@ def _check_port(call: VerbCall) -> None:
 VERBS: Final = [
     Verb(
         "is_running",
-        "Tells whether a node is up and running",
+        "Reports whether a node is running",
         check_running,
         "[--timeout <timeout>]",
         "is_running",
@@ -177,7 +177,7 @@ VERBS: Final = [
     ),
     Verb(
         "check_running",
-        "Checks that a node is up and running",
+        "Checks that a node is running",
         check_running,
         "[--timeout <timeout>]",
         "check_running -q",
@@ -253,7 +253,7 @@ VERBS: Final = [
     ),
     Verb(
         "node_health_check",
-        "Makes the checks of alarms and virtual hosts together",
+        "Checks alarms and virtual hosts",
         node_health_check,
         "[--timeout <timeout>]",
         "node_health_check -q",
@@ -262,7 +262,7 @@ VERBS: Final = [
     ),
     Verb(
         "listeners",
-        "Lists where a node listens",
+        "Lists the listeners of a node",
         show_listeners,
         "[--timeout <timeout>]",
         "listeners",
@@ -270,7 +270,7 @@ VERBS: Final = [
     ),
     Verb(
         "memory_breakdown",
-        "Tells what a node uses its memory for",
+        "Shows what a node uses its memory for",
         memory_breakdown,
         "[--unit <unit>] [--timeout <timeout>]",
         "memory_breakdown --unit mb",

@@ -1,9 +1,9 @@
-"""Stopping and starting the node in its process, and its membership in a cluster.
+"""Stop and start the node within its process, and its membership in a cluster.
 
-The words are RabbitMQ's, whose node is an application in a virtual machine: `stop_app` stops the one and leaves the
-other.
+The terms are RabbitMQ's, whose node is an application in a virtual machine: `stop_app` stops the application and leaves
+the process running.
 
-Not here: how a node that is stopped is spoken to (`cli.ctl.verb`), the cluster as a whole (`status`).
+Not here: talking to a stopped node (`cli.ctl.verb`), the cluster's status (`status`).
 """
 
 import time
@@ -21,7 +21,7 @@ from warren.cli.ctl.api import (
     WrongNodeState,
     failed,
 )
-from warren.cli.ctl.verb import RUNNING, STOPPED, Text, Verb, VerbCall
+from warren.cli.ctl.verb import RUNNING, STOPPED, Text, Verb, VerbCall, VerbResult
 
 START_PATIENCE_S: Final = 300.0
 POLL_S: Final = 0.1
@@ -41,7 +41,7 @@ def start_app(call: VerbCall) -> None:
 
 
 def _wait_for(call: VerbCall, app: str) -> None:
-    """Until the node is so; one that fails to start is stopped again, and says why."""
+    """Wait for the state. A node that fails to start is stopped again, with a reason."""
     deadline = time.monotonic() + call.timeout_s
     while True:
         state = _state(call)
@@ -66,7 +66,7 @@ def _state(call: VerbCall) -> str:
 
 
 def _answer_of(question: Callable[[], str]) -> str:
-    """Nothing while the node's port passes from one to the other."""
+    """Empty while the node's port changes hands."""
     try:
         return question()
     except (ApiRefusal, TimedOut):
@@ -90,29 +90,12 @@ def join_cluster(call: VerbCall) -> Text | None:
     return None
 
 
-def reset(call: VerbCall) -> None:
-    _order(call, "reset")
-
-
-def force_reset(call: VerbCall) -> None:
-    _order(call, "force_reset")
-
-
-def change_cluster_node_type(call: VerbCall) -> None:
-    _order(call, "change_cluster_node_type", kind=call.arguments[0])
-
-
 def forget_cluster_node(call: VerbCall) -> None:
     _order(call, "forget_cluster_node", node=call.arguments[0], offline=bool(call.own("offline")))
 
 
-def rename_cluster_node(call: VerbCall) -> None:
-    old, new = call.arguments
-    _order(call, "rename_cluster_node", old=old, new=new)
-
-
 def update_cluster_nodes(call: VerbCall) -> Text:
-    return Text("Nothing to do: the nodes of a cluster remember each other by themselves", chatty=True)
+    return Text("Nothing to do: the nodes of a cluster remember each other", chatty=True)
 
 
 def await_online_nodes(call: VerbCall) -> None:
@@ -127,6 +110,15 @@ def await_online_nodes(call: VerbCall) -> None:
         time.sleep(POLL_S)
 
 
+def _sends(verb: str, *names: str) -> Callable[[VerbCall], VerbResult]:
+    """Send the order with the arguments under these names."""
+
+    def run(call: VerbCall) -> None:
+        _order(call, verb, **dict(zip(names, call.arguments, strict=True)))
+
+    return run
+
+
 def _order(call: VerbCall, verb: str, **arguments: object) -> None:
     try:
         call.membership.order(verb, **arguments)
@@ -135,7 +127,7 @@ def _order(call: VerbCall, verb: str, **arguments: object) -> None:
 
 
 def _in_words(answer: ApiRefusal) -> Failure:
-    """As rabbitmqctl prints what a node refuses: an atom and a string."""
+    """A node's refusal as rabbitmqctl prints it: an atom and a string."""
     if answer.status != 400 or answer.error in ("", "failed", "bad_request"):
         return answer
     quoted = answer.reason.replace("'", "\\'")
@@ -203,7 +195,7 @@ NODE_VERBS: Final = [
     ),
     Verb(
         "stop_app",
-        "Stops the node and leaves its process, which takes orders about its membership",
+        "Stops the node but not its process, which then accepts membership commands",
         stop_app,
         "",
         "stop_app",
@@ -212,8 +204,8 @@ NODE_VERBS: Final = [
     ),
     Verb(
         "reset",
-        "Lets a stopped node leave its cluster, and deletes everything it has",
-        reset,
+        "Removes a stopped node from its cluster and deletes its data",
+        _sends("reset"),
         "",
         "reset",
         "Resetting node {node} ...",
@@ -222,8 +214,8 @@ NODE_VERBS: Final = [
     ),
     Verb(
         "force_reset",
-        "Deletes everything a stopped node has, without telling its cluster",
-        force_reset,
+        "Deletes the data of a stopped node without telling its cluster",
+        _sends("force_reset"),
         "",
         "force_reset",
         "Forcefully resetting node {node} ...",
@@ -234,7 +226,7 @@ NODE_VERBS: Final = [
 CLUSTER_VERBS: Final = [
     Verb(
         "await_online_nodes",
-        "Waits until so many nodes of the cluster run",
+        "Waits until this many nodes of the cluster run",
         await_online_nodes,
         "<count> [--timeout <timeout>]",
         "await_online_nodes 3",
@@ -246,7 +238,7 @@ CLUSTER_VERBS: Final = [
     Verb(
         "change_cluster_node_type",
         "Makes a stopped node a disc node or a RAM node",
-        change_cluster_node_type,
+        _sends("change_cluster_node_type", "kind"),
         "<disc | ram>",
         "change_cluster_node_type ram",
         "Turning {node} into a {0} node",
@@ -268,7 +260,7 @@ CLUSTER_VERBS: Final = [
     ),
     Verb(
         "join_cluster",
-        "Makes a stopped node a member of another node's cluster; it loses what it has",
+        "Makes a stopped node a member of another node's cluster; its data is deleted",
         join_cluster,
         "[--disc|--ram] <existing_cluster_member>",
         "join_cluster warren@one",
@@ -282,7 +274,7 @@ CLUSTER_VERBS: Final = [
     Verb(
         "rename_cluster_node",
         "Gives a stopped node another name",
-        rename_cluster_node,
+        _sends("rename_cluster_node", "old", "new"),
         "<oldnode> <newnode>",
         "rename_cluster_node warren@old warren@new",
         "Renaming cluster nodes: \n {0} -> {1}",
@@ -292,7 +284,7 @@ CLUSTER_VERBS: Final = [
     ),
     Verb(
         "update_cluster_nodes",
-        "Accepted; nodes remember each other by themselves",
+        "Accepted, has no effect: nodes remember each other",
         update_cluster_nodes,
         "<seed_node>",
         "update_cluster_nodes warren@one",

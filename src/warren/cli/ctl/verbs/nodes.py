@@ -1,6 +1,6 @@
-"""Nodes: are they there, wait for one, stop one, change its settings while it runs.
+"""Nodes: ping, wait for one, stop one, change its settings at run time.
 
-Not here: what a node is like (`status`), whether it is well (`checks`).
+Not here: the status of a node (`status`), health checks (`health_checks`).
 """
 
 import os
@@ -23,7 +23,7 @@ def ping(call: VerbCall) -> Text:
     try:
         call.api.get("whoami")
     except ApiRefusal as answer:
-        # its process is there, as with RabbitMQ
+        # its process is running, as in RabbitMQ
         if answer.error != STOPPED:
             raise
     except Failure as failure:
@@ -46,7 +46,7 @@ def await_startup(call: VerbCall) -> None:
 
 
 def _answers(call: VerbCall) -> bool:
-    """Whether the node is there; one that is starting refuses connections, or says 503."""
+    """Whether the node responds; a starting node refuses connections or responds with 503."""
     try:
         call.api.get("overview", columns="node")
     except ApiRefusal as answer:
@@ -61,7 +61,7 @@ def _answers(call: VerbCall) -> bool:
 
 
 def stop(call: VerbCall) -> None:
-    """Ask it to stop; with a pid file, wait until that process is gone."""
+    """Stop the node; with a pid file, wait until that process has ended."""
     process = _process(call.arguments[0]) if call.arguments else None
     try:
         _stop(call)
@@ -94,19 +94,19 @@ def shutdown(call: VerbCall) -> None:
 
 
 def drain(call: VerbCall) -> None:
-    _tell_balancers(lambda: call.api.put("nodes", call.node, "draining", body={}))
+    _change_draining(lambda: call.api.put("nodes", call.node, "draining", body={}))
 
 
 def revive(call: VerbCall) -> None:
-    _tell_balancers(lambda: call.api.delete("nodes", call.node, "draining"))
+    _change_draining(lambda: call.api.delete("nodes", call.node, "draining"))
 
 
-def _tell_balancers(ask: Callable[[], None]) -> None:
+def _change_draining(ask: Callable[[], None]) -> None:
     try:
         ask()
     except ApiRefusal as answer:
         if answer.status == 405 or answer.error in ("Object Not Found", ""):
-            raise failed("this server does not tell load balancers whether it wants clients") from answer
+            raise failed("this server cannot be drained: it has no fitness check for load balancers") from answer
         raise
 
 
@@ -170,7 +170,7 @@ def set_disk_free_limit(call: VerbCall) -> None:
 
 
 def _watermark(call: VerbCall) -> tuple[str, str | float]:
-    """A fraction of memory between nothing and all of it, or `absolute` and a size."""
+    """A fraction of memory from 0 to 1, or `absolute` and a size."""
     if len(call.arguments) == 2:
         return _absolute(call, "absolute")
     fraction = _fraction(call.arguments[0])
@@ -207,7 +207,7 @@ def _put_setting(call: VerbCall, kind: str, name: str, body: dict[str, object]) 
         call.api.put("warren", kind, name, body=body)
     except ApiRefusal as answer:
         if answer.status in (404, 405) and answer.error in ("Object Not Found", ""):
-            raise failed("this server does not let this be changed over HTTP") from answer
+            raise failed("this server does not support changing this setting over HTTP") from answer
         raise
 
 
@@ -227,7 +227,7 @@ def version(call: VerbCall) -> Text:
 
 PING: Final = Verb(
     "ping",
-    "Checks that the node answers and takes this user name and password",
+    "Checks that the node responds and accepts this user name and password",
     ping,
     "[--timeout <timeout>]",
     "ping",
@@ -255,7 +255,7 @@ VERBS: Final = [
     ),
     Verb(
         "shutdown",
-        "Stops a node and waits until it has stopped answering",
+        "Stops a node and waits until it no longer responds",
         shutdown,
         "[--wait] [--no-wait] [--timeout <timeout>]",
         "shutdown",
@@ -264,7 +264,7 @@ VERBS: Final = [
     ),
     Verb(
         "drain",
-        "Tells load balancers to send nobody new to a node; who is there stays, until it is stopped",
+        "Tells load balancers to send no new clients to a node; existing clients stay until it stops",
         drain,
         "",
         "drain",
@@ -291,7 +291,7 @@ SETTINGS: Final = [
     ),
     Verb(
         "set_log_level",
-        "Sets from which level on a node logs, of everything or of one category",
+        "Sets the log level of a node, or of one category",
         set_log_level,
         "<log_level> [<category>]",
         "set_log_level debug connection",
@@ -301,7 +301,7 @@ SETTINGS: Final = [
     ),
     Verb(
         "set_vm_memory_high_watermark",
-        "Sets how much memory a node may use before it holds publishers back",
+        "Sets how much memory a node may use before it blocks publishers",
         set_vm_memory_high_watermark,
         "<fraction> | absolute <value>",
         "set_vm_memory_high_watermark absolute 2GB",
@@ -311,7 +311,7 @@ SETTINGS: Final = [
     ),
     Verb(
         "set_disk_free_limit",
-        "Sets how little free disk space holds publishers back",
+        "Sets the free disk space below which a node blocks publishers",
         set_disk_free_limit,
         "<disk_limit> | mem_relative <fraction>",
         "set_disk_free_limit 1GB",
@@ -323,4 +323,4 @@ SETTINGS: Final = [
 
 
 def _ignore(_: object) -> None:
-    """What was read of the arguments: reading them was the check."""
+    """Parsing the arguments was the check."""

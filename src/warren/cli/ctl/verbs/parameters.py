@@ -1,10 +1,6 @@
-"""Parameters of the run time: those of a virtual host and the global ones.
+"""Runtime parameters of virtual hosts, global parameters, policies and operator policies.
 
-Not here: policies (`policies`) and limits (`users`, `vhosts`), which have verbs of their own.
-
-Policies and operator policies: the same verbs, on two lists.
-
-Not here: what a policy does (`policy`); the server says what is wrong with one.
+Not here: limits (`users`, `vhosts`), validation, which the server does.
 """
 
 import json
@@ -19,7 +15,7 @@ LISTS_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout
 
 
 def decoded(text: str) -> Any:
-    """JSON that was given as an argument."""
+    """Parse a JSON argument."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -229,7 +225,7 @@ POLICY_VERBS: Final = [
     ),
     Verb(
         "set_operator_policy",
-        "Sets a policy that bounds what the other policies and arguments allow",
+        "Sets an operator policy, which limits other policies and arguments",
         _sets("operator-policies"),
         SET_USAGE,
         """set_operator_policy ceiling '.*' '{"max-length": 100000}'""",

@@ -1,18 +1,10 @@
-"""Queues: list, purge, delete, synchronise.
+"""Queues and streams: list, add, purge, delete, synchronise; the history of a mirrored queue; stream groups.
 
-Not here: exchanges, bindings and consumers (`topology`).
+`add_queue` is Warren's own. Its arguments after the name are `field=value`, as in rabbitmqadmin. `mirroring` is a JSON
+document that says whether the queue is mirrored and which queues it copies. It becomes the simplest equivalent queue
+arguments, so a client that declares the queue with the usual arguments finds it.
 
-A queue is made: `add_queue`, which rabbitmqctl does not have.
-
-What follows the name is `field=value`, as rabbitmqadmin writes it. `mirroring` says in one JSON document whether the
-queue is mirrored, and which others it copies. That becomes arguments of the declaration, the plainest that say so: a
-client which declares the queue in the usual words finds it.
-
-Not here: whether the arguments can be accepted, which the server says; the other verbs of queues (`queues`).
-
-Streams: how far groups and consumers with a name have come.
-
-Not here: streams among the queues (`verbs.queues`).
+Not here: exchanges, bindings and consumers (`topology`), validation, which the server does.
 """
 
 import json
@@ -20,7 +12,7 @@ from typing import Any, Final
 
 from warren.cli.ctl.api import USAGE, ApiRefusal, UsageFailure, failed, no_such_vhost
 from warren.cli.ctl.terms import Atom, TermTable, pid
-from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, listed, same
+from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Text, Verb, VerbCall, list_verb, listed, same
 
 COLUMNS: Final[dict[str, ColumnSource]] = {
     **same(
@@ -81,7 +73,7 @@ def _state(queue: dict[str, Any]) -> Atom:
 
 
 def _progress(queue: dict[str, Any]) -> Atom | None:
-    """How far the mirrors of a queue have caught up: a bar, and an estimate once there is one."""
+    """The progress of a queue's synchronisation: a bar, and an estimate once there is one."""
     percent, left_s = queue.get("sync_percent"), queue.get("sync_seconds_left")
     if percent is None:
         return None
@@ -95,7 +87,7 @@ def list_queues(call: VerbCall) -> Rows:
 
 
 def list_unresponsive_queues(call: VerbCall) -> Rows:
-    """Those whose home is away, or does not answer."""
+    """Queues whose home node is down or does not respond."""
 
     def unresponsive(queue: dict[str, Any]) -> bool:
         return queue.get("state") not in REACHABLE
@@ -104,7 +96,7 @@ def list_unresponsive_queues(call: VerbCall) -> Rows:
 
 
 def _wanted(call: VerbCall) -> Any:
-    """Which queues `--online`, `--offline` and `--local` leave."""
+    """The filter of `--online`, `--offline` and `--local`."""
     here = call.node if call.own("local") else None
     states = [bool(call.own("online")), bool(call.own("offline"))]
 
@@ -176,14 +168,14 @@ def _mirrored(call: VerbCall) -> dict[str, Any]:
 
 
 def queue_story(call: VerbCall) -> Rows:
-    """What happened to a mirrored queue of late, the latest last, as the log has it."""
+    """Recent events of a mirrored queue, the latest last, as in the log."""
     ring = _mirrored(call).get("ring")
     if ring is None:
         raise failed("not_mirrored")
-    return Rows(["at", "event", "node", "epoch", "facts"], [_told(event) for event in reversed(ring["story"])])
+    return Rows(["at", "event", "node", "epoch", "facts"], [_event_row(event) for event in reversed(ring["story"])])
 
 
-def _told(event: dict[str, Any]) -> dict[str, object]:
+def _event_row(event: dict[str, Any]) -> dict[str, object]:
     facts = {name: value for name, value in event.items() if name not in ("at", "event", "node", "epoch")}
     said = " ".join(f"{name}={value}" for name, value in facts.items())
     return {"at": event["at"], "event": event["event"], "node": event["node"], "epoch": event["epoch"], "facts": said}
@@ -202,7 +194,7 @@ LIST: Final = Verb(
 )
 LIST_UNRESPONSIVE: Final = Verb(
     "list_unresponsive_queues",
-    "Lists the queues of a virtual host whose node is away or does not answer",
+    "Lists the queues of a virtual host whose node is down or does not respond",
     list_unresponsive_queues,
     "[--vhost <vhost>] [--no-table-headers] [<column>, ...] [--timeout <timeout>]",
     "list_unresponsive_queues -p / name pid",
@@ -213,7 +205,7 @@ LIST_UNRESPONSIVE: Final = Verb(
 VERBS: Final = [
     Verb(
         "purge_queue",
-        "Drops the ready messages of a queue",
+        "Deletes the ready messages of a queue",
         purge_queue,
         "<queue> [--timeout <timeout>]",
         "purge_queue -p / orders",
@@ -253,7 +245,7 @@ REPLICATION: Final = [
     ),
     Verb(
         "queue_story",
-        "Tells what happened to a mirrored queue of late: who was promoted, admitted or dropped, when and why",
+        "Lists recent events of a mirrored queue: which mirrors were promoted, admitted or dropped, when and why",
         queue_story,
         "[--vhost <vhost>] <queue> [--no-table-headers]",
         "queue_story orders",
@@ -286,7 +278,7 @@ def check_add_queue(call: VerbCall) -> None:
 
 
 def _body(call: VerbCall) -> dict[str, Any]:
-    """The declaration as the HTTP API takes it."""
+    """The declaration for the HTTP API."""
     given: dict[str, Any] = {}
     for word in call.arguments[1:]:
         name, equals, text = word.partition("=")
@@ -375,19 +367,14 @@ def _member(member: dict[str, Any]) -> str:
     return f"{member['name']} ({member['state']})"
 
 
-def list_stream_groups(call: VerbCall) -> Rows:
-    return listed(call, "stream partition name offset lag active members", "stream", "groups", call.vhost)
-
-
 STREAM_VERBS: Final = [
-    Verb(
+    list_verb(
         "list_stream_groups",
-        "Lists the groups and named consumers of streams: how far each has come, and who reads which partition",
-        list_stream_groups,
-        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
-        "list_stream_groups stream partition name lag active",
+        "Lists the groups and named consumers of streams with offset, lag and active member by partition",
+        "stream/groups/{vhost}",
+        "stream partition name offset lag active members",
+        STREAM_GROUP_COLUMNS,
+        "stream partition name lag active",
         "Listing groups of streams in vhost {vhost} ...",
-        (0, MANY),
-        columns=STREAM_GROUP_COLUMNS,
     ),
 ]

@@ -1,9 +1,8 @@
-"""What a node and its cluster are like: status, cluster_status, environment, report.
+"""Status of a node and its cluster: status, cluster_status, environment.
 
-Each is a document, which `--formatter json` prints, and the same facts as lines under headings. A fact that the server
-does not tell has no line.
+Each is a JSON document, and the same facts as lines under headings. A fact that the server does not report has no line.
 
-Not here: whether the node is well (`checks`).
+Not here: health checks (`health_checks`).
 """
 
 import sys
@@ -101,7 +100,7 @@ def node_alarms(nodes: Iterable[Facts]) -> list[str]:
 
 
 def listeners(overview: Facts) -> list[Facts]:
-    """Where nodes listen, as a list of documents."""
+    """Listeners of nodes."""
     return [
         {
             "node": listener["node"],
@@ -123,7 +122,7 @@ def in_unit(size_bytes: float, unit: str) -> str:
 
 
 def memory_shares(memory: Facts) -> list[tuple[str, int, float]]:
-    """What the memory is used for, the most first: a name, bytes and a part of a hundred."""
+    """Uses of memory, the largest first: name, bytes and per cent."""
     total = memory.get("total") or {}
     whole = max(total.values(), default=0) if isinstance(total, dict) else total
     used = {name: size for name, size in memory.items() if isinstance(size, int) and name != "total"}
@@ -232,11 +231,11 @@ def _by_node(found: list[Facts]) -> dict[str, list[Facts]]:
 
 
 def _versions(node: Facts, overview: Facts) -> Facts:
-    """Those that a node tells itself, since nodes of a cluster may differ while they are replaced one by one."""
-    told = {one["name"]: one["version"] for one in node.get("applications") or []}
+    """The versions that the node itself reports: nodes differ during a rolling upgrade."""
+    versions = {one["name"]: one["version"] for one in node.get("applications") or []}
     return {
         "rabbitmq_name": overview.get("product_name", "RabbitMQ"),
-        "rabbitmq_version": told.get("rabbit", overview.get("product_version", "")),
+        "rabbitmq_version": versions.get("rabbit", overview.get("product_version", "")),
         "erlang_version": overview.get("erlang_version", ""),
     }
 
@@ -291,7 +290,7 @@ def _check_unit(call: VerbCall) -> None:
 VERBS: Final = [
     Verb(
         "status",
-        "Tells what a node is, uses and listens on",
+        "Shows the version, resource use and listeners of a node",
         status,
         "[--unit <unit>] [--timeout <timeout>]",
         "status --unit mb",
@@ -301,7 +300,7 @@ VERBS: Final = [
     ),
     Verb(
         "cluster_status",
-        "Tells which nodes make the cluster, and which run",
+        "Lists the nodes of the cluster and which of them run",
         cluster_status,
         "[--timeout <timeout>]",
         "cluster_status --formatter json",
@@ -310,7 +309,7 @@ VERBS: Final = [
 ]
 ENVIRONMENT: Final = Verb(
     "environment",
-    "Prints the settings a node runs with",
+    "Prints the effective settings of a node",
     environment,
     "",
     "environment",

@@ -1,4 +1,4 @@
-"""Exchanges, bindings and consumers: list them.
+"""Lists of exchanges, bindings and consumers.
 
 Not here: queues (`queues`).
 """
@@ -6,7 +6,7 @@ Not here: queues (`queues`).
 from typing import Any, Final
 
 from warren.cli.ctl.terms import Atom, TermTable, pid
-from warren.cli.ctl.verb import MANY, ColumnSource, Rows, Verb, VerbCall, listed, same
+from warren.cli.ctl.verb import ColumnSource, list_verb, same
 
 ARGUMENTS: Final = ColumnSource(("arguments",), lambda item: TermTable(item.get("arguments") or {}))
 EXCHANGE_COLUMNS: Final[dict[str, ColumnSource]] = {
@@ -35,49 +35,33 @@ def _channel(consumer: dict[str, Any]) -> Atom | None:
     return pid(details.get("node"), details.get("name"))
 
 
-def list_exchanges(call: VerbCall) -> Rows:
-    return listed(call, "name type", "exchanges", call.vhost)
-
-
-def list_bindings(call: VerbCall) -> Rows:
-    default = "source_name source_kind destination_name destination_kind routing_key arguments"
-    return listed(call, default, "bindings", call.vhost, needs=("source",))
-
-
-def list_consumers(call: VerbCall) -> Rows:
-    default = "queue_name channel_pid consumer_tag ack_required prefetch_count active arguments"
-    return listed(call, default, "consumers", call.vhost)
-
-
 VERBS: Final = [
-    Verb(
+    list_verb(
         "list_exchanges",
         "Lists the exchanges of a virtual host",
-        list_exchanges,
-        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
-        "list_exchanges name type durable",
+        "exchanges/{vhost}",
+        "name type",
+        EXCHANGE_COLUMNS,
+        "name type durable",
         "Listing exchanges for vhost {vhost} ...",
-        (0, MANY),
-        columns=EXCHANGE_COLUMNS,
     ),
-    Verb(
+    list_verb(
         "list_bindings",
         "Lists the bindings of a virtual host",
-        list_bindings,
-        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
-        "list_bindings source_name destination_name routing_key",
+        "bindings/{vhost}",
+        "source_name source_kind destination_name destination_kind routing_key arguments",
+        BINDING_COLUMNS,
+        "source_name destination_name routing_key",
         "Listing bindings for vhost {vhost}...",
-        (0, MANY),
-        columns=BINDING_COLUMNS,
+        needs=("source",),
     ),
-    Verb(
+    list_verb(
         "list_consumers",
         "Lists the consumers of a virtual host",
-        list_consumers,
-        "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
-        "list_consumers queue_name consumer_tag",
+        "consumers/{vhost}",
+        "queue_name channel_pid consumer_tag ack_required prefetch_count active arguments",
+        CONSUMER_COLUMNS,
+        "queue_name consumer_tag",
         "Listing consumers in vhost {vhost} ...",
-        (0, MANY),
-        columns=CONSUMER_COLUMNS,
     ),
 ]

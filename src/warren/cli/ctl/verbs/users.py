@@ -1,21 +1,18 @@
-"""Users: their passwords, tags and limits.
+"""Users, their passwords, tags, limits, permissions and topic permissions.
 
-Over HTTP a user is put as a whole, so a verb that changes one part reads the rest first and writes it back.
+The HTTP API replaces a user as a whole, so a verb that changes one part reads the rest first.
 
-Not here: what users may do (`permissions`); the server hashes the passwords it is given.
-
-What users may do where: permissions, and topic permissions of exchanges.
-
-Not here: the users themselves (`users`).
+Not here: hashing, which the server does.
 """
 
 import base64
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 from warren.cli.ctl.api import DATA_ERROR, NO_SUCH_USER, SOFTWARE, ApiRefusal, Failure, failed, no_such_vhost
-from warren.cli.ctl.verb import MANY, Rows, Text, Verb, VerbCall, no_empty_name
+from warren.cli.ctl.verb import MANY, Rows, Text, Verb, VerbCall, VerbResult, no_empty_name
 from warren.cli.ctl.verbs.parameters import decoded, shown_limits
 
 LIMITS: Final = ("max-connections", "max-channels")
@@ -33,7 +30,7 @@ def _user(call: VerbCall, name: str) -> dict[str, Any]:
 
 
 def unknown_user(name: str) -> Failure:
-    """The refusal of the verbs that name a user as the server's internals do."""
+    """The error of verbs that print the server's internal term."""
     return failed(f'{{:no_such_user, "{name}"}}')
 
 
@@ -92,7 +89,7 @@ def set_user_tags(call: VerbCall) -> None:
 
 
 def hash_password(call: VerbCall) -> Text:
-    """The salted SHA-256 hash that definitions carry."""
+    """The salted SHA-256 hash as in definitions."""
     salt = os.urandom(4)
     digest = hashlib.sha256(salt + call.password(0, DATA_ERROR).encode()).digest()
     return Text(base64.b64encode(salt + digest).decode())
@@ -116,7 +113,7 @@ def set_user_limits(call: VerbCall) -> None:
         raise failed("JSON decoding error. Reason: badarg")
     if call.api.find("users", user) is None:
         raise unknown_user(user)
-    # The server takes them one by one: what it will refuse goes first, so that nothing is changed then.
+    # the server takes one limit at a time; invalid ones go first, so that nothing is changed then
     for name, value in sorted(limits.items(), key=lambda limit: (limit[0] in LIMITS, type(limit[1]) is int)):
         try:
             call.api.put("user-limits", user, name, body={"value": value})
@@ -146,7 +143,7 @@ VERBS: Final = [
     ),
     Verb(
         "add_user",
-        "Adds a user, with no permission anywhere; without a password it asks for one",
+        "Adds a user without permissions; asks for the password if none is given",
         add_user,
         "<username> <password>",
         "add_user ops s3cret",
@@ -165,7 +162,7 @@ VERBS: Final = [
     ),
     Verb(
         "change_password",
-        "Changes the password of a user; without one it asks for it",
+        "Changes the password of a user; asks for it if none is given",
         change_password,
         "<username> <password>",
         "change_password ops n3w-s3cret",
@@ -174,7 +171,7 @@ VERBS: Final = [
     ),
     Verb(
         "clear_password",
-        "Leaves a user without a password, so that none lets it in",
+        "Removes the password of a user, who can then not log in",
         clear_password,
         "<username>",
         "clear_password ops",
@@ -183,7 +180,7 @@ VERBS: Final = [
     ),
     Verb(
         "authenticate_user",
-        "Tells whether a password is the one of a user",
+        "Checks the password of a user",
         authenticate_user,
         "<username> <password>",
         "authenticate_user ops s3cret",
@@ -192,7 +189,7 @@ VERBS: Final = [
     ),
     Verb(
         "set_user_tags",
-        "Sets the tags of a user, in place of those it has",
+        "Replaces the tags of a user",
         set_user_tags,
         "<username> <tag> [...]",
         "set_user_tags ops monitoring policymaker",
@@ -201,7 +198,7 @@ VERBS: Final = [
     ),
     Verb(
         "hash_password",
-        "Prints the salted SHA-256 hash of a password, as definitions carry it",
+        "Prints the salted SHA-256 hash of a password, as in definitions",
         hash_password,
         "<password>",
         "hash_password s3cret",
@@ -210,7 +207,7 @@ VERBS: Final = [
     ),
     Verb(
         "list_user_limits",
-        "Lists the limits of a user, or of all",
+        "Lists the limits of a user, or of all users",
         list_user_limits,
         "[--user <username>] [--global]",
         "list_user_limits --user ops",
@@ -232,7 +229,7 @@ VERBS: Final = [
     ),
     Verb(
         "clear_user_limits",
-        "Lifts one limit of a user, or all",
+        "Clears one limit of a user, or all limits",
         clear_user_limits,
         "<username> <limit_type> | all",
         "clear_user_limits ops max-connections",
@@ -249,81 +246,47 @@ VERBS: Final = [
 LISTS_USAGE: Final = "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]"
 
 
-def _listed(call: VerbCall, kind: str, columns: str) -> Rows:
-    rows = call.api.find("vhosts", call.vhost, kind)
-    if rows is None:
-        raise no_such_vhost(call.vhost)
-    return _rows(rows, columns)
-
-
-def _listed_of_user(call: VerbCall, kind: str, columns: str) -> Rows:
-    rows = call.api.find("users", call.arguments[0], kind)
-    if rows is None:
-        raise unknown_user(call.arguments[0])
-    return _rows(rows, columns)
-
-
-def _rows(rows: list[dict[str, Any]], columns: str) -> Rows:
+def _lists(place: str, kind: str, columns: str, headed: bool = True) -> Callable[[VerbCall], VerbResult]:
+    """The permissions of a user, or in a virtual host: `place` says which."""
     names = columns.split()
-    return Rows(names, [{name: row[name] for name in names} for row in rows])
+
+    def run(call: VerbCall) -> Rows:
+        found = call.arguments[0] if place == "users" else call.vhost
+        rows = call.api.find(place, found, kind)
+        if rows is None:
+            raise unknown_user(found) if place == "users" else no_such_vhost(found)
+        return Rows(names, [{name: row[name] for name in names} for row in rows], headed=headed)
+
+    return run
 
 
-def list_permissions(call: VerbCall) -> Rows:
-    return _listed(call, "permissions", "user configure write read")
+def _sets(kind: str, *fields: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        user, *values = call.arguments
+        try:
+            call.api.put(kind, call.vhost, user, body=dict(zip(fields, values, strict=True)))
+        except ApiRefusal as answer:
+            if answer.status in (400, 404):
+                _require_both(call, user)
+            raise
+
+    return run
 
 
-def list_user_permissions(call: VerbCall) -> Rows:
-    return _listed_of_user(call, "permissions", "vhost configure write read")
+def _clears(kind: str) -> Callable[[VerbCall], VerbResult]:
+    def run(call: VerbCall) -> None:
+        if not call.api.remove(kind, call.vhost, *call.arguments):
+            _require_both(call, call.arguments[0])
 
-
-def list_topic_permissions(call: VerbCall) -> Rows:
-    return _listed(call, "topic-permissions", "user exchange write read")
-
-
-def list_user_topic_permissions(call: VerbCall) -> Rows:
-    rows = _listed_of_user(call, "topic-permissions", "vhost exchange write read")
-    return Rows(rows.columns, rows.items, headed=False)
-
-
-def set_permissions(call: VerbCall) -> None:
-    user, configure, write, read = call.arguments
-    _put(call, "permissions", user, {"configure": configure, "write": write, "read": read})
-
-
-def set_topic_permissions(call: VerbCall) -> None:
-    user, exchange, write, read = call.arguments
-    _put(call, "topic-permissions", user, {"exchange": exchange, "write": write, "read": read})
-
-
-def clear_permissions(call: VerbCall) -> None:
-    if not call.api.remove("permissions", call.vhost, call.arguments[0]):
-        _require_both(call, call.arguments[0])
-
-
-def clear_topic_permissions(call: VerbCall) -> None:
-    if not call.api.remove("topic-permissions", call.vhost, *call.arguments):
-        _require_both(call, call.arguments[0])
-
-
-def _put(call: VerbCall, kind: str, user: str, body: dict[str, str]) -> None:
-    try:
-        call.api.put(kind, call.vhost, user, body=body)
-    except ApiRefusal as answer:
-        if answer.status in (400, 404):
-            _require_both(call, user)
-        raise
+    return run
 
 
 def _require_both(call: VerbCall, user: str) -> None:
-    """Say which of the two is not there; nothing when both are."""
+    """Raise the error for a missing user or virtual host; return if both exist."""
     if call.api.find("users", user) is None:
         raise failed(f"User {user} does not exist", NO_SUCH_USER)
     if call.api.find("vhosts", call.vhost) is None:
-        raise _no_vhost(call.vhost)
-
-
-def _no_vhost(vhost: str) -> Failure:
-    return failed(f"Virtual host {vhost} does not exist")
+        raise failed(f"Virtual host {call.vhost} does not exist")
 
 
 def _clear_topic_banner(call: VerbCall) -> str:
@@ -335,7 +298,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_permissions",
         "Lists the permissions in a virtual host",
-        list_permissions,
+        _lists("vhosts", "permissions", "user configure write read"),
         LISTS_USAGE,
         "list_permissions -p /",
         'Listing permissions for vhost "{vhost}" ...',
@@ -343,7 +306,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_user_permissions",
         "Lists the permissions of a user",
-        list_user_permissions,
+        _lists("users", "permissions", "vhost configure write read"),
         "[--no-table-headers] <username> [--timeout <timeout>]",
         "list_user_permissions ops",
         'Listing permissions for user "{0}" ...',
@@ -351,8 +314,8 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "set_permissions",
-        "Lets a user configure, write and read what matches three patterns",
-        set_permissions,
+        "Sets the patterns of names that a user may configure, write and read",
+        _sets("permissions", "configure", "write", "read"),
         "[--vhost <vhost>] <username> <conf> <write> <read>",
         "set_permissions -p / ops '^ops-' '.*' '.*'",
         'Setting permissions for user "{0}" in vhost "{vhost}" ...',
@@ -360,8 +323,8 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "clear_permissions",
-        "Takes a user's permissions in a virtual host away",
-        clear_permissions,
+        "Clears a user's permissions in a virtual host",
+        _clears("permissions"),
         "[--vhost <vhost>] <username>",
         "clear_permissions -p / ops",
         'Clearing permissions for user "{0}" in vhost "{vhost}" ...',
@@ -370,7 +333,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_topic_permissions",
         "Lists the topic permissions in a virtual host",
-        list_topic_permissions,
+        _lists("vhosts", "topic-permissions", "user exchange write read"),
         LISTS_USAGE,
         "list_topic_permissions -p /",
         'Listing topic permissions for vhost "{vhost}" ...',
@@ -378,7 +341,7 @@ PERMISSION_VERBS: Final = [
     Verb(
         "list_user_topic_permissions",
         "Lists the topic permissions of a user",
-        list_user_topic_permissions,
+        _lists("users", "topic-permissions", "vhost exchange write read", headed=False),
         "[--no-table-headers] <username> [--timeout <timeout>]",
         "list_user_topic_permissions ops",
         'Listing topic permissions for user "{0}" ...',
@@ -386,8 +349,8 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "set_topic_permissions",
-        "Limits the routing keys a user may use with a topic exchange",
-        set_topic_permissions,
+        "Sets the patterns of routing keys that a user may use with a topic exchange",
+        _sets("topic-permissions", "exchange", "write", "read"),
         "[--vhost <vhost>] <username> <exchange> <write> <read>",
         "set_topic_permissions ops amq.topic '^ops\\.' '.*'",
         'Setting topic permissions on "{1}" for user "{0}" in vhost "{vhost}" ...',
@@ -395,8 +358,8 @@ PERMISSION_VERBS: Final = [
     ),
     Verb(
         "clear_topic_permissions",
-        "Lifts the topic permissions of a user, all of them or those of an exchange",
-        clear_topic_permissions,
+        "Clears the topic permissions of a user, for all exchanges or one",
+        _clears("topic-permissions"),
         "[--vhost <vhost>] <username> [<exchange>]",
         "clear_topic_permissions ops amq.topic",
         _clear_topic_banner,

@@ -1,9 +1,8 @@
-"""Virtual hosts: list, add, delete, limit, trace.
+"""Virtual hosts: list, add, delete, limits, tracing.
 
-A virtual host that an operator adds over HTTP grants that operator all permissions in it; rabbitmqctl, which is
-nobody, grants none.
+The HTTP API grants the user who adds a virtual host all permissions in it. rabbitmqctl has no user and grants none.
 
-Not here: permissions (`permissions`).
+Not here: permissions (`users`).
 """
 
 from collections.abc import Callable
@@ -22,7 +21,7 @@ def list_vhosts(call: VerbCall) -> Rows:
 
 
 def add_vhost(call: VerbCall) -> None:
-    """Add it; one that is there stays as it is."""
+    """Add it; an existing one is not changed."""
     name = call.arguments[0]
     if call.api.find("vhosts", name) is not None:
         return
@@ -114,7 +113,7 @@ VERBS: Final = [
     ),
     Verb(
         "set_vhost_tags",
-        "Sets the tags of a virtual host, in place of those it has",
+        "Replaces the tags of a virtual host",
         set_vhost_tags,
         "<vhost> <tag> [...]",
         "set_vhost_tags shop production eu",
@@ -123,7 +122,7 @@ VERBS: Final = [
     ),
     Verb(
         "list_vhost_limits",
-        "Lists the limits of a virtual host, or of all",
+        "Lists the limits of a virtual host, or of all virtual hosts",
         list_vhost_limits,
         "[--vhost <vhost>] [--global] [--no-table-headers]",
         "list_vhost_limits --global",
@@ -145,7 +144,7 @@ VERBS: Final = [
     ),
     Verb(
         "clear_vhost_limits",
-        "Lifts the limits of a virtual host",
+        "Clears the limits of a virtual host",
         clear_vhost_limits,
         "[--vhost <vhost>]",
         "clear_vhost_limits -p shop",

@@ -1,4 +1,4 @@
-// All limits that are set, of virtual hosts and of users.
+// All limits of virtual hosts and users.
 
 import { get } from "../../app/api.js";
 import { panel } from "../../parts/dom.js";

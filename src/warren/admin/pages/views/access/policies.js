@@ -1,14 +1,13 @@
-// Policies and operator policies: what rules many queues and exchanges by their names.
+// Policies and operator policies.
 
-import { get, path, put, remove } from "../../app/api.js";
+import { path, put } from "../../app/api.js";
 import { count, tableText } from "../../app/format.js";
 import { may } from "../../app/session.js";
-import { chosenVhost } from "../../app/settings.js";
-import { folded, h, panel } from "../../parts/dom.js";
+import { h } from "../../parts/dom.js";
 import { choiceField, numberField, textField } from "../../parts/fields.js";
-import { actFromTable, answerPlace, FieldError, form } from "../../parts/form.js";
+import { FieldError, form } from "../../parts/form.js";
 import { mapField } from "../../parts/map_field.js";
-import { Table } from "../../parts/table.js";
+import { editableTable } from "../../sections/editable_table.js";
 import { OPERATOR_POLICY_KEYS, POLICY_KEYS } from "../../sections/known_arguments.js";
 import { vhostField } from "../../sections/vhost_choice.js";
 
@@ -31,6 +30,7 @@ export default function policies() {
     kind: "operator-policies",
     title: "Operator policies",
     word: "operator policy",
+    article: "an",
     keys: OPERATOR_POLICY_KEYS,
     targets: [["queues", "Queues"]],
     editable: may("administrator"),
@@ -38,49 +38,27 @@ export default function policies() {
   const lead = h(
     "p",
     { class: "lead" },
-    "Of the policies whose pattern matches a name, the one with the highest priority holds. An operator policy adds limits on top: of two limits the smaller holds.",
+    "Of the policies that match a name, the one with the highest priority applies. An operator policy adds limits: of two limits the smaller applies.",
   );
   const refresh = (signal) => Promise.all([ordinary.refresh(signal), operator.refresh(signal)]);
   return { title: "Policies", content: [lead, ...ordinary.content, ...operator.content], refresh };
 }
 
-function part({ kind, title, word, keys, targets, editable }) {
-  const answer = answerPlace();
-  const edit = editable ? policyForm(kind, word, keys, targets) : null;
-  const fold = editable ? folded(`Add or change an ${word}`.replace("an policy", "a policy"), edit.element) : null;
-  const actions = {
-    key: "actions",
-    title: "Actions",
-    cell: (row) => [
-      { button: "Change", label: `Change ${row.name}`, act: (current) => edit.load(current, fold) },
-      {
-        button: "Delete",
-        danger: true,
-        label: `Delete ${row.name}`,
-        act: (current, button) => deletePolicy(kind, word, current, button, answer.told),
-      },
-    ],
-  };
-  const table = new Table({
-    caption: title,
-    keyOf: (row) => JSON.stringify([row.vhost, row.name]),
-    empty: "None.",
+function part({ kind, title, word, article, keys, targets, editable }) {
+  return editableTable({
+    title,
+    word,
+    article,
+    kind: [kind],
     columns: [
-      { key: "name", title: "Name", cell: (row) => row.name },
-      { key: "vhost", title: "Virtual host", cell: (row) => row.vhost },
       { key: "pattern", title: "Pattern", cell: (row) => ({ text: row.pattern, class: "code" }) },
       { key: "apply-to", title: "Applies to", cell: (row) => row["apply-to"] },
       { key: "definition", title: "Definition", wrap: true, cell: (row) => tableText(row.definition) },
       { key: "priority", title: "Priority", number: true, cell: (row) => count(row.priority) },
-      ...(editable ? [actions] : []),
     ],
+    edit: editable ? policyForm(kind, word, keys, targets) : null,
+    warning: (row) => `“${row.name}” in “${row.vhost}” is deleted. The next matching policy, if any, applies instead.`,
   });
-  const refresh = async (signal) => {
-    const rows = await get(chosenVhost() ? path(kind, chosenVhost()) : kind, {}, signal);
-    table.update(rows);
-    await edit?.vhost.learn(signal);
-  };
-  return { content: [panel(title, table.element, answer.element), fold].filter(Boolean), refresh };
 }
 
 function policyForm(kind, word, keys, targets) {
@@ -88,7 +66,7 @@ function policyForm(kind, word, keys, targets) {
   const name = textField("name", "Name", { required: true });
   const pattern = textField("pattern", "Pattern", {
     required: true,
-    hint: "A regular expression over names: ^orders\\. for all that begin so.",
+    hint: "A regular expression for names: ^orders\\. matches all that begin with it.",
   });
   const applyTo = choiceField("target", "Applies to", targets);
   const priority = numberField("priority", "Priority", { value: 0, required: true, min: -2_147_483_648 });
@@ -102,7 +80,7 @@ function policyForm(kind, word, keys, targets) {
         throw new FieldError("The definition is empty.", definition.element.querySelector(".chips button"));
       const { vhost: into, name: called, target, ...rest } = values;
       await put(path(kind, into, called), { ...rest, "apply-to": target });
-      return `“${called}” holds.`;
+      return `“${called}” is set.`;
     },
   });
   const load = (row, fold) => {
@@ -116,17 +94,4 @@ function policyForm(kind, word, keys, targets) {
     pattern.input.focus();
   };
   return { element, vhost, load };
-}
-
-function deletePolicy(kind, word, row, button, told) {
-  const ask = {
-    title: `Delete the ${word}?`,
-    text: `“${row.name}” in “${row.vhost}” goes; what it ruled falls to the next one that matches, or to none.`,
-    action: "Delete",
-  };
-  const act = async () => {
-    await remove(path(kind, row.vhost, row.name));
-    return `“${row.name}” is gone.`;
-  };
-  return actFromTable(button, { ask, act, told });
 }

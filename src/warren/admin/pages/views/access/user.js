@@ -27,7 +27,7 @@ export default function user({ names: [, name] }) {
     facts.update([
       ["Tags", tagList(one.tags).map((tag) => ({ badge: tag }))],
       ["Password", one.password_hash ? "set" : "none"],
-      ["Hashed by", one.hashing_algorithm],
+      ["Hash algorithm", one.hashing_algorithm],
       ["Limits", limitText(one.limits)],
     ]);
     limits.update(one.limits && Object.keys(one.limits).length ? [{ user: name, value: one.limits }] : []);
@@ -49,13 +49,13 @@ export default function user({ names: [, name] }) {
 
 function changeForm(here, name, tags) {
   const what = choiceField("what", "Password", [
-    [KEEP, "Leave it as it is"],
-    ["set", "Set a new one"],
-    [CLEAR, "Remove it: no login by password"],
+    [KEEP, "Keep it"],
+    ["set", "Change it"],
+    [CLEAR, "Remove it: no login with a password"],
   ]);
   const password = textField("password", "New password", { type: "password", autocomplete: "new-password" });
-  const again = textField("again", "Once more", { type: "password", autocomplete: "new-password" });
-  // for whoever keeps passwords: whose it is
+  const again = textField("again", "Repeat password", { type: "password", autocomplete: "new-password" });
+  // for password managers: the user name
   const known = h("input", { type: "text", autocomplete: "username", value: name, readonly: true, hidden: true });
   const fresh = h("div", { class: "pair" }, known, password.element, again.element);
   fresh.hidden = true;
@@ -86,7 +86,7 @@ function readPasswords(what, password, again) {
   return password.input.value;
 }
 
-/** The API wants a password, or a hash, with every change: the one there is, unless it shall be another. */
+/** The API needs a password or a hash with every change: the current hash, unless a new password is set. */
 async function secret(here, change, password) {
   if (change === CLEAR) return { password_hash: "" };
   if (change !== KEEP) return { password };
@@ -100,7 +100,7 @@ function deleteButton(here, name) {
     danger: true,
     ask: () => ({
       title: "Delete the user?",
-      text: `“${name}” and their permissions go. Their connections are closed.`,
+      text: `“${name}” and their permissions are deleted. Their connections are closed.`,
       action: "Delete",
     }),
     act: async () => {

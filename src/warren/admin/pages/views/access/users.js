@@ -1,4 +1,4 @@
-// The users: who they are, what their tags let them see, and the form that adds one.
+// The list of users, and the form that adds one.
 
 import { get, path, put, remove } from "../../app/api.js";
 import { link } from "../../app/router.js";
@@ -10,7 +10,7 @@ import { Listing } from "../../parts/listing.js";
 export const TAGS = [
   ["management", "management: sees their own virtual hosts here"],
   ["policymaker", "policymaker: also sets policies"],
-  ["monitoring", "monitoring: sees everything, changes nothing of others"],
+  ["monitoring", "monitoring: sees everything"],
   ["administrator", "administrator: everything"],
 ];
 
@@ -83,9 +83,9 @@ function addForm() {
   const password = textField("password", "Password", {
     type: "password",
     autocomplete: "new-password",
-    hint: "Left empty, the user has none and cannot log in by password.",
+    hint: "If empty, the user cannot log in with a password.",
   });
-  const again = textField("again", "Password, once more", { type: "password", autocomplete: "new-password" });
+  const again = textField("again", "Repeat password", { type: "password", autocomplete: "new-password" });
   return form({
     label: "Add a user",
     fields: [textField("name", "Name", { required: true }), [password, again], checksField("tags", "Tags", TAGS)],
@@ -93,7 +93,7 @@ function addForm() {
     send: async ({ name, password: word, again: repeated, tags }) => {
       if (word !== repeated) throw new FieldError("The two passwords differ.", again.input);
       await put(path("users", name), { ...(word ? { password: word } : { password_hash: "" }), tags: tags.join(",") });
-      return `The user “${name}” is there. Give them permissions next, on their page.`;
+      return `The user “${name}” was added. Set permissions on the user's page.`;
     },
   });
 }
@@ -102,12 +102,12 @@ export function deleteUser(name, button, told) {
   return actFromTable(button, {
     ask: {
       title: "Delete the user?",
-      text: `“${name}” and their permissions go. Their connections are closed.`,
+      text: `“${name}” and their permissions are deleted. Their connections are closed.`,
       action: "Delete",
     },
     act: async () => {
       await remove(path("users", name));
-      return `The user “${name}” is gone.`;
+      return `The user “${name}” was deleted.`;
     },
     told,
   });

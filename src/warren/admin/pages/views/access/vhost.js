@@ -1,4 +1,4 @@
-// One virtual host: rates, who may enter, limits, tracing, and the way to delete it.
+// One virtual host: rates, permissions, limits, tracing, delete.
 
 import { get, path, put, remove } from "../../app/api.js";
 import { count } from "../../app/format.js";
@@ -86,18 +86,18 @@ function tracingSwitch(here) {
 }
 
 function deleteForm(here, name) {
-  const typed = textField("typed", "Type its name to be sure", { required: true });
+  const typed = textField("typed", "Type its name to confirm", { required: true });
   return form({
     label: "Delete this virtual host",
     fields: [typed],
     submit: "Delete the virtual host",
     danger: true,
     ask: () => {
-      if (typed.input.value !== name) throw new FieldError("This is not its name.", typed.input);
+      if (typed.input.value !== name) throw new FieldError("The name does not match.", typed.input);
       return {
         title: "Delete the virtual host?",
-        text: `“${name}” goes with all its queues, messages, exchanges, policies and permissions. Its connections are closed.`,
-        action: "Delete all of it",
+        text: `“${name}” is deleted with all its queues, messages, exchanges, policies and permissions. Its connections are closed.`,
+        action: "Delete everything",
       };
     },
     send: async () => {

@@ -81,7 +81,7 @@ function addForm() {
     submit: "Add virtual host",
     send: async ({ name, description, tags }) => {
       await put(path("vhosts", name), { description, tags });
-      return `The virtual host “${name}” is there.`;
+      return `The virtual host “${name}” was added.`;
     },
   });
 }

@@ -1,0 +1,70 @@
+"""Logins over HTTP: the caller's own user, checking a password, and how many attempts a node saw.
+
+Not here: who may log in (`admin.http.authentication`, `broker.access`).
+"""
+
+from typing import Any
+
+from warren.admin.forwarding import at_node
+from warren.admin.http.application import log_in
+from warren.admin.http.request import ApiRequest
+from warren.admin.http.responses import ApiResponse, json_response, no_content
+from warren.admin.http.router import Resource, Routes, manager, monitor
+from warren.admin.listing.responses import object_response, rows_response
+
+
+def routes() -> Routes:
+    return {
+        "/api/whoami": Resource(manager, {"GET": whoami}),
+        "/api/auth": Resource(None, {"GET": auth}),
+        "/api/auth/attempts/{node}": Resource(
+            monitor, {"GET": at_node(auth_attempts), "DELETE": at_node(forget_attempts)}
+        ),
+        "/api/auth/attempts/{node}/source": Resource(
+            monitor, {"GET": at_node(auth_sources), "DELETE": at_node(forget_attempts)}
+        ),
+        "/api/login": Resource(None, {"POST": login}),
+    }
+
+
+async def whoami(call: ApiRequest) -> ApiResponse:
+    return object_response(call, {"name": call.api_user.name, "tags": call.api_user.tags})
+
+
+async def auth(call: ApiRequest) -> ApiResponse:
+    return json_response({"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})
+
+
+async def auth_attempts(call: ApiRequest) -> ApiResponse:
+    authenticator, stats = call.context.authenticator, call.context.broker.stats
+    rows = [
+        _attempts("http", authenticator.attempts, authenticator.refused),
+        _attempts("amqp091", int(stats.logins), int(stats.logins_refused)),
+    ]
+    return await rows_response(call, rows)
+
+
+def _attempts(protocol: str, attempts: int, failed: int) -> dict[str, Any]:
+    return {
+        "protocol": protocol,
+        "auth_attempts": attempts,
+        "auth_attempts_failed": failed,
+        "auth_attempts_succeeded": attempts - failed,
+    }
+
+
+async def forget_attempts(call: ApiRequest) -> ApiResponse:
+    call.context.authenticator.forget_attempts()
+    return no_content()
+
+
+async def auth_sources(call: ApiRequest) -> ApiResponse:
+    """Always empty: RabbitMQ counts by address only if configured to."""
+    return json_response([])
+
+
+async def login(call: ApiRequest) -> ApiResponse:
+    """Check a user name and a password. There is no session."""
+    form = await call.form()
+    await log_in(call, form.get("username", ""), form.get("password", ""))
+    return json_response("ok")

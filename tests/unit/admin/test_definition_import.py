@@ -1,0 +1,51 @@
+"""Errors of an import that was refused, or whose outcome is unknown."""
+
+import asyncio
+
+import pytest
+
+from tests.support.core_driver import Core
+from warren.admin.command_queue import CommandQueue
+from warren.admin.definition_import import DefinitionImporter, DefinitionsFile
+from warren.broker.model.effects import CompleteCommand
+from warren.broker.model.events import CommandReceived, Event
+from warren.errors import Refused
+
+FILE = DefinitionsFile("all.json", b'{"vhosts": [{"name": "one"},\n{"name": "two"}]}')
+NOT_SEEN = "the cluster's metadata store agreed, but this node has not heard of the change in time"
+
+
+def told(kind: str, reason: str, at: int = 0) -> Refused:
+    """The error of an import that the core answers so."""
+
+    async def take() -> None:
+        def answer(event: Event) -> None:
+            assert isinstance(event, CommandReceived)
+            command_queue.answered(CompleteCommand(event.ticket, None, kind, reason, at))
+
+        command_queue = CommandQueue(asyncio.get_running_loop(), answer)
+        await DefinitionImporter(Core().broker, command_queue).take([FILE])
+
+    with pytest.raises(Refused) as refused:
+        asyncio.run(take())
+    return refused.value
+
+
+def test_a_fault_is_told_with_its_place_and_that_nothing_was_imported() -> None:
+    refusal = told("bad_request", "no such thing", at=1)
+    assert (refusal.kind, refusal.reason) == (
+        "bad_request",
+        "all.json line 2, vhosts 'two': no such thing; nothing was imported",
+    )
+
+
+@pytest.mark.parametrize("reason", [NOT_SEEN, f"{NOT_SEEN}; 2 of 2 changes were made before that, and stay"])
+def test_what_the_cluster_did_not_agree_on_in_time_is_not_said_to_be_missing_nor_any_lines_fault(reason: str) -> None:
+    refusal = told("unavailable", reason)
+    assert refusal.kind == "unavailable"
+    assert refusal.reason.startswith(f"{reason}; all or some of the definitions may be there all the same")
+
+
+def test_what_was_made_before_others_came_between_is_not_said_to_be_missing() -> None:
+    refusal = told("bad_request", "no such thing; 60 of 90 changes were made before that, and stay")
+    assert refusal.reason.endswith("no such thing; 60 of 90 changes were made before that, and stay")

@@ -1,0 +1,33 @@
+"""Queries between nodes are encoded and decoded, and invalid data is refused."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from warren.admin.context import AdminContext
+from warren.admin.forwarding import PeerQueryHandler
+from warren.admin.http.application import Application
+from warren.admin.http.authentication import ApiUser
+from warren.admin.peers import ROWS, PeerQuery, PeerReply, QueryPart, decode_query, decode_reply
+
+
+def test_a_question_comes_as_it_went() -> None:
+    part = QueryPart(ROWS, "messages", (("/", "plain"), ("/", "not \udcff UTF-8")))
+    peer_query = PeerQuery(
+        "GET", b"/api/queues/%2F", b"columns=name", "gr\xfcn", ApiUser("ann", ["monitoring"], ["/"]), part
+    )
+    assert decode_query(peer_query.encode()) == peer_query
+
+
+def test_an_answer_comes_as_it_went() -> None:
+    told = PeerReply(404, b'{"reason":"not \\udcff UTF-8"}')
+    assert decode_reply(told.encode()) == told
+    assert told.document == {"reason": "not \udcff UTF-8"}
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"visitor": 1}', b'"text"', b"\xff"])
+def test_what_is_no_question_is_told_so(data: bytes) -> None:
+    # the application is never called
+    answers = PeerQueryHandler(cast(Application, None), cast(AdminContext, None))
+    assert decode_reply(asyncio.run(answers.answer(data))) == PeerReply(400, b"")
