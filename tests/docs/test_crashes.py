@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, Page, codes, read_page
 
-HEADER = ("who ends, or what breaks, and when", "what follows", "test")
+HEADER = ("what fails, and when", "result", "test")
 CHAPTERS = ("outbox.md", "inbox.md", "listening.md", "receipts.md")
 TEST = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 TESTS_THERE = {name for path in (ROOT / "tests").rglob("test_*.py") for name in TEST.findall(path.read_text())}

@@ -30,21 +30,21 @@ PASSAGES, PUBLISHING, PROGRESS = (
 )
 ENTRANCE, CLUSTERING = "broker.replication.master", "broker.cluster.cluster"
 
-CONFIRMED = "what is confirmed is with all who are in sync"
-DELIVERED = "what is delivered is with all who are in sync"
-SENT_AGAIN = "what a lost master had not settled is sent to the next one, and nothing else"
-CONSUMERS = "consumers go on at the next master"
-ACKED = "an ack of what a lost master delivered counts"
+CONFIRMED = "every in-sync member has all confirmed messages"
+DELIVERED = "every in-sync member has all delivered messages"
+SENT_AGAIN = "publishes that a lost master had not committed, and no others, are sent to the next master"
+CONSUMERS = "consumers continue at the next master"
+ACKED = "an ack of a delivery of a lost master counts"
 MARKED = "a second delivery is marked"
-ONE_SERVES = "two masters never hand out at once"
-GONE = "what is gone is gone everywhere"
-CAUGHT_UP = "a newcomer gets what it lacks, and drops what is gone"
-ANOTHER_RUN = "a run of a node is no other one, whatever its disk says"
-BOUNDED = "too much on its way holds those who publish, and nobody else"
-DEAD_LETTERS = "a dead letter is forgotten when it has arrived"
-KNOWN = "a declare is answered when everybody knows of it"
-BEHIND = "a node that is behind confirms nothing that it cannot route"
-TAKEN_IN = "one that was taken out and in again begins anew"
+ONE_SERVES = "two masters never deliver at once"
+GONE = "removed messages and deleted queues are gone from every replica"
+CAUGHT_UP = "a joining mirror gets the messages it lacks and drops removed ones"
+ANOTHER_RUN = "each incarnation of a node is distinct, even after its disk is lost or restored"
+BOUNDED = "a full link blocks publishers, and no other clients"
+DEAD_LETTERS = "a dead letter is removed only when it has arrived"
+KNOWN = "a declare is answered when every node knows the queue"
+BEHIND = "a node with stale definitions confirms no unroutable message"
+TAKEN_IN = "a member that was removed and added again starts empty"
 
 
 class Plant(NamedTuple):
@@ -78,34 +78,34 @@ def play(plant: Plant) -> None:
 PLANTS = (
     Plant(
         CONFIRMED,
-        "publishes are confirmed before they are settled",
+        "publishes are confirmed before they are committed",
         (MASTERY, "            self._waiters.append(waiter)\n", "            waiter.flushed()\n"),
     ),
     Plant(
         DELIVERED,
-        "what is not settled is delivered",
+        "uncommitted messages are delivered",
         (MASTERY, "        self._entries.append(entry)\n", "        queue.arrive([entry])\n"),
         "test_mirrored_clients.test_a_message_is_delivered_when_all_in_sync_have_it",
     ),
     Plant(
         CONFIRMED,
-        "a master does not flush what it takes in",
+        "a master does not flush the publishes it accepts",
         (MASTERY, "        if persistent and queue.durable:\n", "        if queue.deleted:\n"),
         "test_mirrored_queues.test_what_is_confirmed_is_on_the_masters_disk",
     ),
     Plant(
         SENT_AGAIN,
-        "a seat does not send again what the lost master had not settled",
+        "a proxy does not resend publishes that the lost master had not committed",
         (SEAT, "        for kept in self._kept.to_send(mark):\n", "        for kept in []:\n"),
     ),
     Plant(
         SENT_AGAIN,
-        "a seat sends again what the new master has",
+        "a proxy resends publishes that the new master already has",
         (SEAT, "        for kept in self._kept.to_send(mark):\n", "        for kept in self._kept.to_send(0):\n"),
     ),
     Plant(
         CONSUMERS,
-        "consumers do not go on at the new master",
+        "consumers do not continue at the new master",
         (
             SEAT,
             "        for proxy_consumer in list(self._proxy_consumers.values()):\n"
@@ -116,25 +116,25 @@ PLANTS = (
     ),
     Plant(
         ACKED,
-        "nobody looks again when deliveries of a lost master are settled",
+        "the queue is not drained when deliveries of a lost master are acked",
         (SEAT, "that\n        self._run.wake()\n", "that\n"),
         "test_late_acks.test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again",
     ),
     Plant(
         MARKED,
-        "what may have been handed out is not told before",
+        "messages are delivered before their delivery watermark is replicated",
         (LENDING, "        if position <= self.committed:\n", "        if position > 0:\n"),
         "test_mirrored_clients.test_what_was_held_comes_back_marked_and_nothing_else_does",
     ),
     Plant(
         MARKED,
-        "a master forgets what it handed out when it restarts",
+        "a restarted master forgets which messages it delivered",
         (LOG, "            self._master_replica.copy.mark_delivered(lent)\n", ""),
         "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
     ),
     Plant(
         ONE_SERVES,
-        "a master goes on handing out though it hears from nobody",
+        "a master that hears from no mirror goes on delivering",
         (
             SERVING,
             "        self.look()\n        return self._turn.now_ms < self._until_ms\n",
@@ -144,77 +144,77 @@ PLANTS = (
     ),
     Plant(
         ONE_SERVES,
-        "a new master hands out while the one before may still do so",
+        "a new master delivers while its predecessor may still deliver",
         (SERVING, "            if self._turn.now_ms < over_ms and not", "            if over_ms < 0 and not"),
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
     ),
     Plant(
         GONE,
-        "a master keeps what is gone",
+        "a master keeps removed messages",
         (MASTERY, "                self.copy.remove(level, first, last)\n", "                pass\n"),
         "test_mirrored_queues.test_what_is_confirmed_is_there_whoever_was_lost",
         ((0,), "killed"),
     ),
     Plant(
         CAUGHT_UP,
-        "a newcomer is not sent what it lacks",
+        "a joining mirror gets no backfill",
         (CATCHING_UP, "        if not lacking:\n", "        if lacking or not lacking:\n"),
         "test_mirrored_contents.test_a_mirror_that_was_away_gets_what_it_lacks_and_drops_what_is_gone",
         (True,),
     ),
     Plant(
         CAUGHT_UP,
-        "a newcomer keeps what is gone",
+        "a joining mirror keeps removed messages",
         (CATCHING_UP, "        if surplus:\n", "        if not self.node:\n"),
         "test_mirrored_queues.test_one_that_returns_later_from_a_full_stop_drops_what_is_gone",
     ),
     Plant(
         GONE,
-        "a copy is left behind when its queue is deleted",
+        "a replica is left behind when its queue is deleted",
         (PART, "        self.copy.close()\n        if", "        if"),
         "test_mirrored_contents.test_a_queue_can_be_deleted_at_any_moment_and_nothing_is_left_of_it",
         (True, 0),
     ),
     Plant(
         ANOTHER_RUN,
-        "a node with an empty disk is trusted for its name",
+        "a node with an empty disk is trusted because of its name",
         (SUCCESSION, "    if born is not None:\n", "    if False:\n"),
         scenario="test_lost_disks.test_a_node_with_an_empty_disk_does_not_take_the_place_of_one_that_has_everything",
     ),
     Plant(
         ANOTHER_RUN,
-        "an old state of a disk is taken for the latest",
+        "an old backup of a disk is taken for the latest state",
         (DEFINITIONS, "self.data == data and asked >= self.run", "self.data == data"),
         scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
     ),
     Plant(
         ANOTHER_RUN,
-        "an old state of a disk that was started often is taken for the latest",
+        "an old backup that was started often is taken for the latest state",
         (DEFINITIONS, "self.data == data and asked >= self.run", "self.data == data and run > self.run"),
         scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
     ),
     Plant(
         ANOTHER_RUN,
-        "runs are counted by the disk alone",
+        "incarnations are counted by the disk alone",
         (DEFINITIONS, "max(run, self.run + 1)", "run"),
         scenario="test_lost_disks."
         "test_what_a_node_publishes_after_it_lost_its_disk_is_not_taken_for_what_it_published_before",
     ),
     Plant(
         BOUNDED,
-        "publishers are not held though a node takes nothing",
+        "publishers are not blocked though a node reads nothing",
         (ADMISSION, "        return link.paused or", "        return"),
         "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
     ),
     Plant(
         BOUNDED,
-        "who was held is not let go",
+        "blocked publishers are never unblocked",
         (ADMISSION, "            self._turn.inputs.append(waiter)\n", "            pass\n"),
         "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
     ),
     Plant(
         DEAD_LETTERS,
-        "a dead letter is forgotten when it is sent",
+        "a dead letter is removed when it is sent",
         (PASSAGES, "        if outcome >= AWAITED:\n", "        if outcome < 0:\n"),
         "test_mirrored_dead_letters.test_it_is_not_lost_with_the_master_of_either_queue",
     ),
@@ -226,7 +226,7 @@ PLANTS = (
     ),
     Plant(
         BEHIND,
-        "a node that is behind confirms what it cannot route",
+        "a node with stale definitions confirms unroutable messages",
         (
             PUBLISHING,
             "may_be_behind():\n            # this node may not know the queue yet\n            channel",
@@ -236,13 +236,13 @@ PLANTS = (
     ),
     Plant(
         TAKEN_IN,
-        "it is heard before it knows of that",
+        "its answers count before it knows that it was removed",
         (ENTRANCE, "        if asked[2].known < self._left.get(node, 0):\n", "        if asked[2].known < 0:\n"),
         "test_taken_in_again.test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that",
     ),
     Plant(
         TAKEN_IN,
-        "it waits for a master that does not know it any more",
+        "it waits for a master that no longer knows it",
         (CLUSTERING, "                rejoin_masters(self.replica_sets)\n", "                pass\n"),
         "test_taken_in_again.test_it_follows_anew_if_it_never_hears_what_came_in_between",
     ),

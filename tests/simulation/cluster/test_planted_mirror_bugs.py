@@ -1,7 +1,7 @@
-"""Each bug that is planted in the parts nodes play in rings, or in their seats, is noticed as the documentation says.
+"""Each bug that is planted in the replicas of a node, or in its proxies, is noticed as the documentation says.
 
-`python -m tests.simulation.cluster.mirror_plants` prints the table as it should be. That nothing is noticed without a
-bug is what the scenarios themselves and the seeds say.
+`python -m tests.simulation.cluster.mirror_plants` prints the table as it should be. The scenarios and the seeds
+themselves show that nothing is noticed without a bug.
 """
 
 import pytest

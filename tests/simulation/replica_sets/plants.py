@@ -1,6 +1,6 @@
-"""Bugs to plant in a ring: for each rule of `mirroring`, what it looks like not to follow it.
+"""Bugs to plant in a replica set: for each rule of `warren.broker.replication`, a change of the source that breaks it.
 
-A bug is a change of the sources, of the machines or of the pretend nodes that use them.
+The edits change the state machines, or the simulated nodes that use them.
 
     python -m tests.simulation.replica_sets.plants      the table of docs/reliability.md, as it should be
 
@@ -15,7 +15,7 @@ from tests.simulation.fresh import RINGS, freshly_loaded
 
 STEPS = 400
 SEEDS = (*range(2_000), 44035)
-"""Few runs come by what the last one of these does."""
+"""The last seed is for a bug that few runs meet."""
 
 MASTER, MIRROR = "broker.replication.master", "broker.replication.mirror"
 ENTRANCE, STEPPING_DOWN = "broker.replication.master", "broker.replication.master"
@@ -61,7 +61,7 @@ def bug(rule: int, what: str, *edits: tuple[str, str, str]) -> Plant:
 PLANTS = (
     bug(
         0,
-        "a step is settled before all have it",
+        "a batch is committed before every in-sync member has it",
         (
             MASTER,
             "                return\n            committed = min(committed, follower.flushed_to)",
@@ -70,17 +70,17 @@ PLANTS = (
     ),
     bug(
         0,
-        "a mirror answers before its disk does",
+        "a mirror answers before its flush returns",
         (MIRROR, "if self._unflushed or self._flushes:", "if self._flushes:"),
     ),
     bug(
         0,
-        "a master does not wait for its own disk",
+        "a master does not wait for its own flush",
         (MASTER, "        if self._unflushed or self._flushes:", "        if self._flushes:"),
     ),
     bug(
         0,
-        "a removal is carried out before it is settled",
+        "a removal is carried out before it is committed",
         (
             MIRROR,
             "        self.batches.append(batch)",
@@ -89,33 +89,33 @@ PLANTS = (
     ),
     bug(
         0,
-        "a settled removal is not carried out",
+        "a committed removal is not carried out",
         (MIRROR, "            if kind == REMOVE:", "            if kind == 99:"),
     ),
     bug(
         0,
-        "a new master goes on with the positions of the last one",
+        "a new master continues the positions of its predecessor",
         (MASTERY, "= replica_set.epoch << EPOCH_SHIFT", "= max(self.copy.held, default=0) + 1"),
     ),
     bug(
         0,
-        "what was sent to a master before is sent again, and taken again",
+        "a publish that the new master already has is sent and stored again",
         (MASTERY, "if message.number <= marks.of(node, incarnation):", "if message.number == 0:"),
         (SEAT, "                if count > message.number:", "                if count > 0:"),
     ),
     bug(
         0,
-        "a new master does not know what steps that are not settled stored",
+        "a new master does not count the publishes in uncommitted batches",
         (MASTER, "            marks.read(batch)", "            pass"),
     ),
     bug(
         0,
-        "a mirror does not note what settled steps stored",
+        "a mirror does not count the publishes in committed batches",
         (MIRROR, "            self.marks.heard(name, incarnation, count)\n", "            pass\n"),
     ),
     bug(
         0,
-        "a removal takes along what is below its range",
+        "a removal also removes the positions below its range",
         (
             MIRROR,
             "                self.copy.remove(level, first, last)",
@@ -124,7 +124,7 @@ PLANTS = (
     ),
     bug(
         1,
-        "a master leaves a step out, and the mirror does not mind",
+        "a master skips a batch, and the mirror accepts the next one",
         (
             MASTER,
             "        for node in self.followers:\n",
@@ -134,12 +134,12 @@ PLANTS = (
     ),
     bug(
         1,
-        "a mirror listens to whoever speaks",
+        "a mirror accepts batches from any node",
         (MEMBER, "        elif message.attempt == self.attempt and message.epoch == self.following:", "        else:"),
     ),
     bug(
         2,
-        "a restarted member takes itself for the one it was",
+        "a restarted member keeps the incarnation it had before",
         (MEMBER, "        self.incarnation += 1", "        self.incarnation = 1"),
         (MEMBER, "        self.turn = Turn()", '        self.turn = getattr(self, "turn", None) or Turn()'),
         (
@@ -153,17 +153,17 @@ PLANTS = (
     ),
     bug(
         3,
-        "what is beyond the last common step stays",
+        "a mirror keeps the batches beyond the last common one",
         (MIRROR, "discard_batch(self.copy, self.batches.pop())", "self.batches.pop()"),
     ),
     bug(
         3,
-        "too much is dropped",
+        "a mirror drops too many batches",
         (MIRROR, "self.batches[-1].number > common:", "self.batches[-1].number >= common:"),
     ),
     bug(
         3,
-        "steps of the same number are taken to be the same",
+        "batches of the same number are taken for the same batch",
         (
             MASTER,
             "last_common_batch(self.epochs, self.end, Epochs(request.beginnings), request.end)",
@@ -172,22 +172,22 @@ PLANTS = (
     ),
     bug(
         3,
-        "a mirror takes no steps of earlier epochs",
+        "a mirror refuses batches of earlier epochs",
         (MIRROR, "or batch.epoch > self._epoch:", "or batch.epoch != self._epoch:"),
     ),
     bug(
         3,
-        "a master that hands over keeps what it sent to nobody",
+        "a master that hands over keeps batches that it did not send",
         (STEPPING_DOWN, "    discard_batch(mirror.copy, unfinished)\n", ""),
     ),
     bug(
         3,
-        "a master that hands over forgets what its steps removed",
+        "a master that hands over forgets the removals in its batches",
         (STEPPING_DOWN, "        _defer_operations(batch)\n", "        pass\n"),
     ),
     bug(
         3,
-        "a master that hands over takes what may not count for heard",
+        "a master that hands over counts publishes that the next master may lack",
         (STEPPING_DOWN, "master.marks.without([*master.batches, unfinished])", "master.marks.copy()"),
     ),
     bug(
@@ -207,7 +207,7 @@ PLANTS = (
     ),
     bug(
         5,
-        "whoever asks is promoted",
+        "any mirror that proposes itself is promoted",
         (
             MEMBER,
             "        return promotion_candidates(self.replica_set, living, self.world.promotes_unsynced)",
@@ -216,7 +216,7 @@ PLANTS = (
     ),
     bug(
         6,
-        "a newcomer counts only when that is known",
+        "a joining mirror counts only after its admission is known",
         (
             MASTER,
             "for replica_set in self._proposals:\n            runs +=",
@@ -225,7 +225,7 @@ PLANTS = (
     ),
     bug(
         6,
-        "who is to be dropped counts no more while that is proposed",
+        "a mirror no longer counts while its removal is only proposed",
         (
             MASTER,
             "runs = list(self.replica_set.in_sync)",
@@ -248,7 +248,7 @@ PLANTS = (
     ),
     bug(
         7,
-        "who is not in sync gets no steps",
+        "a mirror that is not in sync gets no batches",
         (
             MASTER,
             "        for node in self.followers:\n",
@@ -257,22 +257,22 @@ PLANTS = (
     ),
     bug(
         8,
-        "a mirror that goes on does not tell how far it is",
+        "a mirror that resumes does not report its progress",
         (MIRROR, "        self._carry_out_to(committed)\n        self._moved = True\n", ""),
     ),
     bug(
         8,
-        "a master keeps to itself what is settled",
+        "a master does not report which batches are committed",
         (MASTER, "self._downstream.commit(node, committed)", "pass"),
     ),
     bug(
         9,
-        "a mirror that is lost is not dropped",
+        "a lost mirror stays in the in-sync set",
         (MASTER, "        if absent:\n", "        if not absent:\n"),
     ),
     bug(
         10,
-        "a mirror that becomes master goes on to answer the last one",
+        "a mirror that becomes master still answers its predecessor",
         (
             MEMBER,
             "    def propose_itself(self) -> None:\n        self._leave()\n",
@@ -282,12 +282,12 @@ PLANTS = (
     ),
     bug(
         12,
-        "something is handed out below a horizon that is not settled",
+        "a message is delivered below an uncommitted delivery watermark",
         (MASTERY, "if each <= self.watermark and", "if each <= self.asked and"),
     ),
     bug(
         12,
-        "something is handed out that is not settled",
+        "an uncommitted message is delivered",
         (
             MASTERY,
             "        self.next_position += 1\n",
@@ -296,7 +296,7 @@ PLANTS = (
     ),
     bug(
         12,
-        "a mirror's horizon is not on disk when it says so",
+        "a mirror reports its delivery watermark before it is on disk",
         (
             MIRROR,
             "            elif reader.kind == WATERMARK and copy.mark_delivered(reader.word(0)):\n"
@@ -306,42 +306,42 @@ PLANTS = (
     ),
     bug(
         12,
-        "a new master does not mark what may have been handed out",
+        "a new master does not mark messages that may have been delivered",
         (MASTERY, "        self.watermark_before = self.copy.watermark", "        self.watermark_before = 0"),
     ),
     bug(
         13,
-        "a removal that comes before its message is forgotten",
+        "a removal that arrives before its message is forgotten",
         (COPY, "        self.tombstones = []", "        self.tombstones = None"),
     ),
     bug(
         13,
-        "a newcomer is fed before inherited removals are carried out",
+        "backfill starts before inherited removals are carried out",
         (NEWCOMERS, " or not master_replica.is_open or master_replica.master.committed < self._began", ""),
     ),
     bug(
         13,
-        "a newcomer is sent what was removed just before it came",
+        "backfill includes messages that were removed just before the mirror joined",
         (NEWCOMERS, " or master_replica.master.committed < self._began", ""),
     ),
     bug(
         13,
-        "a newcomer keeps what its master has not",
+        "a joining mirror keeps messages that its master does not have",
         (MIRROR, "self.copy.remove_any(span.first, span.last)", "pass"),
     ),
     bug(
         13,
-        "a newcomer is not told what each node sent",
+        "a joining mirror is not told how many publishes each node sent",
         (MEMBER, "OriginMarks(dict(what))", "OriginMarks()"),
     ),
     bug(
         13,
-        "a newcomer that was stopped is taken to have what it was not sent",
+        "an interrupted backfill is taken for a complete one",
         (NEWCOMERS, "spans_of([*theirs, *self._sent])", "self._master_replica.copy.spans()"),
     ),
     bug(
         14,
-        "a newcomer has caught up before it is on disk",
+        "a joining mirror counts as caught up before its backfill is on disk",
         (
             MIRROR,
             "flushed\n        self._unflushed = True\n        self.copy.begin",
@@ -350,7 +350,7 @@ PLANTS = (
     ),
     bug(
         14,
-        "a newcomer is admitted before it has caught up",
+        "a joining mirror is admitted before it has caught up",
         (
             MASTER,
             "MirrorProgress(node, incarnation, self.end, self.end, False)",
@@ -359,22 +359,22 @@ PLANTS = (
     ),
     bug(
         14,
-        "a newcomer is admitted without what was settled meanwhile",
+        "a joining mirror is admitted without the batches committed meanwhile",
         (MASTER, "            and follower.flushed_to >= self.committed\n", ""),
     ),
     bug(
         14,
-        "a mirror that was dropped is admitted without what its new master inherited",
+        "a dropped mirror is admitted again without the batches its new master inherited",
         (MASTER, "needs = max(common, self.opening)", "needs = common"),
     ),
     bug(
         15,
-        "members go before those who are to take their places are in sync",
+        "members leave before their replacements are in sync",
         (MASTER, "        if waits and others_in_sync:\n", "        if waits and not others_in_sync:\n"),
     ),
     bug(
         15,
-        "two orders of the same members take each other's place",
+        "two orders of the same member list replace each other for ever",
         (
             MASTER,
             "return replica_set if stay == replica_set.members else replica_set.with_members(stay)",
@@ -383,7 +383,7 @@ PLANTS = (
     ),
     bug(
         15,
-        "who is not wanted any more stays",
+        "a member that is no longer wanted stays",
         (
             MASTER,
             "return replica_set if stay == replica_set.members else replica_set.with_members(stay)",
@@ -392,7 +392,7 @@ PLANTS = (
     ),
     bug(
         15,
-        "one that was taken out and in again counts with what it is about to drop",
+        "a member that was removed and added again counts with the replica it is about to drop",
         (ENTRANCE, "        if asked[2].known < self._left.get(node, 0):\n", "        if asked[2].known < 0:\n"),
     ),
 )

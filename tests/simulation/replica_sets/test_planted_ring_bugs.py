@@ -1,4 +1,4 @@
-"""Each mistake that is planted into a ring is noticed in the run, and by the rule, that the documentation names.
+"""Each bug that is planted into a replica set is noticed in the run, and by the rule, that the documentation names.
 
 `python -m tests.simulation.replica_sets.plants` prints the table as it should be.
 """
@@ -14,7 +14,7 @@ ROWS = read_page(DOCS / "reliability.md").rows("rule", "mistake", "seed", "notic
 CATCHES = {bug: Catch(int(seed), by) for _rule, bug, seed, by in ROWS}
 
 NOT_OF_MACHINES = {11}
-"""Rules that are about clocks, of which a pretend ring has none (`tests.simulation.cluster.mirror_plants`)."""
+"""Rules about clocks: simulated replica sets have none (`tests.simulation.cluster.mirror_plants`)."""
 
 
 def test_the_documentation_names_every_mistake_and_its_rule() -> None:
