@@ -27,6 +27,33 @@ def test_no_class_has_a_vague_name() -> None:
     assert vague == []
 
 
+# A blocking class has the name of the class whose calls it waits for. Client and broker both have a connection, channels
+# and messages. Jobs of the pipeline each have their settings, which users import from the job they run.
+SHARED_NAMES = {
+    "Channel",
+    "Chaser",
+    "Connection",
+    "Consumer",
+    "Message",
+    "Puller",
+    "Relay",
+    "Requester",
+    "Settings",
+    "Template",
+    "Transport",
+}
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in python_files("src"):
+        for node in syntax(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(shown(path))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1 and name not in SHARED_NAMES} == {}
+    assert {name for name in SHARED_NAMES if len(homes.get(name, ())) < 2} == set()
+
+
 def test_every_module_says_what_it_is() -> None:
     silent = [
         shown(path)

@@ -1,8 +1,8 @@
 """Policies and parameters after a restart of the node."""
 
 from tests.support.core_driver import START_MS
-from tests.unit.broker.journal.plain_disk import PlainDisk
 from tests.unit.broker.journal.journal_world import DurableCore, drain, persistent
+from tests.unit.broker.journal.plain_disk import PlainDisk
 from tests.unit.broker.refusals import clear_policy, exchange_of, queue_of, refusal, set_policy
 from warren.broker.commands.requests import (
     ClearGlobalParameter,

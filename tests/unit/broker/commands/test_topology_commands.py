@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.core_driver import Core
-from tests.unit.broker.journal.plain_disk import PlainDisk
 from tests.unit.broker.journal.journal_world import DurableCore
+from tests.unit.broker.journal.plain_disk import PlainDisk
 from tests.unit.broker.refusals import exchange_of, queue_of, refusal
 from warren.broker.commands.requests import DeclareBinding, DeclareExchange, DeclareQueue, PutVhost, SetVhostLimits
 from warren.broker.model.events import Command, CommandBatch
