@@ -211,7 +211,7 @@ def test_a_subscription_that_is_not_taken_up_for_an_unforeseen_reason_is_told_to
             subscription = await transport.subscribe(queue)
             monkeypatch.setattr(Channel, "prefetch", fails)
             proxy.cut()
-            with pytest.raises(ClientError, match="subscribe anew: ValueError"):
+            with pytest.raises(ClientError, match="subscribe again: ValueError"):
                 await subscription.batch()
 
     run(talk())
