@@ -17,7 +17,7 @@ def refusal(*arguments: str) -> tuple[int, str]:
     ("arguments", "sentence"),
     [
         (["--from", "rabbit"], "the address of RabbitMQ is that of its HTTP API: http://USER:PASSWORD@HOST:15672"),
-        (["--from", "http://h:x"], "the address of RabbitMQ makes no sense"),
+        (["--from", "http://h:x"], "the address of RabbitMQ is invalid"),
         (["--from", "http://h", "--amqp", "http://h"], "--amqp: an AMQP URL begins with amqp:// or amqps://"),
         (["--from", "http://h", "--first", "both"], "--first takes consumers or publishers, not both"),
         ([], "Missing option '--from'"),
