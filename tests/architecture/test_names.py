@@ -27,7 +27,7 @@ def test_no_class_has_a_vague_name() -> None:
     assert vague == []
 
 
-# A blocking class has the name of the class whose calls it waits for. Client and broker both have a connection, channels
+# A blocking class has the name of its asynchronous class. Client and broker both have a connection, channels
 # and messages. Jobs of the pipeline each have their settings, which users import from the job they run.
 SHARED_NAMES = {
     "Channel",

@@ -1,7 +1,7 @@
 """Computes slow password hashes beside the event loop.
 
-The broker asks for few at a time (`broker.access.logins`), which bounds the queue. A computation under way when the node ends
-is abandoned.
+The broker asks for few at a time (`broker.access.logins`), which bounds the queue. A computation under way
+when the node ends is abandoned.
 
 Not here: the hashes (`broker.access.passwords`), which logins need them.
 """
