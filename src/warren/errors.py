@@ -9,7 +9,7 @@
     │   ├── ChannelFault       closes one channel
     │   └── ConnectionFault    closes the connection
     ├── Distrusted         the AMQP peer, without a reply: it broke the protocol before it authenticated
-    ├── Refused            the operator: a command that cannot be carried out, and changed nothing
+    ├── CommandRefused     the operator: a command that cannot be carried out, and changed nothing
     ├── PeerFault          another node: it sent invalid data; the link to it is dropped
     └── InvariantBroken    Warren's authors: a state machine is in a state that its invariants exclude
 
@@ -107,7 +107,7 @@ class Distrusted(WarrenError):
     """The peer broke the protocol before it authenticated: it gets no reply, and its socket is closed after a delay."""
 
 
-class Refused(WarrenError):
+class CommandRefused(WarrenError):
     """An operator's command cannot be carried out; nothing was changed.
 
     `kind` is a word of RabbitMQ's HTTP API: bad_request, not_found, not_authorised; or unavailable, if the metadata

@@ -31,7 +31,7 @@ from warren.broker.model.events import (
     PasswordVerified,
 )
 from warren.broker.model.settings import BrokerSettings
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.wire.field_tables import Table
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
 from warren.wire.method_stream import MethodStream, ReceivedMethod
@@ -136,12 +136,12 @@ class Core:
         return link
 
     def command(self, command: Command) -> object:
-        """What an operator's command comes to; a `Refused` if it is."""
+        """What an operator's command comes to; a `CommandRefused` if it is."""
         ticket = len(self.answers) + 1
         self.turn(CommandReceived(ticket, command))
         answer = self.answers[ticket]
         if answer.refusal:
-            raise Refused(answer.refusal, answer.reason)
+            raise CommandRefused(answer.refusal, answer.reason)
         return answer.result
 
     def verify_passwords(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from warren.broker.model.effects import CompleteCommand, Effect
 from warren.broker.model.events import Command, CommandReceived, Event
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 
 class CommandQueue:
@@ -26,7 +26,7 @@ class CommandQueue:
         self._waiting: dict[int, asyncio.Future[object]] = {}
 
     async def carry_out(self, command: Command) -> object:
-        """The command's result, once the change is on disk; `Refused` if the broker refused the command."""
+        """The command's result, once the change is on disk; `CommandRefused` if the broker refused the command."""
         ticket = next(self._tickets)
         answer: asyncio.Future[object] = self._loop.create_future()
         self._waiting[ticket] = answer
@@ -46,6 +46,6 @@ class CommandQueue:
         if answer is None or answer.done():
             return
         if effect.refusal:
-            answer.set_exception(Refused(effect.refusal, effect.reason, effect.at))
+            answer.set_exception(CommandRefused(effect.refusal, effect.reason, effect.at))
         else:
             answer.set_result(effect.result)

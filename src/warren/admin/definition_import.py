@@ -43,7 +43,7 @@ from warren.broker.commands.requests import (
 )
 from warren.broker.model.events import Command, CommandBatch
 from warren.broker.model.settings import BrokerSettings
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 _SPACE = " \t\r\n"
 _DIGITS_MAX = 20
@@ -268,7 +268,7 @@ class _Step:
     definition: DefinitionEntry
     command: Command
 
-    def refused(self, reason: str) -> Refused:
+    def refused(self, reason: str) -> CommandRefused:
         return _refused(self.file, self.definition, reason)
 
 
@@ -282,8 +282,8 @@ class DefinitionImporter:
     async def take(self, files: list[DefinitionsFile], vhost: str = "", keep: bool = False) -> int:
         """Import all files, into one virtual host if one is named; the number of definitions.
 
-        `keep`: existing objects stay unchanged. `Refused` names the line of the fault, `InvalidDefinitionsFile` a file
-        that is not JSON.
+        `keep`: existing objects stay unchanged. `CommandRefused` names the line of the fault, `InvalidDefinitionsFile`
+        a file that is not JSON.
         """
         found = [(file, definition) for file in files for definition in await asyncio.to_thread(_parsed, file)]
         steps: list[_Step] = []
@@ -294,9 +294,9 @@ class DefinitionImporter:
                     steps += [_Step(file, definition, one) for one in commands if not (keep and self._is_there(one))]
         try:
             await self._command_queue.carry_out(CommandBatch([step.command for step in steps]))
-        except Refused as refusal:
+        except CommandRefused as refusal:
             if refusal.kind == UNAVAILABLE:
-                raise Refused(UNAVAILABLE, f"{refusal.reason}; {PARTIAL_IMPORT_ADVICE}") from refusal
+                raise CommandRefused(UNAVAILABLE, f"{refusal.reason}; {PARTIAL_IMPORT_ADVICE}") from refusal
             raise steps[refusal.at].refused(refusal.reason) from refusal
         return len(found)
 
@@ -312,7 +312,7 @@ class DefinitionImporter:
             return await COMMANDS[definition.section](self._broker.settings, document)
         except HttpFault as fault:
             raise _refused(file, definition, _refusal_text(fault.reason)) from fault
-        except Refused as refusal:
+        except CommandRefused as refusal:
             raise _refused(file, definition, refusal.reason) from refusal
 
     def _is_there(self, command: Command) -> bool:
@@ -355,13 +355,13 @@ def _parsed(file: DefinitionsFile) -> list[DefinitionEntry]:
         raise InvalidDefinitionsFile(f"{file.name} {error}".lstrip()) from error
 
 
-def _refused(file: DefinitionsFile, definition: DefinitionEntry, reason: str) -> Refused:
+def _refused(file: DefinitionsFile, definition: DefinitionEntry, reason: str) -> CommandRefused:
     name = definition.value.get("name") if isinstance(definition.value, dict) else None
     which = f" '{name}'" if isinstance(name, str) else ""
     place = f"{file.name} line {definition.line}, {definition.section}{which}".lstrip()
     # parts of a large file may have been committed before other changes interfered
     outcome = "" if PARTLY_DONE in reason else "; nothing was imported"
-    return Refused("bad_request", f"{place}: {' '.join(reason.split())}{outcome}")
+    return CommandRefused("bad_request", f"{place}: {' '.join(reason.split())}{outcome}")
 
 
 def _refusal_text(reason: str | list[object] | None) -> str:

@@ -51,7 +51,7 @@ from warren.client.errors import CannotConnect
 from warren.client.machine.settings import EXTERNAL, ClientSettings
 from warren.client.protocol import ClientProtocol
 from warren.client.uri import BrokerAddress
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.node.logs import Log
 from warren.node.turn_loop import TurnLoop
 from warren.wire.field_tables import Table
@@ -270,7 +270,7 @@ class NodeBridgeHost:
         where = (parameter.vhost, parameter.component, parameter.name)
         try:
             await self._desk.carry_out(ClearParameter(*where, as_seen=parameter))
-        except Refused as refusal:
+        except CommandRefused as refusal:
             if refusal.kind != "not_found":
                 raise
 

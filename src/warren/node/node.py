@@ -35,7 +35,7 @@ from warren.broker.broker import Broker
 from warren.broker.journal.recovery import StartupState
 from warren.broker.model.effects import PauseService, RestartNode, ResumeService
 from warren.broker.model.events import StopRequested
-from warren.errors import ConfigError, Refused, StoreError
+from warren.errors import CommandRefused, ConfigError, StoreError
 from warren.node import process
 from warren.node.admin_ports import ProcessControl, ProcessFacts
 from warren.node.bridge_host import NodeBridges
@@ -109,7 +109,7 @@ async def import_boot_definitions(importer: DefinitionImporter, paths: list[str]
     files = [_read_definitions(path) for given in paths for path in _definition_files(given)]
     try:
         return await importer.take(files, keep=True)
-    except (InvalidDefinitionsFile, Refused) as error:
+    except (InvalidDefinitionsFile, CommandRefused) as error:
         raise ConfigError(str(error)) from error
 
 

@@ -9,13 +9,13 @@ from warren.admin.command_queue import CommandQueue
 from warren.admin.definition_import import DefinitionImporter, DefinitionsFile
 from warren.broker.model.effects import CompleteCommand
 from warren.broker.model.events import CommandReceived, Event
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 FILE = DefinitionsFile("all.json", b'{"vhosts": [{"name": "one"},\n{"name": "two"}]}')
 NOT_SEEN = "the cluster's metadata store agreed, but this node has not heard of the change in time"
 
 
-def told(kind: str, reason: str, at: int = 0) -> Refused:
+def told(kind: str, reason: str, at: int = 0) -> CommandRefused:
     """The error of an import that the core answers so."""
 
     async def take() -> None:
@@ -26,7 +26,7 @@ def told(kind: str, reason: str, at: int = 0) -> Refused:
         command_queue = CommandQueue(asyncio.get_running_loop(), answer)
         await DefinitionImporter(Core().broker, command_queue).take([FILE])
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         asyncio.run(take())
     return refused.value
 

@@ -8,12 +8,12 @@ from warren.broker.model.events import Command
 from warren.broker.policies.policies import Policy
 from warren.broker.queues.queue import Queue
 from warren.broker.routing.exchanges import Exchange
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 
 def refusal(core: Core, command: Command) -> tuple[str, str]:
     """The kind and the reason of a refusal."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         core.command(command)
     return refused.value.kind, refused.value.reason
 

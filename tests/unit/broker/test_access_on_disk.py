@@ -21,7 +21,7 @@ from warren.broker.commands.requests import (
 from warren.broker.model.effects import AppendRecords
 from warren.broker.model.events import BytesReceived, CommandReceived
 from warren.broker.policies.policies import Policy
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.wire.field_tables import Table
 from warren.wire.methods import ExchangeBind, ExchangeDeclare, QueueBind, QueueDeclare
 
@@ -70,7 +70,7 @@ def test_a_deleted_user_stays_deleted_even_the_default_one() -> None:
     assert access_keys(disk) == ["vhosts/%2F"]
     again = DurableCore(disk)
     assert again.broker.access.users == {}
-    with pytest.raises(Refused):
+    with pytest.raises(CommandRefused):
         again.command(Authenticate("guest", "guest", "127.0.0.1"))
 
 

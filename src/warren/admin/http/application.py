@@ -48,7 +48,7 @@ from warren.admin.http.responses import (
 )
 from warren.admin.http.router import Endpoint, Router, segments_of
 from warren.admin.http.settings import ApplicationSettings, CrossOrigin
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 
 async def authenticate(call: ApiRequest) -> ApiUser:
@@ -194,7 +194,7 @@ class Application:
             return await self._answer(call)
         except HttpFault as fault:
             return _fault_response(fault)
-        except Refused as refusal:
+        except CommandRefused as refusal:
             return _fault_response(refusal_fault(refusal))
         except Exception as bug:
             self._log_bug(call, bug)

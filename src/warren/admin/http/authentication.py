@@ -12,7 +12,7 @@ from warren.admin.command_queue import CommandQueue
 from warren.admin.http.responses import login_failed, not_authorised
 from warren.broker.broker import Broker
 from warren.broker.commands.requests import Authenticate
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 ADMINISTRATOR = "administrator"
 MONITORING = "monitoring"
@@ -64,7 +64,7 @@ class Authenticator:
         self.attempts += 1
         try:
             await self._command_queue.carry_out(Authenticate(name, password, peer_host))
-        except Refused as refusal:
+        except CommandRefused as refusal:
             self.refused += 1
             if refusal.reason.endswith("can only connect via localhost"):
                 raise not_authorised("User can only log in via localhost") from None

@@ -6,7 +6,7 @@ AMQP names are bytes and need not be UTF-8. Inside the node such bytes are lone 
 A fault is raised by a handler and caught by the application, which turns it into a status and a body `{"error": …,
 "reason": …}` in RabbitMQ's words. A reason of `None` means no body. Some of RabbitMQ's reasons are lists.
 
-Not here: which fields a response has (`admin.resources`), refused commands (`errors.Refused`).
+Not here: which fields a response has (`admin.resources`), refused commands (`errors.CommandRefused`).
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from warren.errors import Refused, WarrenError
+from warren.errors import CommandRefused, WarrenError
 
 JSON = "application/json"
 
@@ -127,7 +127,7 @@ def cross_site() -> HttpFault:
     return HttpFault(403, "forbidden", "a page of another site may not change anything here")
 
 
-def refusal_fault(refusal: Refused) -> HttpFault:
+def refusal_fault(refusal: CommandRefused) -> HttpFault:
     """The HTTP fault for a command that the broker refused."""
     if refusal.kind == "not_found":
         return not_found()

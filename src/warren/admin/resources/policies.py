@@ -47,7 +47,7 @@ from warren.broker.model.events import Command, CommandBatch
 from warren.broker.policies.parameters import Parameter
 from warren.broker.policies.policies import Policy
 from warren.broker.policies.validation import policy_of
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 OPERATOR_POLICY = "operator_policy"
 VHOST_LIMITS = "vhost-limits"
@@ -291,5 +291,5 @@ async def delete_global_parameter(call: ApiRequest) -> ApiResponse:
 def _escaped_reasons() -> Iterator[None]:
     try:
         yield
-    except Refused as refusal:
-        raise Refused(refusal.kind, escape(refusal.reason, quote=False)) from refusal
+    except CommandRefused as refusal:
+        raise CommandRefused(refusal.kind, escape(refusal.reason, quote=False)) from refusal

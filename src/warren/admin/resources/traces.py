@@ -17,7 +17,7 @@ from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.tracing.traces import FORMATS, MessageTrace, TraceRequest
 from warren.broker.commands.requests import Authenticate
 from warren.broker.queues.queue import Queue
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 _LOOPBACK = "127.0.0.1"
 _TRACE = an_object(
@@ -108,7 +108,7 @@ async def _check_password(call: ApiRequest, username: str, password: str) -> Non
     """A trace as another user needs that user's password."""
     try:
         await call.context.command_queue.carry_out(Authenticate(username, password, _LOOPBACK))
-    except Refused:
+    except CommandRefused:
         reason = f"Something went wrong trying to start the trace - the user {username} cannot log in"
         raise bad_request(reason) from None
 

@@ -35,7 +35,7 @@ from warren.broker.commands.requests import (
 )
 from warren.broker.model.events import Command, CommandBatch
 from warren.broker.model.settings import BrokerSettings
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 
 def user_row(user: User) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _with_hash(name: str, document: Document, tags: list[str]) -> Command:
         raise HttpFault(400, "bad_request", ["not_base64", given])
     try:
         password_hash = decoded(given)
-    except Refused:
+    except CommandRefused:
         raise HttpFault(400, "bad_request", ["not_base64", given]) from None
     return PutUser(name, password_hash, text(document, "hashing_algorithm", SHA256), tags)
 
@@ -121,11 +121,11 @@ async def hashed(algorithm: str, password: str) -> bytes:
 
 
 def decoded(password_hash: str) -> bytes:
-    """A Base64 hash of a definition; `Refused` if it is not Base64."""
+    """A Base64 hash of a definition; `CommandRefused` if it is not Base64."""
     try:
         return base64.b64decode(password_hash, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Refused("bad_request", f"not_base64: {password_hash}") from error
+        raise CommandRefused("bad_request", f"not_base64: {password_hash}") from error
 
 
 def encoded(password_hash: bytes) -> str:

@@ -38,7 +38,7 @@ from warren.broker.broker import Broker
 from warren.broker.commands.requests import PutVhost
 from warren.broker.queues.queue import Queue
 from warren.broker.sessions.firehose import TRACE
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicConsume,
@@ -249,11 +249,11 @@ class Traces:
         return self._traces.get((vhost, name))
 
     async def start(self, order: TraceRequest, user: str) -> None:
-        """Start a trace as this user; `Refused` if it cannot start."""
+        """Start a trace as this user; `CommandRefused` if it cannot start."""
         try:
             name = file_name(order.name)
         except ValueError as error:
-            raise Refused("bad_request", str(error)) from None
+            raise CommandRefused("bad_request", str(error)) from None
         async with self._switching:
             self._check(order, name)
             trace = MessageTrace(order, name, self._broker, self._facts.now_ms)
@@ -264,7 +264,7 @@ class Traces:
             except LinkFault as fault:
                 link.hang_up()
                 file.close()
-                raise Refused("bad_request", _NOT_STARTED + fault.text) from None
+                raise CommandRefused("bad_request", _NOT_STARTED + fault.text) from None
             self._traces[order.vhost, order.name] = trace
             trace.start(file, self._thread, lambda: self._failed(trace))
             await self._switch_firehose(order.vhost)
@@ -301,9 +301,9 @@ class Traces:
         for other in self._traces.values():
             if other.file_name == name and not other.failure:
                 running = f"{other.order.name} is running in the virtual host {other.order.vhost}"
-                raise Refused("bad_request", _NOT_STARTED + running)
+                raise CommandRefused("bad_request", _NOT_STARTED + running)
         if is_disk_low(self._broker):
-            raise Refused("bad_request", _NOT_STARTED + DISK_LOW)
+            raise CommandRefused("bad_request", _NOT_STARTED + DISK_LOW)
 
     async def _file(self, trace: MessageTrace) -> TraceFile:
         opening = FORMATS[trace.order.format].opening
@@ -312,7 +312,7 @@ class Traces:
             return await asyncio.get_running_loop().run_in_executor(self._thread, TraceFile, *arguments)
         except OSError as error:
             reason = f"{trace.file_name} cannot be written: {error.strerror}"
-            raise Refused("bad_request", _NOT_STARTED + reason) from None
+            raise CommandRefused("bad_request", _NOT_STARTED + reason) from None
 
     async def _switch_firehose(self, name: str) -> None:
         """Switch the Firehose on or off: it is on exactly while a trace runs."""

@@ -8,7 +8,7 @@ Not here: counting connections and channels (`broker.connections`) and queues (`
 from typing import Final
 
 from warren.broker.model.erlang_terms import json_term
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 MAX_CONNECTIONS: Final = "max-connections"
 MAX_CHANNELS: Final = "max-channels"
@@ -26,17 +26,17 @@ def limit_of(limits: dict[str, int], name: str) -> int:
 
 
 def checked_user_limits(limits: dict[str, object]) -> dict[str, int]:
-    """The limits, validated; else `Refused`."""
+    """The limits, validated; else `CommandRefused`."""
     fault = _fault_in(limits, OF_USERS, "user-limits")
     if fault:
-        raise Refused("bad_request", fault)
+        raise CommandRefused("bad_request", fault)
     return _numbers_in(limits)
 
 
 def checked_vhost_limits(limits: dict[str, object]) -> dict[str, int]:
     fault = _fault_in(limits, OF_VHOSTS, "limits")
     if fault:
-        raise Refused("bad_request", f"Validation failed\n\n{fault}\n")
+        raise CommandRefused("bad_request", f"Validation failed\n\n{fault}\n")
     return _numbers_in(limits)
 
 

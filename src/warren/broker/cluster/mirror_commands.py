@@ -21,7 +21,7 @@ from warren.broker.model.events import Command
 from warren.broker.model.local_queue import LocalQueue
 from warren.broker.replication.master_replica import MasterReplica
 from warren.broker.vhost import Vhost
-from warren.errors import InvariantBroken, Refused
+from warren.errors import CommandRefused, InvariantBroken
 
 
 def plan_rebalance(plan: MetadataTransaction, cluster: ClusterNode, vhosts: dict[str, Vhost]) -> int:
@@ -85,7 +85,7 @@ class MirrorCommands(CommandHandler):
 
     def check(self, command: Command, planned: PlannedNames) -> None:
         if not isinstance(command, RebalanceQueues) and self._master_replica(command) is None:
-            raise Refused("not_found", NO_MASTER_HERE)
+            raise CommandRefused("not_found", NO_MASTER_HERE)
 
     def plan(self, command: Command, plan: MetadataTransaction) -> object:
         cluster = self._entry.cluster

@@ -54,7 +54,7 @@ from warren.broker.model.turn import Turn
 from warren.broker.policies.policies import Policies
 from warren.broker.routing.topology_transactions import plan_all_removal
 from warren.broker.vhost import Vhost
-from warren.errors import InvariantBroken, Refused
+from warren.errors import CommandRefused, InvariantBroken
 
 IN_VHOSTS: Final = (POLICIES, OPERATOR_POLICIES, PARAMETERS, EXCHANGES, QUEUES, BINDINGS)
 """Kinds of definitions with the virtual host first in their keys."""
@@ -141,7 +141,7 @@ class UserCommands(CommandHandler):
         catalog = self._catalog
         if isinstance(command, PutUser):
             if not command.name:
-                raise Refused("bad_request", "user name must not be empty")
+                raise CommandRefused("bad_request", "user name must not be empty")
             planned.users[command.name] = None
         elif isinstance(command, DeleteUser):
             if command.name not in catalog.users:
@@ -222,7 +222,7 @@ class UserCommands(CommandHandler):
     def _check_both(self, user: str, vhost: str, planned: PlannedNames) -> None:
         known_user = user in self._catalog.users or user in planned.users
         if not known_user or (vhost not in self._vhosts and vhost not in planned.vhosts):
-            raise Refused("bad_request", "vhost_or_user_not_found")
+            raise CommandRefused("bad_request", "vhost_or_user_not_found")
 
     def _check_user(self, name: str, planned: PlannedNames) -> None:
         if name not in self._catalog.users and name not in planned.users:
@@ -287,15 +287,15 @@ def _check_pattern(sieve: CachedPattern) -> None:
     pattern = sieve.pattern
     if pattern.fault:
         reason = f"invalid_regexp: '{pattern.text}' is no regular expression: {pattern.fault} at {pattern.fault_at}"
-        raise Refused("bad_request", reason)
+        raise CommandRefused("bad_request", reason)
 
 
-def _no_such_user(name: str) -> Refused:
-    return Refused("bad_request", f"no_such_user: {name}")
+def _no_such_user(name: str) -> CommandRefused:
+    return CommandRefused("bad_request", f"no_such_user: {name}")
 
 
-def _not_found() -> Refused:
-    return Refused("not_found", "Not Found")
+def _not_found() -> CommandRefused:
+    return CommandRefused("not_found", "Not Found")
 
 
 @final
@@ -313,11 +313,11 @@ class VhostCommands(CommandHandler):
     def check(self, command: Command, planned: PlannedNames) -> None:
         if isinstance(command, PutVhost):
             if not command.name:
-                raise Refused("bad_request", "vhost name must not be empty")
+                raise CommandRefused("bad_request", "vhost name must not be empty")
             planned.vhosts[command.name] = None
         elif isinstance(command, DeleteVhost):
             if command.name not in self._vhosts:
-                raise Refused("not_found", "Not Found")
+                raise CommandRefused("not_found", "Not Found")
         elif isinstance(command, SetVhostLimits):
             self._check_known(command.vhost, planned)
             checked_vhost_limits(command.limits)
@@ -364,5 +364,5 @@ def _plan_vhost_limits(plan: MetadataTransaction, vhost: VhostDefinition, limits
     plan.put(VhostDefinition(vhost.name, vhost.description, vhost.tags, limits))
 
 
-def _no_such_vhost() -> Refused:
-    return Refused("not_found", "vhost_not_found")
+def _no_such_vhost() -> CommandRefused:
+    return CommandRefused("not_found", "vhost_not_found")

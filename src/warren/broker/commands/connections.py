@@ -10,7 +10,7 @@ from warren.broker.commands.requests import ForceCloseConnection
 from warren.broker.metadata.transaction import MetadataTransaction
 from warren.broker.model.events import Command
 from warren.broker.sessions.connection import RUNNING, Connection
-from warren.errors import CONNECTION_FORCED, ConnectionFault, InvariantBroken, Refused
+from warren.errors import CONNECTION_FORCED, CommandRefused, ConnectionFault, InvariantBroken
 
 
 @final
@@ -25,7 +25,7 @@ class ConnectionCommands(CommandHandler):
 
     def check(self, command: Command, planned: PlannedNames) -> None:
         if isinstance(command, ForceCloseConnection) and command.connection_id not in self._connections:
-            raise Refused("not_found", "Not Found")
+            raise CommandRefused("not_found", "Not Found")
 
     def plan(self, command: Command, plan: MetadataTransaction) -> object:
         return None

@@ -29,7 +29,7 @@ from warren.broker.model.effects import CompleteCommand
 from warren.broker.model.events import Command, CommandBatch, CommandReceived
 from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.routing.exchanges import Matcher
-from warren.errors import InvariantBroken, Refused
+from warren.errors import CommandRefused, InvariantBroken
 
 ATTEMPTS_MAX: Final = 20
 """A command is refused after so many outdated transactions."""
@@ -59,7 +59,7 @@ class CommandHandler:
 
     @abstractmethod
     def check(self, command: Command, planned: PlannedNames) -> None:
-        """Raise `Refused` if the command is invalid, else add to `planned`; changes nothing else."""
+        """Raise `CommandRefused` if the command is invalid, else add to `planned`; changes nothing else."""
 
     @abstractmethod
     def plan(self, command: Command, plan: MetadataTransaction) -> object:
@@ -122,7 +122,7 @@ class Control:
         try:
             self._check(pending.command, PlannedNames())
             pending.result = self._plan(pending.command, plan)
-        except Refused as refusal:
+        except CommandRefused as refusal:
             self._refuse(pending, refusal)
             return
         pending.replan(plan)
@@ -147,9 +147,9 @@ class Control:
 
     def failed(self, pending: "PendingCommand", reason: str) -> None:
         """The outcome of the transaction is unknown."""
-        self._refuse(pending, Refused(UNAVAILABLE, reason))
+        self._refuse(pending, CommandRefused(UNAVAILABLE, reason))
 
-    def _refuse(self, pending: "PendingCommand", refusal: Refused) -> None:
+    def _refuse(self, pending: "PendingCommand", refusal: CommandRefused) -> None:
         reason = refusal.reason + pending.partial_changes()
         self._turn.effects.append(CompleteCommand(pending.ticket, None, refusal.kind, reason, refusal.at))
 
@@ -165,8 +165,8 @@ class Control:
         for at, command in enumerate(commands):
             try:
                 self._check(command, planned)
-            except Refused as refusal:
-                raise Refused(refusal.kind, refusal.reason, at) from refusal
+            except CommandRefused as refusal:
+                raise CommandRefused(refusal.kind, refusal.reason, at) from refusal
 
     def _plan(self, command: Command, plan: MetadataTransaction) -> object:
         if isinstance(command, CommandBatch):

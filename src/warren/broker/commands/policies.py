@@ -31,7 +31,7 @@ from warren.broker.policies.parameters import Parameter, ParameterComponent
 from warren.broker.policies.policies import Policies, Policy
 from warren.broker.policies.validation import check_policy, refuse
 from warren.broker.vhost import Vhost
-from warren.errors import InvariantBroken, Refused
+from warren.errors import CommandRefused, InvariantBroken
 
 NO_SUCH_PARAMETER: Final = "Parameter does not exist"
 """RabbitMQ's answer about a missing policy, which is a parameter there."""
@@ -53,7 +53,7 @@ class PolicyCommands(CommandHandler):
             check_vhost(command.policy.vhost, self._vhosts, planned)
             check_policy(command.policy, command.operator)
         elif isinstance(command, ClearPolicy) and not self._has(command):
-            raise Refused("not_found", NO_SUCH_PARAMETER)
+            raise CommandRefused("not_found", NO_SUCH_PARAMETER)
 
     def _has(self, command: ClearPolicy) -> bool:
         return self._policies.policy(command.vhost, command.name, command.operator) is not None
@@ -71,7 +71,7 @@ class PolicyCommands(CommandHandler):
 
 def check_vhost(name: str, vhosts: dict[str, Vhost], planned: PlannedNames) -> None:
     if name not in vhosts and name not in planned.vhosts:
-        raise Refused("not_found", "vhost_not_found")
+        raise CommandRefused("not_found", "vhost_not_found")
 
 
 def plan_policies_removal(plan: MetadataTransaction, policies: Policies, vhost: str) -> None:
@@ -115,17 +115,17 @@ class ParameterCommands(CommandHandler):
         elif isinstance(command, ClearParameter):
             self._check_clearing(command)
         elif isinstance(command, ClearGlobalParameter) and command.name not in self._policies.global_parameters:
-            raise Refused("not_found", NO_SUCH_PARAMETER)
+            raise CommandRefused("not_found", NO_SUCH_PARAMETER)
 
     def _check_clearing(self, command: ClearParameter) -> None:
         found = self._policies.parameters.get((command.vhost, command.component, command.name))
         seen = command.as_seen
         if found is None or (seen is not None and found.value != seen.value):
-            raise Refused("not_found", NO_SUCH_PARAMETER)
+            raise CommandRefused("not_found", NO_SUCH_PARAMETER)
 
     def _check_parameter(self, command: SetParameter) -> None:
         if command.component in POLICY_COMPONENTS:
-            raise Refused("bad_request", "policies may not be set using this method")
+            raise CommandRefused("bad_request", "policies may not be set using this method")
         component = self.components.get(command.component)
         if component is None:
             refuse([f"component {command.component} not found"])

@@ -125,7 +125,7 @@ class DeleteUser(Command):
 
 @final
 class Authenticate(Command):
-    """Check a user's password and address; `Refused` if they are not accepted."""
+    """Check a user's password and address; `CommandRefused` if they are not accepted."""
 
     def __init__(self, user: str, password: str, peer_host: str) -> None:
         self.user = user

@@ -29,7 +29,7 @@ from warren.broker.routing.exchanges import Exchange, Matcher
 from warren.broker.routing.topology import PREDECLARED, PREDECLARED_NAMES
 from warren.broker.routing.topology_transactions import plan_binding, plan_exchange, plan_queue, with_partitions
 from warren.broker.vhost import Vhost
-from warren.errors import InvariantBroken, ProtocolFault, Refused
+from warren.errors import CommandRefused, InvariantBroken, ProtocolFault
 from warren.wire.field_tables import Table
 
 NAME_OCTETS_MAX: Final = 255
@@ -56,7 +56,7 @@ class TopologyCommands(CommandHandler):
             elif isinstance(command, DeclareBinding):
                 self._check_binding(command, planned)
         except ProtocolFault as fault:
-            raise Refused("bad_request", fault.text) from fault
+            raise CommandRefused("bad_request", fault.text) from fault
 
     def _check_exchange(self, command: DeclareExchange, planned: PlannedNames) -> None:
         check_vhost(command.vhost, self._vhosts, planned)
@@ -72,7 +72,7 @@ class TopologyCommands(CommandHandler):
         if self._has_queue(command.vhost, command.name, planned):
             return
         if not command.name:
-            raise Refused("bad_request", "queue name must not be empty")
+            raise CommandRefused("bad_request", "queue name must not be empty")
         _check_length("queue name", command.name)
         arguments = without_aliases(command.name, command.vhost, command.arguments)
         # a client may not declare a partition, but exported definitions have them
@@ -99,7 +99,7 @@ class TopologyCommands(CommandHandler):
         count = len(vhost.topology.queues) + len([name for place, name in planned.queues if place == vhost.name])
         if count >= limit:
             reached = f"queue limit in vhost '{vhost.name}' ({limit}) is reached"
-            raise Refused("bad_request", f"cannot declare queue '{command.name}': {reached}")
+            raise CommandRefused("bad_request", f"cannot declare queue '{command.name}': {reached}")
 
     def _check_binding(self, command: DeclareBinding, planned: PlannedNames) -> None:
         vhost = command.vhost
@@ -107,16 +107,16 @@ class TopologyCommands(CommandHandler):
         _check_length("routing key", command.routing_key)
         if command.destination_is_queue:
             if not self._has_queue(vhost, command.destination, planned):
-                raise Refused("bad_request", f"no queue '{command.destination}' in vhost '{vhost}'")
+                raise CommandRefused("bad_request", f"no queue '{command.destination}' in vhost '{vhost}'")
         elif self._matcher(vhost, command.destination, planned) is None:
-            raise Refused("bad_request", f"no exchange '{command.destination}' in vhost '{vhost}'")
+            raise CommandRefused("bad_request", f"no exchange '{command.destination}' in vhost '{vhost}'")
         if _is_implied(command):
             return
         source = self._matcher(vhost, command.source, planned)
         if source is None:
-            raise Refused("bad_request", f"no exchange '{command.source}' in vhost '{vhost}'")
+            raise CommandRefused("bad_request", f"no exchange '{command.source}' in vhost '{vhost}'")
         if not command.source or not (command.destination or command.destination_is_queue):
-            raise Refused("bad_request", "operation not permitted on the default exchange")
+            raise CommandRefused("bad_request", "operation not permitted on the default exchange")
         source.check(command.routing_key, command.arguments)
 
     def _matcher(self, vhost: str, name: str, planned: PlannedNames) -> Matcher | None:
@@ -234,4 +234,4 @@ def _is_implied(command: DeclareBinding) -> bool:
 
 def _check_length(what: str, text: str) -> None:
     if len(text.encode("utf-8", "surrogateescape")) > NAME_OCTETS_MAX:
-        raise Refused("bad_request", f"{what} is longer than {NAME_OCTETS_MAX} bytes: {text[:32]}...")
+        raise CommandRefused("bad_request", f"{what} is longer than {NAME_OCTETS_MAX} bytes: {text[:32]}...")

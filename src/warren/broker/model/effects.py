@@ -239,8 +239,8 @@ class DropArchive(Effect):
 class CompleteCommand(Effect):
     """Answer a command: it was carried out and its changes are durable, or it was refused and changed nothing.
 
-    `refusal` is the kind of `errors.Refused`, empty if the command was carried out; `reason` says why it was refused,
-    and `at` which command of a batch is at fault.
+    `refusal` is the kind of `errors.CommandRefused`, empty if the command was carried out; `reason` says why it was
+    refused, and `at` which command of a batch is at fault.
     """
 
     def __init__(self, ticket: int, result: object = None, refusal: str = "", reason: str = "", at: int = 0) -> None:

@@ -3,8 +3,8 @@
 An event is coarse: a whole socket read, not a frame. A turn handles a list of events.
 
 A command is a plain value. It arrives as the event `CommandReceived`, and is answered once, by `CompleteCommand`. It is
-checked as a whole before anything changes; a refused command gets the reason (`errors.Refused`). The commands of a
-`CommandBatch`, such as a definitions file, are checked together.
+checked as a whole before anything changes; a refused command gets the reason (`errors.CommandRefused`). The commands of
+a `CommandBatch`, such as a definitions file, are checked together.
 
 Not here: the orders that a node gives (`broker.model.effects`), the commands (`broker.commands.requests`), who may give
 them (`admin`), how they are carried out (`broker.commands.control`).

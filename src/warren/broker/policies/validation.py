@@ -10,7 +10,7 @@ from warren.broker.model.erlang_terms import json_term
 from warren.broker.model.name_pattern import NamePattern
 from warren.broker.policies.keys import definition_refusal, pattern_refusal
 from warren.broker.policies.policies import ALL, EXCHANGES, QUEUES, Policy
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.wire.field_tables import Table
 
 APPLY_TO: Final = (QUEUES, EXCHANGES, ALL)
@@ -19,7 +19,7 @@ APPLY_TO: Final = (QUEUES, EXCHANGES, ALL)
 def policy_of(
     vhost: str, name: str, pattern: object, apply_to: object, definition: object, priority: object, operator: bool
 ) -> Policy:
-    """The policy with these values; a `Refused` with all faults."""
+    """The policy with these values; a `CommandRefused` with all faults."""
     reasons = [
         _definition_refusal(definition, operator),
         _apply_to_refusal(apply_to),
@@ -35,14 +35,14 @@ def policy_of(
 
 
 def check_policy(policy: Policy, operator: bool) -> None:
-    """Raise `Refused` if a policy from another source has faults."""
+    """Raise `CommandRefused` if a policy from another source has faults."""
     policy_of(policy.vhost, policy.name, policy.pattern, policy.apply_to, policy.definition, policy.priority, operator)
 
 
 def refuse(reasons: list[str]) -> None:
-    """Raise `Refused` with these reasons, if there are any."""
+    """Raise `CommandRefused` with these reasons, if there are any."""
     if reasons:
-        raise Refused("bad_request", "Validation failed\n\n" + "\n".join(reasons) + "\n")
+        raise CommandRefused("bad_request", "Validation failed\n\n" + "\n".join(reasons) + "\n")
 
 
 def _definition_refusal(definition: object, operator: bool) -> str:

@@ -123,7 +123,7 @@ def stop(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
 def start(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
     """Start nodes that were stopped or killed, with the same arguments."""
     from warren.cli.cluster import local_cluster as layouts
-    from warren.errors import Refused
+    from warren.errors import CommandRefused
 
     layout = _found(data)
     with layouts.locked(layout.directory):
@@ -131,7 +131,7 @@ def start(names: Names, data: Data = DEFAULT_DIRECTORY) -> int:
         for process in processes:
             pid = process.pid()
             if pid is not None:
-                raise Refused("bad_request", f"{process.node.name} is {process.state()} already (pid {pid})")
+                raise CommandRefused("bad_request", f"{process.node.name} is {process.state()} already (pid {pid})")
         _start(processes)
     return 0
 
@@ -164,10 +164,10 @@ def _freeze(names: list[str], data: str, *, frozen: bool) -> int:
 
 
 def _insist(process: "NodeProcess", ran: bool) -> None:
-    from warren.errors import Refused
+    from warren.errors import CommandRefused
 
     if not ran:
-        raise Refused("not_found", f"{process.node.name} does not run")
+        raise CommandRefused("not_found", f"{process.node.name} does not run")
 
 
 def _found(data: str) -> "LocalCluster":

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from warren.errors import ConfigError, Refused, StoreError
+from warren.errors import CommandRefused, ConfigError, StoreError
 
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
@@ -114,7 +114,7 @@ def load_cluster(directory: Path) -> LocalCluster:
     kept = _read_cluster_file(directory)
     if kept is None:
         command = f"'warren cluster up --data {directory}'"
-        raise Refused("not_found", f"there is no cluster in {directory}; {command} makes one")
+        raise CommandRefused("not_found", f"there is no cluster in {directory}; {command} makes one")
     return kept
 
 
@@ -136,7 +136,7 @@ def _lock(descriptor: int, directory: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         reason = f"another 'warren cluster' is starting or stopping the nodes in {directory}; wait until it is done"
-        raise Refused("bad_request", reason) from error
+        raise CommandRefused("bad_request", reason) from error
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -162,7 +162,7 @@ def _refuse_changes(kept: LocalCluster, options: LocalClusterOptions) -> None:
     for option, given in asdict(options).items():
         was = kept.made_with.get(option, DEFAULTS[option])
         if given is not None and given != was:
-            raise Refused(
+            raise CommandRefused(
                 "bad_request",
                 f"the cluster in {kept.directory} was made with --{option} {was or 'not given'}, and stays so; "
                 "choose another directory with --data, or remove that one when its nodes are down",

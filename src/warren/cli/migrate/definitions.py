@@ -20,7 +20,7 @@ from warren.broker.queues.arguments import validate_declaration, without_aliases
 from warren.broker.routing.exchange_types import EXCHANGE_TYPES, alternate_of, matcher_for
 from warren.broker.routing.exchanges import Matcher
 from warren.broker.routing.topology import PREDECLARED
-from warren.errors import ProtocolFault, Refused
+from warren.errors import CommandRefused, ProtocolFault
 
 Document = Mapping[str, Any]
 DefinitionKey = tuple[str, ...]
@@ -279,7 +279,7 @@ def _policy_refusal(value: Document, operator: bool = False) -> str:
     apply_to, definition = value.get("apply-to", "all"), value.get("definition")
     try:
         policy_of(vhost, name, value.get("pattern"), apply_to, definition, value.get("priority", 0), operator)
-    except Refused as refusal:
+    except CommandRefused as refusal:
         return "; ".join(refusal.reason.removeprefix("Validation failed").split("\n")).strip("; ")
     return ""
 

@@ -12,7 +12,7 @@ from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse
 from warren.admin.http.router import Resource, Router
 from warren.admin.http.settings import ApplicationSettings
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 
 class Defect(Exception):
@@ -61,7 +61,7 @@ class Asked:
         raise self.defect
 
     async def _unavailable(self, call: ApiRequest) -> ApiResponse:
-        raise Refused("unavailable", "no majority")
+        raise CommandRefused("unavailable", "no majority")
 
     async def _in_chunks(self, call: ApiRequest) -> ApiResponse:
         async def chunks() -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ import pytest
 
 from warren.admin.resources.users import decoded, encoded, hashed
 from warren.broker.access.passwords import ALGORITHMS, is_password
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -24,5 +24,5 @@ def test_an_empty_password_becomes_no_hash() -> None:
 def test_hashes_are_written_in_base64() -> None:
     assert decoded("AQIDBCkCskeVtNhH6DXTixo9h84=") == b"\1\2\3\4)\2\xb2G\x95\xb4\xd8G\xe85\xd3\x8b\x1a=\x87\xce"
     assert encoded(decoded("YWI=")) == "YWI="
-    with pytest.raises(Refused, match="not_base64"):
+    with pytest.raises(CommandRefused, match="not_base64"):
         decoded("!!notb64")

@@ -3,18 +3,18 @@
 import pytest
 
 from warren.broker.access.limits import UNLIMITED, checked_user_limits, checked_vhost_limits, limit_of
-from warren.errors import Refused
+from warren.errors import CommandRefused
 
 
 def fault_of_user(limits: dict[str, object]) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         checked_user_limits(limits)
     assert refused.value.kind == "bad_request"
     return refused.value.reason
 
 
 def fault_of_vhost(limits: dict[str, object]) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         checked_vhost_limits(limits)
     assert refused.value.kind == "bad_request"
     return refused.value.reason

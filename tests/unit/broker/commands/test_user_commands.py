@@ -18,7 +18,7 @@ from warren.broker.commands.requests import (
 )
 from warren.broker.model.events import Command, CommandBatch, CommandReceived
 from warren.broker.model.settings import BrokerSettings
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.wire.methods import ChannelOpen, ConnectionClose, ConnectionOpen, ConnectionTuneOk, Method
 
 INVALID = "user 'u' - invalid credentials"
@@ -38,7 +38,7 @@ def core() -> Core:
 
 def refusal(core: Core, command: Command) -> tuple[str, str]:
     before = (dict(core.broker.access.users), dict(core.broker.access.permissions), list(core.broker.vhosts))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         core.command(command)
     assert (core.broker.access.users, core.broker.access.permissions, list(core.broker.vhosts)) == before
     return refused.value.kind, refused.value.reason

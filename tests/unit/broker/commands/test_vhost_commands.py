@@ -12,7 +12,7 @@ from warren.broker.commands.requests import (
     SetVhostLimits,
 )
 from warren.broker.model.events import BytesReceived, CommandReceived
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.wire.methods import ConnectionClose, ExchangeBind, ExchangeDeclare, QueueDeclare
 from warren.wire.properties import Properties
 
@@ -43,7 +43,7 @@ def test_a_virtual_host_is_described_and_described_anew(core: Core) -> None:
     assert (vhost.description, vhost.tags, vhost.tracing) == ("", [], True)
     core.command(PutVhost("v", "third", [], None))
     assert vhost.tracing is True
-    with pytest.raises(Refused):
+    with pytest.raises(CommandRefused):
         core.command(PutVhost("", "", [], None))
 
 
@@ -79,7 +79,7 @@ def test_deleting_a_virtual_host_closes_its_connections_and_deletes_its_contents
     assert list(core.broker.access.permissions) == [("guest", "/")]
     assert core.broker.access.topic_permissions == {}
     assert open_in(core, "v") == "NOT_ALLOWED - vhost v not found"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         core.command(DeleteVhost("v"))
     assert refused.value.kind == "not_found"
 
@@ -166,7 +166,7 @@ def test_the_limit_is_looked_at_before_the_permission(core: Core) -> None:
 
 def test_limits_are_of_virtual_hosts_that_exist(core: Core) -> None:
     for command in (SetVhostLimits("absent", {"max-queues": 1}), ClearVhostLimits("absent", None)):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(CommandRefused) as refused:
             core.command(command)
         assert (refused.value.kind, refused.value.reason) == ("not_found", "vhost_not_found")
 

@@ -1,10 +1,10 @@
-"""Refused policies, in the recorded words of RabbitMQ 3.10.8, or in ours where it has none."""
+"""CommandRefused policies, in the recorded words of RabbitMQ 3.10.8, or in ours where it has none."""
 
 import pytest
 
 from warren.broker.policies.policies import Policy
 from warren.broker.policies.validation import check_policy, policy_of
-from warren.errors import Refused
+from warren.errors import CommandRefused
 from warren.wire.field_tables import Table
 
 HA_MODE_MISSING = "ha-mode must be specified to specify ha-params, ha-sync-mode or ha-promote-on-shutdown"
@@ -23,13 +23,13 @@ def refusal(
     """All mistakes in a policy; empty if it is accepted."""
     try:
         policy_of("/", "p", pattern, apply_to, definition, priority, operator)
-    except Refused as refused:
+    except CommandRefused as refused:
         return f"{refused.kind}: {refused.reason}".removeprefix("bad_request: Validation failed\n\n").removesuffix("\n")
     return ""
 
 
 def test_a_refusal_has_a_heading_and_a_line_for_each_reason() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         policy_of("/", "p", "^x", "all", {}, 0, False)
     assert (refused.value.kind, refused.value.reason) == ("bad_request", "Validation failed\n\nno policy provided\n")
 
@@ -231,6 +231,6 @@ def test_all_mistakes_are_reported_together() -> None:
 
 
 def test_a_policy_from_another_source_is_checked_the_same() -> None:
-    with pytest.raises(Refused, match="not a valid maximum length"):
+    with pytest.raises(CommandRefused, match="not a valid maximum length"):
         check_policy(Policy("/", "p", "x", "all", {"max-length": -1}), False)
     check_policy(Policy("/", "p", "x", "all", {"max-length": 1}), False)

@@ -5,7 +5,7 @@ import pytest
 from tests.support.core_driver import Client, Core, published, spoken
 from warren.broker.commands.requests import DeclareQueue, PutUser, SetPermission
 from warren.broker.model.settings import BrokerSettings
-from warren.errors import ACCESS_REFUSED, PRECONDITION_FAILED, RESOURCE_LOCKED, Refused
+from warren.errors import ACCESS_REFUSED, PRECONDITION_FAILED, RESOURCE_LOCKED, CommandRefused
 from warren.wire.field_tables import Table
 from warren.wire.methods import (
     BasicAck,
@@ -286,5 +286,5 @@ def test_definitions_may_use_the_same_words(core: Core, client: Client) -> None:
     assert arguments_of(core, "europe") == {"x-copy-from": "orders"}
     client.publish("orders", b"1")
     assert counts(core, "orders", "europe") == [1, 1]
-    with pytest.raises(Refused, match="a queue cannot copy itself"):
+    with pytest.raises(CommandRefused, match="a queue cannot copy itself"):
         core.command(DeclareQueue("/", "me", True, False, {"copy_from": "me"}))
