@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from measure import raise_open_file_limit
-from wire import CommandRefused, Connection
+from wire import Connection, Refused
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 WARREN = PROJECT / ".venv" / "bin" / "warren"
@@ -228,7 +228,7 @@ def _free_ports(count: int) -> list[int]:
 def _answers(address: tuple[str, int]) -> bool:
     try:
         Connection(address, timeout_s=5).close()
-    except (OSError, CommandRefused):
+    except (OSError, Refused):
         return False
     return True
 

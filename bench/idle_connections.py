@@ -10,7 +10,7 @@ import selectors
 import socket
 import struct
 
-from wire import PROTOCOL_HEADER, START_OK, TUNE_OK_AND_OPEN, CommandRefused
+from wire import PROTOCOL_HEADER, START_OK, TUNE_OK_AND_OPEN, Refused
 
 UNDER_WAY = 64
 SILENCE_LIMIT_S = 30
@@ -29,9 +29,7 @@ def open_idle(address: tuple[str, int], number: int) -> list[socket.socket]:
                 started += 1
             ready = selector.select(SILENCE_LIMIT_S)
             if not ready:
-                raise CommandRefused(
-                    f"no handshake went on for {SILENCE_LIMIT_S} s; {len(opened)} connections were open"
-                )
+                raise Refused(f"no handshake went on for {SILENCE_LIMIT_S} s; {len(opened)} connections were open")
             for key, _ in ready:
                 connection = key.fileobj
                 assert isinstance(connection, socket.socket)
@@ -51,7 +49,7 @@ def _started(address: tuple[str, int]) -> socket.socket:
 def _stepped_to_open(connection: socket.socket, unread: bytearray) -> bool:
     chunk = connection.recv(4096)
     if not chunk:
-        raise CommandRefused("the broker closed a connection during its handshake")
+        raise Refused("the broker closed a connection during its handshake")
     unread += chunk
     while len(unread) >= 7:
         size = int.from_bytes(unread[3:7], "big")
@@ -62,6 +60,6 @@ def _stepped_to_open(connection: socket.socket, unread: bytearray) -> bool:
         if method == OPEN_OK:
             return True
         if method not in REPLIES:
-            raise CommandRefused(f"unexpected method {method} during a handshake")
+            raise Refused(f"unexpected method {method} during a handshake")
         connection.sendall(REPLIES[method])
     return False

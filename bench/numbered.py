@@ -11,7 +11,7 @@ Not here: the queue's backlog and what is done to its broker meanwhile (`backlog
 
 import struct
 
-from wire import CommandRefused, Connection, ack_up_to, frame, method, publish, short_string
+from wire import Connection, Refused, ack_up_to, frame, method, publish, short_string
 
 BATCH = 256
 NUMBER = struct.Struct(">Q")
@@ -76,7 +76,7 @@ class NumberedConsumer:
     def _receive(self) -> None:
         received = self._connection.socket.recv_into(memoryview(self._buffer)[self._filled :])
         if not received:
-            raise CommandRefused("the broker closed a consuming connection")
+            raise Refused("the broker closed a consuming connection")
         self._filled += received
 
     def acknowledge(self) -> None:
@@ -109,4 +109,4 @@ class NumberedConsumer:
                 (number,) = NUMBER.unpack_from(came, start + self._number_at)
                 wanted = self.count + index
                 what = "is not as it was published" if number == wanted else f"is not there but, it seems, {number}"
-                raise CommandRefused(f"delivery {wanted + 1}: message {wanted} {what}")
+                raise Refused(f"delivery {wanted + 1}: message {wanted} {what}")

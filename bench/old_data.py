@@ -11,7 +11,7 @@ import struct
 import time
 from multiprocessing.sharedctypes import Synchronized
 
-from wire import PREAMBLE, CommandRefused, Connection, ack_up_to, long_string, method, short_string
+from wire import PREAMBLE, Connection, Refused, ack_up_to, long_string, method, short_string
 
 BUFFER_BYTES = 2 * 1024 * 1024
 CHUNK_PREFETCH = 8
@@ -61,7 +61,7 @@ class Skimmer:
         self._buffer[:kept] = self._kept
         came = self._socket.recv_into(self._view[kept:])
         if not came:
-            raise CommandRefused("the broker closed a reading connection")
+            raise Refused("the broker closed a reading connection")
         self._step(kept + came)
 
     def _step(self, end: int) -> None:
@@ -71,7 +71,7 @@ class Skimmer:
             kind, _channel, size = PREAMBLE.unpack_from(self._buffer, at)
             if kind == 1:
                 if self._buffer[at + 7 : at + 11] != b"\x00\x3c\x00\x3c":
-                    raise CommandRefused("something else than a delivery came")
+                    raise Refused("something else than a delivery came")
                 self.deliveries += 1
                 self._begins = True
             elif kind == 3:
@@ -99,7 +99,7 @@ class OldDataReader:
         self._process.start()
         while not self.body_bytes:
             if not self._process.is_alive():
-                raise CommandRefused("the reader ended before it had read anything")
+                raise Refused("the reader ended before it had read anything")
             time.sleep(0.01)
         return self
 

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from plan import Count, Plan
-from wire import ACK, CommandRefused, Connection, publish
+from wire import ACK, Connection, Refused, publish
 
 IDENTITY = struct.Struct(">QQ")
 
@@ -124,12 +124,12 @@ class Confirms:
         chunk = self._connection.socket.recv(65_536)
         came_ns = time.monotonic_ns()
         if not chunk:
-            raise CommandRefused("the broker closed a publishing connection")
+            raise Refused("the broker closed a publishing connection")
         unread += chunk
         whole = len(unread) // ACK.size * ACK.size
         for kind, _, size, class_id, method_id, tag, multiple, _ in ACK.iter_unpack(bytes(unread[:whole])):
             if (kind, size, class_id, method_id) != (1, 13, 60, 80):
-                raise CommandRefused(f"expected basic.ack, got frame type {kind}, method {class_id}.{method_id}")
+                raise Refused(f"expected basic.ack, got frame type {kind}, method {class_id}.{method_id}")
             self._take(tag, multiple & 1)
         del unread[:whole]
         self._sample(came_ns)

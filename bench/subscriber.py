@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from plan import Count, Plan
 from publisher import IDENTITY
-from wire import ACK, FRAME_END, PREAMBLE, CommandRefused, Connection, ack_up_to
+from wire import ACK, FRAME_END, PREAMBLE, Connection, Refused, ack_up_to
 
 BUFFER_BYTES = 524_288
 TAGS = 65_536
@@ -103,7 +103,7 @@ class Consumer:
         else:
             received = self.connection.socket.recv_into(self._view)
             if not received:
-                raise CommandRefused("the broker closed a consuming connection")
+                raise Refused("the broker closed a consuming connection")
             chunk = self._view[:received]
         before = self.count
         self._take(chunk)
@@ -118,7 +118,7 @@ class Consumer:
         count = self._bytes // self._length
         if first + self._length <= len(chunk):
             if chunk[first] != 1 or chunk[first + self._length - 1] != FRAME_END:
-                raise CommandRefused("a delivery is not where it should be: something else came between")
+                raise Refused("a delivery is not where it should be: something else came between")
             sent_ns = int.from_bytes(chunk[first + self._body_at : first + self._body_at + 8], "big")
             self.samples.append((time.monotonic_ns() - sent_ns, count - self.count))
         self.count = count
@@ -131,7 +131,7 @@ class Consumer:
             self._fill(content, position + PREAMBLE.size)
             kind, _, size = PREAMBLE.unpack_from(content, position)
             if kind != expected:
-                raise CommandRefused(f"the first delivery has frame type {kind} where {expected} belongs")
+                raise Refused(f"the first delivery has frame type {kind} where {expected} belongs")
             self._body_at = position + PREAMBLE.size
             position += size + 8
             self._fill(content, position)
@@ -142,7 +142,7 @@ class Consumer:
         while len(content) < wanted:
             more = self.connection.socket.recv(65_536)
             if not more:
-                raise CommandRefused("the broker closed a consuming connection")
+                raise Refused("the broker closed a consuming connection")
             content += more
 
     def acknowledge(self, *, all_of_it: bool) -> None:
@@ -191,17 +191,17 @@ class CheckingConsumer(Consumer):
                 return -1
             kind, channel, size = PREAMBLE.unpack_from(content, position)
             if (kind, channel) != (expected, 1):
-                raise CommandRefused(f"frame type {kind} on channel {channel} where type {expected} belongs")
+                raise Refused(f"frame type {kind} on channel {channel} where type {expected} belongs")
             position += size + 8
             if len(content) < position:
                 return -1
             if content[position - 1] != FRAME_END:
-                raise CommandRefused("a frame does not end where it says")
+                raise Refused("a frame does not end where it says")
         return position
 
     def _check(self, content: bytes, position: int) -> None:
         if struct.unpack_from(">HH", content, position + 7) != (60, 60):
-            raise CommandRefused("a content came with another method than basic.deliver")
+            raise Refused("a content came with another method than basic.deliver")
         tag_end = position + 12 + content[position + 11]
         consumer_tag = content[position + 12 : tag_end]
         (delivery_tag,) = struct.unpack_from(">Q", content, tag_end)

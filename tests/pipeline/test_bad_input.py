@@ -65,7 +65,7 @@ class Desk:
 
 
 JOBS = ("trace", "audit", "report", "reconcile", "load", "compensate")
-CommandRefused = Callable[..., str]
+Refused = Callable[..., str]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> CommandRefused:
+def refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> Refused:
     """Runs a command line that must be refused, and says with which sentence."""
 
     def run(command: list[str], exit_code: int | None = None) -> str:
@@ -94,11 +94,7 @@ def refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> CommandRefused:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_without_a_java_that_will_do_no_job_begins(
-    job: str,
-    desk: Desk,
-    refused: CommandRefused,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
+    job: str, desk: Desk, refused: Refused, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     assert refused(desk.command(job)).startswith("Spark needs Java, and /nowhere/bin/java cannot be started")
@@ -116,7 +112,7 @@ def test_without_a_java_that_will_do_no_job_begins(
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_wrong_master_is_told_before_anything_is_done(job: str, desk: Desk, refused: CommandRefused) -> None:
+def test_a_wrong_master_is_told_before_anything_is_done(job: str, desk: Desk, refused: Refused) -> None:
     assert refused([*desk.command(job), "--master", "lokal[*]"]).startswith("'lokal[*]' is no master of Spark: local")
     for kind in ("spark", "sc"):
         url = f"{kind}://127.0.0.1:{free_port()}"
@@ -124,7 +120,7 @@ def test_a_wrong_master_is_told_before_anything_is_done(job: str, desk: Desk, re
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_wrong_usage_is_exit_code_2(job: str, desk: Desk, refused: CommandRefused) -> None:
+def test_wrong_usage_is_exit_code_2(job: str, desk: Desk, refused: Refused) -> None:
     assert refused([*desk.command(job), "--nonsense"], 2).startswith("No such option: --nonsense")
     assert refused([*desk.command(job), "--conf", "memory"], 2) == "--conf is spark.KEY=VALUE, not 'memory'"
     assert refused([job], 2).startswith("Missing ")
@@ -147,14 +143,14 @@ def test_a_java_that_does_not_start_is_the_only_thing_that_is_said(desk: Desk) -
     ],
 )
 def test_a_lake_with_another_schema_is_left_alone(
-    job: str, found: object, said: str, desk: Desk, refused: CommandRefused
+    job: str, found: object, said: str, desk: Desk, refused: Refused
 ) -> None:
     desk.lake.put_json("lake.json", found)
     command = [str(desk.lake) if word == f"{desk.out}/lake" else word for word in desk.command(job)]
     assert refused(command).startswith(f"{desk.lake} {said}")
 
 
-def test_a_lake_with_another_schema_is_no_ledger(desk: Desk, refused: CommandRefused, shared: SparkSession) -> None:
+def test_a_lake_with_another_schema_is_no_ledger(desk: Desk, refused: Refused, shared: SparkSession) -> None:
     desk.lake.put_json("lake.json", {"kind": trace_lake.KIND, "version": 2})
     (desk.folder / "books.toml").write_text(
         f'key = ["id"]\n[ledgers.orders]\nsource = "csv"\npath = "orders.csv"\n'
@@ -164,9 +160,7 @@ def test_a_lake_with_another_schema_is_no_ledger(desk: Desk, refused: CommandRef
     assert said.startswith(f"ledger traced: {desk.lake} is a lake of version 2, and this is for version 1")
 
 
-def test_a_ledger_without_a_column_or_without_rows_is_told(
-    desk: Desk, refused: CommandRefused, shared: SparkSession
-) -> None:
+def test_a_ledger_without_a_column_or_without_rows_is_told(desk: Desk, refused: Refused, shared: SparkSession) -> None:
     orders, payments = (desk.folder / f"{name}.csv" for name in ("orders", "payments"))
     payments.write_text("id,sum\n1,2.50\n")
     said = refused(desk.reconcile(str(orders), str(payments)))
@@ -179,7 +173,7 @@ def test_a_ledger_without_a_column_or_without_rows_is_told(
 
 
 def test_a_broker_that_cannot_be_reached_ends_every_job_that_needs_one(
-    desk: Desk, refused: CommandRefused, shared: SparkSession
+    desk: Desk, refused: Refused, shared: SparkSession
 ) -> None:
     result = shared.createDataFrame(
         [("1", "missing", ["right"], [], [], [], (1, "{}"), None)],

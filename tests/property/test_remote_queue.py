@@ -176,7 +176,7 @@ class TwoWorlds(RuleBasedStateMachine):
 
     @rule(who=WHO, exclusive=st.booleans())
     def consume_alone(self, who: int, exclusive: bool) -> None:
-        """CommandRefused if others consume, or one does exclusively; then the channel is closed."""
+        """Refused if others consume, or one does exclusively; then the channel is closed."""
         if "alone" in self.consuming[who]:
             return
         self._both(who, spoken(BasicConsume("q", "alone", exclusive=exclusive)))

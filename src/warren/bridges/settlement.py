@@ -6,9 +6,9 @@ above it, some may be decided *apart*.
 **Acks.** A run of confirms that begins right above `low` settles every delivery up to its last one, so one multiple ack
 is enough. Publishes confirmed apart are acked singly.
 
-**CommandRefused** publishes go back to the source. They go all together after a pause, which grows while nothing is
-confirmed; otherwise the same messages would circle as fast as both brokers can. A returned publish counts as refused
-even though it is confirmed: no queue has it.
+**Refused** publishes go back to the source. They go all together after a pause, which grows while nothing is confirmed;
+otherwise the same messages would circle as fast as both brokers can. A returned publish counts as refused even though
+it is confirmed: no queue has it.
 
 **Possible duplicates.** At the end of a run these messages may arrive twice:
 

@@ -1,7 +1,7 @@
 """JSON documents in requests: parsing, limits, and reading fields with RabbitMQ's errors.
 
-CommandRefused are documents that are nested too deeply, integers of more than 64 bits, numbers that overflow (`1e999`)
-and lone surrogates, because JSON readers disagree about such values.
+Refused are documents that are nested too deeply, integers of more than 64 bits, numbers that overflow (`1e999`) and
+lone surrogates, because JSON readers disagree about such values.
 
 A missing field is `[{key_missing,NAME}]`, as in RabbitMQ. A field of the wrong type gets a sentence that names it,
 where RabbitMQ crashes. Unknown fields are ignored.

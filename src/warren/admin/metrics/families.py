@@ -82,7 +82,7 @@ PERSISTER: Families = _counters(
 AUTH: Families = _counters(
     auth_attempts_total="Login attempts",
     auth_attempts_succeeded_total="Successful logins",
-    auth_attempts_failed_total="CommandRefused logins",
+    auth_attempts_failed_total="Refused logins",
 )
 
 QUEUE_COARSE: Families = _gauges(

@@ -57,7 +57,7 @@ from warren.wire.methods import (
 BOOLEANS: Final = (CHUNKS_ARGUMENT, BODIES_ARGUMENT, PROBE_ARGUMENT, UNFILTERED_ARGUMENT)
 STRINGS: Final = (GROUP, MEMBER, NAME_ARGUMENT)
 STREAM_ARGUMENTS: Final = (OFFSET_ARGUMENT, CHUNKS_ARGUMENT, PROBE_ARGUMENT)
-"""CommandRefused for queues: the client would wait for an answer that never comes, or take messages for one."""
+"""Refused for queues: the client would wait for an answer that never comes, or take messages for one."""
 
 
 def checked_stream_reader(queue: QueuePort, no_ack: bool, prefetch: i64, arguments: Table) -> i64:
