@@ -72,7 +72,7 @@ def test_a_node_that_drains_is_told_with_the_reason(made: Front) -> None:
         made.ask("n1", "/api/nodes/warren@n1/draining", "DELETE")
     [wanting, only] = lines_of("warning", lines)
     assert wanting == WANTS_HEADER
-    assert "node warren@n1 takes no new clients while others do: An operator wants it" in only
+    assert "node warren@n1 takes no new clients while others do: An operator drains it" in only
 
 
 def test_a_node_that_wants_headers_which_nobody_sends_is_told(made: Front, tmp_path: Path) -> None:
