@@ -18,7 +18,7 @@ ACK = struct.Struct(">BHIHHQBB")
 """A whole basic.ack frame: type, channel, size, class, method, tag, multiple, end."""
 
 
-class CommandRefused(Exception):
+class Refused(Exception):
     """The broker closed the channel or the connection, or answered with something else than was asked for."""
 
 
@@ -105,7 +105,7 @@ class Connection:
                     return kind, payload
             chunk = self.socket.recv(262_144)
             if not chunk:
-                raise CommandRefused("the broker closed the connection")
+                raise Refused("the broker closed the connection")
             self.unread += chunk
 
     def declare_exchange(self, name: str, kind: str) -> None:
@@ -145,7 +145,7 @@ class Connection:
         self.read_frame()
         kind, body = self.read_frame()
         if kind != 3:
-            raise CommandRefused(f"a message got from {queue} has no body")
+            raise Refused(f"a message got from {queue} has no body")
         self.socket.sendall(method(1, 60, 90, got[:8] + b"\1"))
         return body
 
@@ -171,5 +171,5 @@ def _refuse(kind: int, payload: bytes) -> NoReturn:
     class_and_method = struct.unpack_from(">HH", payload) if kind == 1 else (0, 0)
     if class_and_method in ((10, 50), (20, 40)):
         (code,) = struct.unpack_from(">H", payload, 4)
-        raise CommandRefused(f"the broker closed with {code} {payload[7 : 7 + payload[6]].decode(errors='replace')}")
-    raise CommandRefused(f"unexpected frame: type {kind}, method {class_and_method}")
+        raise Refused(f"the broker closed with {code} {payload[7 : 7 + payload[6]].decode(errors='replace')}")
+    raise Refused(f"unexpected frame: type {kind}, method {class_and_method}")
