@@ -30,8 +30,8 @@ def test_a_large_step_is_a_piece_that_is_not_copied_and_stays_in_its_place() -> 
     outgoing = LinkOutput(own=False)
     step = bytes(int(PIECE_BYTES_MIN))
     outgoing.ack(1)
-    outgoing.replica_set(b"h" * 16, step)
-    outgoing.replica_set(b"h" * 16, b"little")
+    outgoing.replication(b"h" * 16, step)
+    outgoing.replication(b"h" * 16, b"little")
     outgoing.ack(2)
     assert outgoing.size_bytes() > PIECE_BYTES_MIN
     pieces = outgoing.take()
