@@ -20,7 +20,7 @@ NODES = 3
 MASTERY, LOG = "broker.replication.master_replica", "broker.replication.mirrored_log"
 LENDING, SERVING = "broker.replication.mirrored_log", "broker.replication.delivery_lease"
 PART, CATCHING_UP = "broker.replication.local_replica", "broker.replication.backfill"
-SEAT, ADMISSION = "broker.links.mirrored_queue_proxy", "broker.links.link"
+SEAT, ADMISSION = "broker.links.mirrored_queue_proxy", "broker.links.admission"
 SUCCESSION, DEFINITIONS = "broker.replication.promotion", "broker.metadata.cluster_definitions"
 PASSAGES, PUBLISHING, PROGRESS = (
     "broker.internal_publishes",
@@ -108,7 +108,7 @@ PLANTS = (
         (
             SEAT,
             "        for proxy_consumer in list(self._proxy_consumers.values()):\n"
-            "            proxy_consumer.attach(self._run)\n",
+            "            proxy_consumer.attach(self.master)\n",
             "",
         ),
         "test_mirrored_clients.test_consumers_elsewhere_go_on_and_are_told_nothing",
@@ -116,7 +116,7 @@ PLANTS = (
     Plant(
         ACKED,
         "nobody looks again when deliveries of a lost master are settled",
-        (SEAT, "that\n        self._run.wake()\n", "that\n"),
+        (SEAT, "that\n        self.master.wake()\n", "that\n"),
         "test_late_acks.test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again",
     ),
     Plant(
@@ -202,7 +202,7 @@ PLANTS = (
     Plant(
         BOUNDED,
         "publishers are not held though a node takes nothing",
-        (ADMISSION, "        return link.paused or", "        return"),
+        (ADMISSION, "        return lane.paused or", "        return"),
         "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
     ),
     Plant(

@@ -53,17 +53,6 @@ What the other node sends is checked as strangers' bytes are, and a record that 
 (`DropPeer`); a client's mistake never gets that far.
 
 Not here: sockets and who may connect (`node.peers`, `broker.cluster.hello`), where a queue lives (its definition says).
-
-How much this node may have on its way to others, and whom it holds when that is too much.
-
-Publishes count from when they are sent until their home has settled them. Beyond a bound for each link, and one for
-all of them, or while the other node takes nothing, connections that publish there wait; they go on when the link they
-waited for takes more, and it and the whole node are down to half of the bound. Deliveries wait in their queues instead
-(`broker.links.host_session`); answers and acks always go.
-
-Invariant: a connection waits for one link at a time, and is let go once.
-
-Not here: how sessions are held (`broker.sessions.remote_queues`).
 """
 
 from typing import Final, final
@@ -72,67 +61,18 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.links import records
+from warren.broker.links.admission import AdmissionLane, LinkAdmission
+from warren.broker.links.direct_master import LocalMasters
 from warren.broker.links.host_session import HostSession, LinkHost
 from warren.broker.links.records import NUMBER_MAX, EnvelopeTable, LinkOutput, RecordReader
 from warren.broker.links.remote_queue import RemoteQueue, RemoteSubscription, set_home_position
 from warren.broker.model.effects import DropPeer, SendToPeer
 from warren.broker.model.message import NEVER, NO_EXPIRATION, Entry, Message
-from warren.broker.model.ports import OutputPort, QueuePort
+from warren.broker.model.ports import QueuePort
 from warren.broker.model.remote_queue import GET, QueueAnswer
 from warren.broker.model.turn import Turn
-from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, InvariantBroken, PeerFault
+from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, PeerFault
 from warren.wire.values import ArgumentReader
-
-LINK_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
-NODE_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
-
-
-@final
-class LinkAdmission:
-    """What is on its way, in bytes, and who waits for it to become less."""
-
-    def __init__(self, turn: Turn) -> None:
-        self.unsettled_bytes: i64 = 0
-        self._turn: Turn = turn
-        self._waiting: dict[OutputPort, NodeLink] = {}
-        # something has arrived since waiters were looked at
-        self._eased: bool = False
-
-    def crowded(self, link: "NodeLink") -> bool:
-        return link.paused or link.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
-
-    def sent(self, link: "NodeLink", size_bytes: i64) -> None:
-        link.unsettled_bytes += size_bytes
-        self.unsettled_bytes += size_bytes
-
-    def arrived(self, link: "NodeLink", size_bytes: i64) -> None:
-        link.unsettled_bytes -= size_bytes
-        self.unsettled_bytes -= size_bytes
-        self._eased = True
-
-    def ease(self) -> None:
-        """A link takes more again, or is gone."""
-        self._eased = True
-
-    def hold(self, waiter: OutputPort, link: "NodeLink") -> None:
-        self._waiting[waiter] = link
-
-    def end_turn(self) -> None:
-        """Let those go on whose link has room again."""
-        if not self._eased:
-            return
-        self._eased = False
-        if not self._waiting or self.unsettled_bytes > NODE_BYTES_MAX // 2:
-            return
-        free = [waiter for waiter, link in self._waiting.items() if _has_room(link)]
-        for waiter in free:
-            del self._waiting[waiter]
-            self._turn.inputs.append(waiter)
-
-
-def _has_room(link: "NodeLink") -> bool:
-    return not link.paused and link.unsettled_bytes <= LINK_BYTES_MAX // 2
-
 
 DELIVERY_BITS: Final = 40
 DELIVERIES_MAX: Final[i64] = 1 << 40
@@ -151,16 +91,10 @@ REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
 class NodeLink:
     """Both directions, from the moment the link is there until it is lost."""
 
-    def __init__(
-        self, node: str, run_no: i64, home: LinkHost, turn: Turn, admission: LinkAdmission, own: bool = False
-    ) -> None:
+    def __init__(self, node: str, run_no: i64, home: LinkHost, turn: Turn, admission: LinkAdmission) -> None:
         self.node: str = node
-        # it leads from this node to itself
-        self._own: bool = own
         self.admission: LinkAdmission = admission
-        self.unsettled_bytes: i64 = 0
-        # the other node takes no more for now
-        self.paused: bool = False
+        self.lane: AdmissionLane = AdmissionLane()
         # direct replies since then, and what members of rings told each other
         self._reply_bytes: i64 = 0
         self._replication_bytes: i64 = 0
@@ -172,10 +106,7 @@ class NodeLink:
         self.host_session: HostSession = HostSession(self, home, turn)
         self._home: LinkHost = home
         self._turn: Turn = turn
-        self._outgoing: LinkOutput = LinkOutput(own)
-        # of an own link: messages that came from hand to hand, and how many of them were taken
-        self._handed: list[Message] = []
-        self._taken: i64 = 0
+        self._outgoing: LinkOutput = LinkOutput()
         self._reader: RecordReader = RecordReader()
         self._envelopes: EnvelopeTable = EnvelopeTable()
         self._queues: dict[int, RemoteQueue] = {}
@@ -217,7 +148,7 @@ class NodeLink:
     def send_replication(self, head: bytes, data: bytes) -> None:
         """What members of a ring tell each other cannot wait."""
         self._outgoing.replication(head, data)
-        if self.paused:
+        if self.lane.paused:
             self._replication_bytes += len(head) + len(data)
 
     def overcome(self) -> bool:
@@ -232,7 +163,7 @@ class NodeLink:
 
     def send_reply(self, inbox: str, message: Message) -> None:
         """A direct reply: the name of its inbox goes ahead of it. While nobody takes them, so many wait and no more."""
-        if self.paused:
+        if self.lane.paused:
             self._reply_bytes += len(message.content)
             if self._reply_bytes > REPLY_BYTES_MAX:
                 return
@@ -258,31 +189,17 @@ class NodeLink:
     def _is_of_this_run(self, entry: Entry) -> bool:
         return 0 < entry.position - self.base < DELIVERIES_MAX
 
-    def has_output(self) -> bool:
-        return self._outgoing.any() or len(self.host_session.settling) > 0
-
-    def loop(self) -> None:
-        """Of a node's link to itself: take in what goes out."""
-        self.host_session.end_turn()
-        self._last_published = None
-        pieces = self._outgoing.take()
-        self._handed, self._taken = self._outgoing.take_messages(), 0
-        for piece in pieces:
-            self.receive(piece)
-        self._handed = []
-        self.host_session.go_on()
-
     def has_room(self) -> bool:
         """Whether something that can wait may be sent now."""
-        return not self.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
+        return not self.lane.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
 
     def pause(self) -> None:
-        self.paused = True
+        self.lane.paused = True
         self._reply_bytes = 0
         self._replication_bytes = 0
 
     def resume(self) -> None:
-        self.paused = False
+        self.lane.paused = False
         self.admission.ease()
         self.host_session.go_on()
 
@@ -357,8 +274,8 @@ class NodeLink:
         self._answers = {}
         for answer in answers:
             answer.failed(answer.queue.down())
-        self.paused = False
-        self.admission.arrived(self, self.unsettled_bytes)
+        self.lane.paused = False
+        self.admission.arrived(self.lane, self.lane.unsettled_bytes)
 
     def _take(self, reader: RecordReader) -> None:
         kind = reader.kind
@@ -385,19 +302,14 @@ class NodeLink:
 
     def _message(self, reader: RecordReader) -> Message:
         """The message of this record."""
-        if not self._own:
-            return reader.message(self._envelopes.of(reader))
-        reader.message_head()
-        self._taken += 1
-        return self._handed[self._taken - 1]
+        return reader.message(self._envelopes.of(reader))
 
     def _deliver(self, reader: RecordReader) -> None:
         message = self._message(reader)
         entry = self._lent(message, reader.flags)
         if reader.flags & records.AT_POSITION:
-            if not self._own:
-                # the word was not how long it lives
-                message.expiration_ms = NO_EXPIRATION
+            # the word was not how long it lives
+            message.expiration_ms = NO_EXPIRATION
             set_home_position(entry, reader.word)
         subscription = self._subscriptions.get(int(reader.number))
         # whoever is not there any more has said so, and its home takes it back
@@ -497,25 +409,21 @@ class NodeLinks:
         self._queues: dict[str, dict[RemoteQueue, None]] = {}
         # of links, one after another, whichever nodes they lead to
         self._runs: i64 = 0
-        # this node's to itself
-        self._own: NodeLink | None = None
+        # the masters on this node, as its own proxies use them; none if it cannot be a master
+        self.local_masters: LocalMasters | None = None
 
-    def open_own(self, node: str) -> None:
-        """There is a link to this node itself, for the queues that it shares with others."""
-        self._own = self._new_link(node, True)
-
-    def _new_link(self, node: str, own: bool) -> NodeLink:
-        self._runs += 1
-        link = NodeLink(node, self._runs, self._home, self.turn, self.admission, own)
-        self._links[node] = link
-        return link
+    def host_masters(self, node: str) -> None:
+        """Masters of mirrored queues may be on this node."""
+        self.local_masters = LocalMasters(node, self._home, self.turn, self.admission)
 
     # -- what the shell tells
 
     def connected(self, node: str, incarnation: int) -> None:
         """There is a link; what an earlier one carried was lost with it."""
         self.lost(node)
-        link = self._new_link(node, False)
+        self._runs += 1
+        link = NodeLink(node, self._runs, self._home, self.turn, self.admission)
+        self._links[node] = link
         for queue in list(self._queues.get(node, {})):
             queue.linked(link)
 
@@ -553,23 +461,8 @@ class NodeLinks:
     def end_turn(self) -> None:
         """What the turn gathered goes out; the last thing of a turn."""
         for link in self._links.values():
-            if link is not self._own:
-                link.end_turn()
+            link.end_turn()
         self.admission.end_turn()
-
-    def own_busy(self) -> bool:
-        """Whether this node has something to tell itself."""
-        return self._own is not None and self._own.has_output()
-
-    def loop(self) -> None:
-        """What this node tells itself is heard at once."""
-        own = self._own
-        if own is None or not own.has_output():
-            return
-        try:
-            own.loop()
-        except PeerFault as fault:
-            raise InvariantBroken(f"this node does not understand itself: {fault}") from fault
 
     # -- what the node wants
 
@@ -585,7 +478,7 @@ class NodeLinks:
 
     def nodes(self) -> list[str]:
         """Those there is a link to."""
-        return [node for node, link in self._links.items() if link is not self._own]
+        return list(self._links)
 
     def notify(self, node: str, data: bytes) -> bool:
         """Tell another node something that is no business of queues; False if there is no link to it."""

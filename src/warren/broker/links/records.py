@@ -29,8 +29,7 @@ What goes out over one run of a link, as it is gathered in a turn.
 Acks gather in a range as long as each follows the one before; any other record closes the range first, so that
 everything arrives in the order in which it was done.
 
-A node's link to itself carries records like any other, but messages go from hand to hand: their records have no
-content. What is large and made of bytes already, the steps of rings, goes as a piece of its own, which is not copied.
+Replication batches, which are large and bytes already, go as pieces of their own, which are not copied.
 
 Not here: what is sent and why (`broker.links.link`, `broker.links.host_session`), records (`broker.links.records`).
 """
@@ -172,13 +171,6 @@ def write_message(out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, num
     out.write(content)
 
 
-def write_message_head(out: BytesWriter, kind: i64, flags: i64, number: i64, word: i64) -> None:
-    """What is to be known of a message that reaches its reader by another way."""
-    write_i64_be(out, (HEAD_BYTES + 16) << 32 | kind << 24 | flags << 16)
-    write_i64_be(out, number)
-    write_i64_be(out, word)
-
-
 def write_with_word(
     out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, number: i64, message: Message, word: i64
 ) -> None:
@@ -242,11 +234,6 @@ class RecordReader:
         self.start = at + HEAD_BYTES
         self.end = at + size
         return True
-
-    def message_head(self) -> None:
-        """The message in this record is elsewhere; `number` and `word` are set."""
-        self.number = read_i64_be(self.data, self.start)
-        self.word = read_i64_be(self.data, self.start + 8)
 
     def message(self, envelope: Envelope) -> Message:
         """The message in this record; `number` and `word` are set, too."""
@@ -388,16 +375,13 @@ PIECE_BYTES_MIN: Final[i64] = 4096
 
 @final
 class LinkOutput:
-    """One direction of one link; `own` if it leads from a node to itself."""
+    """One direction of one link."""
 
-    def __init__(self, own: bool) -> None:
-        self._own: bool = own
-        # pieces, and what comes behind them
+    def __init__(self) -> None:
+        # pieces, and the records behind them
         self._pieces: list[bytes] = []
         self._out: BytesWriter = BytesWriter()
-        # messages that go from hand to hand
-        self._messages: list[Message] = []
-        # the bytes of the pieces, or of those messages
+        # the bytes of the pieces
         self._apart_bytes: i64 = 0
         self._envelopes: EnvelopeWriter = EnvelopeWriter()
         # acks that are not written yet; none if the first is 0
@@ -422,24 +406,11 @@ class LinkOutput:
 
     def message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
         out = self.writer()
-        if self._own:
-            self._hand_over(out, kind, flags, number, message, 0)
-        else:
-            envelope_no = self._envelopes.number(out, message.envelope)
-            write_message(out, kind, flags, envelope_no, number, message)
+        write_message(out, kind, flags, self._envelopes.number(out, message.envelope), number, message)
 
     def message_with_word(self, kind: i64, flags: i64, number: i64, message: Message, word: i64) -> None:
         out = self.writer()
-        if self._own:
-            self._hand_over(out, kind, flags, number, message, word)
-        else:
-            envelope_no = self._envelopes.number(out, message.envelope)
-            write_with_word(out, kind, flags, envelope_no, number, message, word)
-
-    def _hand_over(self, out: BytesWriter, kind: i64, flags: i64, number: i64, message: Message, word: i64) -> None:
-        write_message_head(out, kind, flags, number, word)
-        self._messages.append(message)
-        self._apart_bytes += len(message.content)
+        write_with_word(out, kind, flags, self._envelopes.number(out, message.envelope), number, message, word)
 
     def replication(self, head: bytes, data: bytes) -> None:
         """What members of a ring tell each other."""
@@ -475,8 +446,3 @@ class LinkOutput:
             self._out = BytesWriter()
         self._apart_bytes = 0
         return pieces
-
-    def take_messages(self) -> list[Message]:
-        """Those whose records were taken."""
-        messages, self._messages = self._messages, []
-        return messages

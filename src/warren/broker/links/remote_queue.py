@@ -1,28 +1,21 @@
-"""A queue that lives on another node, as sessions of this one see it.
+"""A queue that lives on another node, as sessions of this one see it, or a mirrored queue's proxy does.
 
-While the home is not there publishes are rejected and questions get the fault that RabbitMQ has for it; consumers were
-cancelled when it was lost. When it is there again everything begins anew.
+While the home is not there publishes are rejected and questions get RabbitMQ's fault; consumers were cancelled when it
+was lost. When it is there again everything begins anew.
 
-Not here: the theory (`broker.links.link`), what waits for one consumer (`broker.links.remote_queue`).
+Of a mirrored queue it is the port to one master over a link (`MasterPort`): the proxy numbers and keeps the publishes,
+and this object knows only which of these numbers went over the link, in which order.
 
-A consumer of this node on a queue of another: what has come for it and waits until it is able.
+A consumer's deliveries wait in its `RemoteSubscription` until the consumer is able, and until the client knows that it
+consumes. When half of the window is handed on, the home is told; a delivery to a consumer without acks is acked as it
+is handed on. Lemma: a delivery that waits came after every one that was handed on, so the number of the last one handed
+on says all.
 
-Nothing is handed on before the client knows that it consumes. Whenever half of the window has been handed on, the home
-is told; a delivery to a consumer without acks is acked as it is handed on.
+An entry that another node delivered needs no deadline, which its home looks after. Of one from a mirrored queue that
+field says its position there, marked with `AT_HOME` so that no deadline can be mistaken for it. Positions are the same
+for every master: `FailoverAcks` has those of deliveries that an earlier master made and that clients acked since.
 
-Invariant: what waits was delivered after what was handed on, so the number of the last one handed on says all.
-
-Not here: the home's side (`broker.links.hosted_queue`).
-
-Acks of what an earlier master of a mirrored queue delivered: by positions, which are the same for every master.
-
-A new master takes back all that the one before had handed out. What clients are done with meanwhile, it is told: it
-passes that over, unless it has handed it to somebody again. On its way to this node it is passed over here.
-
-An entry that another node has lent needs no deadline, which its home looks after. Of one from a mirrored queue the
-field says where it stands there, marked so that no deadline can be mistaken for it.
-
-Not here: acks of what the present master delivered, which go by the numbers of deliveries (`broker.links.link`).
+Not here: the theory of links (`broker.links.link`), the home's side (`broker.links.hosted_queue`).
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -32,8 +25,9 @@ from mypy_extensions import i64
 
 from warren.broker.links import records
 from warren.broker.links.hosted_queue import WINDOW_BYTES, WINDOW_MESSAGES
-from warren.broker.links.queue_proxy import MasterListener, QueueProxy
-from warren.broker.links.unconfirmed_publishes import UnconfirmedPublishes
+from warren.broker.links.publish_waiters import PublishWaiters
+from warren.broker.links.queue_proxy import QueueProxy
+from warren.broker.model.master_port import MasterListener, MasterPort
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import (
     AWAITED,
@@ -48,13 +42,12 @@ from warren.broker.model.ports import (
 from warren.broker.model.reader_positions import AT_HOME, ResumePoint, is_stream
 from warren.broker.model.remote_queue import CANCEL, CONSUME, COUNT, GET, GET_NO_ACK, PURGE, REMOVE, QueueAnswer
 from warren.broker.model.turn import Turn
-from warren.errors import NOT_FOUND, ChannelFault
+from warren.errors import NOT_FOUND, ChannelFault, InvariantBroken, PeerFault
 from warren.wire.field_tables import Table, write_table
 from warren.wire.scalars import write_longstr, write_shortstr
 
 if TYPE_CHECKING:
     from warren.broker.links.link import NodeLink, NodeLinks
-    from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 
 
 @final
@@ -157,8 +150,7 @@ class RemoteSubscription:
             self._link.send_taken(self.number, self._taken, self._taken_bytes)
 
     def _was_acked(self, entry: Entry) -> bool:
-        late = self.queue.late
-        return late is not None and late.has(entry)
+        return self.queue.passes_over(entry)
 
 
 def set_home_position(entry: Entry, position: i64) -> None:
@@ -173,33 +165,80 @@ def home_position(entry: Entry) -> i64:
 
 @final
 class FailoverAcks:
-    """One node's, to one master."""
+    """Positions of an earlier master's deliveries that clients of this node acked; for one master."""
 
     def __init__(self) -> None:
         self._positions: dict[int, None] = {}
 
-    def add(self, entry: Entry, run: "RemoteQueue | None") -> None:
-        """A client is done with it: tell the master, if there is one."""
+    def add(self, entry: Entry, master: MasterPort | None) -> None:
+        """A client acked it: tell the master, if there is one."""
         if entry.expires_at_ms < AT_HOME:
-            # nobody said where it stands
+            # its position is not known
             return
         position = int(entry.expires_at_ms ^ AT_HOME)
         self._positions[position] = None
-        if run is not None:
-            run.tell(records.ACKED_BY_POSITION, [position])
+        if master is not None:
+            master.acked_late([position])
 
-    def tell(self, run: "RemoteQueue") -> None:
-        """There is a master; what it delivers nevertheless is passed over."""
-        run.late = self
+    def tell(self, master: MasterPort) -> None:
+        """There is a master."""
         if self._positions:
-            run.tell(records.ACKED_BY_POSITION, list(self._positions))
+            master.acked_late(list(self._positions))
 
     def clear(self) -> None:
-        """Whoever was told is master no more: what came of it is its successor's."""
+        """The master that was told is lost: its successor knows what came of the acks."""
         self._positions = {}
 
-    def has(self, entry: Entry) -> bool:
-        return len(self._positions) > 0 and int(entry.expires_at_ms ^ AT_HOME) in self._positions
+
+@final
+class NumberRange:
+    """Numbers from `first` to `last`."""
+
+    def __init__(self, number: i64) -> None:
+        self.first: i64 = number
+        self.last: i64 = number
+
+
+@final
+class SentNumbers:
+    """The proxy's numbers of the publishes that a link carries and the master has not settled, in order."""
+
+    def __init__(self) -> None:
+        self._row: list[NumberRange] = []
+
+    def add(self, number: i64) -> None:
+        row = self._row
+        if row:
+            last = row[-1]
+            assert last.last < number, "numbers are sent in order"
+            if last.last + 1 == number:
+                last.last = number
+                return
+        row.append(NumberRange(number))
+
+    def take(self, count: i64) -> i64:
+        """The last number of the next `count`, which are settled; there are as many."""
+        number: i64 = 0
+        while count > 0:
+            first = self._row[0]
+            number = min(first.first + count - 1, first.last)
+            count -= number - first.first + 1
+            first.first = number + 1
+            if first.first > first.last:
+                self._row.pop(0)
+        return number
+
+    def number_of(self, place: i64) -> i64:
+        """The number at this place, counted from 1; there is one."""
+        for one in self._row:
+            count = one.last - one.first + 1
+            if place <= count:
+                return one.first + place - 1
+            place -= count
+        raise InvariantBroken("a publish was not sent")
+
+    def clear(self) -> None:
+        self._row = []
 
 
 ANOTHER_OWNER: Final = -1
@@ -207,7 +246,7 @@ ANOTHER_OWNER: Final = -1
 
 
 @final
-class RemoteQueue(QueueProxy):
+class RemoteQueue(QueueProxy, MasterPort):
     """Stands in for a queue of another node; of a mirrored one, as long as one node is its master."""
 
     def __init__(
@@ -228,7 +267,7 @@ class RemoteQueue(QueueProxy):
         # 0 if whatever has this name there will do
         self.queue_id: int = queue_id
         # who goes on with its consumers when it ends, because the queue has come to be mirrored
-        self.successor: MirroredQueueProxy | None = None
+        self.successor: QueueProxy | None = None
         self._links: NodeLinks = links
         self._turn: Turn = links.turn
         self._link: NodeLink | None = None
@@ -236,16 +275,24 @@ class RemoteQueue(QueueProxy):
         self._last_link: NodeLink | None = None
         # its number on the link; 0 while there is none
         self._number: i64 = 0
-        self._publishes: UnconfirmedPublishes = UnconfirmedPublishes()
+        # publishes and fences over this link, counted as they are sent and as they are settled, and their bytes
+        self._sent: i64 = 0
+        self._sent_bytes: i64 = 0
+        self._settled: i64 = 0
+        self._settled_bytes: i64 = 0
+        # who waits for them; of a mirrored queue, the proxy's numbers for them
+        self._waiters: PublishWaiters = PublishWaiters()
+        self._numbers: SentNumbers = SentNumbers()
         self._subscriptions: dict[ConsumerPort, RemoteSubscription] = {}
         self._woken: bool = False
         # who waits for the home
         self._waiting_for_room: list[OutputPort] = []
-        # of a mirrored one: who uses it, and the count that its master expects next
+        # of a mirrored one: its proxy, and the count that the master expects next
         self.opening: MasterListener | None = opening
         self._next_count: i64 = 1
-        # acks of what was delivered before it; and the last of these over this link
-        self.late: FailoverAcks | None = None
+        # positions of deliveries to pass over, because clients acked them when an earlier master made them
+        self._passed_over: set[int] = set()
+        # the last delivery of this link before this master's first
         self._since: i64 = 0
         links.add(self)
 
@@ -254,20 +301,24 @@ class RemoteQueue(QueueProxy):
     def publish(self, message: Message) -> i64:
         flags: i64 = 0
         if self.uncounted != 0:
-            # said of this message, whatever becomes of it
+            # said of this message only
             flags = records.UNCOUNTED
             self.uncounted = 0
         link = self._link
         if link is None:
             return SETTLED if self.deleted else REJECTED | UNREACHABLE
+        return self._publish(link, flags, message)
+
+    def _publish(self, link: "NodeLink", flags: i64, message: Message) -> i64:
         if self._number == 0:
             self._define(link)
         link.send_publish(flags, self._number, message)
         size_bytes: i64 = len(message.content)
-        self._publishes.sent(size_bytes)
+        self._sent += 1
+        self._sent_bytes += size_bytes
         admission = link.admission
-        admission.sent(link, size_bytes)
-        return AWAITED | CONGESTED if admission.crowded(link) else AWAITED
+        admission.sent(link.lane, size_bytes)
+        return AWAITED | CONGESTED if admission.crowded(link.lane) else AWAITED
 
     def fence(self) -> bool:
         link = self._link
@@ -276,20 +327,58 @@ class RemoteQueue(QueueProxy):
         if self._number == 0:
             self._define(link)
         records.write_words(link.output(), records.FENCE, 0, [int(self._number)])
-        self._publishes.sent(0)
+        self._sent += 1
         return True
+
+    # -- for the proxy of a mirrored queue
+
+    def send(self, number: i64, message: Message, uncounted: bool, kept_bytes: i64) -> i64:
+        link = self._link
+        assert link is not None, "the master is open"
+        if number != self._next_count:
+            self._tell(records.NEXT, [int(number)])
+        self._next_count = number + 1
+        self._numbers.add(number)
+        return self._publish(link, records.UNCOUNTED if uncounted else 0, message)
+
+    def send_fence(self, number: i64) -> None:
+        self._numbers.add(number)
+        self.fence()
+
+    def keeps(self, kept_bytes: i64) -> None:
+        """The link counts its own bytes."""
+
+    def settle(self, entry: Entry) -> bool:
+        link = self._link
+        if link is None or entry.position <= self._since or entry.position > link.delivered:
+            return False
+        link.ack(entry)
+        # an earlier master's deliveries take room, too: some that this one sent may wait for it
+        self.wake()
+        return True
+
+    def acked_late(self, positions: list[int]) -> None:
+        self._passed_over.update(positions)
+        self._tell(records.ACKED_BY_POSITION, positions)
+
+    def passes_over(self, entry: Entry) -> bool:
+        """Whether a client acked it when an earlier master delivered it."""
+        return len(self._passed_over) > 0 and int(entry.expires_at_ms ^ AT_HOME) in self._passed_over
+
+    def deserted(self) -> None:
+        self._tell(records.CONSUMERS_GONE, [])
 
     def answers_later(self) -> bool:
         return self._link is not None
 
     def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
-        self._publishes.await_last(waiter, place)
+        self._waiters.add(self._sent, waiter, place)
 
     def await_room(self, waiter: OutputPort) -> bool:
         link = self._link
-        if link is None or not link.admission.crowded(link):
+        if link is None or not link.admission.crowded(link.lane):
             return False
-        link.admission.hold(waiter, link)
+        link.admission.hold(waiter, link.lane)
         return True
 
     def await_home(self, waiter: OutputPort) -> None:
@@ -449,31 +538,37 @@ class RemoteQueue(QueueProxy):
         if self.opening is not None:
             self.opening.opened(mark, known, epoch)
 
-    def counts_from(self, count: i64) -> None:
-        """What is published next has this count, of all that this node sends to a mirrored queue."""
-        if count != self._next_count:
-            self.tell(records.NEXT, [int(count)])
-        self._next_count = count + 1
-
-    def has_lent(self, entry: Entry) -> bool:
-        """Whether that was delivered since this one began."""
-        return self._link is not None and self._since < entry.position <= self._link.delivered
-
-    def tell(self, kind: i64, words: list[int]) -> None:
+    def _tell(self, kind: i64, words: list[int]) -> None:
         """Something that is not answered."""
         if self._link is not None:
             records.write_words(self._link.output(), kind, 0, [int(self._number), *words])
 
     def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
+        """The home settled all up to this one."""
         link = self._last_link if self._link is None else self._link
-        if link is not None:
-            link.admission.arrived(link, self._publishes.settled_to(publish_no, size_bytes))
-            if self.deleted and self._publishes.all_settled():
-                self._last_link = None
-                link.part(self._number)
+        if link is None:
+            return
+        if publish_no > self._sent or publish_no < self._settled or size_bytes > self._sent_bytes:
+            raise PeerFault(f"publish {publish_no} of {self._sent} was settled")
+        count: i64 = publish_no - self._settled
+        self._settled = publish_no
+        link.admission.arrived(link.lane, size_bytes - self._settled_bytes)
+        self._settled_bytes = size_bytes
+        if self.opening is None:
+            self._waiters.settle_to(publish_no)
+        elif count > 0:
+            self.opening.committed(self._numbers.take(count))
+        if self.deleted and self._settled == self._sent:
+            self._last_link = None
+            link.part(self._number)
 
     def refused(self, publish_no: i64) -> None:
-        self._publishes.refused(publish_no)
+        if publish_no > self._sent or publish_no <= self._settled:
+            raise PeerFault(f"publish {publish_no} of {self._sent} was refused")
+        if self.opening is None:
+            self._waiters.refuse(publish_no)
+        else:
+            self.opening.refused(self._numbers.number_of(publish_no - self._settled))
 
     def consumer_gone(self, subscription: RemoteSubscription) -> None:
         """The queue lets go of its consumers: it is no more, or cannot go on."""
@@ -489,9 +584,11 @@ class RemoteQueue(QueueProxy):
         self._link = None
         self._last_link = None
         self._number = 0
-        publishes = self._publishes
-        self._publishes = UnconfirmedPublishes()
-        publishes.lost(self.down().text)
+        self._sent = self._sent_bytes = self._settled = self._settled_bytes = 0
+        self._numbers.clear()
+        waiters = self._waiters
+        self._waiters = PublishWaiters()
+        waiters.lose(self.down().text)
         self._dismiss_all()
 
     def rehome(self, node: str) -> None:
@@ -519,7 +616,9 @@ class RemoteQueue(QueueProxy):
         self._link = None
         if link is not None:
             self._leave(link)
-            if self._publishes.all_settled():
+            if self._settled == self._sent or self.opening is not None:
+                # of a mirrored queue, the proxy gives up what it keeps
+                link.admission.arrived(link.lane, self._sent_bytes - self._settled_bytes)
                 link.part(self._number)
             else:
                 self._last_link = link
@@ -528,7 +627,7 @@ class RemoteQueue(QueueProxy):
 
     def _withdraw(self, link: "NodeLink") -> None:
         """Nothing more goes over this link, or is expected from it."""
-        link.admission.arrived(link, self._publishes.unsettled_bytes())
+        link.admission.arrived(link.lane, self._sent_bytes - self._settled_bytes)
         self._leave(link)
         link.part(self._number)
         self._number = 0

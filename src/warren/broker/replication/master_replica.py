@@ -46,7 +46,7 @@ from warren.broker.model.replica_set import ReplicaSet
 from warren.broker.model.turn import FlushWaiter, TimerTarget, Turn
 from warren.broker.queues.queue import Queue
 from warren.broker.replication.backfill import JoiningMirrors
-from warren.broker.replication.batches import OriginMarks, ReplicationBatch
+from warren.broker.replication.batches import ReplicationBatch
 from warren.broker.replication.delivery_lease import DeliveryLease
 from warren.broker.replication.master import Master, ReplicaSetOwner
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
@@ -103,8 +103,20 @@ class UncommittedBatches:
 
 
 @final
+class CommitNotice(FlushWaiter):
+    """Reports to a node that its publishes up to a place are committed."""
+
+    def __init__(self, publisher: MasterWaiter) -> None:
+        self.place: i64 = 0
+        self._publisher: MasterWaiter = publisher
+
+    def flushed(self) -> None:
+        self._publisher.committed(self.place)
+
+
+@final
 class NodeIntake(MasterIntake):
-    """For what one run of a node publishes."""
+    """Accepts the publishes of one incarnation of a node."""
 
     def __init__(
         self,
@@ -118,19 +130,40 @@ class NodeIntake(MasterIntake):
         self.publisher: MasterWaiter = publisher
         self.node: str = node
         self.incarnation: int = incarnation
-        # how far it has come since this was last put down; 0 for no further
+        # its count since the marks were last written down; 0 for none
         self.further: i64 = 0
+        # reports the commit of what is being gathered
+        self.notice: CommitNotice | None = None
         # of what was taken in last, if that is to be confirmed early
         self.count: i64 = 0
         self._replica_sets: ReplicaSets = replica_sets
         self._master_replica: MasterReplica = master_replica
 
-    def publish(self, count: i64, message: Message, counted: bool) -> i64:
+    def publish(self, count: i64, place: i64, message: Message, counted: bool) -> i64:
+        if self._master_replica.over():
+            # the node sends it to the next master
+            return PENDING
+        notice = self.notice
+        if notice is None:
+            notice = self._begin_notice()
+        notice.place = place
         outcome = self._master_replica.publish(self, count, message, counted)
         if self._master_replica.early.wanted and outcome == PENDING:
             self.count = count
             self._master_replica.early.taken(self, message.persistent)
         return outcome
+
+    def fence(self, place: i64) -> None:
+        if not self._master_replica.over():
+            notice = self._begin_notice() if self.notice is None else self.notice
+            notice.place = place
+
+    def _begin_notice(self) -> "CommitNotice":
+        notice = CommitNotice(self.publisher)
+        self.notice = notice
+        self._master_replica.gather(self)
+        self._master_replica.await_commit(notice)
+        return notice
 
     def await_commit(self, waiter: FlushWaiter) -> None:
         self._master_replica.await_commit(waiter)
@@ -189,27 +222,6 @@ class EarlyConfirms(FlushWaiter):
                 intake.publisher.held(count)
 
 
-@final
-class OriginCounts:
-    """How far each node has come since that was last put down: once for all that it publishes in a turn."""
-
-    def __init__(self) -> None:
-        self._intakes: list[NodeIntake] = []
-
-    def took(self, intake: NodeIntake, count: i64) -> None:
-        if intake.further == 0:
-            self._intakes.append(intake)
-        intake.further = count
-
-    def put_down(self, marks: OriginMarks) -> None:
-        intakes = self._intakes
-        if intakes:
-            self._intakes = []
-            for intake in intakes:
-                marks.heard(intake.node, intake.incarnation, intake.further)
-                intake.further = 0
-
-
 FIRST_EPOCH: Final = 1
 FIRST_MIRRORS_TIMEOUT_MS: Final[i64] = 2_000
 """How long a new queue waits for its mirrors before anybody may use it."""
@@ -242,7 +254,8 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._entries: list[Entry] = []
         self._waiters: list[FlushWaiter] = []
         self._touched: bool = False
-        self._counts: OriginCounts = OriginCounts()
+        # nodes that published since the last batch
+        self._gathered: list[NodeIntake] = []
         self._under_way: UncommittedBatches = UncommittedBatches()
         self._inherited: list[ReplicationBatch] = []
         self.early: EarlyConfirms = EarlyConfirms(replica_sets.turn, self)
@@ -336,7 +349,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         assert self.queue is not None
         intake = NodeIntake(self._replica_sets, self, node, incarnation, waiter)
         marks = self.master.marks
-        self._counts.put_down(marks)
+        self._write_down_marks()
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
         waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
 
@@ -349,9 +362,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
 
     def publish(self, intake: NodeIntake, count: i64, message: Message, counted: bool) -> i64:
         queue, master = self.queue, self.master
-        if queue is None or self._ended:
-            # the node will send it to the next master
-            return PENDING
+        assert queue is not None, "the queue is open"
         if len(master.replica_set.in_sync) < self.min_in_sync:
             return REJECTED
         if not counted:
@@ -368,14 +379,30 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         writer.origin(intake.node, intake.incarnation)
         persistent = message.persistent
         writer.store(entry.position, message.priority, entry.expires_at_ms, persistent, count, payload, crc)
-        self._counts.took(intake, count)
+        intake.further = count
         if persistent and queue.durable:
             master.must_be_flushed()
         self.copy.hold(entry, payload, crc)
         self._entries.append(entry)
         self.next_position = entry.position + 1
-        self.touch()
         return PENDING
+
+    def over(self) -> bool:
+        """Whether this node is the master no more."""
+        return self._ended
+
+    def gather(self, intake: NodeIntake) -> None:
+        """The node publishes to the batch that is being gathered."""
+        self._gathered.append(intake)
+
+    def _write_down_marks(self) -> None:
+        """The marks say how much each node has published; its next publish begins another notice."""
+        gathered, self._gathered = self._gathered, []
+        for intake in gathered:
+            intake.notice = None
+            if intake.further != 0:
+                self.master.marks.heard(intake.node, intake.incarnation, intake.further)
+                intake.further = 0
 
     def log(self) -> MirroredLog:
         """Of the queue, which there is."""
@@ -433,7 +460,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
             return
         master, log = self.master, self._log
         gone: list[RemovedRange] = []
-        self._counts.put_down(master.marks)
+        self._write_down_marks()
         if log is not None and self._waits_itself(log):
             return
         if log is not None:

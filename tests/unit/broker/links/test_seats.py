@@ -39,17 +39,23 @@ class Taken(MasterIntake):
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
+        self.publisher: MasterWaiter | None = None
         self.counts: list[int] = []
+        self.places: list[int] = []
         self.waiters: list[FlushWaiter] = []
         self.refuses = False
         self.desertions = 0
 
-    def publish(self, count: int, message: Message, counted: bool) -> int:
+    def publish(self, count: int, place: int, message: Message, counted: bool) -> int:
+        self.places.append(place)
         if self.refuses:
             return REJECTED
         self.counts.append(count)
         self.queue.publish(message)
         return PENDING
+
+    def fence(self, place: int) -> None:
+        self.places.append(place)
 
     def await_commit(self, waiter: FlushWaiter) -> None:
         self.waiters.append(waiter)
@@ -64,6 +70,9 @@ class Taken(MasterIntake):
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter.flushed()
+        if self.places:
+            assert self.publisher is not None
+            self.publisher.committed(self.places[-1])
 
 
 class MirroredHome(LocalHome):
@@ -112,6 +121,7 @@ class Seated:
         intake = Taken(core.queue("q"))
         self.intakes[name] = intake
         for waiter in self.homes[name].waiting:
+            intake.publisher = waiter
             waiter.opened(intake.queue, intake, mark, known)
         core.turn()
         self.nodes.settle()
