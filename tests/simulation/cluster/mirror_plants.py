@@ -78,7 +78,11 @@ PLANTS = (
     Plant(
         CONFIRMED,
         "publishes are confirmed before they are settled",
-        (MASTERY, "            self._waiters.append(waiter)\n", "            waiter.flushed()\n"),
+        (
+            MASTERY,
+            "        self._under_way.add(number, self._entries, gone, self._waiters)\n",
+            "        self._under_way.add(number, self._entries, gone, [])\n        self._tell_safe(self._waiters)\n",
+        ),
     ),
     Plant(
         DELIVERED,

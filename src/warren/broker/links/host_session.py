@@ -394,7 +394,7 @@ class HostSession(HostPort):
             self._home.await_master(int(queue_id), self.node, hosted)
 
     def _forget_queue(self, number: i64) -> None:
-        """The other node has heard that it is deleted, perhaps before this one: nothing more of it comes from there."""
+        """The other node has heard that the queue is deleted or has another master, perhaps before this one."""
         hosted = self._queues.pop(int(number), None)
         if hosted is None:
             return
@@ -406,7 +406,19 @@ class HostSession(HostPort):
         numbers: list[int] = []
         if hosted.lent_count != 0:
             numbers = [number for number, unacked in self._holders.items() if unacked.hosted is hosted]
-        self._withdraw(consumers, numbers)
+        if hosted.mirrored:
+            self._leave_master(consumers, numbers)
+        else:
+            self._withdraw(consumers, numbers)
+
+    def _leave_master(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
+        """This master's term is over, whether it has heard of it or not: it must not deliver again what the other
+        node's clients hold, nor take their leaving for the end of an auto-delete queue."""
+        for consumer in consumers:
+            consumer.stopped = True
+            del self._consumers[int(consumer.number)]
+        for number in numbers:
+            self._taken_back(number)
 
 
 def _numbers(arguments: ArgumentReader) -> list[int]:

@@ -262,6 +262,22 @@ def test_consumers_go_on_with_the_next_master_unless_they_want_to_know(seated: S
     assert not any(isinstance(method, BasicCancel) for method in heard)
 
 
+def test_a_master_that_has_not_heard_of_the_next_one_delivers_nothing_again(seated: Seated) -> None:
+    seated.open("one")
+    taker = seated.nodes.client("here")
+    taker.say(BasicConsume("q", "taker"))
+    seated.nodes.settle()
+    seated.nodes["one"].client().publish("q", b"held")
+    seated.nodes.settle()
+    assert any(isinstance(method, BasicDeliver) for method in taker.methods())
+    other = seated.nodes["one"].client()
+    other.say(BasicConsume("q", "other"))
+    seated.proxy.rehome("two")
+    seated.core.turn()
+    seated.nodes.settle()
+    assert not any(isinstance(method, BasicDeliver) for method in other.methods())
+
+
 def test_what_was_asked_and_not_answered_is_asked_again(seated: Seated) -> None:
     client = seated.nodes.client("here")
     client.say(QueueDeclare("q", passive=True))
