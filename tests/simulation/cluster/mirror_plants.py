@@ -140,7 +140,7 @@ PLANTS = (
         "a master goes on handing out though it hears from nobody",
         (
             SERVING,
-            "        self.look()\n        return self._turn.now_ms < self._until_ms\n",
+            "        self.look()\n        return self.turn.now_ms < self.until_ms\n",
             "        self.look()\n        return self._predecessor is None\n",
         ),
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
@@ -148,7 +148,7 @@ PLANTS = (
     Plant(
         ONE_SERVES,
         "a new master hands out while the one before may still do so",
-        (SERVING, "            if self._turn.now_ms < over_ms and not", "            if over_ms < 0 and not"),
+        (SERVING, "            if self.turn.now_ms < over_ms and not", "            if over_ms < 0 and not"),
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
     ),
     Plant(

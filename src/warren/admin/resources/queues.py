@@ -45,6 +45,7 @@ from warren.admin.rabbitmq_json import GARBAGE_COLLECTION, NO_RATE, amqp_json
 from warren.admin.resources.connection_rows import connection_details, consumer_row, deliveries_by_channel
 from warren.admin.resources.exchanges import binding_row, implicit_binding, leading_to
 from warren.broker.broker import Broker
+from warren.broker.links.direct_master import DirectConsumer
 from warren.broker.links.hosted_queue import HostedConsumer
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 from warren.broker.links.queue_proxy import QueueProxy
@@ -229,7 +230,7 @@ def consumers_here(queue: QueuePort, real: LocalQueue | None) -> list[tuple[Cons
     """
     found: list[tuple[ConsumerPort, bool]] = []
     if real is not None and real.consumer_count():
-        found = [one for one in real.consumers() if not isinstance(one[0], HostedConsumer)]
+        found = [one for one in real.consumers() if not isinstance(one[0], HostedConsumer | DirectConsumer)]
     if isinstance(queue, RemoteQueue | MirroredQueueProxy):
         # which of several is active the queue's home knows
         found += [(consumer, True) for consumer in queue.consumers()]
@@ -239,11 +240,11 @@ def consumers_here(queue: QueuePort, real: LocalQueue | None) -> list[tuple[Cons
 
 
 def waiting_consumers(queue: LocalQueue) -> list[list[str]]:
-    """Consumers whose clients are at other nodes and that are not active: the node and the tag of each."""
+    """Consumers that came through a proxy and are not active: the node of the client and the tag of each."""
     return [
         [consumer.node, consumer.tag]
         for consumer, active in queue.consumers()
-        if not active and isinstance(consumer, HostedConsumer)
+        if not active and isinstance(consumer, HostedConsumer | DirectConsumer)
     ]
 
 

@@ -48,9 +48,11 @@ class LinkAdmission:
     def crowded(self, lane: AdmissionLane) -> bool:
         return lane.paused or lane.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
 
-    def sent(self, lane: AdmissionLane, size_bytes: i64) -> None:
+    def sent(self, lane: AdmissionLane, size_bytes: i64) -> bool:
+        """Whether that is too much."""
         lane.unsettled_bytes += size_bytes
         self.unsettled_bytes += size_bytes
+        return lane.paused or lane.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
 
     def arrived(self, lane: AdmissionLane, size_bytes: i64) -> None:
         lane.unsettled_bytes -= size_bytes

@@ -79,9 +79,11 @@ class LocalMasters:
 class DirectConsumer(ConsumerPort):
     """Takes a queue's messages for a consumer of the proxy."""
 
-    def __init__(self, master: "DirectMaster", consumer: ConsumerPort, answer: QueueAnswer) -> None:
+    def __init__(self, master: "DirectMaster", consumer: ConsumerPort, answer: QueueAnswer, epoch: int) -> None:
         super().__init__(consumer.tag, consumer.no_ack, consumer.exclusive, consumer.priority, consumer.arguments)
         self.consumer: ConsumerPort = consumer
+        self._client: ConsumerPort = consumer.client()
+        self._client.epoch = epoch
         self.answer: QueueAnswer = answer
         # the client knows that it consumes
         self.started: bool = False
@@ -97,7 +99,7 @@ class DirectConsumer(ConsumerPort):
         return self._master.node
 
     def able(self) -> bool:
-        return self.started and not self.stopped and self.consumer.able()
+        return self.started and not self.stopped and self._client.able()
 
     def unacked_max(self) -> int:
         return self.consumer.unacked_max()
@@ -107,10 +109,12 @@ class DirectConsumer(ConsumerPort):
         delivery.redelivered = entry.redelivered
         if not self.no_ack:
             self._in_flight[delivery] = entry
+        if not self._of_stream:
+            self._client.deliver(delivery)
+            return
+        # the proxy notes how far the reader is; no reader is given the message a second time
         self.consumer.deliver(delivery)
-        if self._of_stream:
-            # no reader is given it a second time
-            delivery.drop_message()
+        delivery.drop_message()
 
     def cancelled(self) -> None:
         self.stopped = True
@@ -210,15 +214,15 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
     # -- publishes
 
     def send(self, number: i64, message: Message, uncounted: bool, kept_bytes: i64) -> i64:
-        intake, admission, lane = self._intake, self._admission, self._lane
+        intake = self._intake
         assert intake is not None, "the master is open"
         self._sent = number
         if intake.publish(number, number, message, not uncounted) & REJECTED:
             self._refused.append(int(number))
             self._report_later()
-        admission.sent(lane, kept_bytes - self._kept_bytes)
+        more_bytes: i64 = kept_bytes - self._kept_bytes
         self._kept_bytes = kept_bytes
-        return AWAITED | CONGESTED if admission.crowded(lane) else AWAITED
+        return AWAITED | CONGESTED if self._admission.sent(self._lane, more_bytes) else AWAITED
 
     def send_fence(self, number: i64) -> None:
         assert self._intake is not None, "the master is open"
@@ -287,7 +291,8 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
     def _ask(self, ticket: i64, question: i64, consumer: ConsumerPort | None, answer: QueueAnswer) -> None:
         if question == CONSUME:
             assert consumer is not None, "a consumer is to join"
-            joining = DirectConsumer(self, consumer, answer)
+            assert self._intake is not None, "the master is open"
+            joining = DirectConsumer(self, consumer, answer, self._intake.epoch)
             joining.request = ConsumeRequest(self, ticket, self.usable(), joining)
             self._consumers[consumer] = joining
             joining.request.go_on()

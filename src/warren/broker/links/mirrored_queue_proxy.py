@@ -64,6 +64,9 @@ class ProxyConsumer(ConsumerPort):
         self.place: ResumePoint | None = ResumePoint(consumer.arguments) if is_stream(proxy.arguments) else None
         self._proxy: MirroredQueueProxy = proxy
 
+    def client(self) -> ConsumerPort:
+        return self.consumer
+
     def able(self) -> bool:
         return self.consumer.able()
 

@@ -316,9 +316,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         size_bytes: i64 = len(message.content)
         self._sent += 1
         self._sent_bytes += size_bytes
-        admission = link.admission
-        admission.sent(link.lane, size_bytes)
-        return AWAITED | CONGESTED if admission.crowded(link.lane) else AWAITED
+        return AWAITED | CONGESTED if link.admission.sent(link.lane, size_bytes) else AWAITED
 
     def fence(self) -> bool:
         link = self._link

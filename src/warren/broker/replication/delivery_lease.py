@@ -90,9 +90,9 @@ class DeliveryLease(TimerTarget):
     def __init__(self, replica_sets: "ReplicaSets", master_replica: "MasterReplica") -> None:
         self._replica_sets: ReplicaSets = replica_sets
         self._master_replica: MasterReplica = master_replica
-        self._turn: Turn = replica_sets.turn
+        self.turn: Turn = replica_sets.turn
         # until when something may be handed out, as far as is known
-        self._until_ms: i64 = 0
+        self.until_ms: i64 = 0
         # the run that was master before, until it can hand out nothing any more; and since when there is another
         self._predecessor: NodeIncarnation | None = None
         self._since_ms: i64 = replica_sets.turn.now_ms
@@ -110,16 +110,16 @@ class DeliveryLease(TimerTarget):
 
     def allowed(self) -> bool:
         """Whether something may be handed out now; if not, the master is told when."""
-        if self._turn.now_ms < self._until_ms:
+        if self.turn.now_ms < self.until_ms:
             return True
         self.look()
-        return self._turn.now_ms < self._until_ms
+        return self.turn.now_ms < self.until_ms
 
     def look(self) -> None:
         """See until when something may be handed out."""
-        was_allowed = self._turn.now_ms < self._until_ms
-        self._until_ms = self._allowed_until()
-        if not was_allowed and self._turn.now_ms < self._until_ms:
+        was_allowed = self.turn.now_ms < self.until_ms
+        self.until_ms = self._allowed_until()
+        if not was_allowed and self.turn.now_ms < self.until_ms:
             self._master_replica.go_on()
 
     def timer_fired(self) -> None:
@@ -130,7 +130,7 @@ class DeliveryLease(TimerTarget):
         predecessor = self._predecessor
         if predecessor is not None:
             over_ms = self._since_ms + DELIVERY_LEASE_MS + LEASE_MARGIN_MS
-            if self._turn.now_ms < over_ms and not self._replica_sets.has_ended(predecessor):
+            if self.turn.now_ms < over_ms and not self._replica_sets.has_ended(predecessor):
                 self._look_again_at(over_ms)
                 return 0
             self._predecessor = None
@@ -143,4 +143,4 @@ class DeliveryLease(TimerTarget):
     def _look_again_at(self, at_ms: i64) -> None:
         if not self._waits:
             self._waits = True
-            self._turn.set_timer(at_ms, self)
+            self.turn.set_timer(at_ms, self)

@@ -140,7 +140,7 @@ class NodeIntake(MasterIntake):
         self._master_replica: MasterReplica = master_replica
 
     def publish(self, count: i64, place: i64, message: Message, counted: bool) -> i64:
-        if self._master_replica.over():
+        if self._master_replica.ended:
             # the node sends it to the next master
             return PENDING
         notice = self.notice
@@ -154,7 +154,7 @@ class NodeIntake(MasterIntake):
         return outcome
 
     def fence(self, place: i64) -> None:
-        if not self._master_replica.over():
+        if not self._master_replica.ended:
             notice = self._begin_notice() if self.notice is None else self.notice
             notice.place = place
 
@@ -254,6 +254,8 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._entries: list[Entry] = []
         self._waiters: list[FlushWaiter] = []
         self._touched: bool = False
+        # the node that the batch being written named last
+        self._origin: NodeIntake | None = None
         # nodes that published since the last batch
         self._gathered: list[NodeIntake] = []
         self._under_way: UncommittedBatches = UncommittedBatches()
@@ -262,7 +264,8 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self.delivery_lease: DeliveryLease = DeliveryLease(replica_sets, self)
         self._since_ms: i64 = replica_sets.turn.now_ms
         self._waits: bool = False
-        self._ended: bool = False
+        # this node is the master no more, or the queue is gone
+        self.ended: bool = False
         self._going: bool = False
         # who is told when it is decided whether the queue goes
         self._held: list[FlushWaiter] = []
@@ -302,7 +305,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._let_in()
 
     def contents_idle(self) -> None:
-        if not self._ended and self.queue is None:
+        if not self.ended and self.queue is None:
             self.committed(self.master.committed)
 
     def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
@@ -333,7 +336,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
 
     def timer_fired(self) -> None:
         self._waits = False
-        if not self._ended:
+        if not self.ended:
             self._let_in()
 
     def go_on(self) -> None:
@@ -376,7 +379,9 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         message = entry.message
         payload, crc = message_payload(message)
         writer = master.writer
-        writer.origin(intake.node, intake.incarnation)
+        if intake is not self._origin:
+            self._origin = intake
+            writer.origin(intake.node, intake.incarnation)
         persistent = message.persistent
         writer.store(entry.position, message.priority, entry.expires_at_ms, persistent, count, payload, crc)
         intake.further = count
@@ -386,10 +391,6 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._entries.append(entry)
         self.next_position = entry.position + 1
         return PENDING
-
-    def over(self) -> bool:
-        """Whether this node is the master no more."""
-        return self._ended
 
     def gather(self, intake: NodeIntake) -> None:
         """The node publishes to the batch that is being gathered."""
@@ -421,7 +422,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         return rows
 
     def await_commit(self, waiter: FlushWaiter) -> None:
-        if not self._ended:
+        if not self.ended:
             self._waiters.append(waiter)
             self.touch()
 
@@ -435,7 +436,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
 
     def undecided(self) -> bool:
         """Whether it is not known yet if the queue goes."""
-        return self._going and not self._ended
+        return self._going and not self.ended
 
     def make_certain(self) -> None:
         """A removal that may still come about does not once there is another version of the ring."""
@@ -456,7 +457,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         and more may come.
         """
         self._touched = False
-        if not self.begun or self._ended:
+        if not self.begun or self.ended:
             return
         master, log = self.master, self._log
         gone: list[RemovedRange] = []
@@ -477,6 +478,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._under_way.add(number, self._entries, gone, self._waiters)
         self._entries = []
         self._waiters = []
+        self._origin = None
         master.end_turn()
         self.early.end_round()
 
@@ -499,7 +501,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
             self._tell_safe(waiters)
 
     def committed(self, number: i64) -> None:
-        if self._ended:
+        if self.ended:
             return
         if self.queue is None:
             if not self.master.opened:
@@ -563,7 +565,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         return self.downstream.tags.get(node) == tag
 
     def propose(self, replica_set: ReplicaSet) -> None:
-        if not self._ended:
+        if not self.ended:
             self._replica.propose(replica_set)
 
     def reached(self, node: str) -> bool:
@@ -586,7 +588,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
 
     def end(self) -> None:
         """This node is master no longer, or the queue is gone."""
-        self._ended = True
+        self.ended = True
         self.early.wanted = False
         self._waiting = []
         self.joining_mirrors.end()

@@ -26,6 +26,7 @@ from warren.broker.model.journal import PositionRange, SegmentExtent
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import FetchWaiter, QueueLog
 from warren.broker.replication.batches import ReplicationBatchWriter
+from warren.broker.replication.delivery_lease import DeliveryLease
 from warren.wire.field_tables import Table
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class MirroredLog(QueueLog):
         self.offsets = queue_index.offsets
         self._queue_index: QueueLog = queue_index
         self._master_replica: MasterReplica = master_replica
+        self._lease: DeliveryLease = master_replica.delivery_lease
         self._max_priority: i64 = max_priority
         # what left since the last step, and the range that may still grow; none if its first is 0
         self._gone: list[RemovedRange] = []
@@ -145,16 +147,17 @@ class MirroredLog(QueueLog):
         self._leave(0, position, position)
 
     def mark_delivered(self, entry: Entry) -> bool:
-        if not self._master_replica.delivery_lease.allowed():
+        lease = self._lease
+        if lease.turn.now_ms >= lease.until_ms and not lease.allowed():
             self.watermark.refused = True
             return False
-        if self.watermark.may_go(entry.position):
+        if entry.position <= self.watermark.committed or self.watermark.may_go(entry.position):
             return True
         self._master_replica.touch()
         return False
 
     def serves(self) -> bool:
-        return self._master_replica.delivery_lease.allowed()
+        return self._lease.allowed()
 
     def remember(self, name: str, offset: i64) -> None:
         # what a reader has done with is settled: whatever becomes of the step, it is true
