@@ -4,7 +4,8 @@ A bug is a change of the sources. It is noticed in clusters drawn by chance, or 
 
     python -m tests.simulation.cluster.mirror_plants      the table of docs/reliability.md, as it should be
 
-Not here: that they are caught (`test_planted_mirror_bugs`), bugs in the ring itself (`tests.simulation.replica_sets.plants`).
+Not here: that they are caught (`test_planted_mirror_bugs`), bugs in replica sets themselves
+(`tests.simulation.replica_sets.plants`).
 """
 
 import importlib

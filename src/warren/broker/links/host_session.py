@@ -9,13 +9,14 @@ Not here: one queue's publishes and consumers (`broker.links.hosted_queue`), que
 """
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.links import records
 from warren.broker.links.hosted_queue import HostedConsumer, HostedQueue, HostPort, UnackedEntries, requeue_unseen
+from warren.broker.links.link_sender import LinkSender
 from warren.broker.links.queue_requests import (
     ConsumeRequest,
     CountRequest,
@@ -31,9 +32,6 @@ from warren.broker.model.turn import Turn
 from warren.errors import ChannelFault, PeerFault
 from warren.wire.scalars import write_longlong, write_longstr
 from warren.wire.values import ArgumentReader
-
-if TYPE_CHECKING:
-    from warren.broker.links.link import NodeLink
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -73,9 +71,9 @@ class LinkHost:
 class HostSession(HostPort):
     """One other node's publishers, consumers and questions here."""
 
-    def __init__(self, link: "NodeLink", home: LinkHost, turn: Turn) -> None:
+    def __init__(self, link: LinkSender, home: LinkHost, turn: Turn) -> None:
         super().__init__(link.node, turn)
-        self._link: NodeLink = link
+        self._link: LinkSender = link
         self._home: LinkHost = home
         # a consumer could take no more because the link could not; who is the first to go on after that
         self._starved: bool = False

@@ -55,17 +55,18 @@ What the other node sends is checked as strangers' bytes are, and a record that 
 Not here: sockets and who may connect (`node.peers`, `broker.cluster.hello`), where a queue lives (its definition says).
 """
 
-from typing import Final, final
+from typing import final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.links import records
-from warren.broker.links.admission import AdmissionLane, LinkAdmission
+from warren.broker.links.admission import LinkAdmission
 from warren.broker.links.direct_master import LocalMasters
 from warren.broker.links.host_session import HostSession, LinkHost
-from warren.broker.links.records import NUMBER_MAX, EnvelopeTable, LinkOutput, RecordReader
-from warren.broker.links.remote_queue import RemoteQueue, RemoteSubscription, set_home_position
+from warren.broker.links.link_sender import DeliveryTarget, LinkDirectory, LinkSender
+from warren.broker.links.queue_proxy import QueueProxy
+from warren.broker.links.records import NUMBER_MAX, EnvelopeTable, RecordReader
+from warren.broker.links.remote_queue import RemoteQueue, set_home_position
 from warren.broker.model.effects import DropPeer, SendToPeer
 from warren.broker.model.message import NEVER, NO_EXPIRATION, Entry, Message
 from warren.broker.model.ports import QueuePort
@@ -74,129 +75,30 @@ from warren.broker.model.turn import Turn
 from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, PeerFault
 from warren.wire.values import ArgumentReader
 
-DELIVERY_BITS: Final = 40
-DELIVERIES_MAX: Final[i64] = 1 << 40
-
-TURN_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
-"""When this much is gathered nothing more is lent before the next turn."""
-
-REPLICATION_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
-"""So much of what rings are told may wait for a node that takes nothing; then it has to catch up anew."""
-
-REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
-"""So much of direct replies may wait for a node that takes nothing."""
-
 
 @final
-class NodeLink:
+class NodeLink(LinkSender):
     """Both directions, from the moment the link is there until it is lost."""
 
     def __init__(self, node: str, run_no: i64, home: LinkHost, turn: Turn, admission: LinkAdmission) -> None:
-        self.node: str = node
-        self.admission: LinkAdmission = admission
-        self.lane: AdmissionLane = AdmissionLane()
-        # direct replies since then, and what members of rings told each other
-        self._reply_bytes: i64 = 0
-        self._replication_bytes: i64 = 0
-        # it is about to be lost
-        self.doomed: bool = False
-        # no two runs, of whichever links, have numbers of deliveries in common
-        self.base: i64 = run_no << DELIVERY_BITS
-        self.delivered: i64 = self.base
+        super().__init__(node, run_no, admission)
         self.host_session: HostSession = HostSession(self, home, turn)
         self._home: LinkHost = home
         self._turn: Turn = turn
-        self._outgoing: LinkOutput = LinkOutput()
         self._reader: RecordReader = RecordReader()
         self._envelopes: EnvelopeTable = EnvelopeTable()
         self._queues: dict[int, RemoteQueue] = {}
-        self._subscriptions: dict[int, RemoteSubscription] = {}
+        self._subscriptions: dict[int, DeliveryTarget] = {}
         self._answers: dict[int, QueueAnswer] = {}
         self._queue_no: i64 = 0
         self._consumer_no: i64 = 0
         self._ticket: i64 = 0
         # the inbox of the reply that comes next
         self._reply_to: str = ""
-        self._last_published: Message | None = None
-        # where that stands in its queue which is got next; 0 if nobody says
+        # the position of the entry that is got next; 0 if it is not known
         self._position: i64 = 0
 
     # -- output
-
-    def output(self) -> BytesWriter:
-        """Where to write the next record."""
-        return self._outgoing.writer()
-
-    def send_message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
-        self._outgoing.message(kind, flags, number, message)
-
-    def send_lent(self, flags: i64, number: i64, message: Message, position: i64) -> None:
-        """A delivery from a mirrored queue."""
-        flags |= records.AT_POSITION
-        if message.persistent:
-            flags |= records.PERSISTENT
-        self._outgoing.message_with_word(records.DELIVER, flags, number, message, position)
-
-    def send_publish(self, flags: i64, number: i64, message: Message) -> None:
-        """A message for several queues goes over the link once."""
-        if message is self._last_published:
-            records.write_words(self.output(), records.PUBLISH_AGAIN, flags, [int(number)])
-        else:
-            self._last_published = message
-            self.send_message(records.PUBLISH, flags, number, message)
-
-    def send_replication(self, head: bytes, data: bytes) -> None:
-        """What members of a ring tell each other cannot wait."""
-        self._outgoing.replication(head, data)
-        if self.lane.paused:
-            self._replication_bytes += len(head) + len(data)
-
-    def overcome(self) -> bool:
-        """Whether so much of that waits that the link has to go; said once."""
-        if self._replication_bytes <= REPLICATION_BYTES_MAX or self.doomed:
-            return False
-        self.doomed = True
-        return True
-
-    def send_got(self, flags: i64, ticket: i64, message: Message, ready: i64) -> None:
-        self._outgoing.message_with_word(records.GOT, flags, ticket, message, ready)
-
-    def send_reply(self, inbox: str, message: Message) -> None:
-        """A direct reply: the name of its inbox goes ahead of it. While nobody takes them, so many wait and no more."""
-        if self.lane.paused:
-            self._reply_bytes += len(message.content)
-            if self._reply_bytes > REPLY_BYTES_MAX:
-                return
-        records.write_text(self.output(), records.REPLY_TO, 0, inbox.encode("utf-8", "surrogateescape"))
-        self.send_message(records.REPLY, 0, 0, message)
-
-    def ack(self, entry: Entry) -> None:
-        """A delivery of this run was dealt with."""
-        number: i64 = entry.position - self.base
-        if 0 < number < DELIVERIES_MAX:
-            self._outgoing.ack(number)
-
-    def send_taken(self, number: i64, count: i64, size_bytes: i64) -> None:
-        """So much of what a consumer was sent is in its client's hands."""
-        records.write_words(self.output(), records.CREDIT, 0, [int(number), int(count), int(size_bytes)])
-
-    def send_numbers(self, kind: i64, entries: list[Entry]) -> None:
-        """Something else became of deliveries of this run."""
-        numbers = [int(entry.position - self.base) for entry in entries if self._is_of_this_run(entry)]
-        if numbers:
-            records.write_words(self.output(), kind, 0, numbers)
-
-    def _is_of_this_run(self, entry: Entry) -> bool:
-        return 0 < entry.position - self.base < DELIVERIES_MAX
-
-    def has_room(self) -> bool:
-        """Whether something that can wait may be sent now."""
-        return not self.lane.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
-
-    def pause(self) -> None:
-        self.lane.paused = True
-        self._reply_bytes = 0
-        self._replication_bytes = 0
 
     def resume(self) -> None:
         self.lane.paused = False
@@ -205,16 +107,15 @@ class NodeLink:
 
     def end_turn(self) -> None:
         self.host_session.end_turn()
-        self._last_published = None
-        pieces = self._outgoing.take()
+        pieces = self.taken()
         if pieces:
             self._turn.effects.append(SendToPeer(self.node, *pieces))
             self.host_session.go_on()
 
     # -- numbers
 
-    def define(self, queue: "RemoteQueue") -> i64:
-        """A number for a queue."""
+    def define(self, queue: QueueProxy) -> i64:
+        assert isinstance(queue, RemoteQueue), "it lives at the other end"
         self._queue_no = _next(self._queue_no)
         while int(self._queue_no) in self._queues:
             self._queue_no = _next(self._queue_no)
@@ -222,26 +123,22 @@ class NodeLink:
         return self._queue_no
 
     def forget(self, number: i64) -> None:
-        """The home hears nothing more of a queue, but still tells what becomes of what it was sent."""
         records.write_words(self.output(), records.FORGET_QUEUE, 0, [int(number)])
 
     def part(self, number: i64) -> None:
-        """Nothing more is expected from a queue."""
         self._queues.pop(int(number), None)
 
-    def subscribe(self, subscription: RemoteSubscription) -> i64:
-        """A number for a consumer."""
+    def subscribe(self, target: DeliveryTarget) -> i64:
         self._consumer_no = _next(self._consumer_no)
         while int(self._consumer_no) in self._subscriptions:
             self._consumer_no = _next(self._consumer_no)
-        self._subscriptions[int(self._consumer_no)] = subscription
+        self._subscriptions[int(self._consumer_no)] = target
         return self._consumer_no
 
     def unsubscribe(self, number: i64) -> None:
         self._subscriptions.pop(int(number), None)
 
     def ticket(self, answer: QueueAnswer) -> i64:
-        """A number for a question."""
         self._ticket = _next(self._ticket)
         while int(self._ticket) in self._answers:
             self._ticket = _next(self._ticket)
@@ -331,8 +228,7 @@ class NodeLink:
         elif kind == records.CONSUMER_GONE:
             subscription = self._subscriptions.pop(int(arguments.longlong()), None)
             if subscription is not None:
-                subscription.ended = reader.flags & records.FOR_GOOD != 0
-                subscription.queue.consumer_gone(subscription)
+                subscription.gone(reader.flags & records.FOR_GOOD != 0)
         elif kind == records.OPENED:
             opened = self._queues.get(int(arguments.longlong()))
             if opened is not None:
@@ -397,11 +293,11 @@ def _next(number: i64) -> i64:
 
 
 @final
-class NodeLinks:
+class NodeLinks(LinkDirectory):
     """Those that there are, and the queues of other nodes that this one knows."""
 
     def __init__(self, turn: Turn, home: LinkHost) -> None:
-        self.turn: Turn = turn
+        super().__init__(turn)
         self.admission: LinkAdmission = LinkAdmission(turn)
         self._home: LinkHost = home
         self._links: dict[str, NodeLink] = {}
@@ -442,7 +338,7 @@ class NodeLinks:
         """The other node takes less than it is sent."""
         link = self._links.get(node)
         if link is not None:
-            link.pause()
+            link.paused()
 
     def writes_resumed(self, node: str) -> None:
         link = self._links.get(node)
@@ -507,12 +403,13 @@ class NodeLinks:
 
     # -- queues
 
-    def add(self, queue: RemoteQueue) -> None:
-        """A queue of another node is known from here on."""
+    def add(self, queue: QueueProxy) -> None:
+        assert isinstance(queue, RemoteQueue), "it lives on another node"
         self._queues.setdefault(queue.node, {})[queue] = None
         link = self._links.get(queue.node)
         if link is not None:
             queue.linked(link)
 
-    def remove(self, queue: RemoteQueue) -> None:
+    def remove(self, queue: QueueProxy) -> None:
+        assert isinstance(queue, RemoteQueue), "it lives on another node"
         self._queues[queue.node].pop(queue, None)

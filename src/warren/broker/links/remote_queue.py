@@ -18,13 +18,14 @@ for every master: `FailoverAcks` has those of deliveries that an earlier master 
 Not here: the theory of links (`broker.links.link`), the home's side (`broker.links.hosted_queue`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
 from warren.broker.links import records
 from warren.broker.links.hosted_queue import WINDOW_BYTES, WINDOW_MESSAGES
+from warren.broker.links.link_sender import DeliveryTarget, LinkDirectory, LinkSender
 from warren.broker.links.publish_waiters import PublishWaiters
 from warren.broker.links.queue_proxy import QueueProxy
 from warren.broker.model.master_port import MasterListener, MasterPort
@@ -46,15 +47,12 @@ from warren.errors import NOT_FOUND, ChannelFault, InvariantBroken, PeerFault
 from warren.wire.field_tables import Table, write_table
 from warren.wire.scalars import write_longstr, write_shortstr
 
-if TYPE_CHECKING:
-    from warren.broker.links.link import NodeLink, NodeLinks
-
 
 @final
-class RemoteSubscription:
+class RemoteSubscription(DeliveryTarget):
     """One consumer's share of a link."""
 
-    def __init__(self, queue: "RemoteQueue", consumer: ConsumerPort, answer: QueueAnswer, link: "NodeLink") -> None:
+    def __init__(self, queue: "RemoteQueue", consumer: ConsumerPort, answer: QueueAnswer, link: LinkSender) -> None:
         self.queue: RemoteQueue = queue
         self.consumer: ConsumerPort = consumer
         self.number: i64 = link.subscribe(self)
@@ -70,7 +68,7 @@ class RemoteSubscription:
         self._place: ResumePoint | None = None
         if queue.opening is None and is_stream(queue.arguments):
             self._place = ResumePoint(consumer.arguments)
-        self._link: NodeLink = link
+        self._link: LinkSender = link
         self._waiting: list[Entry] = []
         self._taken: i64 = 0
         self._taken_bytes: i64 = 0
@@ -99,6 +97,10 @@ class RemoteSubscription:
                 self.queue.await_drain()
         else:
             self._hand_on(entry)
+
+    def gone(self, ended: bool) -> None:
+        self.ended = ended
+        self.queue.consumer_gone(self)
 
     def offset(self) -> i64:
         """Where a stream's reader is; -1 if that is not known."""
@@ -259,7 +261,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         arguments: Table,
         node: str,
         queue_id: int,
-        links: "NodeLinks",
+        links: LinkDirectory,
         opening: MasterListener | None = None,
     ) -> None:
         owner_id = ANOTHER_OWNER if exclusive else 0
@@ -268,11 +270,11 @@ class RemoteQueue(QueueProxy, MasterPort):
         self.queue_id: int = queue_id
         # who goes on with its consumers when it ends, because the queue has come to be mirrored
         self.successor: QueueProxy | None = None
-        self._links: NodeLinks = links
+        self._links: LinkDirectory = links
         self._turn: Turn = links.turn
-        self._link: NodeLink | None = None
+        self._link: LinkSender | None = None
         # over which it will still be told of publishes, though it is deleted
-        self._last_link: NodeLink | None = None
+        self._last_link: LinkSender | None = None
         # its number on the link; 0 while there is none
         self._number: i64 = 0
         # publishes and fences over this link, counted as they are sent and as they are settled, and their bytes
@@ -309,7 +311,7 @@ class RemoteQueue(QueueProxy, MasterPort):
             return SETTLED if self.deleted else REJECTED | UNREACHABLE
         return self._publish(link, flags, message)
 
-    def _publish(self, link: "NodeLink", flags: i64, message: Message) -> i64:
+    def _publish(self, link: LinkSender, flags: i64, message: Message) -> i64:
         if self._number == 0:
             self._define(link)
         link.send_publish(flags, self._number, message)
@@ -470,12 +472,12 @@ class RemoteQueue(QueueProxy, MasterPort):
         """Those of this node."""
         return list(self._subscriptions)
 
-    def _subscribe(self, link: "NodeLink", consumer: ConsumerPort, answer: QueueAnswer) -> None:
+    def _subscribe(self, link: LinkSender, consumer: ConsumerPort, answer: QueueAnswer) -> None:
         subscription = RemoteSubscription(self, consumer, answer, link)
         self._subscriptions[consumer] = subscription
         subscription.ask(link.ticket(answer), self._number)
 
-    def _unsubscribe(self, link: "NodeLink", consumer: ConsumerPort, answer: QueueAnswer | None) -> None:
+    def _unsubscribe(self, link: LinkSender, consumer: ConsumerPort, answer: QueueAnswer | None) -> None:
         subscription = self._subscriptions.pop(consumer, None)
         if subscription is None:
             if answer is not None:
@@ -523,7 +525,7 @@ class RemoteQueue(QueueProxy, MasterPort):
 
     # -- what the link tells
 
-    def linked(self, link: "NodeLink") -> None:
+    def linked(self, link: LinkSender) -> None:
         """The home is there."""
         self._link = link
         if self.opening is not None:
@@ -623,21 +625,21 @@ class RemoteQueue(QueueProxy, MasterPort):
         self._dismiss_all()
         self._wake_waiting()
 
-    def _withdraw(self, link: "NodeLink") -> None:
+    def _withdraw(self, link: LinkSender) -> None:
         """Nothing more goes over this link, or is expected from it."""
         link.admission.arrived(link.lane, self._sent_bytes - self._settled_bytes)
         self._leave(link)
         link.part(self._number)
         self._number = 0
 
-    def _leave(self, link: "NodeLink") -> None:
+    def _leave(self, link: LinkSender) -> None:
         """Nothing more goes over this link."""
         for subscription in self._subscriptions.values():
             link.unsubscribe(subscription.number)
         if self._number != 0:
             link.forget(self._number)
 
-    def _define(self, link: "NodeLink") -> None:
+    def _define(self, link: LinkSender) -> None:
         self._number = link.define(self)
         self._since = link.delivered
         payload = BytesWriter()
