@@ -133,7 +133,7 @@ PLANTS = (
     Plant(
         MARKED,
         "a master forgets what it handed out when it restarts",
-        (LOG, "            self._master_replica.copy.mark_delivered(lent)\n", ""),
+        (LOG, "            self._copy.mark_delivered(lent)\n", ""),
         "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
     ),
     Plant(

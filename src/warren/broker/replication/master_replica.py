@@ -42,15 +42,15 @@ from warren.broker.model.master_port import MasterIntake, MasterWaiter
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import PENDING, REJECTED
 from warren.broker.model.replica_contents import PositionSpan, ReplicaContents, ReplicaIdleWaiter
-from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
 from warren.broker.model.turn import FlushWaiter, TimerTarget, Turn
 from warren.broker.queues.queue import Queue
 from warren.broker.replication.backfill import JoiningMirrors
 from warren.broker.replication.batches import ReplicationBatch
-from warren.broker.replication.delivery_lease import DeliveryLease
+from warren.broker.replication.delivery_lease import DeliveryLease, LeaseOwner
 from warren.broker.replication.master import Master, ReplicaSetOwner
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
-from warren.broker.replication.mirrored_log import MirroredLog, RemovedRange
+from warren.broker.replication.mirrored_log import BatchGatherer, MirroredLog, RemovedRange
 from warren.broker.replication.replica_links import DownstreamLink
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ FIRST_MIRRORS_TIMEOUT_MS: Final[i64] = 2_000
 
 
 @final
-class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
+class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner, BatchGatherer):
     """One queue's, from its epoch's beginning to its end."""
 
     def __init__(
@@ -261,7 +261,9 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._under_way: UncommittedBatches = UncommittedBatches()
         self._inherited: list[ReplicationBatch] = []
         self.early: EarlyConfirms = EarlyConfirms(replica_sets.turn, self)
-        self.delivery_lease: DeliveryLease = DeliveryLease(replica_sets, self)
+        self.delivery_lease: DeliveryLease = DeliveryLease(
+            replica_sets.own_incarnation[0], self, replica_sets, replica_sets.heartbeat, replica_sets.turn
+        )
         self._since_ms: i64 = replica_sets.turn.now_ms
         self._waits: bool = False
         # this node is the master no more, or the queue is gone
@@ -339,8 +341,10 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         if not self.ended:
             self._let_in()
 
-    def go_on(self) -> None:
-        """What was not allowed to be handed out is, now."""
+    def counted(self) -> list[NodeIncarnation]:
+        return self.master.counted()
+
+    def delivery_resumed(self) -> None:
         if self._log is not None and self.queue is not None:
             self._log.watermark.refused = False
             self.queue.delivery_allowed()
