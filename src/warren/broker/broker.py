@@ -179,6 +179,8 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         """Raise `InvariantBroken` if anything in this node contradicts itself."""
         for vhost in self.vhosts.values():
             vhost.check()
+        if self._entry.cluster is not None and self._entry.cluster.replica_sets is not None:
+            self._entry.cluster.replica_sets.check()
         for connection in self.connections.values():
             for channel in connection.channels.values():
                 channel.unacked_deliveries.check()

@@ -50,7 +50,7 @@ from warren.broker.model.remote_queue import (
     RemoteQueuePort,
 )
 from warren.broker.model.turn import FlushWaiter, Turn
-from warren.errors import NOT_FOUND, ChannelFault
+from warren.errors import NOT_FOUND, ChannelFault, InvariantBroken
 
 NO_DELIVERY: Final[i64] = -1
 """The position of a delivery that came over no link."""
@@ -428,6 +428,13 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
 
     def drain(self) -> None:
         """The queue drains itself."""
+
+    def check(self, kept_bytes: i64) -> None:
+        """Raise `InvariantBroken` if this port contradicts itself, or what its proxy keeps."""
+        if self._kept_bytes != kept_bytes:
+            raise InvariantBroken(f"the lane counts {self._kept_bytes} bytes of {kept_bytes}")
+        if self._reported > self._committed or self._committed > self._sent:
+            raise InvariantBroken(f"{self._reported} of {self._committed} commits of {self._sent} were reported")
 
     # -- the end
 

@@ -43,7 +43,7 @@ from warren.broker.model.ports import (
 from warren.broker.model.reader_positions import ResumePoint, is_stream
 from warren.broker.model.remote_queue import CONSUME, GET, GET_NO_ACK, REMOVE, QueueAnswer
 from warren.broker.model.turn import Timer, TimerTarget, Turn
-from warren.errors import ChannelFault, PeerFault
+from warren.errors import ChannelFault, InvariantBroken, PeerFault
 from warren.wire.field_tables import Table
 
 CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"
@@ -524,6 +524,15 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
 
     def drain(self) -> None:
         self.master.drain()
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the proxy contradicts itself."""
+        window = self._kept
+        window.check()
+        if self._open and window.ever_sent != window.last_no:
+            raise InvariantBroken(f"publishes up to {window.ever_sent} of {window.last_no} went to an open master")
+        if self._open and isinstance(self.master, DirectMaster):
+            self.master.check(window.size_bytes)
 
     # -- the end
 

@@ -52,6 +52,7 @@ from warren.broker.replication.master import Master, ReplicaSetOwner
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
 from warren.broker.replication.mirrored_log import BatchGatherer, MirroredLog, RemovedRange
 from warren.broker.replication.replica_links import DownstreamLink
+from warren.errors import InvariantBroken
 
 if TYPE_CHECKING:
     from warren.broker.replication.local_replica import LocalReplica
@@ -85,6 +86,14 @@ class UncommittedBatches:
     def await_last(self, waiters: list[FlushWaiter]) -> None:
         """These wait for the last step, of which nothing else is to be said."""
         self._row[-1].waiters += waiters
+
+    def check(self, committed: i64) -> None:
+        """Raise `InvariantBroken` unless the batches are in order, behind those that are committed."""
+        before = committed
+        for batch in self._row:
+            if batch.number <= before:
+                raise InvariantBroken(f"batch {batch.number} waits behind batch {before}")
+            before = batch.number
 
     def commit(self, number: i64) -> UncommittedBatch | None:
         """All that waited for the steps up to this one; they are under way no more."""
@@ -587,6 +596,14 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
     def caught_up(self, node: str) -> None:
         self.joining_mirrors.caught_up(node)
         self.master.caught_up(node)
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the master contradicts itself; between turns."""
+        if self.ended or self.queue is None:
+            return
+        self._under_way.check(self.master.committed)
+        if self._gathered or self._entries or self._origin is not None:
+            raise InvariantBroken(f"{len(self._entries)} publishes are in no batch, and the turn is over")
 
     # -- the end
 

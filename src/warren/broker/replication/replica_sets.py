@@ -501,6 +501,12 @@ class ReplicaSets(TimerTarget, IncarnationWatch):
             replica.mirror.end_turn()
         self.proposals.make()
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a master contradicts itself."""
+        for replica in self._replicas.values():
+            if replica.master_replica is not None:
+                replica.master_replica.check()
+
     # -- queues
 
     def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
