@@ -36,7 +36,7 @@ from warren.wire.values import ArgumentReader
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LinkHost:
-    """This node, as the others see it."""
+    """This node, as the other nodes see it."""
 
     @abstractmethod
     def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
@@ -52,18 +52,18 @@ class LinkHost:
 
     @abstractmethod
     def notice_arrived(self, node: str, data: bytes) -> None:
-        """What the other node gave to `Links.notify`."""
+        """The other node called `NodeLinks.notify`."""
 
     def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
-        """Tell the waiter, who speaks for a node, when this one is master of the queue, and the queue is open."""
+        """Tell the waiter, on behalf of a node, when this node is the queue's master and the queue is open."""
         raise PeerFault("a mirrored queue is wanted, and there are none here")
 
     def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
-        """It does not wait any more."""
+        """The waiter does not wait any more."""
         return
 
     def replication_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
-        """What the other node gave to `Links.send_ring`."""
+        """The other node called `NodeLinks.send_replication`."""
         raise PeerFault("a message of a ring came, and there are none here")
 
 
@@ -75,17 +75,17 @@ class HostSession(HostPort):
         super().__init__(link.node, turn)
         self._link: LinkSender = link
         self._home: LinkHost = home
-        # a consumer could take no more because the link could not; who is the first to go on after that
+        # a consumer could take no more because the link was full; the first to go on after that
         self._starved: bool = False
         self._first: int = 0
-        # what was published last, in case it is for another queue, too
+        # the last message, in case it is for another queue, too
         self._last_published: Message | None = None
         self._queues: dict[int, HostedQueue] = {}
         self._consumers: dict[int, HostedConsumer] = {}
         # consumers that wait to join
         self._joining: dict[int, HostedConsumer] = {}
         self._delivered: i64 = 0
-        # who has what was delivered under a number
+        # by the numbers of deliveries
         self._holders: dict[int, UnackedEntries] = {}
 
     # -- this node
@@ -166,7 +166,7 @@ class HostSession(HostPort):
         return False
 
     def go_on(self) -> None:
-        """The link has room: whoever waited for that is the next turn's work, and each time another is the first."""
+        """The link has room: wake the consumers that waited for it, each time beginning with another."""
         if not self._starved or self._link.lane.paused:
             return
         self._starved = False
@@ -176,14 +176,14 @@ class HostSession(HostPort):
             consumer.unacked.queue.wake()
 
     def lent_of(self, queue: QueuePort) -> list[Entry]:
-        """What the other node has of a queue."""
+        """Entries of a queue that clients of the other node hold."""
         found: list[Entry] = []
         for number, unacked in self._holders.items():
             if unacked.queue is queue:
                 found.append(unacked.lent[number])
         return found
 
-    # -- what comes from there
+    # -- records that come from there
 
     def publish(self, number: i64, flags: i64, message: Message) -> None:
         self._last_published = message
@@ -208,7 +208,7 @@ class HostSession(HostPort):
             first += 1
 
     def take(self, kind: i64, flags: i64, arguments: ArgumentReader) -> None:
-        """Everything that is not sent for each message."""
+        """Records that are not sent for each message."""
         if kind == records.REQUEUED:
             self._requeue(_numbers(arguments))
         elif kind == records.REJECTED:
@@ -253,7 +253,7 @@ class HostSession(HostPort):
             self._asked(kind, flags, arguments)
 
     def lost(self) -> None:
-        """The other node is not to be seen any more."""
+        """The link is lost."""
         self.over = True
         for consumer in list(self._joining.values()):
             self._drop_joining(consumer)
@@ -271,7 +271,7 @@ class HostSession(HostPort):
             return
         hosted = self._queue(arguments.longlong())
         if hosted.adrift():
-            # whoever asks will ask the next master
+            # the asker asks the next master
             return
         try:
             if kind == records.COUNT:
@@ -314,7 +314,7 @@ class HostSession(HostPort):
         del self._joining[int(consumer.number)]
 
     def _cancel(self, arguments: ArgumentReader) -> None:
-        """It leaves; what came after the last delivery its client saw goes back as if it had never left."""
+        """A consumer leaves; deliveries after the last one that its client saw go back as if they had never left."""
         number, seen = arguments.longlong(), arguments.longlong()
         joining = self._joining.get(int(number))
         if joining is not None:
@@ -332,7 +332,7 @@ class HostSession(HostPort):
         requeue_unseen(unacked.queue, unseen, unacked.queue.consumer_count() > 1)
         unacked.queue.remove_consumer(consumer)
 
-    # -- loans
+    # -- entries in flight
 
     def _lend(self, unacked: UnackedEntries, entry: Entry) -> None:
         self._delivered += 1
@@ -355,7 +355,7 @@ class HostSession(HostPort):
         return unacked, unacked.lent.pop(number)
 
     def _withdraw(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
-        """Consumers leave, and what was lent under these numbers goes back first, none of it to one of them."""
+        """Consumers leave. Their unacked entries go back first, none of them to one of these consumers."""
         for consumer in consumers:
             consumer.stopped = True
             del self._consumers[int(consumer.number)]

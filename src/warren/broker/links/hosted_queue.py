@@ -26,9 +26,8 @@ from warren.broker.links.records import FOR_GOOD
 from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.master_port import MasterIntake, MasterWaiter
 from warren.broker.model.message import Entry, Message
-from warren.broker.model.ports import PENDING, REJECTED, SETTLED, ConsumerPort, QueuePort
+from warren.broker.model.ports import PENDING, REJECTED, SETTLED, ConsumerPort, PublishWaiter, QueuePort
 from warren.broker.model.reader_positions import is_stream, wants_position
-from warren.broker.model.ports import PublishWaiter
 from warren.broker.model.turn import FlushWaiter, Turn
 from warren.errors import NOT_FOUND, ChannelFault
 from warren.wire.field_tables import Table

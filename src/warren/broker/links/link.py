@@ -1,58 +1,50 @@
-"""One run of the link to another node: the records of both directions.
+"""The links of one node: one to each other node, which carries everything about queues in order, both ways.
 
-Output gathers during the turn (`broker.links.records`) and leaves it in one go.
-
-Not here: the theory (`broker.links.link`), what the other node has here (`broker.links.host_session`), records
-(`broker.links.records`).
-
-The links of one node to the others: where all that concerns queues on another node comes in and goes out.
-
-Theory. A queue lives on one node, its *home*, as a `queue.Queue`. On every other node a `RemoteQueue` stands in for it,
-and sessions there use it as they use a queue, but that they cannot look into it: they ask, and wait
-(`broker.model.remote_queue`).
+Theory. A queue lives on one node, its *home*. On every other node a `RemoteQueue` stands in for it. Sessions use it as
+they use a queue, but they cannot look into it: they ask, and wait (`broker.model.remote_queue`). A mirrored queue's
+home is the node of its master; sessions use it through a `MirroredQueueProxy`, also on the home itself, where the proxy
+needs no link (`broker.links.direct_master`).
 
 ::
 
-    client ── session ── RemoteQueue ── Link ═════════ Link ── Hosting ── HostedQueue, HostedConsumer ── Queue
-                  (the client's node)                                (the home)
+    client ── session ── RemoteQueue ── NodeLink ═══════ NodeLink ── HostSession ── HostedQueue, HostedConsumer ── queue
+                  (the client's node)                                     (the home)
 
-Between two nodes there is one link, which carries everything in order, both ways: each node is home to queues of its
-own. All that follows rests on this order. A `Link` is one run of it. When it is lost everything that belongs to the run
-ends on both sides, and the next one begins with nothing: no numbers, no consumers, no publishes on their way.
+A `NodeLink` is one run of a link. When it is lost everything that belongs to the run ends on both sides, and the next
+run begins empty: no numbers, no consumers, no unsettled publishes. All that follows rests on the order of the link.
 
 *Publishes* of one RemoteQueue are counted, on both sides, from 1. The home answers `SETTLED n` once a turn: all up to n
-are held as safely as the queue promises, so it comes after the flush if one of them is to be on disk; and `REFUSED n`
-at once, before any `SETTLED` that passes n. A *fence* is counted as a publish of nothing, that waits for the flush.
-Lost with the link: all above the last `SETTLED` are refused to their publishers, though the home may have some of them.
-That is what a nack means: nobody promises anything.
+are as safe as the queue promises, so after the flush if one of them must be on disk. It answers `REFUSED n` at once,
+before any `SETTLED` that passes n. A *fence* counts as a publish of nothing that waits for the flush. When the link is
+lost, all publishes above the last `SETTLED` are refused to their publishers, though the home may have some of them: a
+nack promises nothing.
 
-*Deliveries* of one link are counted, on both sides, from 1. The home notes under this number what it lent, and to which
-consumer; acks come back as ranges of numbers, everything else as lists of them. The home knows a consumer's prefetch,
-or its channel's if that is less, so that is exact for a channel with one consumer. What it sends beyond is bounded by
-the *window*: messages, and bytes, that the client's node has not handed to the client. What comes for a consumer that
-is not able (its connection is full, its channel's other consumers have as much as it may) waits in its `Subscription`.
-For a consumer without acks the home lends as for any other, and the client's node acks in the turn in which it hands
-on: so nothing is lost that had not left for the client.
+*Deliveries* of one link are counted, on both sides, from 1. The home notes the entry and the consumer under this
+number; acks come back as ranges of numbers, other outcomes as lists. The home knows a consumer's prefetch, or its
+channel's if that is less, so prefetch is exact for a channel with one consumer. Beyond prefetch, the *window* bounds
+the messages and bytes that the client's node has not handed to the client. A delivery for a consumer that is not able
+(its connection is full, or its channel's other consumers used up the prefetch) waits in its `RemoteSubscription`. For a
+consumer without acks, the client's node acks in the turn in which it hands the delivery on: no message is lost that has
+not left for the client.
 
-Lemma: what the client never saw goes back as if it had never left. A cancel says which number was the last that the
-client got; whatever was lent to this consumer under a higher number is in the subscription or on its way, and the
-home takes it back unmarked, unless there are others who may have been given what comes after: to them it would come
-out of order, which only what is marked redelivered may. What the client did get and gives back is marked by the queue,
-as locally; so is everything that was lent when the link was lost, because nobody knows how much of it the client got.
+Lemma: a delivery that the client never saw goes back as if it had never left. A cancel names the last delivery that the
+client got. Later ones to this consumer are in the subscription or on their way, and the home takes them back unmarked,
+unless other consumers may have been given later messages: to them it would come out of order, which only a redelivered
+message may. A delivery that the client got and gives back is marked by the queue; so is every delivery in flight when
+the link is lost, because the home cannot know how many of them the client got.
 
-*Questions* have tickets, and each is answered once, or ends with the link.
+*Questions* have tickets. Each is answered once, or ends with the link.
 
-Back-pressure acts at admission alone. Links are always read. What is published and not settled is counted in bytes
-for each link and for all of them; beyond the bound connections that publish there are held until half of it is gone.
-Nobody publishes to, and nothing is lent to, a node that takes no more (its socket is full), and a turn lends it so
-much at most; what is lent later waits in its queue. Direct replies, which have no queue to wait in, are dropped beyond
-a bound, as those of a client are that reads none. So what waits in front of a socket is bounded. Two nodes that publish
-to each other cannot lock up: answers and acks are never held.
+Back-pressure acts at admission alone (`broker.links.admission`); links are always read. A node whose socket is full is
+sent no publishes and no deliveries, and one turn delivers to it up to a bound; later deliveries wait in their queues.
+Direct replies, which have no queue to wait in, are dropped beyond a bound, like those of a client that does not read.
+So the bytes in front of a socket are bounded. Two nodes that publish to each other cannot lock up: answers and acks are
+never held.
 
-What the other node sends is checked as strangers' bytes are, and a record that makes no sense ends the link
-(`DropPeer`); a client's mistake never gets that far.
+Records of the other node are checked like bytes of a stranger, and one that makes no sense ends the link (`DropPeer`).
 
-Not here: sockets and who may connect (`node.peers`, `broker.cluster.hello`), where a queue lives (its definition says).
+Not here: sockets, and who may connect (`node.peers`, `broker.cluster.hello`), the sending half
+(`broker.links.link_sender`), records (`broker.links.records`), the home's side (`broker.links.host_session`).
 """
 
 from typing import final
@@ -164,7 +156,7 @@ class NodeLink(LinkSender):
         deleted = [queue for queue in self._queues.values() if queue.deleted]
         self._queues = {}
         for queue in deleted:
-            # nobody else knows them any more
+            # the directory knows them no more
             queue.link_lost()
         self._subscriptions = {}
         answers = list(self._answers.values())
@@ -209,7 +201,7 @@ class NodeLink(LinkSender):
             message.expiration_ms = NO_EXPIRATION
             set_home_position(entry, reader.word)
         subscription = self._subscriptions.get(int(reader.number))
-        # whoever is not there any more has said so, and its home takes it back
+        # a consumer that is gone has said so, and the home takes the delivery back
         if subscription is not None:
             subscription.arrived(entry)
 
@@ -294,7 +286,7 @@ def _next(number: i64) -> i64:
 
 @final
 class NodeLinks(LinkDirectory):
-    """Those that there are, and the queues of other nodes that this one knows."""
+    """The links of this node, and the queues of other nodes that it knows."""
 
     def __init__(self, turn: Turn, home: LinkHost) -> None:
         super().__init__(turn)
@@ -303,7 +295,7 @@ class NodeLinks(LinkDirectory):
         self._links: dict[str, NodeLink] = {}
         # by home, in the order they came
         self._queues: dict[str, dict[RemoteQueue, None]] = {}
-        # of links, one after another, whichever nodes they lead to
+        # runs of links, of all nodes
         self._runs: i64 = 0
         # the masters on this node, as its own proxies use them; none if it cannot be a master
         self.local_masters: LocalMasters | None = None
@@ -366,18 +358,18 @@ class NodeLinks(LinkDirectory):
         return node in self._links
 
     def lent_out(self, queue: QueuePort) -> list[Entry]:
-        """What other nodes have of a queue of this one."""
+        """Entries of a queue of this node that clients of other nodes hold."""
         found: list[Entry] = []
         for link in self._links.values():
             found += link.host_session.lent_of(queue)
         return found
 
     def nodes(self) -> list[str]:
-        """Those there is a link to."""
+        """Nodes that there is a link to."""
         return list(self._links)
 
     def notify(self, node: str, data: bytes) -> bool:
-        """Tell another node something that is no business of queues; False if there is no link to it."""
+        """Tell another node something that does not concern queues; False if there is no link to it."""
         link = self._links.get(node)
         if link is None:
             return False
@@ -385,7 +377,7 @@ class NodeLinks(LinkDirectory):
         return True
 
     def send_replication(self, node: str, head: bytes, data: bytes) -> bool:
-        """Tell another node something about a ring that both are members of; False if there is no link to it."""
+        """Tell another member of a replica set something; False if there is no link to it."""
         link = self._links.get(node)
         if link is None:
             return False

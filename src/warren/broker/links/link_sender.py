@@ -53,7 +53,7 @@ class LinkSender:
         self.lane: AdmissionLane = AdmissionLane()
         # it is about to be lost
         self.doomed: bool = False
-        # no two runs, of whichever links, have numbers of deliveries in common
+        # no two runs of links have numbers of deliveries in common
         self.base: i64 = run_no << DELIVERY_BITS
         self.delivered: i64 = self.base
         # direct replies, and replication, since the other node takes nothing
@@ -85,13 +85,13 @@ class LinkSender:
             self.send_message(records.PUBLISH, flags, number, message)
 
     def send_replication(self, head: bytes, data: bytes) -> None:
-        """What members of a ring tell each other cannot wait."""
+        """Replication cannot wait."""
         self._outgoing.replication(head, data)
         if self.lane.paused:
             self._replication_bytes += len(head) + len(data)
 
     def overcome(self) -> bool:
-        """Whether so much of that waits that the link has to go; said once."""
+        """Whether so much replication waits that the link has to go; said once."""
         if self._replication_bytes <= REPLICATION_BYTES_MAX or self.doomed:
             return False
         self.doomed = True
@@ -101,7 +101,8 @@ class LinkSender:
         self._outgoing.message_with_word(records.GOT, flags, ticket, message, ready)
 
     def send_reply(self, inbox: str, message: Message) -> None:
-        """A direct reply: the name of its inbox goes ahead of it. While nobody takes them, so many wait and no more."""
+        """A direct reply: the name of its inbox goes ahead of it. While the other node takes
+        nothing, so many wait and no more."""
         if self.lane.paused:
             self._reply_bytes += len(message.content)
             if self._reply_bytes > REPLY_BYTES_MAX:
@@ -110,17 +111,17 @@ class LinkSender:
         self.send_message(records.REPLY, 0, 0, message)
 
     def ack(self, entry: Entry) -> None:
-        """A delivery of this run was dealt with."""
+        """Ack a delivery of this run."""
         number: i64 = entry.position - self.base
         if 0 < number < DELIVERIES_MAX:
             self._outgoing.ack(number)
 
     def send_taken(self, number: i64, count: i64, size_bytes: i64) -> None:
-        """So much of what a consumer was sent is in its client's hands."""
+        """So many of a consumer's deliveries were handed to its client."""
         records.write_words(self.output(), records.CREDIT, 0, [int(number), int(count), int(size_bytes)])
 
     def send_numbers(self, kind: i64, entries: list[Entry]) -> None:
-        """Something else became of deliveries of this run."""
+        """Report another outcome of deliveries of this run."""
         numbers = [int(entry.position - self.base) for entry in entries if self._is_of_this_run(entry)]
         if numbers:
             records.write_words(self.output(), kind, 0, numbers)

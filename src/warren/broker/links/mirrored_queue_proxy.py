@@ -51,12 +51,12 @@ CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"
 
 @final
 class ProxyConsumer(ConsumerPort):
-    """Takes what a master delivers on behalf of a client's consumer, which does not notice when masters change."""
+    """Takes a master's deliveries for a client's consumer, which does not notice when masters change."""
 
     def __init__(self, proxy: "MirroredQueueProxy", consumer: ConsumerPort) -> None:
         super().__init__(consumer.tag, consumer.no_ack, consumer.exclusive, consumer.priority, consumer.arguments)
         self.consumer: ConsumerPort = consumer
-        # a master knows it, or is being asked
+        # a master has it, or was asked to take it
         self.attached: bool = False
         # the client knows that it consumes
         self.known: bool = False
@@ -80,7 +80,7 @@ class ProxyConsumer(ConsumerPort):
         return self.consumer.unacked_max()
 
     def cancelled(self) -> None:
-        """The queue lets go of it: because its master is one no more, unless it is deleted."""
+        """The queue lets go of it: the master's term is over, or the queue is deleted."""
         if self.attached:
             self.detach()
 
@@ -95,7 +95,7 @@ class ProxyConsumer(ConsumerPort):
             self._proxy.let_go(self.consumer)
 
     def attach(self, run: MasterPort) -> None:
-        """To another master, if the client was told that it consumes; if not, it is asked for as any question is."""
+        """Attach it to another master, if the client knows that it consumes; if not, its question is asked again."""
         place = self.place
         if place is not None:
             self.arguments = place.arguments()
@@ -135,7 +135,7 @@ class ConsumerAttach(OutputPort):
 
 @final
 class ProxyRequest(OutputPort):
-    """One question, and who is to be told the answer."""
+    """A question to one master after another, until one of them answers."""
 
     def __init__(
         self, proxy: "MirroredQueueProxy", answer: QueueAnswer, proxy_consumer: "ProxyConsumer | None"
@@ -143,7 +143,7 @@ class ProxyRequest(OutputPort):
         self.answer: QueueAnswer = answer
         self._proxy: MirroredQueueProxy = proxy
         self._proxy_consumer: ProxyConsumer | None = proxy_consumer
-        # what the master was asked
+        # the question to the present master
         self._asked: QueueAnswer | None = None
 
     def ask(self, run: MasterPort) -> None:
@@ -159,7 +159,7 @@ class ProxyRequest(OutputPort):
             self.fail(fault)
 
     def detach(self) -> None:
-        """The master is lost: whatever it says to it does not count."""
+        """The master is lost: its answer does not count."""
         self._asked = None
 
     def abandon(self, run: MasterPort) -> None:
@@ -170,7 +170,7 @@ class ProxyRequest(OutputPort):
         self.answer.failed(fault)
 
     def gone(self, fault: ChannelFault) -> None:
-        """The queue is no more, which is all that somebody wants who deletes it."""
+        """The queue is gone, which answers a question that was to delete it."""
         if self.answer.question >= REMOVE:
             self.answer.counted(0, 0)
         else:
@@ -204,14 +204,14 @@ class ProxyRequest(OutputPort):
 
 MASTER_TIMEOUT_MS: Final[i64] = 10_000
 REATTACH_DELAY_MS: Final[i64] = 2_000
-"""How long it may take until the consumers of all nodes have come to a new master."""
+"""The consumers of all nodes are attached to a new master after so long."""
 
 FIRST_EPOCH: Final = 1
 
 
 @final
 class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
-    """One node's, for as long as the queue is there."""
+    """One node's, for as long as the queue exists."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
     ) -> None:
         super().__init__(vhost, name, durable, False, auto_delete, arguments, 0, node)
         self.queue_id = queue_id
-        # what stood in for the queue before it was mirrored: who used it then does so to its end
+        # the proxy from before mirroring; sessions that hold it keep it until they close
         self.predecessor: RemoteQueue | None = None
         self._links: NodeLinks = links
         self._turn: Turn = links.turn
@@ -234,10 +234,10 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         self._inquiries: dict[ProxyRequest, None] = {}
         self._proxy_consumers: dict[ConsumerPort, ProxyConsumer] = {}
         self._late: FailoverAcks = FailoverAcks()
-        # somebody has consumed here
+        # a client of this node has consumed
         self._used: bool = False
         self._waiting_for_room: list[OutputPort] = []
-        # of the master there is, or was last
+        # of the present master, or the last one
         self.epoch: i64 = 0
         self._open: bool = False
         self._opened_ms: i64 = 0
@@ -343,12 +343,12 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         for inquiry in list(self._inquiries):
             inquiry.ask(self.master)
         if self.auto_delete and self._used and not self._proxy_consumers:
-            # the last of them may have left while there was no master
+            # the last consumer may have left while there was no master
             self.master.deserted()
         self._wake_waiting()
 
     def reunited_at_ms(self) -> i64:
-        """When those who consumed under the master before have come to this one, if they are going to."""
+        """When the consumers of the master before have come to this one."""
         follows = self.replica_set is not None and self.replica_set.epoch != FIRST_EPOCH
         return self._opened_ms + REATTACH_DELAY_MS if follows else 0
 
@@ -366,7 +366,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         master.keeps(window.size_bytes)
 
     def run_lost(self) -> None:
-        """The master is not there any more."""
+        """The master is lost."""
         if self._open:
             self._late.clear()
         self._open = False
@@ -481,8 +481,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         return list(self._proxy_consumers)
 
     def take_over(self, consumer: ConsumerPort, offset: i64) -> None:
-        """One that consumed before the queue was mirrored, from a node that is master no more; a stream's reader was at
-        that offset, if it is not -1."""
+        """Go on with a consumer from before the queue was mirrored. A stream's reader was at that offset, or -1."""
         consumer.moved(self)
         proxy_consumer = ProxyConsumer(self, consumer)
         if proxy_consumer.place is not None:
@@ -495,7 +494,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
             proxy_consumer.attach(self.master)
 
     def let_go(self, consumer: ConsumerPort) -> None:
-        """It consumes no more, and is told so, or, if it never knew that it did, why it does not."""
+        """Cancel it; a client that does not know yet that it consumes hears why it does not."""
         proxy_consumer = self._proxy_consumers.pop(consumer, None)
         if proxy_consumer is not None and proxy_consumer.known:
             consumer.cancelled()

@@ -65,7 +65,7 @@ class PublishWindow:
         return self.last_no
 
     def to_send(self, mark: i64) -> list[WindowedPublish]:
-        """What a master needs that has everything up to the mark."""
+        """The publishes that a master lacks which holds all up to the mark."""
         found: list[WindowedPublish] = []
         number: i64 = max(mark + 1, self.first_no)
         while number <= self.last_no:

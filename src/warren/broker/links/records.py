@@ -6,32 +6,22 @@
     | size   | kind | flags | envelope | words of 64 bits, then strings or content |
 
 `size` counts the whole record. A *message* (PUBLISH, DELIVER, GOT, REPLY) has `number << 32 | frame_bytes_max`, then
-`priority << 48 | channel << 32 | body_bytes`, one word more if `WITH_WORD` is among its flags, and its content as
+`priority << 48 | channel << 32 | body_bytes`, one word more if `KINDS_WITH_WORD` is among its flags, and its content as
 `broker.model.message` has it. All other records are read argument by argument, with `wire.values`.
 
+An *envelope*, exchange and routing key, goes over a link once, and by its number from then on. Each direction has its
+own table. The writer numbers envelopes from 0 in the order of their first use; when the table is full, the next one is
+number 0 again, which tells the reader to begin anew, too.
+
+`LinkOutput` gathers the records of a turn. Acks gather in a range as long as each follows the one before; any other
+record closes the range first, so that everything arrives in order. Replication batches, which are large and bytes
+already, go as pieces of their own, which are not copied.
+
 Invariants: `RecordReader` refuses a size that no record has before it awaits the bytes, buffers at most one incomplete
-record, and joins it once; content that was taken for a message is whole frames, whatever the other node sent.
+record, and joins it once; content that was taken for a message is whole frames. The reader knows every envelope number
+that the writer uses, because definitions go over the same link before.
 
-Not here: what records mean (`broker.links.link`, `broker.links.host_session`), the numbers of envelopes
-(`broker.links.records`).
-
-Exchange and routing key go over a link once, and by a number from then on.
-
-Each direction has its own table. The writer numbers envelopes from 0 in the order of their first use; when the table
-is full, the next one is number 0 again, which tells the reader to begin anew, too.
-
-Invariant: the reader knows every number that the writer uses, because definitions go over the same link before.
-
-Not here: the messages that carry the numbers (`broker.links.records`).
-
-What goes out over one run of a link, as it is gathered in a turn.
-
-Acks gather in a range as long as each follows the one before; any other record closes the range first, so that
-everything arrives in the order in which it was done.
-
-Replication batches, which are large and bytes already, go as pieces of their own, which are not copied.
-
-Not here: what is sent and why (`broker.links.link`, `broker.links.host_session`), records (`broker.links.records`).
+Not here: what records mean (`broker.links.link`, `broker.links.host_session`).
 """
 
 from typing import Final, final
@@ -51,13 +41,13 @@ NOTICE: Final[i64] = 2
 REPLY_TO: Final[i64] = 3
 REPLY: Final[i64] = 4
 REPLICATION: Final[i64] = 5
-"""What the members of a ring tell each other (`broker.replication.messages`)."""
+"""What the members of a replica set tell each other (`broker.replication.messages`)."""
 
 
 # to the home
 TO_HOME: Final[i64] = 9
 ACKED_BY_POSITION: Final[i64] = 9
-"""What an earlier master of a mirrored queue delivered, by positions: clients of the other node are done with it."""
+"""Positions of deliveries by an earlier master of a mirrored queue, which clients of the other node acked."""
 
 QUEUE: Final[i64] = 10
 FORGET_QUEUE: Final[i64] = 11
@@ -82,10 +72,10 @@ REMOVE: Final[i64] = 27
 """Its flags are the conditions (`broker.model.remote_queue`)."""
 
 NEXT: Final[i64] = 28
-"""How the other node counts what it publishes next to a mirrored queue."""
+"""The origin count of the other node's next publish to a mirrored queue."""
 
 CONSUMERS_GONE: Final[i64] = 29
-"""Clients of the other node consumed from a mirrored queue, under an earlier master perhaps, and none does any more."""
+"""The last consumer of the other node is gone; it may have consumed under an earlier master only."""
 
 # from the home
 FROM_HOME: Final[i64] = 30
@@ -97,13 +87,13 @@ COUNTED: Final[i64] = 34
 GOT: Final[i64] = 35
 FAULT: Final[i64] = 36
 OPENED: Final[i64] = 37
-"""A mirrored queue is open here, how much of what the other node sent it has, and in which epoch."""
+"""A mirrored queue is open here; how many of the other node's publishes it holds, and the epoch."""
 
 HELD: Final[i64] = 38
-"""Up to which count the master of a mirrored queue holds what the other node sent, if that is enough for a confirm."""
+"""The count up to which the master holds the other node's publishes, where that is enough for a confirm."""
 
 POSITION: Final[i64] = 39
-"""Where that stands in a mirrored queue which is got next."""
+"""The position in a mirrored queue of the entry that is got next."""
 
 # flags of messages
 KINDS_WITH_WORD: Final[i64] = 1
@@ -341,7 +331,7 @@ class EnvelopeWriter:
 
 @final
 class EnvelopeTable:
-    """What the other node's numbers mean."""
+    """The envelopes of the other node's numbers."""
 
     def __init__(self) -> None:
         self._envelopes: list[Envelope] = []
@@ -413,7 +403,7 @@ class LinkOutput:
         write_with_word(out, kind, flags, self._envelopes.number(out, message.envelope), number, message, word)
 
     def replication(self, head: bytes, data: bytes) -> None:
-        """What members of a ring tell each other."""
+        """A message between members of a replica set."""
         out = self.writer()
         begin(out, REPLICATION, 0, HEAD_BYTES + len(head) + len(data))
         out.write(head)

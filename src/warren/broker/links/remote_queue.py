@@ -58,9 +58,9 @@ class RemoteSubscription(DeliveryTarget):
         self.number: i64 = link.subscribe(self)
         self.answer: QueueAnswer = answer
         self.started: bool = False
-        # its queue cannot serve it, whoever is master
+        # the queue cannot serve it, whichever node is the master
         self.ended: bool = False
-        # nobody is given anything of a stream twice, so what a client has need not be kept for it
+        # no reader is given a message of a stream twice, so deliveries need not keep it
         self._of_stream: bool = is_stream(queue.arguments)
         # the last delivery that was handed on
         self.seen: i64 = 0
@@ -72,7 +72,7 @@ class RemoteSubscription(DeliveryTarget):
         self._waiting: list[Entry] = []
         self._taken: i64 = 0
         self._taken_bytes: i64 = 0
-        # of that, what the home does not know yet
+        # handed on since the home was told
         self._untold: i64 = 0
         self._untold_bytes: i64 = 0
 
@@ -122,7 +122,7 @@ class RemoteSubscription(DeliveryTarget):
         return self.started and len(self._waiting) > 0
 
     def hand_out(self) -> None:
-        """Everything goes that the consumer is able to take."""
+        """Hand on all that the consumer is able to take."""
         waiting = self._waiting
         count: i64 = 0
         while count < len(waiting) and (self.consumer.able() or self._was_acked(waiting[count])):
@@ -266,14 +266,14 @@ class RemoteQueue(QueueProxy, MasterPort):
     ) -> None:
         owner_id = ANOTHER_OWNER if exclusive else 0
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id, node)
-        # 0 if whatever has this name there will do
+        # 0 for any queue of this name
         self.queue_id: int = queue_id
-        # who goes on with its consumers when it ends, because the queue has come to be mirrored
+        # the proxy that goes on with its consumers, because the queue has come to be mirrored
         self.successor: QueueProxy | None = None
         self._links: LinkDirectory = links
         self._turn: Turn = links.turn
         self._link: LinkSender | None = None
-        # over which it will still be told of publishes, though it is deleted
+        # reports on publishes of a deleted queue still come over it
         self._last_link: LinkSender | None = None
         # its number on the link; 0 while there is none
         self._number: i64 = 0
@@ -287,7 +287,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         self._numbers: SentNumbers = SentNumbers()
         self._subscriptions: dict[ConsumerPort, RemoteSubscription] = {}
         self._woken: bool = False
-        # who waits for the home
+        # those that wait for the home
         self._waiting_for_room: list[OutputPort] = []
         # of a mirrored one: its proxy, and the count that the master expects next
         self.opening: MasterListener | None = opening
@@ -436,7 +436,7 @@ class RemoteQueue(QueueProxy, MasterPort):
             raise self.down()
 
     def down(self) -> ChannelFault:
-        """What there is to say while the home is not there, or the queue is not."""
+        """The fault while the home is not reached, or the queue is deleted."""
         if self.deleted:
             return ChannelFault(NOT_FOUND, f"no {self._where()}")
         kind = "durable " if self.durable else ""
@@ -571,9 +571,9 @@ class RemoteQueue(QueueProxy, MasterPort):
             self.opening.refused(self._numbers.number_of(publish_no - self._settled))
 
     def consumer_gone(self, subscription: RemoteSubscription) -> None:
-        """The queue lets go of its consumers: it is no more, or cannot go on."""
+        """The queue lets go of a consumer: it is deleted, or cannot serve it."""
         gone = self._subscriptions.pop(subscription.consumer, None)
-        # whoever does not know yet that it consumes asks the next master, if this one is no more
+        # a client that does not know yet that it consumes asks the next master of a mirrored queue
         if gone is not None and (subscription.started or subscription.ended or self.opening is None):
             self._dismiss(subscription, ChannelFault(NOT_FOUND, f"no {self._where()}"))
 
@@ -592,7 +592,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         self._dismiss_all()
 
     def rehome(self, node: str) -> None:
-        """It lives on another node from here on; with the old one everything ends as if that were lost."""
+        """It lives on another node from here on; everything ends as if the old home were lost."""
         self.retire()
         self.node = node
         self._links.add(self)
@@ -607,7 +607,7 @@ class RemoteQueue(QueueProxy, MasterPort):
     # -- the end
 
     def close(self) -> None:
-        """The queue was deleted. What is on its way there arrives after that, or before: the home says which."""
+        """The queue was deleted. Publishes on their way arrive before that or after: the home says which."""
         if self.deleted:
             return
         self.deleted = True
