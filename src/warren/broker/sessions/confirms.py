@@ -24,7 +24,7 @@ told at once, and what is told is kept out of what is settled later.
 A run that something is known of is *stirred*: it puts itself on its channel's list, once, and is looked at when that
 tells. So what it costs to tell does not depend on how many wait.
 
-Not here: telling (`broker.sessions.confirms`), the queue's side (`broker.links.unconfirmed_publishes`).
+Not here: telling (`broker.sessions.confirms`), the queue's side (`broker.links.publish_waiters`).
 
 The runs of a channel's publishes that are not decided, lowest numbers first.
 
