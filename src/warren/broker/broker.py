@@ -179,6 +179,9 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         """Raise `InvariantBroken` if the state of this node is inconsistent."""
         for vhost in self.vhosts.values():
             vhost.check()
+        cluster = self._cluster_join.cluster
+        if cluster is not None and cluster.replica_sets is not None:
+            cluster.replica_sets.check()
         for connection in self.connections.values():
             connection.check()
         if self._storage is not None:

@@ -409,6 +409,9 @@ class Vhost(VhostPort):
     def check(self) -> None:
         for queue in self._queues.values():
             queue.check()
+        for proxy in self.topology.queues.values():
+            if isinstance(proxy, MirroredQueueProxy):
+                proxy.check()
         self._enforcer.check(list(self._queues.values()))
         self.delays.check()
 

@@ -21,7 +21,7 @@ NODES = 3
 MASTERY, LOG = "broker.replication.master_replica", "broker.replication.mirrored_log"
 LENDING, SERVING = "broker.replication.mirrored_log", "broker.replication.delivery_lease"
 PART, CATCHING_UP = "broker.replication.local_replica", "broker.replication.backfill"
-SEAT, ADMISSION = "broker.links.mirrored_queue_proxy", "broker.links.link"
+SEAT, ADMISSION = "broker.links.mirrored_queue_proxy", "broker.links.admission"
 SUCCESSION, DEFINITIONS = "broker.replication.promotion", "broker.metadata.cluster_definitions"
 PASSAGES, PUBLISHING, PROGRESS = (
     "broker.internal_publishes",
@@ -79,7 +79,11 @@ PLANTS = (
     Plant(
         CONFIRMED,
         "publishes are confirmed before they are committed",
-        (MASTERY, "            self._waiters.append(waiter)\n", "            waiter.flushed()\n"),
+        (
+            MASTERY,
+            "        self._under_way.add(number, self._entries, gone, self._waiters)\n",
+            "        self._under_way.add(number, self._entries, gone, [])\n        self._tell_safe(self._waiters)\n",
+        ),
     ),
     Plant(
         DELIVERED,
@@ -109,7 +113,7 @@ PLANTS = (
         (
             SEAT,
             "        for proxy_consumer in list(self._proxy_consumers.values()):\n"
-            "            proxy_consumer.attach(self._run)\n",
+            "            proxy_consumer.attach(self.master)\n",
             "",
         ),
         "test_mirrored_clients.test_consumers_elsewhere_go_on_and_are_told_nothing",
@@ -117,7 +121,7 @@ PLANTS = (
     Plant(
         ACKED,
         "the queue is not drained when deliveries of a lost master are acked",
-        (SEAT, "that\n        self._run.wake()\n", "that\n"),
+        (SEAT, "that\n        self.master.wake()\n", "that\n"),
         "test_late_acks.test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again",
     ),
     Plant(
@@ -129,7 +133,7 @@ PLANTS = (
     Plant(
         MARKED,
         "a restarted master forgets which messages it delivered",
-        (LOG, "            self._master_replica.copy.mark_delivered(lent)\n", ""),
+        (LOG, "            self._copy.mark_delivered(lent)\n", ""),
         "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
     ),
     Plant(
@@ -137,7 +141,7 @@ PLANTS = (
         "a master that hears from no mirror goes on delivering",
         (
             SERVING,
-            "        self.look()\n        return self._turn.now_ms < self._until_ms\n",
+            "        self.look()\n        return self.turn.now_ms < self.until_ms\n",
             "        self.look()\n        return self._predecessor is None\n",
         ),
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
@@ -145,7 +149,7 @@ PLANTS = (
     Plant(
         ONE_SERVES,
         "a new master delivers while its predecessor may still deliver",
-        (SERVING, "            if self._turn.now_ms < over_ms and not", "            if over_ms < 0 and not"),
+        (SERVING, "            if self.turn.now_ms < over_ms and not", "            if over_ms < 0 and not"),
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
     ),
     Plant(
@@ -203,7 +207,7 @@ PLANTS = (
     Plant(
         BOUNDED,
         "publishers are not blocked though a node reads nothing",
-        (ADMISSION, "        return link.paused or", "        return"),
+        (ADMISSION, "        return lane.paused or", "        return"),
         "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
     ),
     Plant(

@@ -108,7 +108,7 @@ def test_a_newcomer_is_not_told_the_ids_of_what_no_step_has_yet() -> None:
     assert replica is not None
     master_replica = replica.master_replica
     assert master_replica is not None
-    intake_of(master_replica).publish(99, message_of(ALL_IDS[3]), True)
+    intake_of(master_replica).publish(99, 1, message_of(ALL_IDS[3]), True)
     assert knows(one, ALL_IDS[3])
     told = DeduplicationWindow()
     told.load(b"".join(master_replica.publishing_ids_in_batches()), False)

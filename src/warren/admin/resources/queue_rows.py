@@ -20,6 +20,7 @@ from warren.admin.ports import HistoryPort, SampleSpans
 from warren.admin.rabbitmq_json import GARBAGE_COLLECTION, NO_RATE, amqp_json
 from warren.admin.resources.connection_rows import connection_details, consumer_row
 from warren.broker.broker import Broker
+from warren.broker.links.direct_master import DirectConsumer
 from warren.broker.links.hosted_queue import HostedConsumer
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 from warren.broker.links.queue_proxy import QueueProxy
@@ -216,7 +217,7 @@ def consumers_here(queue: QueuePort, real: LocalQueue | None) -> list[tuple[Cons
     """
     found: list[tuple[ConsumerPort, bool]] = []
     if real is not None and real.consumer_count():
-        found = [one for one in real.consumers() if not isinstance(one[0], HostedConsumer)]
+        found = [one for one in real.consumers() if not isinstance(one[0], HostedConsumer | DirectConsumer)]
     if isinstance(queue, RemoteQueue | MirroredQueueProxy):
         # only the queue's home node knows which consumer is active
         found += [(consumer, True) for consumer in queue.consumers()]
@@ -230,7 +231,7 @@ def waiting_consumers(queue: LocalQueue) -> list[list[str]]:
     return [
         [consumer.node, consumer.tag]
         for consumer, active in queue.consumers()
-        if not active and isinstance(consumer, HostedConsumer)
+        if not active and isinstance(consumer, HostedConsumer | DirectConsumer)
     ]
 
 

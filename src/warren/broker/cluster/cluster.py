@@ -125,7 +125,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         self.links: NodeLinks = NodeLinks(turn, self)
         self.replica_sets: ReplicaSets | None = None
         if storage is not None:
-            self.links.open_own(own)
+            self.links.host_masters(own)
             mirroring_policies = MirroringPolicies(policies, vhosts, node.settings.sync_batch_count)
             pace = SyncThrottle(node.settings.sync_bytes_per_s)
             self.replica_sets = ReplicaSets(
@@ -260,11 +260,14 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
             self.replica_sets.act()
 
     def busy(self) -> bool:
-        """Whether this turn has more work for replica sets or the link to itself."""
-        return self.replica_sets is not None and (self.replica_sets.waiting() or self.links.own_busy())
+        """Whether this turn has more work for replica sets or for reports to local masters."""
+        masters = self.links.local_masters
+        reports = masters is not None and len(masters.due) > 0
+        return reports or (self.replica_sets is not None and self.replica_sets.waiting())
 
     def end_round(self) -> None:
-        self.links.loop()
+        if self.links.local_masters is not None:
+            self.links.local_masters.end_round()
         if self.replica_sets is not None:
             self.replica_sets.end_round()
 

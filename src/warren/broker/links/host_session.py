@@ -1,234 +1,42 @@
-"""The home's side of a link: the other node's publishers and consumers, and what it asks.
+"""The home's side of a link: the other node's publishers and consumers, and its questions.
 
-Everything that was lent is noted under the number of its delivery. When the link is lost nothing of the other node
-takes part any more: what it held goes back, in order, and then its consumers leave, so that a queue that is deleted
-with its last consumer has everything by then.
+Every delivery is noted under its number until it is settled. When the link is lost the other node takes part no more:
+its unacked entries go back, in order, and then its consumers leave, so that a queue that is deleted with its last
+consumer has everything by then.
 
-Not here: one queue's publishes (`broker.links.hosted_queue`), the records (`broker.links.records`).
-
-Questions of another node that something must be waited for: the disk, or other nodes.
-
-Not here: those that are answered at once (`broker.links.host_session`).
+Not here: one queue's publishes and consumers (`broker.links.hosted_queue`), questions that wait
+(`broker.links.queue_requests`), the records (`broker.links.records`).
 """
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.links import records
-from warren.broker.links.hosted_queue import HostedConsumer, HostedQueue, UnackedEntries, requeue_unseen
-from warren.broker.metadata.transaction import TransactionWaiter, transaction_failed
+from warren.broker.links.hosted_queue import HostedConsumer, HostedQueue, HostPort, UnackedEntries, requeue_unseen
+from warren.broker.links.link_sender import LinkSender
+from warren.broker.links.queue_requests import (
+    ConsumeRequest,
+    CountRequest,
+    DeleteRequest,
+    GetRequest,
+    PurgeRequest,
+)
+from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.master_port import MasterWaiter
 from warren.broker.model.message import Entry, Message
-from warren.broker.model.ports import OutputPort, QueuePort
-from warren.broker.model.remote_queue import IF_EMPTY, IF_UNUSED, check_removable
-from warren.broker.model.turn import FlushWaiter, Turn
+from warren.broker.model.ports import QueuePort
+from warren.broker.model.turn import Turn
 from warren.errors import ChannelFault, PeerFault
 from warren.wire.scalars import write_longlong, write_longstr
 from warren.wire.values import ArgumentReader
 
-if TYPE_CHECKING:
-    from warren.broker.links.link import NodeLink
-
-
-@final
-class HostedCountRequest(OutputPort):
-    """What a declaration wants to know. Of a queue that outlived its use there is something to say when it is gone for
-    everybody: then the other node may make one of its name, rather than being told that there is none."""
-
-    def __init__(self, host_session: "HostSession", ticket: i64, hosted: "HostedQueue") -> None:
-        self._host_session: HostSession = host_session
-        self._ticket: i64 = ticket
-        self._hosted: HostedQueue = hosted
-
-    def flush(self) -> None:
-        """It has no output of its own."""
-
-    def go_on(self) -> None:
-        if self._host_session.over or self._hosted.adrift():
-            return
-        found = self._hosted.found()
-        if (
-            found is not None
-            and found.deleted
-            and found.held_publishes is not None
-            and found.held_publishes.await_end(self)
-        ):
-            return
-        try:
-            queue = self._hosted.usable()
-        except ChannelFault as fault:
-            self._host_session.answer_fault(self._ticket, fault)
-            return
-        queue.touch()
-        queue.drain()
-        self._host_session.answer(self._ticket, queue.ready_count(), queue.consumer_count())
-
-
-@final
-class HostedGetRequest(OutputPort):
-    """A get, which waits until the entry is in memory."""
-
-    def __init__(self, host_session: "HostSession", ticket: i64, hosted: "HostedQueue", no_ack: bool) -> None:
-        self._host_session: HostSession = host_session
-        self._ticket: i64 = ticket
-        self._hosted: HostedQueue = hosted
-        self._no_ack: bool = no_ack
-
-    def flush(self) -> None:
-        """It has no output of its own."""
-
-    def go_on(self) -> None:
-        if self._host_session.over or self._hosted.adrift():
-            return
-        try:
-            self._get(self._hosted.usable())
-        except ChannelFault as fault:
-            self._host_session.answer_fault(self._ticket, fault)
-
-    def _get(self, queue: QueuePort) -> None:
-        queue.touch()
-        if not queue.at_hand():
-            queue.await_entry(self)
-            return
-        entry = queue.get(self._no_ack)
-        if entry is None:
-            self._host_session.answer(self._ticket, 0, 0)
-        else:
-            unacked = self._hosted.got_from(queue)
-            self._host_session.answer_got(self._ticket, unacked, entry, self._no_ack, queue.ready_count())
-
-
-@final
-class HostedPurgeRequest(FlushWaiter):
-    """A purge, answered when the disk knows of it."""
-
-    def __init__(self, host_session: "HostSession", ticket: i64, hosted: "HostedQueue") -> None:
-        self._host_session: HostSession = host_session
-        self._ticket: i64 = ticket
-        queue = hosted.usable()
-        self._count: i64 = queue.purge()
-        if self._count != 0 and (queue.durable or hosted.mirrored):
-            hosted.await_commit(self)
-        else:
-            self.flushed()
-
-    def flushed(self) -> None:
-        self._host_session.answer(self._ticket, self._count, 0)
-
-
-@final
-class HostedConsumeRequest(OutputPort):
-    """A consumer that is to join, which waits while it is not decided whether its queue goes."""
-
-    def __init__(self, host_session: "HostSession", ticket: i64, consumer: "HostedConsumer") -> None:
-        self._host_session: HostSession = host_session
-        self._ticket: i64 = ticket
-        self._consumer: HostedConsumer = consumer
-
-    def flush(self) -> None:
-        """It has no output of its own."""
-
-    def begin(self) -> None:
-        queue = self._consumer.unacked.queue
-        if not queue.deleted and queue.held_publishes is not None and queue.held_publishes.await_end(self):
-            self._host_session.joining[int(self._consumer.number)] = self
-        else:
-            self._join()
-
-    def go_on(self) -> None:
-        number = int(self._consumer.number)
-        # unless it was cancelled meanwhile
-        if self._host_session.joining.get(number) is self:
-            del self._host_session.joining[number]
-            self.begin()
-
-    def forget(self, hosted: "HostedQueue") -> None:
-        """The other node has nothing more to do with that queue."""
-        if self._consumer.unacked.hosted is hosted:
-            del self._host_session.joining[int(self._consumer.number)]
-
-    def _join(self) -> None:
-        hosted = self._consumer.unacked.hosted
-        if hosted.adrift():
-            # whoever asks will ask the next master
-            return
-        try:
-            hosted.usable()
-            self._host_session.add_consumer(self._consumer)
-        except ChannelFault as fault:
-            self._host_session.answer_fault(self._ticket, fault)
-        else:
-            # of a stream's reader: where it begins, and one
-            self._host_session.answer(self._ticket, hosted.usable().begins_at(self._consumer) + 1, 0)
-
-
-@final
-class HostedDeleteRequest(OutputPort):
-    """A deletion under a condition, which this node looks after until all nodes agree."""
-
-    def __init__(self, host_session: "HostSession", ticket: i64, hosted: "HostedQueue", conditions: i64) -> None:
-        self._host_session: HostSession = host_session
-        self._ticket: i64 = ticket
-        self._hosted: HostedQueue = hosted
-        self._conditions: i64 = conditions
-
-    def flush(self) -> None:
-        """It has no output of its own."""
-
-    def go_on(self) -> None:
-        if self._host_session.over or self._hosted.adrift():
-            return
-        queue = self._hosted.found()
-        if queue is not None and queue.held_publishes is not None and queue.held_publishes.await_end(self):
-            return
-        if queue is None or queue.deleted:
-            self._host_session.answer(self._ticket, 0, 0)
-        else:
-            self._remove(queue)
-
-    def failed(self, fault: ChannelFault) -> None:
-        if not self._host_session.over:
-            self._host_session.answer_fault(self._ticket, fault)
-
-    def _remove(self, queue: QueuePort) -> None:
-        try:
-            check_removable(queue, self._conditions & IF_EMPTY != 0, self._conditions & IF_UNUSED != 0)
-        except ChannelFault as fault:
-            self.failed(fault)
-            return
-        ending = HostedDeleteCompletion(self, self._host_session, self._ticket, queue.ready_count())
-        self._host_session.home.remove_queue(queue, ending)
-
-
-@final
-class HostedDeleteCompletion(TransactionWaiter):
-    """What the other node is told of it."""
-
-    def __init__(
-        self, removal: HostedDeleteRequest, host_session: "HostSession", ticket: i64, message_count: i64
-    ) -> None:
-        self._removal: HostedDeleteRequest = removal
-        self._host_session: HostSession = host_session
-        self._ticket: i64 = ticket
-        self._message_count: i64 = message_count
-
-    def agreed(self) -> None:
-        self._host_session.answer(self._ticket, self._message_count, 0)
-
-    def outdated(self) -> None:
-        # behind whoever waited
-        self._host_session.turn.inputs.append(self._removal)
-
-    def failed(self, reason: str) -> None:
-        self._removal.failed(transaction_failed(reason))
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LinkHost:
-    """This node, as the others see it."""
+    """This node, as the other nodes see it."""
 
     @abstractmethod
     def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
@@ -244,48 +52,54 @@ class LinkHost:
 
     @abstractmethod
     def notice_arrived(self, node: str, data: bytes) -> None:
-        """What the other node gave to `Links.notify`."""
+        """The other node called `NodeLinks.notify`."""
 
     def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
-        """Tell the waiter, who speaks for a node, when this one is master of the queue, and the queue is open."""
+        """Tell the waiter, on behalf of a node, when this node is the queue's master and the queue is open."""
         raise PeerFault("a mirrored queue is wanted, and there are none here")
 
     def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
-        """It does not wait any more."""
+        """The waiter does not wait any more."""
         return
 
     def replication_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
-        """What the other node gave to `Links.send_ring`."""
+        """The other node called `NodeLinks.send_replication`."""
         raise PeerFault("a message of a ring came, and there are none here")
 
 
 @final
-class HostSession:
-    """What one other node has here."""
+class HostSession(HostPort):
+    """One other node's publishers, consumers and questions here."""
 
-    def __init__(self, link: "NodeLink", home: LinkHost, turn: Turn) -> None:
-        self.node: str = link.node
-        self.turn: Turn = turn
-        # queues with publishes to settle at the end of the turn
-        self.settling: list[HostedQueue] = []
-        # the link is lost
-        self.over: bool = False
-        self._link: NodeLink = link
-        self.home: LinkHost = home
-        # a consumer could take no more because the link could not; who is the first to go on after that
+    def __init__(self, link: LinkSender, home: LinkHost, turn: Turn) -> None:
+        super().__init__(link.node, turn)
+        self._link: LinkSender = link
+        self._home: LinkHost = home
+        # a consumer could take no more because the link was full; the first to go on after that
         self._starved: bool = False
         self._first: int = 0
-        # what was published last, in case it is for another queue, too
+        # the last message, in case it is for another queue, too
         self._last_published: Message | None = None
         self._queues: dict[int, HostedQueue] = {}
         self._consumers: dict[int, HostedConsumer] = {}
-        # who wants to consume from a queue that may be about to go
-        self.joining: dict[int, HostedConsumeRequest] = {}
+        # consumers that wait to join
+        self._joining: dict[int, HostedConsumer] = {}
         self._delivered: i64 = 0
-        # who has what was delivered under a number
+        # by the numbers of deliveries
         self._holders: dict[int, UnackedEntries] = {}
 
-    # -- what goes there
+    # -- this node
+
+    def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
+        return self._home.find_queue(vhost, name, queue_id)
+
+    def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
+        self._home.forget_master(queue_id, waiter)
+
+    def remove_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> None:
+        self._home.remove_queue(queue, waiter)
+
+    # -- records that go there
 
     def deliver(self, consumer: HostedConsumer, entry: Entry) -> None:
         self._lend(consumer.unacked, entry)
@@ -319,6 +133,8 @@ class HostSession:
             records.write_words(self._link.output(), records.COUNTED, 0, words)
 
     def answer_fault(self, ticket: i64, fault: ChannelFault) -> None:
+        if self.over:
+            return
         payload = BytesWriter()
         write_longlong(payload, int(ticket))
         write_longlong(payload, fault.code)
@@ -350,8 +166,8 @@ class HostSession:
         return False
 
     def go_on(self) -> None:
-        """The link has room: whoever waited for that is the next turn's work, and each time another is the first."""
-        if not self._starved or self._link.paused:
+        """The link has room: wake the consumers that waited for it, each time beginning with another."""
+        if not self._starved or self._link.lane.paused:
             return
         self._starved = False
         consumers = list(self._consumers.values())
@@ -360,14 +176,14 @@ class HostSession:
             consumer.unacked.queue.wake()
 
     def lent_of(self, queue: QueuePort) -> list[Entry]:
-        """What the other node has of a queue."""
+        """Entries of a queue that clients of the other node hold."""
         found: list[Entry] = []
         for number, unacked in self._holders.items():
             if unacked.queue is queue:
                 found.append(unacked.lent[number])
         return found
 
-    # -- what comes from there
+    # -- records that come from there
 
     def publish(self, number: i64, flags: i64, message: Message) -> None:
         self._last_published = message
@@ -392,7 +208,7 @@ class HostSession:
             first += 1
 
     def take(self, kind: i64, flags: i64, arguments: ArgumentReader) -> None:
-        """Everything that is not sent for each message."""
+        """Records that are not sent for each message."""
         if kind == records.REQUEUED:
             self._requeue(_numbers(arguments))
         elif kind == records.REJECTED:
@@ -437,9 +253,10 @@ class HostSession:
             self._asked(kind, flags, arguments)
 
     def lost(self) -> None:
-        """The other node is not to be seen any more."""
+        """The link is lost."""
         self.over = True
-        self.joining = {}
+        for consumer in list(self._joining.values()):
+            self._drop_joining(consumer)
         for hosted in self._queues.values():
             hosted.forget_master()
         self._withdraw(list(self._consumers.values()), list(self._holders))
@@ -454,19 +271,19 @@ class HostSession:
             return
         hosted = self._queue(arguments.longlong())
         if hosted.adrift():
-            # whoever asks will ask the next master
+            # the asker asks the next master
             return
         try:
             if kind == records.COUNT:
-                HostedCountRequest(self, ticket, hosted).go_on()
+                CountRequest(hosted, ticket).go_on()
             elif kind == records.PURGE:
-                HostedPurgeRequest(self, ticket, hosted)
+                PurgeRequest(hosted, ticket)
             elif kind == records.GET:
-                HostedGetRequest(self, ticket, hosted, flags & records.NO_ACK != 0).go_on()
+                GetRequest(hosted, ticket, flags & records.NO_ACK != 0).go_on()
             elif kind == records.CONSUME:
                 self._consume(ticket, hosted, flags, arguments)
             elif kind == records.REMOVE:
-                HostedDeleteRequest(self, ticket, hosted, flags).go_on()
+                DeleteRequest(hosted, ticket, flags, self.turn).go_on()
             else:
                 raise PeerFault(f"a record of kind {kind}")
         except ChannelFault as fault:
@@ -476,22 +293,32 @@ class HostSession:
         queue = hosted.usable()
         number, priority, prefetch = arguments.longlong(), arguments.longlong(), arguments.longlong()
         tag = arguments.shortstr()
-        if int(number) in self._consumers or int(number) in self.joining or prefetch < 0:
+        if int(number) in self._consumers or int(number) in self._joining or prefetch < 0:
             raise PeerFault(f"consumer {number} makes no sense")
         exclusive = flags & records.EXCLUSIVE != 0
         unacked = UnackedEntries(hosted, queue)
         consumer = HostedConsumer(self, number, unacked, tag, exclusive, priority, arguments.table(), prefetch)
-        consumer.acks = flags & records.NO_ACK == 0
-        HostedConsumeRequest(self, ticket, consumer).begin()
+        consumer.request = ConsumeRequest(hosted, ticket, queue, consumer)
+        self._joining[int(number)] = consumer
+        consumer.request.go_on()
 
-    def add_consumer(self, consumer: HostedConsumer) -> None:
-        consumer.unacked.queue.add_consumer(consumer)
-        self._consumers[int(consumer.number)] = consumer
+    def consumer_decided(self, consumer: HostedConsumer, joined: bool) -> None:
+        del self._joining[int(consumer.number)]
+        consumer.request = None
+        if joined:
+            self._consumers[int(consumer.number)] = consumer
+
+    def _drop_joining(self, consumer: HostedConsumer) -> None:
+        assert consumer.request is not None, "it waits"
+        consumer.request.dropped = True
+        del self._joining[int(consumer.number)]
 
     def _cancel(self, arguments: ArgumentReader) -> None:
-        """It leaves; what came after the last delivery its client saw goes back as if it had never left."""
+        """A consumer leaves; deliveries after the last one that its client saw go back as if they had never left."""
         number, seen = arguments.longlong(), arguments.longlong()
-        self.joining.pop(int(number), None)
+        joining = self._joining.get(int(number))
+        if joining is not None:
+            self._drop_joining(joining)
         consumer = self._consumers.pop(int(number), None)
         if consumer is None:
             return
@@ -505,7 +332,7 @@ class HostSession:
         requeue_unseen(unacked.queue, unseen, unacked.queue.consumer_count() > 1)
         unacked.queue.remove_consumer(consumer)
 
-    # -- loans
+    # -- entries in flight
 
     def _lend(self, unacked: UnackedEntries, entry: Entry) -> None:
         self._delivered += 1
@@ -528,7 +355,7 @@ class HostSession:
         return unacked, unacked.lent.pop(number)
 
     def _withdraw(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
-        """Consumers leave, and what was lent under these numbers goes back first, none of it to one of them."""
+        """Consumers leave. Their unacked entries go back first, none of them to one of these consumers."""
         for consumer in consumers:
             consumer.stopped = True
             del self._consumers[int(consumer.number)]
@@ -562,21 +389,34 @@ class HostSession:
         hosted = HostedQueue(self, number, vhost, name, int(queue_id), mirrored)
         self._queues[int(number)] = hosted
         if mirrored:
-            self.home.await_master(int(queue_id), self.node, hosted)
+            self._home.await_master(int(queue_id), self.node, hosted)
 
     def _forget_queue(self, number: i64) -> None:
-        """The other node has heard that it is deleted, perhaps before this one: nothing more of it comes from there."""
+        """The other node has heard that the queue is deleted or has another master, perhaps before this one."""
         hosted = self._queues.pop(int(number), None)
         if hosted is None:
             return
         hosted.forget_master()
-        for joining in list(self.joining.values()):
-            joining.forget(hosted)
+        for joining in list(self._joining.values()):
+            if joining.unacked.hosted is hosted:
+                self._drop_joining(joining)
         consumers = [consumer for consumer in self._consumers.values() if consumer.unacked.hosted is hosted]
         numbers: list[int] = []
         if hosted.lent_count != 0:
             numbers = [number for number, unacked in self._holders.items() if unacked.hosted is hosted]
-        self._withdraw(consumers, numbers)
+        if hosted.mirrored:
+            self._leave_master(consumers, numbers)
+        else:
+            self._withdraw(consumers, numbers)
+
+    def _leave_master(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
+        """This master's term is over, whether it has heard of it or not: it must not deliver again what the other
+        node's clients hold, nor take their leaving for the end of an auto-delete queue."""
+        for consumer in consumers:
+            consumer.stopped = True
+            del self._consumers[int(consumer.number)]
+        for number in numbers:
+            self._taken_back(number)
 
 
 def _numbers(arguments: ArgumentReader) -> list[int]:

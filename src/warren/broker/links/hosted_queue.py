@@ -1,48 +1,98 @@
-"""A queue of this node, as one other node uses it: what was published there is counted and settled in order.
+"""A queue of this node, as one other node uses it: its publishes are counted and settled in order, and its consumers.
 
-What is published in one turn is settled at its end, or, if a part of it is for the disk, when this turn's batch is
-flushed, or, if a part of it is withheld because the queue may be about to go, when that is decided; and never before
-what came earlier. So what waits is a row of marks, each with what it waits for.
+Publishes of one turn to a queue of this node alone are settled when the turn ends; if some of them must be on disk,
+when the turn's batch is flushed; if some are held because the queue may be deleted, when that is decided. They are
+never settled before earlier ones. A row of marks says which publishes wait for what. Publishes to a mirrored queue are
+settled when its master reports them committed.
+
+A consumer is able while its client has fewer unacked than its prefetch, while the deliveries that its node has not
+handed to the client are within the window, and while the link has room. The queue sees a consumer that acks: for one
+without acks the client's node acks as it hands on.
 
 Invariant: everything up to the last number told is as safe as the queue promises, or was refused.
 
-Not here: consumers (`broker.links.hosted_queue`), questions (`broker.links.host_session`).
-
-A consumer whose client is at another node, as the queue at its home sees it.
-
-It is able as long as its client has fewer unacked than its prefetch, as long as what was sent and not yet handed to the
-client is within the window, and as long as its link has room. To its queue it always acks: what a consumer without acks
-was given is acked by the client's node when it leaves for the client.
-
-Not here: the client's side (`broker.links.remote_queue`), what comes back (`broker.links.host_session`).
+Not here: questions (`broker.links.queue_requests`), records and deliveries (`broker.links.host_session`), the other
+node's side (`broker.links.remote_queue`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from abc import abstractmethod
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from warren.broker.links import records
+from warren.broker.links.queue_requests import ConsumeRequest, RequestedQueue
 from warren.broker.links.records import FOR_GOOD
+from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.master_port import MasterIntake, MasterWaiter
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import PENDING, REJECTED, SETTLED, ConsumerPort, PublishWaiter, QueuePort
 from warren.broker.model.reader_positions import is_stream, wants_position
-from warren.broker.model.turn import FlushWaiter
+from warren.broker.model.turn import FlushWaiter, Turn
 from warren.errors import NOT_FOUND, ChannelFault
 from warren.wire.field_tables import Table
-
-if TYPE_CHECKING:
-    from warren.broker.links.host_session import HostSession
-
 
 WINDOW_MESSAGES: Final[i64] = 4096
 WINDOW_BYTES: Final[i64] = 2 * 1024 * 1024
 """What may be sent and not be in the client's hands; the client's node tells when half of it is."""
 
 
+class HostPort:
+    """The other node, as its queues and consumers here see it."""
+
+    def __init__(self, node: str, turn: Turn) -> None:
+        self.node: str = node
+        self.turn: Turn = turn
+        # the link is lost
+        self.over: bool = False
+        # queues with publishes to settle at the end of the turn
+        self.settling: list[HostedQueue] = []
+
+    @abstractmethod
+    def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None: ...
+
+    @abstractmethod
+    def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None: ...
+
+    @abstractmethod
+    def remove_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> None: ...
+
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Whether its consumers may be sent one more."""
+
+    @abstractmethod
+    def deliver(self, consumer: "HostedConsumer", entry: Entry) -> None: ...
+
+    @abstractmethod
+    def consumer_decided(self, consumer: "HostedConsumer", joined: bool) -> None: ...
+
+    @abstractmethod
+    def consumer_gone(self, consumer: "HostedConsumer", flags: i64) -> None: ...
+
+    @abstractmethod
+    def tell(self, kind: i64, number: i64, word: i64) -> None:
+        """Send a word about a queue."""
+
+    @abstractmethod
+    def settle(self, number: i64, publish_no: i64, size_bytes: i64) -> None: ...
+
+    @abstractmethod
+    def opened(self, number: i64, mark: i64, known: bool, epoch: int) -> None: ...
+
+    @abstractmethod
+    def answer(self, ticket: i64, ready: i64, consumers: i64) -> None: ...
+
+    @abstractmethod
+    def answer_got(self, ticket: i64, unacked: "UnackedEntries", entry: Entry, no_ack: bool, ready: i64) -> None: ...
+
+    @abstractmethod
+    def answer_fault(self, ticket: i64, fault: ChannelFault) -> None: ...
+
+
 @final
 class UnackedEntries:
-    """What one consumer, or all who get from one queue, have not dealt with: entries by the numbers of deliveries."""
+    """Entries that one consumer, or all gets from one queue, have not settled, by the numbers of deliveries."""
 
     def __init__(self, hosted: "HostedQueue", queue: QueuePort) -> None:
         self.hosted: HostedQueue = hosted
@@ -57,7 +107,7 @@ class HostedConsumer(ConsumerPort):
 
     def __init__(
         self,
-        host_session: "HostSession",
+        host_session: HostPort,
         number: i64,
         unacked: UnackedEntries,
         tag: str,
@@ -69,11 +119,11 @@ class HostedConsumer(ConsumerPort):
         super().__init__(tag, False, exclusive, priority, arguments)
         self.number: i64 = number
         self.unacked: UnackedEntries = unacked
-        # what the client asked for, which is not what the queue is told
-        self.acks: bool = True
+        # while it waits to join
+        self.request: ConsumeRequest | None = None
         # a stream's reader may have to go on elsewhere
         self.tells_position: bool = wants_position(arguments) or is_stream(unacked.queue.arguments)
-        self._host_session: HostSession = host_session
+        self._host_session: HostPort = host_session
         # 0 means no limit
         self._prefetch: i64 = prefetch
         self._sent: i64 = 0
@@ -138,7 +188,7 @@ def requeue_unseen(queue: QueuePort, entries: list[Entry], overtaken: bool) -> N
 
 @final
 class PublishMark:
-    """All up to a publish, once a batch is flushed and so many that were withheld are decided."""
+    """All publishes up to one, settled once a batch is flushed and so many that were held are decided."""
 
     def __init__(self, batch_no: i64, withheld_no: i64, number: i64, size_bytes: i64) -> None:
         self.batch_no: i64 = batch_no
@@ -148,24 +198,24 @@ class PublishMark:
 
 
 @final
-class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter):
+class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
     """The publishes of one node into one queue. The other node may have heard of the queue before this one.
 
-    A mirrored queue is there when this node is its master. When it is not any more, whatever comes stays unanswered:
-    the other node turns to the next master with it.
+    A mirrored queue is found when this node is its master. When it is not any more, records about the queue stay
+    unanswered: the other node turns to the next master.
     """
 
     def __init__(
-        self, host_session: "HostSession", number: i64, vhost: str, name: str, queue_id: int, mirrored: bool = False
+        self, host_session: HostPort, number: i64, vhost: str, name: str, queue_id: int, mirrored: bool = False
     ) -> None:
         self.number: i64 = number
         self.mirrored: bool = mirrored
-        # how the other node counts what it sends to a mirrored queue
+        # the origin count of the other node's last publish to a mirrored queue
         self.count: i64 = 0
         self._intake: MasterIntake | None = None
-        # how much of it the other node has
+        # how many entries the other node has in flight
         self.lent_count: i64 = 0
-        self._host_session: HostSession = host_session
+        self._host_session: HostPort = host_session
         self._vhost: str = vhost
         self._name: str = name
         self._queue_id: int = queue_id
@@ -174,56 +224,71 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter):
         self._received: i64 = 0
         self._received_bytes: i64 = 0
         self._told: i64 = 0
+        # of a mirrored queue: publishes up to this one are committed
+        self._committed: i64 = 0
         self._marks: list[PublishMark] = []
         # batches it waited for, counted as they are begun and as they are flushed
         self._batch_no: i64 = 0
         self._flushed_no: i64 = 0
         self._in_batch: bool = False
-        # publishes that were withheld, counted as they come and as they are decided
+        # publishes that were held, counted as they come and as they are decided
         self._withheld_no: i64 = 0
         self._decided_no: i64 = 0
         # on the list of those that settle at the end of the turn
         self._due: bool = False
 
+    # -- publishes
+
     def publish(self, message: Message, counted: bool) -> None:
         self._received += 1
         self._received_bytes += len(message.content)
-        queue = self.found()
-        outcome: i64 = REJECTED
-        if self._intake is not None:
-            self.count += 1
-            outcome = self._intake.publish(self.count, message, counted)
-        elif queue is not None:
-            if not counted:
-                queue.uncounted += 1
-            outcome = queue.publish(message)
-        if outcome != SETTLED:
-            self._not_settled(queue, outcome)
         if not self._due:
             self._await_end()
+        intake = self._intake
+        if intake is not None:
+            self.count += 1
+            if intake.publish(self.count, self._received, message, counted) & REJECTED:
+                self._host_session.tell(records.REFUSED, self.number, self._received)
+            return
+        queue = self.found()
+        if queue is None:
+            self._host_session.tell(records.REFUSED, self.number, self._received)
+            return
+        if not counted:
+            queue.uncounted += 1
+        outcome = queue.publish(message)
+        if outcome != SETTLED:
+            self._not_settled(queue, outcome)
 
     def fence(self) -> None:
         self._received += 1
-        self._await_batch()
+        if self._intake is not None:
+            self._intake.fence(self._received)
+        else:
+            self._await_batch()
         if not self._due:
             self._await_end()
 
     def end_turn(self) -> None:
         self._due = False
         self._in_batch = False
-        if self._batch_no == self._flushed_no and self._withheld_no == self._decided_no:
-            self._tell(self._received, self._received_bytes)
-            return
-        # what waits for nothing waits behind what does
+        # publishes that wait for nothing wait behind those that do
         last = self._marks[-1] if self._marks else None
-        if last is not None and last.batch_no == self._batch_no and last.withheld_no == self._withheld_no:
+        alike = last is not None and last.batch_no == self._batch_no and last.withheld_no == self._withheld_no
+        if last is not None and alike and self._intake is None:
             last.number = self._received
             last.size_bytes = self._received_bytes
-        else:
-            self._marks.append(PublishMark(self._batch_no, self._withheld_no, self._received, self._received_bytes))
+            return
+        self._marks.append(PublishMark(self._batch_no, self._withheld_no, self._received, self._received_bytes))
+        self._advance()
 
     def flushed(self) -> None:
         self._flushed_no += 1
+        self._advance()
+
+    def committed(self, place: i64) -> None:
+        assert self._committed <= place <= self._received, "the master commits in order, and no more than it was given"
+        self._committed = place
         self._advance()
 
     def settled(self, count: i64) -> None:
@@ -237,26 +302,63 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter):
         """A queue of this node is not lost while the node lives."""
 
     def _advance(self) -> None:
-        while self._marks:
-            mark = self._marks[0]
+        """Settle all publishes that wait for nothing any more."""
+        count = 0
+        for mark in self._marks:
             if mark.batch_no > self._flushed_no or mark.withheld_no > self._decided_no:
-                return
-            self._marks.pop(0)
-            self._tell(mark.number, mark.size_bytes)
+                break
+            if self._intake is not None and mark.number > self._committed:
+                break
+            count += 1
+        if count:
+            last = self._marks[count - 1]
+            del self._marks[:count]
+            if last.number > self._told:
+                self._told = last.number
+                self._host_session.settle(self.number, last.number, last.size_bytes)
+
+    def _not_settled(self, queue: QueuePort, outcome: i64) -> None:
+        if outcome & REJECTED:
+            self._host_session.tell(records.REFUSED, self.number, self._received)
+        elif outcome & PENDING:
+            self._await_batch()
+        else:
+            self._withheld_no += 1
+            queue.await_settlement(self, self._received)
+
+    def _await_batch(self) -> None:
+        if not self._in_batch:
+            self._in_batch = True
+            self._batch_no += 1
+            self._host_session.turn.await_flush(self)
+
+    def _await_end(self) -> None:
+        self._due = True
+        self._host_session.settling.append(self)
+
+    # -- the queue
 
     def usable(self) -> QueuePort:
-        """The queue, if it can be asked anything; the fault if not."""
         queue = self.found()
         if queue is None or queue.deleted:
             raise ChannelFault(NOT_FOUND, f"no queue '{self._name}' in vhost '{self._vhost}'")
         queue.check_usable()
         return queue
 
-    def got_from(self, queue: QueuePort) -> UnackedEntries:
-        """What was got from it, and is not acked."""
-        if self._got is None:
-            self._got = UnackedEntries(self, queue)
-        return self._got
+    def found(self) -> QueuePort | None:
+        if self._found is None and not self.mirrored:
+            self._found = self._host_session.find_queue(self._vhost, self._name, self._queue_id)
+        return self._found
+
+    def adrift(self) -> bool:
+        if self._host_session.over:
+            return True
+        return self.mirrored and (self._found is None or self._found.deleted)
+
+    def remove_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> None:
+        self._host_session.remove_queue(queue, waiter)
+
+    # -- the master
 
     def opened(self, queue: QueuePort, intake: MasterIntake, mark: int, known: bool) -> None:
         if self._host_session.over:
@@ -269,10 +371,6 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter):
     def held(self, count: i64) -> None:
         self._host_session.tell(records.HELD, self.number, count)
 
-    def adrift(self) -> bool:
-        """Whether this node is not, or not any more, the master of the queue."""
-        return self.mirrored and (self._found is None or self._found.deleted)
-
     def acked_late(self, positions: list[int]) -> None:
         if self._intake is not None:
             self._intake.acked_late(positions)
@@ -283,41 +381,29 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter):
 
     def forget_master(self) -> None:
         if self.mirrored:
-            self._host_session.home.forget_master(self._queue_id, self)
+            self._host_session.forget_master(self._queue_id, self)
 
-    def await_commit(self, waiter: FlushWaiter) -> None:
-        """Tell the waiter when what was done to the queue in this turn is as safe as it gets."""
+    def await_commit(self, queue: QueuePort, waiter: FlushWaiter) -> None:
         if self._intake is not None:
             self._intake.await_commit(waiter)
-        else:
+        elif queue.durable:
             self._host_session.turn.await_flush(waiter)
-
-    def found(self) -> QueuePort | None:
-        """The queue, if this node has heard of it."""
-        if self._found is None and not self.mirrored:
-            self._found = self._host_session.home.find_queue(self._vhost, self._name, self._queue_id)
-        return self._found
-
-    def _not_settled(self, queue: QueuePort | None, outcome: i64) -> None:
-        if queue is None or outcome & REJECTED:
-            self._host_session.tell(records.REFUSED, self.number, self._received)
-        elif outcome & PENDING:
-            self._await_batch()
         else:
-            self._withheld_no += 1
-            queue.await_settlement(self, self._received)
+            waiter.flushed()
 
-    def _await_batch(self) -> None:
-        if not self._in_batch:
-            self._in_batch = True
-            self._batch_no += 1
-            self.await_commit(self)
+    # -- answers
 
-    def _await_end(self) -> None:
-        self._due = True
-        self._host_session.settling.append(self)
+    def answer(self, ticket: i64, ready: i64, consumers: i64) -> None:
+        self._host_session.answer(ticket, ready, consumers)
 
-    def _tell(self, number: i64, size_bytes: i64) -> None:
-        if number > self._told:
-            self._told = number
-            self._host_session.settle(self.number, number, size_bytes)
+    def answer_got(self, ticket: i64, queue: QueuePort, entry: Entry, no_ack: bool) -> None:
+        if self._got is None:
+            self._got = UnackedEntries(self, queue)
+        self._host_session.answer_got(ticket, self._got, entry, no_ack, queue.ready_count())
+
+    def answer_fault(self, ticket: i64, fault: ChannelFault) -> None:
+        self._host_session.answer_fault(ticket, fault)
+
+    def consumer_decided(self, consumer: ConsumerPort, joined: bool) -> None:
+        assert isinstance(consumer, HostedConsumer), "its client is at the other node"
+        self._host_session.consumer_decided(consumer, joined)

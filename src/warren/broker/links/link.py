@@ -1,303 +1,113 @@
-"""One run of the link to another node: the records of both directions.
+"""The links of one node: one to each other node, which carries everything about queues in order, both ways.
 
-Output gathers during the turn (`broker.links.records`) and leaves it in one go.
-
-Not here: the theory (`broker.links.link`), what the other node has here (`broker.links.host_session`), records
-(`broker.links.records`).
-
-The links of one node to the others: where all that concerns queues on another node comes in and goes out.
-
-Theory. A queue lives on one node, its *home*, as a `queue.Queue`. On every other node a `RemoteQueue` stands in for it,
-and sessions there use it as they use a queue, but that they cannot look into it: they ask, and wait
-(`broker.model.remote_queue`).
+Theory. A queue lives on one node, its *home*. On every other node a `RemoteQueue` stands in for it. Sessions use it as
+they use a queue, but they cannot look into it: they ask, and wait (`broker.model.remote_queue`). A mirrored queue's
+home is the node of its master; sessions use it through a `MirroredQueueProxy`, also on the home itself, where the proxy
+needs no link (`broker.links.direct_master`).
 
 ::
 
-    client ── session ── RemoteQueue ── Link ═════════ Link ── Hosting ── HostedQueue, HostedConsumer ── Queue
-                  (the client's node)                                (the home)
+    client ── session ── RemoteQueue ── NodeLink ═══════ NodeLink ── HostSession ── HostedQueue, HostedConsumer ── queue
+                  (the client's node)                                     (the home)
 
-Between two nodes there is one link, which carries everything in order, both ways: each node is home to queues of its
-own. All that follows rests on this order. A `Link` is one run of it. When it is lost everything that belongs to the run
-ends on both sides, and the next one begins with nothing: no numbers, no consumers, no publishes on their way.
+A `NodeLink` is one run of a link. When it is lost everything that belongs to the run ends on both sides, and the next
+run begins empty: no numbers, no consumers, no unsettled publishes. All that follows rests on the order of the link.
 
 *Publishes* of one RemoteQueue are counted, on both sides, from 1. The home answers `SETTLED n` once a turn: all up to n
-are held as safely as the queue promises, so it comes after the flush if one of them is to be on disk; and `REFUSED n`
-at once, before any `SETTLED` that passes n. A *fence* is counted as a publish of nothing, that waits for the flush.
-Lost with the link: all above the last `SETTLED` are refused to their publishers, though the home may have some of them.
-That is what a nack means: nobody promises anything.
+are as safe as the queue promises, so after the flush if one of them must be on disk. It answers `REFUSED n` at once,
+before any `SETTLED` that passes n. A *fence* counts as a publish of nothing that waits for the flush. When the link is
+lost, all publishes above the last `SETTLED` are refused to their publishers, though the home may have some of them: a
+nack promises nothing.
 
-*Deliveries* of one link are counted, on both sides, from 1. The home notes under this number what it lent, and to which
-consumer; acks come back as ranges of numbers, everything else as lists of them. The home knows a consumer's prefetch,
-or its channel's if that is less, so that is exact for a channel with one consumer. What it sends beyond is bounded by
-the *window*: messages, and bytes, that the client's node has not handed to the client. What comes for a consumer that
-is not able (its connection is full, its channel's other consumers have as much as it may) waits in its `Subscription`.
-For a consumer without acks the home lends as for any other, and the client's node acks in the turn in which it hands
-on: so nothing is lost that had not left for the client.
+*Deliveries* of one link are counted, on both sides, from 1. The home notes the entry and the consumer under this
+number; acks come back as ranges of numbers, other outcomes as lists. The home knows a consumer's prefetch, or its
+channel's if that is less, so prefetch is exact for a channel with one consumer. Beyond prefetch, the *window* bounds
+the messages and bytes that the client's node has not handed to the client. A delivery for a consumer that is not able
+(its connection is full, or its channel's other consumers used up the prefetch) waits in its `RemoteSubscription`. For a
+consumer without acks, the client's node acks in the turn in which it hands the delivery on: no message is lost that has
+not left for the client.
 
-Lemma: what the client never saw goes back as if it had never left. A cancel says which number was the last that the
-client got; whatever was lent to this consumer under a higher number is in the subscription or on its way, and the
-home takes it back unmarked, unless there are others who may have been given what comes after: to them it would come
-out of order, which only what is marked redelivered may. What the client did get and gives back is marked by the queue,
-as locally; so is everything that was lent when the link was lost, because nobody knows how much of it the client got.
+Lemma: a delivery that the client never saw goes back as if it had never left. A cancel names the last delivery that the
+client got. Later ones to this consumer are in the subscription or on their way, and the home takes them back unmarked,
+unless other consumers may have been given later messages: to them it would come out of order, which only a redelivered
+message may. A delivery that the client got and gives back is marked by the queue; so is every delivery in flight when
+the link is lost, because the home cannot know how many of them the client got.
 
-*Questions* have tickets, and each is answered once, or ends with the link.
+*Questions* have tickets. Each is answered once, or ends with the link.
 
-Back-pressure acts at admission alone. Links are always read. What is published and not settled is counted in bytes
-for each link and for all of them; beyond the bound connections that publish there are held until half of it is gone.
-Nobody publishes to, and nothing is lent to, a node that takes no more (its socket is full), and a turn lends it so
-much at most; what is lent later waits in its queue. Direct replies, which have no queue to wait in, are dropped beyond
-a bound, as those of a client are that reads none. So what waits in front of a socket is bounded. Two nodes that publish
-to each other cannot lock up: answers and acks are never held.
+Back-pressure acts at admission alone (`broker.links.admission`); links are always read. A node whose socket is full is
+sent no publishes and no deliveries, and one turn delivers to it up to a bound; later deliveries wait in their queues.
+Direct replies, which have no queue to wait in, are dropped beyond a bound, like those of a client that does not read.
+So the bytes in front of a socket are bounded. Two nodes that publish to each other cannot lock up: answers and acks are
+never held.
 
-What the other node sends is checked as strangers' bytes are, and a record that makes no sense ends the link
-(`DropPeer`); a client's mistake never gets that far.
+Records of the other node are checked like bytes of a stranger, and one that makes no sense ends the link (`DropPeer`).
 
-Not here: sockets and who may connect (`node.peers`, `broker.cluster.hello`), where a queue lives (its definition says).
-
-How much this node may have on its way to others, and whom it holds when that is too much.
-
-Publishes count from when they are sent until their home has settled them. Beyond a bound for each link, and one for
-all of them, or while the other node takes nothing, connections that publish there wait; they go on when the link they
-waited for takes more, and it and the whole node are down to half of the bound. Deliveries wait in their queues instead
-(`broker.links.host_session`); answers and acks always go.
-
-Invariant: a connection waits for one link at a time, and is let go once.
-
-Not here: how sessions are held (`broker.sessions.remote_queues`).
+Not here: sockets, and who may connect (`node.peers`, `broker.cluster.hello`), the sending half
+(`broker.links.link_sender`), records (`broker.links.records`), the home's side (`broker.links.host_session`).
 """
 
-from typing import Final, final
+from typing import final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.links import records
+from warren.broker.links.admission import LinkAdmission
+from warren.broker.links.direct_master import LocalMasters
 from warren.broker.links.host_session import HostSession, LinkHost
-from warren.broker.links.records import NUMBER_MAX, EnvelopeTable, LinkOutput, RecordReader
-from warren.broker.links.remote_queue import RemoteQueue, RemoteSubscription, set_home_position
+from warren.broker.links.link_sender import DeliveryTarget, LinkDirectory, LinkSender
+from warren.broker.links.queue_proxy import QueueProxy
+from warren.broker.links.records import NUMBER_MAX, EnvelopeTable, RecordReader
+from warren.broker.links.remote_queue import RemoteQueue, set_home_position
 from warren.broker.model.effects import DropPeer, SendToPeer
 from warren.broker.model.message import NEVER, NO_EXPIRATION, Entry, Message
-from warren.broker.model.ports import OutputPort, QueuePort
+from warren.broker.model.ports import QueuePort
 from warren.broker.model.remote_queue import GET, QueueAnswer
 from warren.broker.model.turn import Turn
-from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, InvariantBroken, PeerFault
+from warren.errors import REPLY_NAMES, ChannelFault, ConnectionFault, PeerFault
 from warren.wire.values import ArgumentReader
 
-LINK_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
-NODE_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
-
 
 @final
-class LinkAdmission:
-    """What is on its way, in bytes, and who waits for it to become less."""
-
-    def __init__(self, turn: Turn) -> None:
-        self.unsettled_bytes: i64 = 0
-        self._turn: Turn = turn
-        self._waiting: dict[OutputPort, NodeLink] = {}
-        # something has arrived since waiters were looked at
-        self._eased: bool = False
-
-    def crowded(self, link: "NodeLink") -> bool:
-        return link.paused or link.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
-
-    def sent(self, link: "NodeLink", size_bytes: i64) -> None:
-        link.unsettled_bytes += size_bytes
-        self.unsettled_bytes += size_bytes
-
-    def arrived(self, link: "NodeLink", size_bytes: i64) -> None:
-        link.unsettled_bytes -= size_bytes
-        self.unsettled_bytes -= size_bytes
-        self._eased = True
-
-    def ease(self) -> None:
-        """A link takes more again, or is gone."""
-        self._eased = True
-
-    def hold(self, waiter: OutputPort, link: "NodeLink") -> None:
-        self._waiting[waiter] = link
-
-    def end_turn(self) -> None:
-        """Let those go on whose link has room again."""
-        if not self._eased:
-            return
-        self._eased = False
-        if not self._waiting or self.unsettled_bytes > NODE_BYTES_MAX // 2:
-            return
-        free = [waiter for waiter, link in self._waiting.items() if _has_room(link)]
-        for waiter in free:
-            del self._waiting[waiter]
-            self._turn.inputs.append(waiter)
-
-
-def _has_room(link: "NodeLink") -> bool:
-    return not link.paused and link.unsettled_bytes <= LINK_BYTES_MAX // 2
-
-
-DELIVERY_BITS: Final = 40
-DELIVERIES_MAX: Final[i64] = 1 << 40
-
-TURN_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
-"""When this much is gathered nothing more is lent before the next turn."""
-
-REPLICATION_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
-"""So much of what rings are told may wait for a node that takes nothing; then it has to catch up anew."""
-
-REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
-"""So much of direct replies may wait for a node that takes nothing."""
-
-
-@final
-class NodeLink:
+class NodeLink(LinkSender):
     """Both directions, from the moment the link is there until it is lost."""
 
-    def __init__(
-        self, node: str, run_no: i64, home: LinkHost, turn: Turn, admission: LinkAdmission, own: bool = False
-    ) -> None:
-        self.node: str = node
-        # it leads from this node to itself
-        self._own: bool = own
-        self.admission: LinkAdmission = admission
-        self.unsettled_bytes: i64 = 0
-        # the other node takes no more for now
-        self.paused: bool = False
-        # direct replies since then, and what members of rings told each other
-        self._reply_bytes: i64 = 0
-        self._replication_bytes: i64 = 0
-        # it is about to be lost
-        self.doomed: bool = False
-        # no two runs, of whichever links, have numbers of deliveries in common
-        self.base: i64 = run_no << DELIVERY_BITS
-        self.delivered: i64 = self.base
+    def __init__(self, node: str, run_no: i64, home: LinkHost, turn: Turn, admission: LinkAdmission) -> None:
+        super().__init__(node, run_no, admission)
         self.host_session: HostSession = HostSession(self, home, turn)
         self._home: LinkHost = home
         self._turn: Turn = turn
-        self._outgoing: LinkOutput = LinkOutput(own)
-        # of an own link: messages that came from hand to hand, and how many of them were taken
-        self._handed: list[Message] = []
-        self._taken: i64 = 0
         self._reader: RecordReader = RecordReader()
         self._envelopes: EnvelopeTable = EnvelopeTable()
         self._queues: dict[int, RemoteQueue] = {}
-        self._subscriptions: dict[int, RemoteSubscription] = {}
+        self._subscriptions: dict[int, DeliveryTarget] = {}
         self._answers: dict[int, QueueAnswer] = {}
         self._queue_no: i64 = 0
         self._consumer_no: i64 = 0
         self._ticket: i64 = 0
         # the inbox of the reply that comes next
         self._reply_to: str = ""
-        self._last_published: Message | None = None
-        # where that stands in its queue which is got next; 0 if nobody says
+        # the position of the entry that is got next; 0 if it is not known
         self._position: i64 = 0
 
     # -- output
 
-    def output(self) -> BytesWriter:
-        """Where to write the next record."""
-        return self._outgoing.writer()
-
-    def send_message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
-        self._outgoing.message(kind, flags, number, message)
-
-    def send_lent(self, flags: i64, number: i64, message: Message, position: i64) -> None:
-        """A delivery from a mirrored queue."""
-        flags |= records.AT_POSITION
-        if message.persistent:
-            flags |= records.PERSISTENT
-        self._outgoing.message_with_word(records.DELIVER, flags, number, message, position)
-
-    def send_publish(self, flags: i64, number: i64, message: Message) -> None:
-        """A message for several queues goes over the link once."""
-        if message is self._last_published:
-            records.write_words(self.output(), records.PUBLISH_AGAIN, flags, [int(number)])
-        else:
-            self._last_published = message
-            self.send_message(records.PUBLISH, flags, number, message)
-
-    def send_replication(self, head: bytes, data: bytes) -> None:
-        """What members of a ring tell each other cannot wait."""
-        self._outgoing.replication(head, data)
-        if self.paused:
-            self._replication_bytes += len(head) + len(data)
-
-    def overcome(self) -> bool:
-        """Whether so much of that waits that the link has to go; said once."""
-        if self._replication_bytes <= REPLICATION_BYTES_MAX or self.doomed:
-            return False
-        self.doomed = True
-        return True
-
-    def send_got(self, flags: i64, ticket: i64, message: Message, ready: i64) -> None:
-        self._outgoing.message_with_word(records.GOT, flags, ticket, message, ready)
-
-    def send_reply(self, inbox: str, message: Message) -> None:
-        """A direct reply: the name of its inbox goes ahead of it. While nobody takes them, so many wait and no more."""
-        if self.paused:
-            self._reply_bytes += len(message.content)
-            if self._reply_bytes > REPLY_BYTES_MAX:
-                return
-        records.write_text(self.output(), records.REPLY_TO, 0, inbox.encode("utf-8", "surrogateescape"))
-        self.send_message(records.REPLY, 0, 0, message)
-
-    def ack(self, entry: Entry) -> None:
-        """A delivery of this run was dealt with."""
-        number: i64 = entry.position - self.base
-        if 0 < number < DELIVERIES_MAX:
-            self._outgoing.ack(number)
-
-    def send_taken(self, number: i64, count: i64, size_bytes: i64) -> None:
-        """So much of what a consumer was sent is in its client's hands."""
-        records.write_words(self.output(), records.CREDIT, 0, [int(number), int(count), int(size_bytes)])
-
-    def send_numbers(self, kind: i64, entries: list[Entry]) -> None:
-        """Something else became of deliveries of this run."""
-        numbers = [int(entry.position - self.base) for entry in entries if self._is_of_this_run(entry)]
-        if numbers:
-            records.write_words(self.output(), kind, 0, numbers)
-
-    def _is_of_this_run(self, entry: Entry) -> bool:
-        return 0 < entry.position - self.base < DELIVERIES_MAX
-
-    def has_output(self) -> bool:
-        return self._outgoing.any() or len(self.host_session.settling) > 0
-
-    def loop(self) -> None:
-        """Of a node's link to itself: take in what goes out."""
-        self.host_session.end_turn()
-        self._last_published = None
-        pieces = self._outgoing.take()
-        self._handed, self._taken = self._outgoing.take_messages(), 0
-        for piece in pieces:
-            self.receive(piece)
-        self._handed = []
-        self.host_session.go_on()
-
-    def has_room(self) -> bool:
-        """Whether something that can wait may be sent now."""
-        return not self.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
-
-    def pause(self) -> None:
-        self.paused = True
-        self._reply_bytes = 0
-        self._replication_bytes = 0
-
     def resume(self) -> None:
-        self.paused = False
+        self.lane.paused = False
         self.admission.ease()
         self.host_session.go_on()
 
     def end_turn(self) -> None:
         self.host_session.end_turn()
-        self._last_published = None
-        pieces = self._outgoing.take()
+        pieces = self.taken()
         if pieces:
             self._turn.effects.append(SendToPeer(self.node, *pieces))
             self.host_session.go_on()
 
     # -- numbers
 
-    def define(self, queue: "RemoteQueue") -> i64:
-        """A number for a queue."""
+    def define(self, queue: QueueProxy) -> i64:
+        assert isinstance(queue, RemoteQueue), "it lives at the other end"
         self._queue_no = _next(self._queue_no)
         while int(self._queue_no) in self._queues:
             self._queue_no = _next(self._queue_no)
@@ -305,26 +115,22 @@ class NodeLink:
         return self._queue_no
 
     def forget(self, number: i64) -> None:
-        """The home hears nothing more of a queue, but still tells what becomes of what it was sent."""
         records.write_words(self.output(), records.FORGET_QUEUE, 0, [int(number)])
 
     def part(self, number: i64) -> None:
-        """Nothing more is expected from a queue."""
         self._queues.pop(int(number), None)
 
-    def subscribe(self, subscription: RemoteSubscription) -> i64:
-        """A number for a consumer."""
+    def subscribe(self, target: DeliveryTarget) -> i64:
         self._consumer_no = _next(self._consumer_no)
         while int(self._consumer_no) in self._subscriptions:
             self._consumer_no = _next(self._consumer_no)
-        self._subscriptions[int(self._consumer_no)] = subscription
+        self._subscriptions[int(self._consumer_no)] = target
         return self._consumer_no
 
     def unsubscribe(self, number: i64) -> None:
         self._subscriptions.pop(int(number), None)
 
     def ticket(self, answer: QueueAnswer) -> i64:
-        """A number for a question."""
         self._ticket = _next(self._ticket)
         while int(self._ticket) in self._answers:
             self._ticket = _next(self._ticket)
@@ -350,15 +156,15 @@ class NodeLink:
         deleted = [queue for queue in self._queues.values() if queue.deleted]
         self._queues = {}
         for queue in deleted:
-            # nobody else knows them any more
+            # the directory knows them no more
             queue.link_lost()
         self._subscriptions = {}
         answers = list(self._answers.values())
         self._answers = {}
         for answer in answers:
             answer.failed(answer.queue.down())
-        self.paused = False
-        self.admission.arrived(self, self.unsettled_bytes)
+        self.lane.paused = False
+        self.admission.arrived(self.lane, self.lane.unsettled_bytes)
 
     def _take(self, reader: RecordReader) -> None:
         kind = reader.kind
@@ -385,22 +191,17 @@ class NodeLink:
 
     def _message(self, reader: RecordReader) -> Message:
         """The message of this record."""
-        if not self._own:
-            return reader.message(self._envelopes.of(reader))
-        reader.message_head()
-        self._taken += 1
-        return self._handed[self._taken - 1]
+        return reader.message(self._envelopes.of(reader))
 
     def _deliver(self, reader: RecordReader) -> None:
         message = self._message(reader)
         entry = self._lent(message, reader.flags)
         if reader.flags & records.AT_POSITION:
-            if not self._own:
-                # the word was not how long it lives
-                message.expiration_ms = NO_EXPIRATION
+            # the word was not how long it lives
+            message.expiration_ms = NO_EXPIRATION
             set_home_position(entry, reader.word)
         subscription = self._subscriptions.get(int(reader.number))
-        # whoever is not there any more has said so, and its home takes it back
+        # a consumer that is gone has said so, and the home takes the delivery back
         if subscription is not None:
             subscription.arrived(entry)
 
@@ -419,8 +220,7 @@ class NodeLink:
         elif kind == records.CONSUMER_GONE:
             subscription = self._subscriptions.pop(int(arguments.longlong()), None)
             if subscription is not None:
-                subscription.ended = reader.flags & records.FOR_GOOD != 0
-                subscription.queue.consumer_gone(subscription)
+                subscription.gone(reader.flags & records.FOR_GOOD != 0)
         elif kind == records.OPENED:
             opened = self._queues.get(int(arguments.longlong()))
             if opened is not None:
@@ -485,37 +285,33 @@ def _next(number: i64) -> i64:
 
 
 @final
-class NodeLinks:
-    """Those that there are, and the queues of other nodes that this one knows."""
+class NodeLinks(LinkDirectory):
+    """The links of this node, and the queues of other nodes that it knows."""
 
     def __init__(self, turn: Turn, home: LinkHost) -> None:
-        self.turn: Turn = turn
+        super().__init__(turn)
         self.admission: LinkAdmission = LinkAdmission(turn)
         self._home: LinkHost = home
         self._links: dict[str, NodeLink] = {}
         # by home, in the order they came
         self._queues: dict[str, dict[RemoteQueue, None]] = {}
-        # of links, one after another, whichever nodes they lead to
+        # runs of links, of all nodes
         self._runs: i64 = 0
-        # this node's to itself
-        self._own: NodeLink | None = None
+        # the masters on this node, as its own proxies use them; none if it cannot be a master
+        self.local_masters: LocalMasters | None = None
 
-    def open_own(self, node: str) -> None:
-        """There is a link to this node itself, for the queues that it shares with others."""
-        self._own = self._new_link(node, True)
-
-    def _new_link(self, node: str, own: bool) -> NodeLink:
-        self._runs += 1
-        link = NodeLink(node, self._runs, self._home, self.turn, self.admission, own)
-        self._links[node] = link
-        return link
+    def host_masters(self, node: str) -> None:
+        """Masters of mirrored queues may be on this node."""
+        self.local_masters = LocalMasters(node, self._home, self.turn, self.admission)
 
     # -- what the shell tells
 
     def connected(self, node: str, incarnation: int) -> None:
         """There is a link; what an earlier one carried was lost with it."""
         self.lost(node)
-        link = self._new_link(node, False)
+        self._runs += 1
+        link = NodeLink(node, self._runs, self._home, self.turn, self.admission)
+        self._links[node] = link
         for queue in list(self._queues.get(node, {})):
             queue.linked(link)
 
@@ -534,7 +330,7 @@ class NodeLinks:
         """The other node takes less than it is sent."""
         link = self._links.get(node)
         if link is not None:
-            link.pause()
+            link.paused()
 
     def writes_resumed(self, node: str) -> None:
         link = self._links.get(node)
@@ -553,23 +349,8 @@ class NodeLinks:
     def end_turn(self) -> None:
         """What the turn gathered goes out; the last thing of a turn."""
         for link in self._links.values():
-            if link is not self._own:
-                link.end_turn()
+            link.end_turn()
         self.admission.end_turn()
-
-    def own_busy(self) -> bool:
-        """Whether this node has something to tell itself."""
-        return self._own is not None and self._own.has_output()
-
-    def loop(self) -> None:
-        """What this node tells itself is heard at once."""
-        own = self._own
-        if own is None or not own.has_output():
-            return
-        try:
-            own.loop()
-        except PeerFault as fault:
-            raise InvariantBroken(f"this node does not understand itself: {fault}") from fault
 
     # -- what the node wants
 
@@ -577,18 +358,18 @@ class NodeLinks:
         return node in self._links
 
     def lent_out(self, queue: QueuePort) -> list[Entry]:
-        """What other nodes have of a queue of this one."""
+        """Entries of a queue of this node that clients of other nodes hold."""
         found: list[Entry] = []
         for link in self._links.values():
             found += link.host_session.lent_of(queue)
         return found
 
     def nodes(self) -> list[str]:
-        """Those there is a link to."""
-        return [node for node, link in self._links.items() if link is not self._own]
+        """Nodes that there is a link to."""
+        return list(self._links)
 
     def notify(self, node: str, data: bytes) -> bool:
-        """Tell another node something that is no business of queues; False if there is no link to it."""
+        """Tell another node something that does not concern queues; False if there is no link to it."""
         link = self._links.get(node)
         if link is None:
             return False
@@ -596,7 +377,7 @@ class NodeLinks:
         return True
 
     def send_replication(self, node: str, head: bytes, data: bytes) -> bool:
-        """Tell another node something about a ring that both are members of; False if there is no link to it."""
+        """Tell another member of a replica set something; False if there is no link to it."""
         link = self._links.get(node)
         if link is None:
             return False
@@ -614,12 +395,13 @@ class NodeLinks:
 
     # -- queues
 
-    def add(self, queue: RemoteQueue) -> None:
-        """A queue of another node is known from here on."""
+    def add(self, queue: QueueProxy) -> None:
+        assert isinstance(queue, RemoteQueue), "it lives on another node"
         self._queues.setdefault(queue.node, {})[queue] = None
         link = self._links.get(queue.node)
         if link is not None:
             queue.linked(link)
 
-    def remove(self, queue: RemoteQueue) -> None:
+    def remove(self, queue: QueueProxy) -> None:
+        assert isinstance(queue, RemoteQueue), "it lives on another node"
         self._queues[queue.node].pop(queue, None)

@@ -1,40 +1,34 @@
-"""A node's seat at a mirrored queue: sessions keep it, whoever is master.
+"""A node's proxy of a mirrored queue: sessions use the queue through it, whichever node is the master.
 
 ::
 
-    sessions ── Seat ── RemoteQueue ── link ── the master's node
-                        (one for each master, one after another)
+    sessions ── MirroredQueueProxy ──MasterPort──► DirectMaster   the master is on this node
+                                                 ► RemoteQueue    the master is at the other end of a link
+                                        (one for each term of a master, one after another)
 
-On every node, the master's included, sessions use a mirrored queue through the seat. What was published and is not
-settled, confirmed or not, stays here, and so does whoever consumes. When there is another master the seat asks it how
-much it has of what this node sent, and sends the rest again; consumers are attached again without their clients'
-noticing, and what was asked and not answered is asked again. Acks of what an earlier master delivered are passed on.
+The proxy numbers this node's publishes and keeps them until they are committed (`PublishWindow`). It also keeps the
+consumers and the questions that are not answered. When there is another master the proxy hears how many of its
+publishes that master holds, and sends the rest again; it attaches the consumers again, unnoticed by their clients, asks
+again, and passes on acks of an earlier master's deliveries.
 
-If there is no master for `PATIENCE_MS`, the seat does what any queue does whose node is lost: publishes are refused,
+Without a master for `MASTER_TIMEOUT_MS` the proxy behaves like any queue whose node is lost: publishes are refused,
 questions answered with a fault, consumers cancelled.
 
-Not here: one master's time (`broker.links.remote_queue`), what was published (`broker.links.publish_window`), consumers
-(`broker.links.mirrored_queue_proxy`), questions (`broker.links.mirrored_queue_proxy`), what the master has of whom
-(`broker.replication.batches`).
-
-A consumer of a mirrored queue, as one master after another sees it.
-
-Not here: the client's consumer (`broker.sessions.consumers`), attaching it (`broker.links.mirrored_queue_proxy`).
-
-A question to a mirrored queue: asked of one master after another until one of them answers.
-
-Not here: what can be asked (`broker.model.remote_queue`), when there is a master (`broker.links.mirrored_queue_proxy`).
+Not here: one master's term (`broker.links.direct_master`, `broker.links.remote_queue`), the publishes
+(`broker.links.publish_window`), how much of them a master holds (`broker.replication.batches`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.links import records
-from warren.broker.links.link import LINK_BYTES_MAX
-from warren.broker.links.publish_window import PublishWindow, SentNumbers
-from warren.broker.links.queue_proxy import MasterListener, QueueProxy
+from warren.broker.links.admission import LINK_BYTES_MAX
+from warren.broker.links.direct_master import DirectMaster
+from warren.broker.links.link import NodeLinks
+from warren.broker.links.publish_window import PublishWindow
+from warren.broker.links.queue_proxy import QueueProxy
 from warren.broker.links.remote_queue import FailoverAcks, RemoteQueue
+from warren.broker.model.master_port import MasterListener, MasterPort
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import (
     AWAITED,
@@ -49,30 +43,29 @@ from warren.broker.model.ports import (
 from warren.broker.model.reader_positions import ResumePoint, is_stream
 from warren.broker.model.remote_queue import CONSUME, GET, GET_NO_ACK, REMOVE, QueueAnswer
 from warren.broker.model.turn import Timer, TimerTarget, Turn
-from warren.errors import ChannelFault
+from warren.errors import ChannelFault, InvariantBroken, PeerFault
 from warren.wire.field_tables import Table
-
-if TYPE_CHECKING:
-    from warren.broker.links.link import NodeLinks
-
 
 CANCEL_ON_FAILOVER: Final = "x-cancel-on-ha-failover"
 
 
 @final
 class ProxyConsumer(ConsumerPort):
-    """Takes what a master delivers on behalf of a client's consumer, which does not notice when masters change."""
+    """Takes a master's deliveries for a client's consumer, which does not notice when masters change."""
 
     def __init__(self, proxy: "MirroredQueueProxy", consumer: ConsumerPort) -> None:
         super().__init__(consumer.tag, consumer.no_ack, consumer.exclusive, consumer.priority, consumer.arguments)
         self.consumer: ConsumerPort = consumer
-        # a master knows it, or is being asked
+        # a master has it, or was asked to take it
         self.attached: bool = False
         # the client knows that it consumes
         self.known: bool = False
         # of a stream's reader
         self.place: ResumePoint | None = ResumePoint(consumer.arguments) if is_stream(proxy.arguments) else None
         self._proxy: MirroredQueueProxy = proxy
+
+    def client(self) -> ConsumerPort:
+        return self.consumer
 
     def able(self) -> bool:
         return self.consumer.able()
@@ -87,7 +80,7 @@ class ProxyConsumer(ConsumerPort):
         return self.consumer.unacked_max()
 
     def cancelled(self) -> None:
-        """The queue lets go of it: because its master is one no more, unless it is deleted."""
+        """The queue lets go of it: the master's term is over, or the queue is deleted."""
         if self.attached:
             self.detach()
 
@@ -101,8 +94,8 @@ class ProxyConsumer(ConsumerPort):
         if self.known and self.arguments.get(CANCEL_ON_FAILOVER) is True:
             self._proxy.let_go(self.consumer)
 
-    def attach(self, run: "RemoteQueue") -> None:
-        """To another master, if the client was told that it consumes; if not, it is asked for as any question is."""
+    def attach(self, run: MasterPort) -> None:
+        """Attach it to another master, if the client knows that it consumes; if not, its question is asked again."""
         place = self.place
         if place is not None:
             self.arguments = place.arguments()
@@ -117,11 +110,11 @@ class ConsumerAttach(OutputPort):
     def __init__(self, proxy: "MirroredQueueProxy", proxy_consumer: ProxyConsumer) -> None:
         self._proxy: MirroredQueueProxy = proxy
         self._proxy_consumer: ProxyConsumer = proxy_consumer
-        self._run: RemoteQueue | None = None
+        self.master: MasterPort | None = None
         self._answer: QueueAnswer | None = None
 
-    def ask(self, run: "RemoteQueue") -> None:
-        self._run = run
+    def ask(self, run: MasterPort) -> None:
+        self.master = run
         self._proxy_consumer.attached = True
         self._answer = run.ask(CONSUME, self, self._proxy_consumer)
 
@@ -129,11 +122,11 @@ class ConsumerAttach(OutputPort):
         """It has no output of its own."""
 
     def go_on(self) -> None:
-        answer, run, proxy_consumer = self._answer, self._run, self._proxy_consumer
-        if answer is None or run is None or not proxy_consumer.attached:
+        answer, run, proxy_consumer = self._answer, self.master, self._proxy_consumer
+        if answer is None or run is not self._proxy.master or not proxy_consumer.attached:
             return
         if answer.fault is None:
-            run.started(proxy_consumer)
+            self._proxy.master.started(proxy_consumer)
         else:
             # as RabbitMQ does when a consumer cannot go on
             proxy_consumer.attached = False
@@ -142,7 +135,7 @@ class ConsumerAttach(OutputPort):
 
 @final
 class ProxyRequest(OutputPort):
-    """One question, and who is to be told the answer."""
+    """A question to one master after another, until one of them answers."""
 
     def __init__(
         self, proxy: "MirroredQueueProxy", answer: QueueAnswer, proxy_consumer: "ProxyConsumer | None"
@@ -150,10 +143,10 @@ class ProxyRequest(OutputPort):
         self.answer: QueueAnswer = answer
         self._proxy: MirroredQueueProxy = proxy
         self._proxy_consumer: ProxyConsumer | None = proxy_consumer
-        # what the master was asked
+        # the question to the present master
         self._asked: QueueAnswer | None = None
 
-    def ask(self, run: "RemoteQueue") -> None:
+    def ask(self, run: MasterPort) -> None:
         """Ask this master."""
         proxy_consumer = self._proxy_consumer
         if proxy_consumer is not None and self.answer.question == CONSUME:
@@ -166,10 +159,10 @@ class ProxyRequest(OutputPort):
             self.fail(fault)
 
     def detach(self) -> None:
-        """The master is lost: whatever it says to it does not count."""
+        """The master is lost: its answer does not count."""
         self._asked = None
 
-    def abandon(self, run: "RemoteQueue") -> None:
+    def abandon(self, run: MasterPort) -> None:
         if self._asked is not None:
             run.abandon(self._asked)
 
@@ -177,7 +170,7 @@ class ProxyRequest(OutputPort):
         self.answer.failed(fault)
 
     def gone(self, fault: ChannelFault) -> None:
-        """The queue is no more, which is all that somebody wants who deletes it."""
+        """The queue is gone, which answers a question that was to delete it."""
         if self.answer.question >= REMOVE:
             self.answer.counted(0, 0)
         else:
@@ -211,14 +204,14 @@ class ProxyRequest(OutputPort):
 
 MASTER_TIMEOUT_MS: Final[i64] = 10_000
 REATTACH_DELAY_MS: Final[i64] = 2_000
-"""How long it may take until the consumers of all nodes have come to a new master."""
+"""The consumers of all nodes are attached to a new master after so long."""
 
 FIRST_EPOCH: Final = 1
 
 
 @final
-class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget):
-    """One node's, for as long as the queue is there."""
+class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
+    """One node's, for as long as the queue exists."""
 
     def __init__(
         self,
@@ -229,34 +222,36 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
         arguments: Table,
         node: str,
         queue_id: int,
-        links: "NodeLinks",
+        links: NodeLinks,
     ) -> None:
         super().__init__(vhost, name, durable, False, auto_delete, arguments, 0, node)
         self.queue_id = queue_id
-        # what stood in for the queue before it was mirrored: who used it then does so to its end
+        # the proxy from before mirroring; sessions that hold it keep it until they close
         self.predecessor: RemoteQueue | None = None
         self._links: NodeLinks = links
         self._turn: Turn = links.turn
         self._kept: PublishWindow = PublishWindow()
-        # numbers of what the master was sent and has not settled
-        self._on_way: SentNumbers = SentNumbers()
         self._inquiries: dict[ProxyRequest, None] = {}
         self._proxy_consumers: dict[ConsumerPort, ProxyConsumer] = {}
         self._late: FailoverAcks = FailoverAcks()
-        # somebody has consumed here
+        # a client of this node has consumed
         self._used: bool = False
         self._waiting_for_room: list[OutputPort] = []
-        # of the master there is, or was last
+        # of the present master, or the last one
         self.epoch: i64 = 0
         self._open: bool = False
         self._opened_ms: i64 = 0
         # there has been no master for too long
         self._given_up: bool = False
         self._timer: Timer | None = None
-        self._run: RemoteQueue = self._new_run()
+        # one term of the master
+        self.master: MasterPort = self._new_master()
         self._await_master()
 
-    def _new_run(self) -> RemoteQueue:
+    def _new_master(self) -> MasterPort:
+        local = self._links.local_masters
+        if local is not None and local.node == self.node:
+            return DirectMaster(local, self, self)
         return RemoteQueue(
             self.vhost,
             self.name,
@@ -279,44 +274,31 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
             return SETTLED
         if self._given_up:
             return REJECTED | UNREACHABLE
-        number = self._kept.add(message, uncounted)
+        kept = self._kept
+        number = kept.add(message, uncounted)
         if self._open:
-            return self._send(number, message, uncounted)
-        return AWAITED | CONGESTED if self._kept.size_bytes > LINK_BYTES_MAX else AWAITED
+            kept.ever_sent = number
+            return self.master.send(number, message, uncounted, kept.size_bytes)
+        return AWAITED | CONGESTED if kept.size_bytes > LINK_BYTES_MAX else AWAITED
 
     def fence(self) -> bool:
         if self.deleted or self._given_up:
             return False
         number = self._kept.add(None, False)
         if self._open:
-            self._send(number, None, False)
+            self._kept.ever_sent = number
+            self.master.send_fence(number)
         return True
-
-    def _send(self, number: i64, message: Message | None, uncounted: bool) -> i64:
-        run, kept = self._run, self._kept
-        self._on_way.add(number)
-        if number > kept.ever_sent:
-            kept.ever_sent = number
-        outcome: i64 = AWAITED
-        if message is None:
-            run.fence()
-        else:
-            if uncounted:
-                run.uncounted = 1
-            run.counts_from(number)
-            outcome = run.publish(message)
-        run.await_settlement(self, number)
-        return outcome
 
     def answers_later(self) -> bool:
         return not self.deleted and not self._given_up
 
     def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
-        self._kept.await_last(waiter, place)
+        self._kept.waiters.add(self._kept.last_no, waiter, place)
 
     def await_room(self, waiter: OutputPort) -> bool:
         if self._open:
-            return self._run.await_room(waiter)
+            return self.master.await_room(waiter)
         if self._kept.size_bytes <= LINK_BYTES_MAX or self._given_up:
             return False
         self._waiting_for_room.append(waiter)
@@ -330,24 +312,23 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
 
     # -- what becomes of publishes
 
-    def settled(self, count: i64) -> None:
-        """The master has settled so many more."""
-        self._kept.settle_to(self._on_way.take(count))
+    def committed(self, number: i64) -> None:
+        self._kept.settle_to(number)
+        self.master.keeps(self._kept.size_bytes)
 
-    def held(self, count: i64) -> None:
-        self._kept.confirm_to(count)
+    def held(self, number: i64) -> None:
+        self._kept.confirm_to(number)
 
-    def refused(self, place: i64) -> None:
-        if not self._kept.refuse(place):
+    def refused(self, number: i64) -> None:
+        if not self._kept.refuse(number):
             self._turn.note("warning", "confirm.broken", {"vhost": self.vhost, "queue": self.name})
-
-    def lost(self, reason: str) -> None:
-        """With its master; another is waited for."""
 
     # -- masters
 
     def opened(self, mark: i64, known: bool, epoch: i64) -> None:
-        """There is a master. It has what this node sent up to the mark, if it can tell."""
+        """There is a master. It holds this node's publishes up to the mark, if it can tell."""
+        if mark > self._kept.ever_sent:
+            raise PeerFault(f"publish {mark} of {self._kept.ever_sent} is held")
         self._open = True
         self.epoch = epoch
         self._opened_ms = self._turn.now_ms
@@ -355,37 +336,40 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
         self._stop_timer()
         if not known:
             self._kept.refuse_doubtful()
-        self._skip_held(mark)
-        for kept in self._kept.to_send(mark):
-            self._send(kept.number, kept.message, kept.uncounted)
-        self._late.tell(self._run)
+        self._send_again(mark)
+        self._late.tell(self.master)
         for proxy_consumer in list(self._proxy_consumers.values()):
-            proxy_consumer.attach(self._run)
+            proxy_consumer.attach(self.master)
         for inquiry in list(self._inquiries):
-            inquiry.ask(self._run)
+            inquiry.ask(self.master)
         if self.auto_delete and self._used and not self._proxy_consumers:
-            # the last of them may have left while there was no master
-            self._run.tell(records.CONSUMERS_GONE, [])
+            # the last consumer may have left while there was no master
+            self.master.deserted()
         self._wake_waiting()
 
     def reunited_at_ms(self) -> i64:
-        """When those who consumed under the master before have come to this one, if they are going to."""
+        """When the consumers of the master before have come to this one."""
         follows = self.replica_set is not None and self.replica_set.epoch != FIRST_EPOCH
         return self._opened_ms + REATTACH_DELAY_MS if follows else 0
 
-    def _skip_held(self, mark: i64) -> None:
-        """What it has need not be sent again; when it is safe, a fence tells."""
-        if mark >= self._kept.first_no:
-            self._on_way.add(mark)
-            self._run.fence()
-            self._run.await_settlement(self, mark)
+    def _send_again(self, mark: i64) -> None:
+        """Send the publishes that the master lacks; of those that it holds, a fence tells when they are committed."""
+        window, master = self._kept, self.master
+        if mark >= window.first_no:
+            master.send_fence(mark)
+        for kept in self._kept.to_send(mark):
+            if kept.message is None:
+                master.send_fence(kept.number)
+            else:
+                master.send(kept.number, kept.message, kept.uncounted, window.size_bytes)
+        window.ever_sent = window.last_no
+        master.keeps(window.size_bytes)
 
     def run_lost(self) -> None:
-        """The master is not there any more."""
+        """The master is lost."""
         if self._open:
             self._late.clear()
         self._open = False
-        self._on_way.clear()
         for proxy_consumer in list(self._proxy_consumers.values()):
             proxy_consumer.detach()
         for inquiry in self._inquiries:
@@ -394,13 +378,13 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
             self._await_master()
 
     def rehome(self, node: str) -> None:
-        """Another node is master; what the one before was sent and has not settled it has no more to settle."""
-        run = self._run
+        """Another node is master, or this one is again; the master before reports nothing more."""
+        before = self.master
         self.node = node
         if self._open:
             self.run_lost()
-        run.retire()
-        self._run = self._new_run()
+        before.retire()
+        self.master = self._new_master()
 
     def _await_master(self) -> None:
         if self._timer is None and not self._given_up:
@@ -443,7 +427,7 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
         inquiry = ProxyRequest(self, answer, proxy_consumer)
         self._inquiries[inquiry] = None
         if self._open:
-            inquiry.ask(self._run)
+            inquiry.ask(self.master)
         return answer
 
     def inquiry_over(self, inquiry: ProxyRequest) -> None:
@@ -456,18 +440,18 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
         for inquiry in list(self._inquiries):
             if inquiry.answer is answer:
                 self._inquiries.pop(inquiry, None)
-                inquiry.abandon(self._run)
+                inquiry.abandon(self.master)
         if answer.question == CONSUME and answer.consumer is not None:
             self.remove_consumer(answer.consumer)
         elif answer.question == GET and answer.entry is not None:
-            self._run.give_back_unseen(answer.entry)
+            self.master.give_back_unseen(answer.entry)
 
     def check_usable(self) -> None:
         if self.deleted or self._given_up:
             raise self.down()
 
     def down(self) -> ChannelFault:
-        return self._run.down()
+        return self.master.down()
 
     # -- consumers
 
@@ -476,29 +460,28 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
         if proxy_consumer is not None:
             proxy_consumer.known = self._used = True
             if proxy_consumer.attached:
-                self._run.started(proxy_consumer)
+                self.master.started(proxy_consumer)
 
     def stop(self, consumer: ConsumerPort) -> None:
         proxy_consumer = self._proxy_consumers.get(consumer)
         if proxy_consumer is not None and proxy_consumer.attached:
-            self._run.stop(proxy_consumer)
+            self.master.stop(proxy_consumer)
 
     def limit(self, consumer: ConsumerPort) -> None:
         proxy_consumer = self._proxy_consumers.get(consumer)
         if proxy_consumer is not None and proxy_consumer.attached:
-            self._run.limit(proxy_consumer)
+            self.master.limit(proxy_consumer)
 
     def remove_consumer(self, consumer: ConsumerPort) -> None:
         proxy_consumer = self._proxy_consumers.pop(consumer, None)
         if proxy_consumer is not None and proxy_consumer.attached:
-            self._run.remove_consumer(proxy_consumer)
+            self.master.remove_consumer(proxy_consumer)
 
     def consumers(self) -> list[ConsumerPort]:
         return list(self._proxy_consumers)
 
     def take_over(self, consumer: ConsumerPort, offset: i64) -> None:
-        """One that consumed before the queue was mirrored, from a node that is master no more; a stream's reader was at
-        that offset, if it is not -1."""
+        """Go on with a consumer from before the queue was mirrored. A stream's reader was at that offset, or -1."""
         consumer.moved(self)
         proxy_consumer = ProxyConsumer(self, consumer)
         if proxy_consumer.place is not None:
@@ -508,10 +491,10 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
         if consumer.arguments.get(CANCEL_ON_FAILOVER) is True or self._given_up:
             self.let_go(consumer)
         elif self._open:
-            proxy_consumer.attach(self._run)
+            proxy_consumer.attach(self.master)
 
     def let_go(self, consumer: ConsumerPort) -> None:
-        """It consumes no more, and is told so, or, if it never knew that it did, why it does not."""
+        """Cancel it; a client that does not know yet that it consumes hears why it does not."""
         proxy_consumer = self._proxy_consumers.pop(consumer, None)
         if proxy_consumer is not None and proxy_consumer.known:
             consumer.cancelled()
@@ -519,27 +502,36 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
     # -- deliveries
 
     def ack(self, entry: Entry) -> None:
-        if self._open and self._run.has_lent(entry):
-            self._run.ack(entry)
-        elif not is_stream(self.arguments):
-            # what one reader of a stream is done with others are to be given all the same
-            self._late.add(entry, self._run if self._open else None)
-        # an earlier master's deliveries took room, too: what this one sent may have waited for that
-        self._run.wake()
+        if self.master.settle(entry):
+            return
+        if not is_stream(self.arguments):
+            # of a stream, other readers are to be given it all the same
+            self._late.add(entry, self.master if self._open else None)
+        # an earlier master's deliveries take room, too: some that this one sent may wait for that
+        self.master.wake()
 
     def requeue(self, entries: list[Entry]) -> None:
-        self._run.requeue(entries)
-        self._run.wake()
+        self.master.requeue(entries)
+        self.master.wake()
 
     def reject(self, entry: Entry) -> None:
-        self._run.reject(entry)
-        self._run.wake()
+        self.master.reject(entry)
+        self.master.wake()
 
     def wake(self) -> None:
-        self._run.wake()
+        self.master.wake()
 
     def drain(self) -> None:
-        self._run.drain()
+        self.master.drain()
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the proxy contradicts itself."""
+        window = self._kept
+        window.check()
+        if self._open and window.ever_sent != window.last_no:
+            raise InvariantBroken(f"publishes up to {window.ever_sent} of {window.last_no} went to an open master")
+        if self._open and isinstance(self.master, DirectMaster):
+            self.master.check(window.size_bytes)
 
     # -- the end
 
@@ -549,7 +541,7 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
         self.deleted = True
         self._open = False
         self._stop_timer()
-        self._run.close()
+        self.master.close()
         if self.predecessor is not None:
             self.predecessor.close()
         for inquiry in list(self._inquiries):
@@ -557,8 +549,7 @@ class MirroredQueueProxy(QueueProxy, PublishWaiter, MasterListener, TimerTarget)
             inquiry.gone(self.down())
         for consumer in sorted(self._proxy_consumers, key=lambda one: one.tag):
             self.let_go(consumer)
-        self._on_way.clear()
-        # nobody knows whether it came before the end
+        # nobody knows whether they came before the end
         self._kept.give_up(self.down().text)
         self._wake_waiting()
 

@@ -1,27 +1,27 @@
-"""What a node published to a mirrored queue and is not settled: kept, to be sent to the next master if need be.
+"""The publishes of one node to one mirrored queue that are not committed, kept for the next master.
 
-Everything is numbered, fences too, for as long as the node's process lives: masters know the node by it.
+Publishes and fences are numbered once, for as long as the node's process lives: masters know the node by these
+numbers. The window is the only ledger of them on the publisher's node besides the session's.
 
-Whoever published something is told when it is settled; or, where a policy says so, when the master alone holds it. Then
-it stays here until it is settled, and is sent to the next master like anything else: it is lost only with this node.
-Nobody can be told any more if that does not take it.
+A publisher is told when its publish is committed; or, where a policy says so, when the master alone holds it. A publish
+confirmed early stays in the window until it is committed, and is sent to the next master like any other: it is lost
+only with this node. Its publisher has the confirm already, so a later refusal cannot be reported.
 
-Invariant: what is kept has the numbers from `first_no` to `last_no`, without a gap.
+Invariant: the window has the numbers from `first_no` to `last_no`, without a gap.
 
-Not here: sending it (`broker.links.mirrored_queue_proxy`), the waiters (`broker.links.unconfirmed_publishes`).
+Not here: sending them (`broker.links.mirrored_queue_proxy`), the waiters (`broker.links.publish_waiters`).
 """
 
 from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.links.unconfirmed_publishes import UnconfirmedPublishes
+from warren.broker.links.publish_waiters import PublishWaiters
 from warren.broker.model.message import Message
-from warren.broker.model.ports import PublishWaiter
-from warren.errors import PeerFault
+from warren.errors import InvariantBroken, PeerFault
 
 COMMITTED_MAX: Final[i64] = 256
-"""So many places of what is settled may be kept, and as many as there are of what is not."""
+"""So many places of committed publishes may be kept, and as many as there are of others."""
 
 
 @final
@@ -35,81 +35,37 @@ class WindowedPublish:
 
 
 @final
-class NumberRange:
-    """Numbers from `first` to `last`."""
-
-    def __init__(self, number: i64) -> None:
-        self.first: i64 = number
-        self.last: i64 = number
-
-
-@final
-class SentNumbers:
-    """Numbers of what a master was sent and has not settled, in order; it settles so many at a time."""
-
-    def __init__(self) -> None:
-        self._rows: list[NumberRange] = []
-
-    def add(self, number: i64) -> None:
-        rows = self._rows
-        if rows and rows[-1].last + 1 == number:
-            rows[-1].last = number
-        else:
-            rows.append(NumberRange(number))
-
-    def take(self, count: i64) -> i64:
-        """The last one of so many, which are settled."""
-        number: i64 = 0
-        while count > 0:
-            row = self._rows[0]
-            number = min(row.first + count - 1, row.last)
-            count -= number - row.first + 1
-            row.first = number + 1
-            if row.first > row.last:
-                self._rows.pop(0)
-        return number
-
-    def clear(self) -> None:
-        self._rows = []
-
-
-@final
 class PublishWindow:
-    """Those of one queue, and who waits for them."""
+    """One queue's."""
 
     def __init__(self) -> None:
+        self.waiters: PublishWaiters = PublishWaiters()
         self.first_no: i64 = 1
         self.last_no: i64 = 0
         self.size_bytes: i64 = 0
         # the highest number that any master was sent
         self.ever_sent: i64 = 0
-        # up to where whoever published it knows what became of it; what is kept below that is not settled all the same
+        # publishers know the fate of all up to this one; those that are kept of them are not committed all the same
         self._told_no: i64 = 0
         # by their numbers, from the one at `_at` on; before it there is nothing left
         self._kept: list[Message | None] = []
         self._at: i64 = 0
-        # numbers of those that no channel published, and of those that no master has, and none shall
+        # numbers of those that no channel published, and of those that were refused
         self._uncounted: set[int] = set()
         self._refused: set[int] = set()
-        self._settled_bytes: i64 = 0
-        self._publishes: UnconfirmedPublishes = UnconfirmedPublishes()
 
     def add(self, message: Message | None, uncounted: bool) -> i64:
         """Its number."""
-        size_bytes: i64 = 0 if message is None else len(message.content)
-        self._publishes.sent(size_bytes)
         self.last_no += 1
-        self.size_bytes += size_bytes
+        if message is not None:
+            self.size_bytes += len(message.content)
         self._kept.append(message)
         if uncounted:
             self._uncounted.add(int(self.last_no))
         return self.last_no
 
-    def await_last(self, waiter: PublishWaiter, place: i64) -> None:
-        self._publishes.await_last(waiter, place)
-
     def to_send(self, mark: i64) -> list[WindowedPublish]:
-        """What a master needs that has everything up to the mark."""
+        """The publishes that a master lacks which holds all up to the mark."""
         found: list[WindowedPublish] = []
         number: i64 = max(mark + 1, self.first_no)
         while number <= self.last_no:
@@ -120,44 +76,46 @@ class PublishWindow:
         return found
 
     def confirm_to(self, number: i64) -> None:
-        """Whoever published what has these numbers waits no longer."""
+        """Publishers of everything up to this number wait no longer."""
         if number > self.ever_sent:
             raise PeerFault(f"publish {number} of {self.ever_sent} is held")
         if number > self._told_no:
             self._tell_to(number)
 
     def settle_to(self, number: i64) -> None:
-        """Everything up to this one is settled, or was refused."""
+        """Everything up to this number is committed, or was refused."""
+        assert number <= self.last_no, "only numbered publishes are committed"
         self._drop_to(number)
         if number > self._told_no:
             self._tell_to(number)
 
     def refuse(self, number: i64) -> bool:
-        """Whether whoever published it can be told."""
+        """Whether its publisher can be told."""
+        assert number <= self.last_no, "only numbered publishes are refused"
         self._refused.add(int(number))
         if number <= self._told_no:
             return False
-        self._publishes.refused(number)
+        self.waiters.refuse(number)
         return True
 
     def refuse_doubtful(self) -> None:
-        """Nobody knows what became of what was sent: whoever sent it decides whether to send it again.
+        """Nobody knows what became of the publishes that were sent: their publishers decide whether to send them again.
 
-        Whoever was told that it is held does not: that is sent again, whether it is there or not.
+        Publishes that were confirmed early are sent again, whether a master has them or not.
         """
         number: i64 = max(self.first_no, self._told_no + 1)
         while number <= self.ever_sent:
             if int(number) not in self._refused:
                 self._refused.add(int(number))
-                self._publishes.refused(number, doubted=True)
+                self.waiters.refuse(number, doubted=True)
             number += 1
         if self._told_no < self.ever_sent:
             self._tell_to(self.ever_sent)
         self._drop_refused()
 
     def give_up(self, reason: str) -> None:
-        """Nothing will be known of what nobody was told of so far."""
-        self._publishes.lost(reason)
+        """Nothing will be known of the publishes whose publishers wait."""
+        self.waiters.lose(reason)
         self._refused.update(range(int(max(self.first_no, self._told_no + 1)), int(self.last_no) + 1))
         if self._told_no < self.last_no:
             self._tell_to(self.last_no)
@@ -165,7 +123,7 @@ class PublishWindow:
 
     def _tell_to(self, number: i64) -> None:
         self._told_no = number
-        self._publishes.settled_to(number, self._settled_bytes)
+        self.waiters.settle_to(number)
 
     def _drop_refused(self) -> None:
         number: i64 = self.first_no
@@ -176,25 +134,35 @@ class PublishWindow:
     def _drop_to(self, number: i64) -> None:
         """Those up to this one need not be kept any more."""
         kept = self._kept
-        settled_bytes: i64 = 0
+        dropped_bytes: i64 = 0
         at: i64 = self._at
         while at < len(kept) and self.first_no <= number:
             message = kept[at]
             if message is not None:
-                settled_bytes += len(message.content)
+                dropped_bytes += len(message.content)
                 kept[at] = None
             at += 1
             self.first_no += 1
         self._at = at
-        self.size_bytes -= settled_bytes
-        self._settled_bytes += settled_bytes
+        self.size_bytes -= dropped_bytes
         if self._uncounted or self._refused:
             self._uncounted = {one for one in self._uncounted if one >= self.first_no}
             self._refused = {one for one in self._refused if one >= self.first_no}
         self._sweep()
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the window contradicts itself."""
+        kept = self._kept[self._at :]
+        if len(kept) != self.last_no - self.first_no + 1:
+            raise InvariantBroken(f"publishes {self.first_no} to {self.last_no} are kept as {len(kept)}")
+        if self.size_bytes != sum([len(message.content) for message in kept if message is not None]):
+            raise InvariantBroken(f"{self.size_bytes} bytes of publishes are counted, and others are kept")
+        if self.ever_sent > self.last_no or self._told_no > self.last_no:
+            raise InvariantBroken(f"publish {self.last_no} is the last, and a later one was sent or told of")
+        self.waiters.check()
+
     def _sweep(self) -> None:
-        """Forget the places of what is settled, at once if that is all, else when it is the most."""
+        """Forget the places of committed publishes, at once if all are, else when most are."""
         if self._at == len(self._kept):
             self._kept = []
             self._at = 0

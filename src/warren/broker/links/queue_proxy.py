@@ -1,22 +1,19 @@
-"""What stands in for a queue that sessions of this node cannot reach into: one of another node, or of several.
+"""Stands in for a queue that sessions of this node cannot reach into: one of another node, or of several.
 
-Code that is not compiled asks whether something is of one of the two kinds, never whether it is a `QueueProxy`:
+Code that is not compiled asks whether an object is of one of the two kinds, never whether it is a `QueueProxy`:
 compiled classes share what Python remembers of their abstract bases, and one such question would spoil others.
 
-Not here: the two kinds of it (`broker.links.remote_queue`, `broker.links.mirrored_queue_proxy`).
-
-Whoever uses a mirrored queue, as the way to one of its masters sees it.
-
-Not here: the two of them (`broker.links.mirrored_queue_proxy`, `broker.links.remote_queue`).
+Not here: the two kinds (`broker.links.remote_queue`, `broker.links.mirrored_queue_proxy`).
 """
 
 from abc import abstractmethod
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64
 
 from warren.broker.model.ports import ConsumerPort
 from warren.broker.model.remote_queue import COUNT, GET, GET_NO_ACK, RemoteQueuePort
 from warren.broker.model.replica_set import ReplicaSet
+from warren.errors import InvariantBroken
 from warren.wire.field_tables import Table
 
 
@@ -36,15 +33,19 @@ class QueueProxy(RemoteQueuePort):
     ) -> None:
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id)
         self.node: str = node
-        # who holds it, if it is mirrored
+        # its members, if it is mirrored
         self.replica_set: ReplicaSet | None = None
-        # what was told last
+        # the counts that the home told last
         self._ready: i64 = 0
         self._consumers: i64 = 0
 
     @abstractmethod
     def consumers(self) -> list[ConsumerPort]:
         """Those of this node."""
+
+    def take_over(self, consumer: ConsumerPort, offset: i64) -> None:
+        """Go on with a consumer of the proxy that this one follows."""
+        raise InvariantBroken("only the proxy of a mirrored queue follows another")
 
     @abstractmethod
     def rehome(self, node: str) -> None:
@@ -68,21 +69,3 @@ class QueueProxy(RemoteQueuePort):
 
     def consumer_count(self) -> int:
         return int(self._consumers)
-
-
-@trait
-class MasterListener:
-    """Told when a master can be used, and when it cannot any more."""
-
-    @abstractmethod
-    def opened(self, mark: i64, known: bool, epoch: i64) -> None:
-        """The master of this epoch takes publishes. It has what this node sent up to the mark; `known`: if it can
-        tell."""
-
-    @abstractmethod
-    def run_lost(self) -> None:
-        """There is no way to the master any more."""
-
-    @abstractmethod
-    def held(self, count: i64) -> None:
-        """The master holds what this node sent up to this count, and that is enough for a confirm."""

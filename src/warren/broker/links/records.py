@@ -6,33 +6,22 @@
     | size   | kind | flags | envelope | words of 64 bits, then strings or content |
 
 `size` counts the whole record. A *message* (PUBLISH, DELIVER, GOT, REPLY) has `number << 32 | frame_bytes_max`, then
-`priority << 48 | channel << 32 | body_bytes`, one word more if `WITH_WORD` is among its flags, and its content as
+`priority << 48 | channel << 32 | body_bytes`, one word more if `KINDS_WITH_WORD` is among its flags, and its content as
 `broker.model.message` has it. All other records are read argument by argument, with `wire.values`.
 
+An *envelope*, exchange and routing key, goes over a link once, and by its number from then on. Each direction has its
+own table. The writer numbers envelopes from 0 in the order of their first use; when the table is full, the next one is
+number 0 again, which tells the reader to begin anew, too.
+
+`LinkOutput` gathers the records of a turn. Acks gather in a range as long as each follows the one before; any other
+record closes the range first, so that everything arrives in order. Replication batches, which are large and bytes
+already, go as pieces of their own, which are not copied.
+
 Invariants: `RecordReader` refuses a size that no record has before it awaits the bytes, buffers at most one incomplete
-record, and joins it once; content that was taken for a message is whole frames, whatever the other node sent.
+record, and joins it once; content that was taken for a message is whole frames. The reader knows every envelope number
+that the writer uses, because definitions go over the same link before.
 
-Not here: what records mean (`broker.links.link`, `broker.links.host_session`), the numbers of envelopes
-(`broker.links.records`).
-
-Exchange and routing key go over a link once, and by a number from then on.
-
-Each direction has its own table. The writer numbers envelopes from 0 in the order of their first use; when the table
-is full, the next one is number 0 again, which tells the reader to begin anew, too.
-
-Invariant: the reader knows every number that the writer uses, because definitions go over the same link before.
-
-Not here: the messages that carry the numbers (`broker.links.records`).
-
-What goes out over one run of a link, as it is gathered in a turn.
-
-Acks gather in a range as long as each follows the one before; any other record closes the range first, so that
-everything arrives in the order in which it was done.
-
-A node's link to itself carries records like any other, but messages go from hand to hand: their records have no
-content. What is large and made of bytes already, the steps of rings, goes as a piece of its own, which is not copied.
-
-Not here: what is sent and why (`broker.links.link`, `broker.links.host_session`), records (`broker.links.records`).
+Not here: what records mean (`broker.links.link`, `broker.links.host_session`).
 """
 
 from typing import Final, final
@@ -52,13 +41,13 @@ NOTICE: Final[i64] = 2
 REPLY_TO: Final[i64] = 3
 REPLY: Final[i64] = 4
 REPLICATION: Final[i64] = 5
-"""What the members of a ring tell each other (`broker.replication.messages`)."""
+"""What the members of a replica set tell each other (`broker.replication.messages`)."""
 
 
 # to the home
 TO_HOME: Final[i64] = 9
 ACKED_BY_POSITION: Final[i64] = 9
-"""What an earlier master of a mirrored queue delivered, by positions: clients of the other node are done with it."""
+"""Positions of deliveries by an earlier master of a mirrored queue, which clients of the other node acked."""
 
 QUEUE: Final[i64] = 10
 FORGET_QUEUE: Final[i64] = 11
@@ -83,10 +72,10 @@ REMOVE: Final[i64] = 27
 """Its flags are the conditions (`broker.model.remote_queue`)."""
 
 NEXT: Final[i64] = 28
-"""How the other node counts what it publishes next to a mirrored queue."""
+"""The origin count of the other node's next publish to a mirrored queue."""
 
 CONSUMERS_GONE: Final[i64] = 29
-"""Clients of the other node consumed from a mirrored queue, under an earlier master perhaps, and none does any more."""
+"""The last consumer of the other node is gone; it may have consumed under an earlier master only."""
 
 # from the home
 FROM_HOME: Final[i64] = 30
@@ -98,13 +87,13 @@ COUNTED: Final[i64] = 34
 GOT: Final[i64] = 35
 FAULT: Final[i64] = 36
 OPENED: Final[i64] = 37
-"""A mirrored queue is open here, how much of what the other node sent it has, and in which epoch."""
+"""A mirrored queue is open here; how many of the other node's publishes it holds, and the epoch."""
 
 HELD: Final[i64] = 38
-"""Up to which count the master of a mirrored queue holds what the other node sent, if that is enough for a confirm."""
+"""The count up to which the master holds the other node's publishes, where that is enough for a confirm."""
 
 POSITION: Final[i64] = 39
-"""Where that stands in a mirrored queue which is got next."""
+"""The position in a mirrored queue of the entry that is got next."""
 
 # flags of messages
 KINDS_WITH_WORD: Final[i64] = 1
@@ -172,13 +161,6 @@ def write_message(out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, num
     out.write(content)
 
 
-def write_message_head(out: BytesWriter, kind: i64, flags: i64, number: i64, word: i64) -> None:
-    """What is to be known of a message that reaches its reader by another way."""
-    write_i64_be(out, (HEAD_BYTES + 16) << 32 | kind << 24 | flags << 16)
-    write_i64_be(out, number)
-    write_i64_be(out, word)
-
-
 def write_with_word(
     out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, number: i64, message: Message, word: i64
 ) -> None:
@@ -242,11 +224,6 @@ class RecordReader:
         self.start = at + HEAD_BYTES
         self.end = at + size
         return True
-
-    def message_head(self) -> None:
-        """The message in this record is elsewhere; `number` and `word` are set."""
-        self.number = read_i64_be(self.data, self.start)
-        self.word = read_i64_be(self.data, self.start + 8)
 
     def message(self, envelope: Envelope) -> Message:
         """The message in this record; `number` and `word` are set, too."""
@@ -354,7 +331,7 @@ class EnvelopeWriter:
 
 @final
 class EnvelopeTable:
-    """What the other node's numbers mean."""
+    """The envelopes of the other node's numbers."""
 
     def __init__(self) -> None:
         self._envelopes: list[Envelope] = []
@@ -388,16 +365,13 @@ PIECE_BYTES_MIN: Final[i64] = 4096
 
 @final
 class LinkOutput:
-    """One direction of one link; `own` if it leads from a node to itself."""
+    """One direction of one link."""
 
-    def __init__(self, own: bool) -> None:
-        self._own: bool = own
-        # pieces, and what comes behind them
+    def __init__(self) -> None:
+        # pieces, and the records behind them
         self._pieces: list[bytes] = []
         self._out: BytesWriter = BytesWriter()
-        # messages that go from hand to hand
-        self._messages: list[Message] = []
-        # the bytes of the pieces, or of those messages
+        # the bytes of the pieces
         self._apart_bytes: i64 = 0
         self._envelopes: EnvelopeWriter = EnvelopeWriter()
         # acks that are not written yet; none if the first is 0
@@ -422,27 +396,14 @@ class LinkOutput:
 
     def message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
         out = self.writer()
-        if self._own:
-            self._hand_over(out, kind, flags, number, message, 0)
-        else:
-            envelope_no = self._envelopes.number(out, message.envelope)
-            write_message(out, kind, flags, envelope_no, number, message)
+        write_message(out, kind, flags, self._envelopes.number(out, message.envelope), number, message)
 
     def message_with_word(self, kind: i64, flags: i64, number: i64, message: Message, word: i64) -> None:
         out = self.writer()
-        if self._own:
-            self._hand_over(out, kind, flags, number, message, word)
-        else:
-            envelope_no = self._envelopes.number(out, message.envelope)
-            write_with_word(out, kind, flags, envelope_no, number, message, word)
-
-    def _hand_over(self, out: BytesWriter, kind: i64, flags: i64, number: i64, message: Message, word: i64) -> None:
-        write_message_head(out, kind, flags, number, word)
-        self._messages.append(message)
-        self._apart_bytes += len(message.content)
+        write_with_word(out, kind, flags, self._envelopes.number(out, message.envelope), number, message, word)
 
     def replication(self, head: bytes, data: bytes) -> None:
-        """What members of a ring tell each other."""
+        """A message between members of a replica set."""
         out = self.writer()
         begin(out, REPLICATION, 0, HEAD_BYTES + len(head) + len(data))
         out.write(head)
@@ -475,8 +436,3 @@ class LinkOutput:
             self._out = BytesWriter()
         self._apart_bytes = 0
         return pieces
-
-    def take_messages(self) -> list[Message]:
-        """Those whose records were taken."""
-        messages, self._messages = self._messages, []
-        return messages

@@ -1,39 +1,34 @@
-"""A queue that lives on another node, as sessions of this one see it.
+"""A queue that lives on another node, as sessions of this one see it, or a mirrored queue's proxy does.
 
-While the home is not there publishes are rejected and questions get the fault that RabbitMQ has for it; consumers were
-cancelled when it was lost. When it is there again everything begins anew.
+While the home is not there publishes are rejected and questions get RabbitMQ's fault; consumers were cancelled when it
+was lost. When it is there again everything begins anew.
 
-Not here: the theory (`broker.links.link`), what waits for one consumer (`broker.links.remote_queue`).
+Of a mirrored queue it is the port to one master over a link (`MasterPort`): the proxy numbers and keeps the publishes,
+and this object knows only which of these numbers went over the link, in which order.
 
-A consumer of this node on a queue of another: what has come for it and waits until it is able.
+A consumer's deliveries wait in its `RemoteSubscription` until the consumer is able, and until the client knows that it
+consumes. When half of the window is handed on, the home is told; a delivery to a consumer without acks is acked as it
+is handed on. Lemma: a delivery that waits came after every one that was handed on, so the number of the last one handed
+on says all.
 
-Nothing is handed on before the client knows that it consumes. Whenever half of the window has been handed on, the home
-is told; a delivery to a consumer without acks is acked as it is handed on.
+An entry that another node delivered needs no deadline, which its home looks after. Of one from a mirrored queue that
+field says its position there, marked with `AT_HOME` so that no deadline can be mistaken for it. Positions are the same
+for every master: `FailoverAcks` has those of deliveries that an earlier master made and that clients acked since.
 
-Invariant: what waits was delivered after what was handed on, so the number of the last one handed on says all.
-
-Not here: the home's side (`broker.links.hosted_queue`).
-
-Acks of what an earlier master of a mirrored queue delivered: by positions, which are the same for every master.
-
-A new master takes back all that the one before had handed out. What clients are done with meanwhile, it is told: it
-passes that over, unless it has handed it to somebody again. On its way to this node it is passed over here.
-
-An entry that another node has lent needs no deadline, which its home looks after. Of one from a mirrored queue the
-field says where it stands there, marked so that no deadline can be mistaken for it.
-
-Not here: acks of what the present master delivered, which go by the numbers of deliveries (`broker.links.link`).
+Not here: the theory of links (`broker.links.link`), the home's side (`broker.links.hosted_queue`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
 from warren.broker.links import records
 from warren.broker.links.hosted_queue import WINDOW_BYTES, WINDOW_MESSAGES
-from warren.broker.links.queue_proxy import MasterListener, QueueProxy
-from warren.broker.links.unconfirmed_publishes import UnconfirmedPublishes
+from warren.broker.links.link_sender import DeliveryTarget, LinkDirectory, LinkSender
+from warren.broker.links.publish_waiters import PublishWaiters
+from warren.broker.links.queue_proxy import QueueProxy
+from warren.broker.model.master_port import MasterListener, MasterPort
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import (
     AWAITED,
@@ -48,28 +43,24 @@ from warren.broker.model.ports import (
 from warren.broker.model.reader_positions import AT_HOME, ResumePoint, is_stream
 from warren.broker.model.remote_queue import CANCEL, CONSUME, COUNT, GET, GET_NO_ACK, PURGE, REMOVE, QueueAnswer
 from warren.broker.model.turn import Turn
-from warren.errors import NOT_FOUND, ChannelFault
+from warren.errors import NOT_FOUND, ChannelFault, InvariantBroken, PeerFault
 from warren.wire.field_tables import Table, write_table
 from warren.wire.scalars import write_longstr, write_shortstr
 
-if TYPE_CHECKING:
-    from warren.broker.links.link import NodeLink, NodeLinks
-    from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
-
 
 @final
-class RemoteSubscription:
+class RemoteSubscription(DeliveryTarget):
     """One consumer's share of a link."""
 
-    def __init__(self, queue: "RemoteQueue", consumer: ConsumerPort, answer: QueueAnswer, link: "NodeLink") -> None:
+    def __init__(self, queue: "RemoteQueue", consumer: ConsumerPort, answer: QueueAnswer, link: LinkSender) -> None:
         self.queue: RemoteQueue = queue
         self.consumer: ConsumerPort = consumer
         self.number: i64 = link.subscribe(self)
         self.answer: QueueAnswer = answer
         self.started: bool = False
-        # its queue cannot serve it, whoever is master
+        # the queue cannot serve it, whichever node is the master
         self.ended: bool = False
-        # nobody is given anything of a stream twice, so what a client has need not be kept for it
+        # no reader is given a message of a stream twice, so deliveries need not keep it
         self._of_stream: bool = is_stream(queue.arguments)
         # the last delivery that was handed on
         self.seen: i64 = 0
@@ -77,11 +68,11 @@ class RemoteSubscription:
         self._place: ResumePoint | None = None
         if queue.opening is None and is_stream(queue.arguments):
             self._place = ResumePoint(consumer.arguments)
-        self._link: NodeLink = link
+        self._link: LinkSender = link
         self._waiting: list[Entry] = []
         self._taken: i64 = 0
         self._taken_bytes: i64 = 0
-        # of that, what the home does not know yet
+        # handed on since the home was told
         self._untold: i64 = 0
         self._untold_bytes: i64 = 0
 
@@ -107,6 +98,10 @@ class RemoteSubscription:
         else:
             self._hand_on(entry)
 
+    def gone(self, ended: bool) -> None:
+        self.ended = ended
+        self.queue.consumer_gone(self)
+
     def offset(self) -> i64:
         """Where a stream's reader is; -1 if that is not known."""
         place = self._place
@@ -127,7 +122,7 @@ class RemoteSubscription:
         return self.started and len(self._waiting) > 0
 
     def hand_out(self) -> None:
-        """Everything goes that the consumer is able to take."""
+        """Hand on all that the consumer is able to take."""
         waiting = self._waiting
         count: i64 = 0
         while count < len(waiting) and (self.consumer.able() or self._was_acked(waiting[count])):
@@ -157,8 +152,7 @@ class RemoteSubscription:
             self._link.send_taken(self.number, self._taken, self._taken_bytes)
 
     def _was_acked(self, entry: Entry) -> bool:
-        late = self.queue.late
-        return late is not None and late.has(entry)
+        return self.queue.passes_over(entry)
 
 
 def set_home_position(entry: Entry, position: i64) -> None:
@@ -173,33 +167,80 @@ def home_position(entry: Entry) -> i64:
 
 @final
 class FailoverAcks:
-    """One node's, to one master."""
+    """Positions of an earlier master's deliveries that clients of this node acked; for one master."""
 
     def __init__(self) -> None:
         self._positions: dict[int, None] = {}
 
-    def add(self, entry: Entry, run: "RemoteQueue | None") -> None:
-        """A client is done with it: tell the master, if there is one."""
+    def add(self, entry: Entry, master: MasterPort | None) -> None:
+        """A client acked it: tell the master, if there is one."""
         if entry.expires_at_ms < AT_HOME:
-            # nobody said where it stands
+            # its position is not known
             return
         position = int(entry.expires_at_ms ^ AT_HOME)
         self._positions[position] = None
-        if run is not None:
-            run.tell(records.ACKED_BY_POSITION, [position])
+        if master is not None:
+            master.acked_late([position])
 
-    def tell(self, run: "RemoteQueue") -> None:
-        """There is a master; what it delivers nevertheless is passed over."""
-        run.late = self
+    def tell(self, master: MasterPort) -> None:
+        """There is a master."""
         if self._positions:
-            run.tell(records.ACKED_BY_POSITION, list(self._positions))
+            master.acked_late(list(self._positions))
 
     def clear(self) -> None:
-        """Whoever was told is master no more: what came of it is its successor's."""
+        """The master that was told is lost: its successor knows what came of the acks."""
         self._positions = {}
 
-    def has(self, entry: Entry) -> bool:
-        return len(self._positions) > 0 and int(entry.expires_at_ms ^ AT_HOME) in self._positions
+
+@final
+class NumberRange:
+    """Numbers from `first` to `last`."""
+
+    def __init__(self, number: i64) -> None:
+        self.first: i64 = number
+        self.last: i64 = number
+
+
+@final
+class SentNumbers:
+    """The proxy's numbers of the publishes that a link carries and the master has not settled, in order."""
+
+    def __init__(self) -> None:
+        self._row: list[NumberRange] = []
+
+    def add(self, number: i64) -> None:
+        row = self._row
+        if row:
+            last = row[-1]
+            assert last.last < number, "numbers are sent in order"
+            if last.last + 1 == number:
+                last.last = number
+                return
+        row.append(NumberRange(number))
+
+    def take(self, count: i64) -> i64:
+        """The last number of the next `count`, which are settled; there are as many."""
+        number: i64 = 0
+        while count > 0:
+            first = self._row[0]
+            number = min(first.first + count - 1, first.last)
+            count -= number - first.first + 1
+            first.first = number + 1
+            if first.first > first.last:
+                self._row.pop(0)
+        return number
+
+    def number_of(self, place: i64) -> i64:
+        """The number at this place, counted from 1; there is one."""
+        for one in self._row:
+            count = one.last - one.first + 1
+            if place <= count:
+                return one.first + place - 1
+            place -= count
+        raise InvariantBroken("a publish was not sent")
+
+    def clear(self) -> None:
+        self._row = []
 
 
 ANOTHER_OWNER: Final = -1
@@ -207,7 +248,7 @@ ANOTHER_OWNER: Final = -1
 
 
 @final
-class RemoteQueue(QueueProxy):
+class RemoteQueue(QueueProxy, MasterPort):
     """Stands in for a queue of another node; of a mirrored one, as long as one node is its master."""
 
     def __init__(
@@ -220,32 +261,40 @@ class RemoteQueue(QueueProxy):
         arguments: Table,
         node: str,
         queue_id: int,
-        links: "NodeLinks",
+        links: LinkDirectory,
         opening: MasterListener | None = None,
     ) -> None:
         owner_id = ANOTHER_OWNER if exclusive else 0
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id, node)
-        # 0 if whatever has this name there will do
+        # 0 for any queue of this name
         self.queue_id: int = queue_id
-        # who goes on with its consumers when it ends, because the queue has come to be mirrored
-        self.successor: MirroredQueueProxy | None = None
-        self._links: NodeLinks = links
+        # the proxy that goes on with its consumers, because the queue has come to be mirrored
+        self.successor: QueueProxy | None = None
+        self._links: LinkDirectory = links
         self._turn: Turn = links.turn
-        self._link: NodeLink | None = None
-        # over which it will still be told of publishes, though it is deleted
-        self._last_link: NodeLink | None = None
+        self._link: LinkSender | None = None
+        # reports on publishes of a deleted queue still come over it
+        self._last_link: LinkSender | None = None
         # its number on the link; 0 while there is none
         self._number: i64 = 0
-        self._publishes: UnconfirmedPublishes = UnconfirmedPublishes()
+        # publishes and fences over this link, counted as they are sent and as they are settled, and their bytes
+        self._sent: i64 = 0
+        self._sent_bytes: i64 = 0
+        self._settled: i64 = 0
+        self._settled_bytes: i64 = 0
+        # who waits for them; of a mirrored queue, the proxy's numbers for them
+        self._waiters: PublishWaiters = PublishWaiters()
+        self._numbers: SentNumbers = SentNumbers()
         self._subscriptions: dict[ConsumerPort, RemoteSubscription] = {}
         self._woken: bool = False
-        # who waits for the home
+        # those that wait for the home
         self._waiting_for_room: list[OutputPort] = []
-        # of a mirrored one: who uses it, and the count that its master expects next
+        # of a mirrored one: its proxy, and the count that the master expects next
         self.opening: MasterListener | None = opening
         self._next_count: i64 = 1
-        # acks of what was delivered before it; and the last of these over this link
-        self.late: FailoverAcks | None = None
+        # positions of deliveries to pass over, because clients acked them when an earlier master made them
+        self._passed_over: set[int] = set()
+        # the last delivery of this link before this master's first
         self._since: i64 = 0
         links.add(self)
 
@@ -254,20 +303,22 @@ class RemoteQueue(QueueProxy):
     def publish(self, message: Message) -> i64:
         flags: i64 = 0
         if self.uncounted != 0:
-            # said of this message, whatever becomes of it
+            # said of this message only
             flags = records.UNCOUNTED
             self.uncounted = 0
         link = self._link
         if link is None:
             return SETTLED if self.deleted else REJECTED | UNREACHABLE
+        return self._publish(link, flags, message)
+
+    def _publish(self, link: LinkSender, flags: i64, message: Message) -> i64:
         if self._number == 0:
             self._define(link)
         link.send_publish(flags, self._number, message)
         size_bytes: i64 = len(message.content)
-        self._publishes.sent(size_bytes)
-        admission = link.admission
-        admission.sent(link, size_bytes)
-        return AWAITED | CONGESTED if admission.crowded(link) else AWAITED
+        self._sent += 1
+        self._sent_bytes += size_bytes
+        return AWAITED | CONGESTED if link.admission.sent(link.lane, size_bytes) else AWAITED
 
     def fence(self) -> bool:
         link = self._link
@@ -276,20 +327,58 @@ class RemoteQueue(QueueProxy):
         if self._number == 0:
             self._define(link)
         records.write_words(link.output(), records.FENCE, 0, [int(self._number)])
-        self._publishes.sent(0)
+        self._sent += 1
         return True
+
+    # -- for the proxy of a mirrored queue
+
+    def send(self, number: i64, message: Message, uncounted: bool, kept_bytes: i64) -> i64:
+        link = self._link
+        assert link is not None, "the master is open"
+        if number != self._next_count:
+            self._tell(records.NEXT, [int(number)])
+        self._next_count = number + 1
+        self._numbers.add(number)
+        return self._publish(link, records.UNCOUNTED if uncounted else 0, message)
+
+    def send_fence(self, number: i64) -> None:
+        self._numbers.add(number)
+        self.fence()
+
+    def keeps(self, kept_bytes: i64) -> None:
+        """The link counts its own bytes."""
+
+    def settle(self, entry: Entry) -> bool:
+        link = self._link
+        if link is None or entry.position <= self._since or entry.position > link.delivered:
+            return False
+        link.ack(entry)
+        # an earlier master's deliveries take room, too: some that this one sent may wait for it
+        self.wake()
+        return True
+
+    def acked_late(self, positions: list[int]) -> None:
+        self._passed_over.update(positions)
+        self._tell(records.ACKED_BY_POSITION, positions)
+
+    def passes_over(self, entry: Entry) -> bool:
+        """Whether a client acked it when an earlier master delivered it."""
+        return len(self._passed_over) > 0 and int(entry.expires_at_ms ^ AT_HOME) in self._passed_over
+
+    def deserted(self) -> None:
+        self._tell(records.CONSUMERS_GONE, [])
 
     def answers_later(self) -> bool:
         return self._link is not None
 
     def await_settlement(self, waiter: PublishWaiter, place: i64) -> None:
-        self._publishes.await_last(waiter, place)
+        self._waiters.add(self._sent, waiter, place)
 
     def await_room(self, waiter: OutputPort) -> bool:
         link = self._link
-        if link is None or not link.admission.crowded(link):
+        if link is None or not link.admission.crowded(link.lane):
             return False
-        link.admission.hold(waiter, link)
+        link.admission.hold(waiter, link.lane)
         return True
 
     def await_home(self, waiter: OutputPort) -> None:
@@ -347,7 +436,7 @@ class RemoteQueue(QueueProxy):
             raise self.down()
 
     def down(self) -> ChannelFault:
-        """What there is to say while the home is not there, or the queue is not."""
+        """The fault while the home is not reached, or the queue is deleted."""
         if self.deleted:
             return ChannelFault(NOT_FOUND, f"no {self._where()}")
         kind = "durable " if self.durable else ""
@@ -383,12 +472,12 @@ class RemoteQueue(QueueProxy):
         """Those of this node."""
         return list(self._subscriptions)
 
-    def _subscribe(self, link: "NodeLink", consumer: ConsumerPort, answer: QueueAnswer) -> None:
+    def _subscribe(self, link: LinkSender, consumer: ConsumerPort, answer: QueueAnswer) -> None:
         subscription = RemoteSubscription(self, consumer, answer, link)
         self._subscriptions[consumer] = subscription
         subscription.ask(link.ticket(answer), self._number)
 
-    def _unsubscribe(self, link: "NodeLink", consumer: ConsumerPort, answer: QueueAnswer | None) -> None:
+    def _unsubscribe(self, link: LinkSender, consumer: ConsumerPort, answer: QueueAnswer | None) -> None:
         subscription = self._subscriptions.pop(consumer, None)
         if subscription is None:
             if answer is not None:
@@ -436,7 +525,7 @@ class RemoteQueue(QueueProxy):
 
     # -- what the link tells
 
-    def linked(self, link: "NodeLink") -> None:
+    def linked(self, link: LinkSender) -> None:
         """The home is there."""
         self._link = link
         if self.opening is not None:
@@ -449,36 +538,42 @@ class RemoteQueue(QueueProxy):
         if self.opening is not None:
             self.opening.opened(mark, known, epoch)
 
-    def counts_from(self, count: i64) -> None:
-        """What is published next has this count, of all that this node sends to a mirrored queue."""
-        if count != self._next_count:
-            self.tell(records.NEXT, [int(count)])
-        self._next_count = count + 1
-
-    def has_lent(self, entry: Entry) -> bool:
-        """Whether that was delivered since this one began."""
-        return self._link is not None and self._since < entry.position <= self._link.delivered
-
-    def tell(self, kind: i64, words: list[int]) -> None:
+    def _tell(self, kind: i64, words: list[int]) -> None:
         """Something that is not answered."""
         if self._link is not None:
             records.write_words(self._link.output(), kind, 0, [int(self._number), *words])
 
     def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
+        """The home settled all up to this one."""
         link = self._last_link if self._link is None else self._link
-        if link is not None:
-            link.admission.arrived(link, self._publishes.settled_to(publish_no, size_bytes))
-            if self.deleted and self._publishes.all_settled():
-                self._last_link = None
-                link.part(self._number)
+        if link is None:
+            return
+        if publish_no > self._sent or publish_no < self._settled or size_bytes > self._sent_bytes:
+            raise PeerFault(f"publish {publish_no} of {self._sent} was settled")
+        count: i64 = publish_no - self._settled
+        self._settled = publish_no
+        link.admission.arrived(link.lane, size_bytes - self._settled_bytes)
+        self._settled_bytes = size_bytes
+        if self.opening is None:
+            self._waiters.settle_to(publish_no)
+        elif count > 0:
+            self.opening.committed(self._numbers.take(count))
+        if self.deleted and self._settled == self._sent:
+            self._last_link = None
+            link.part(self._number)
 
     def refused(self, publish_no: i64) -> None:
-        self._publishes.refused(publish_no)
+        if publish_no > self._sent or publish_no <= self._settled:
+            raise PeerFault(f"publish {publish_no} of {self._sent} was refused")
+        if self.opening is None:
+            self._waiters.refuse(publish_no)
+        else:
+            self.opening.refused(self._numbers.number_of(publish_no - self._settled))
 
     def consumer_gone(self, subscription: RemoteSubscription) -> None:
-        """The queue lets go of its consumers: it is no more, or cannot go on."""
+        """The queue lets go of a consumer: it is deleted, or cannot serve it."""
         gone = self._subscriptions.pop(subscription.consumer, None)
-        # whoever does not know yet that it consumes asks the next master, if this one is no more
+        # a client that does not know yet that it consumes asks the next master of a mirrored queue
         if gone is not None and (subscription.started or subscription.ended or self.opening is None):
             self._dismiss(subscription, ChannelFault(NOT_FOUND, f"no {self._where()}"))
 
@@ -489,13 +584,15 @@ class RemoteQueue(QueueProxy):
         self._link = None
         self._last_link = None
         self._number = 0
-        publishes = self._publishes
-        self._publishes = UnconfirmedPublishes()
-        publishes.lost(self.down().text)
+        self._sent = self._sent_bytes = self._settled = self._settled_bytes = 0
+        self._numbers.clear()
+        waiters = self._waiters
+        self._waiters = PublishWaiters()
+        waiters.lose(self.down().text)
         self._dismiss_all()
 
     def rehome(self, node: str) -> None:
-        """It lives on another node from here on; with the old one everything ends as if that were lost."""
+        """It lives on another node from here on; everything ends as if the old home were lost."""
         self.retire()
         self.node = node
         self._links.add(self)
@@ -510,7 +607,7 @@ class RemoteQueue(QueueProxy):
     # -- the end
 
     def close(self) -> None:
-        """The queue was deleted. What is on its way there arrives after that, or before: the home says which."""
+        """The queue was deleted. Publishes on their way arrive before that or after: the home says which."""
         if self.deleted:
             return
         self.deleted = True
@@ -519,28 +616,30 @@ class RemoteQueue(QueueProxy):
         self._link = None
         if link is not None:
             self._leave(link)
-            if self._publishes.all_settled():
+            if self._settled == self._sent or self.opening is not None:
+                # of a mirrored queue, the proxy gives up what it keeps
+                link.admission.arrived(link.lane, self._sent_bytes - self._settled_bytes)
                 link.part(self._number)
             else:
                 self._last_link = link
         self._dismiss_all()
         self._wake_waiting()
 
-    def _withdraw(self, link: "NodeLink") -> None:
+    def _withdraw(self, link: LinkSender) -> None:
         """Nothing more goes over this link, or is expected from it."""
-        link.admission.arrived(link, self._publishes.unsettled_bytes())
+        link.admission.arrived(link.lane, self._sent_bytes - self._settled_bytes)
         self._leave(link)
         link.part(self._number)
         self._number = 0
 
-    def _leave(self, link: "NodeLink") -> None:
+    def _leave(self, link: LinkSender) -> None:
         """Nothing more goes over this link."""
         for subscription in self._subscriptions.values():
             link.unsubscribe(subscription.number)
         if self._number != 0:
             link.forget(self._number)
 
-    def _define(self, link: "NodeLink") -> None:
+    def _define(self, link: LinkSender) -> None:
         self._number = link.define(self)
         self._since = link.delivered
         payload = BytesWriter()

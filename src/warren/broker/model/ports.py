@@ -87,6 +87,10 @@ class ConsumerPort:
         """The queue cannot serve this consumer, but stays: send basic.cancel, and remove the consumer."""
         self.cancelled()
 
+    def client(self) -> "ConsumerPort":
+        """The client's own consumer, for which this one may stand in."""
+        return self
+
     def moved(self, queue: "QueuePort") -> None:
         """Another queue object replaces its queue: acks and rejects go there from here on."""
         return

@@ -1,32 +1,23 @@
-"""Whether a master may hand messages out: only if nobody else does.
+"""Whether a master may deliver: only if no other master does.
 
-Not here: when members were heard of (`broker.replication.delivery_lease`), what is handed out
-(`broker.replication.mirrored_log`).
+A master that has not heard from every counted member for `DELIVERY_LEASE_MS` delivers nothing: another master may have
+been made without it. A new master delivers when the incarnation that was master before is known to have ended, or its
+lease must be over. Confirming needs no lease: epochs fence it (`broker.replication.master`).
 
-Whether the others have been heard of lately: whoever hands messages out must know that nobody else does.
+The time at which a member was asked counts, not the time of its answer.
 
-A master that has not heard from every counted member for `DELIVERY_MS` hands out nothing: another may have been made
-master without it. A new master hands out when the run before it is known to have ended, or cannot have gone on for so
-long. Confirming needs none of this (`mirroring`, rules 10 and 11).
-
-What counts is when a member was asked, not when it answered.
-
-Not here: what is handed out (`broker.replication.master_replica`), who counts (`broker.replication.master`).
+Not here: deliveries (`broker.replication.mirrored_log`), who is counted (`broker.replication.master`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from abc import abstractmethod
+from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
 from warren.broker.links.link import NodeLinks
 from warren.broker.model.replica_set import NodeIncarnation
 from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.replication import messages
-
-if TYPE_CHECKING:
-    from warren.broker.replication.master_replica import MasterReplica
-    from warren.broker.replication.replica_sets import ReplicaSets
-
 
 DELIVERY_LEASE_MS: Final[i64] = 2_000
 LEASE_MARGIN_MS: Final[i64] = 500
@@ -42,7 +33,7 @@ class Heartbeat(TimerTarget):
         self._turn: Turn = turn
         # when each node that answered was asked
         self._asked_ms: dict[str, i64] = {}
-        # nodes that hold something of which this one is master
+        # members of replica sets whose master is here
         self._partners: list[str] = []
         self._beating: bool = False
 
@@ -83,44 +74,68 @@ class Heartbeat(TimerTarget):
 FOREVER_MS: Final[i64] = 1 << 62
 
 
+@trait
+class IncarnationWatch:
+    """Knows which incarnations of nodes have ended."""
+
+    @abstractmethod
+    def has_ended(self, run: NodeIncarnation) -> bool:
+        """Whether an incarnation of another node serves no client any more."""
+
+
+@trait
+class LeaseOwner:
+    """The master that delivers."""
+
+    @abstractmethod
+    def counted(self) -> list[NodeIncarnation]:
+        """All members that a batch must have reached to be committed, this node among them."""
+
+    @abstractmethod
+    def delivery_resumed(self) -> None:
+        """Deliveries that were refused may go now."""
+
+
 @final
 class DeliveryLease(TimerTarget):
-    """One master's."""
+    """One master's, in one epoch."""
 
-    def __init__(self, replica_sets: "ReplicaSets", master_replica: "MasterReplica") -> None:
-        self._replica_sets: ReplicaSets = replica_sets
-        self._master_replica: MasterReplica = master_replica
-        self._turn: Turn = replica_sets.turn
-        # until when something may be handed out, as far as is known
-        self._until_ms: i64 = 0
-        # the run that was master before, until it can hand out nothing any more; and since when there is another
+    def __init__(self, own: str, owner: LeaseOwner, watch: IncarnationWatch, heartbeat: Heartbeat, turn: Turn) -> None:
+        self.turn: Turn = turn
+        # deliveries are allowed until then, as far as is known
+        self.until_ms: i64 = 0
+        self._own: str = own
+        self._owner: LeaseOwner = owner
+        self._watch: IncarnationWatch = watch
+        self._heartbeat: Heartbeat = heartbeat
+        # the incarnation that was master before, until it can deliver nothing any more; and when this one began
         self._predecessor: NodeIncarnation | None = None
-        self._since_ms: i64 = replica_sets.turn.now_ms
+        self._since_ms: i64 = turn.now_ms
         self._waits: bool = False
 
     def succeeds(self, run: NodeIncarnation | None) -> None:
-        """Who was master before, and may not know that it is not any more."""
+        """This incarnation was master before, and may not know that it is not any more."""
         self._predecessor = run
 
     def follows(self, run: NodeIncarnation) -> None:
-        """A run follows this master, so it knows that it is not master any more."""
+        """An incarnation follows this master, so it knows that it is not master any more."""
         if run == self._predecessor:
             self._predecessor = None
             self.look()
 
     def allowed(self) -> bool:
-        """Whether something may be handed out now; if not, the master is told when."""
-        if self._turn.now_ms < self._until_ms:
+        """Whether the master may deliver now; if not, it is told when."""
+        if self.turn.now_ms < self.until_ms:
             return True
         self.look()
-        return self._turn.now_ms < self._until_ms
+        return self.turn.now_ms < self.until_ms
 
     def look(self) -> None:
-        """See until when something may be handed out."""
-        was_allowed = self._turn.now_ms < self._until_ms
-        self._until_ms = self._allowed_until()
-        if not was_allowed and self._turn.now_ms < self._until_ms:
-            self._master_replica.go_on()
+        """Find out until when the master may deliver."""
+        was_allowed = self.turn.now_ms < self.until_ms
+        self.until_ms = self._allowed_until()
+        if not was_allowed and self.turn.now_ms < self.until_ms:
+            self._owner.delivery_resumed()
 
     def timer_fired(self) -> None:
         self._waits = False
@@ -130,17 +145,17 @@ class DeliveryLease(TimerTarget):
         predecessor = self._predecessor
         if predecessor is not None:
             over_ms = self._since_ms + DELIVERY_LEASE_MS + LEASE_MARGIN_MS
-            if self._turn.now_ms < over_ms and not self._replica_sets.has_ended(predecessor):
+            if self.turn.now_ms < over_ms and not self._watch.has_ended(predecessor):
                 self._look_again_at(over_ms)
                 return 0
             self._predecessor = None
         until_ms: i64 = FOREVER_MS
-        for name, _incarnation in self._master_replica.master.counted():
-            if name != self._replica_sets.own_incarnation[0]:
-                until_ms = min(until_ms, self._replica_sets.heartbeat.heard_ms(name) + DELIVERY_LEASE_MS)
+        for name, _incarnation in self._owner.counted():
+            if name != self._own:
+                until_ms = min(until_ms, self._heartbeat.heard_ms(name) + DELIVERY_LEASE_MS)
         return until_ms
 
     def _look_again_at(self, at_ms: i64) -> None:
         if not self._waits:
             self._waits = True
-            self._turn.set_timer(at_ms, self)
+            self.turn.set_timer(at_ms, self)

@@ -136,7 +136,13 @@ def make_queue(
 ) -> tuple[LocalQueue, MirroredLog]:
     """The queue of which this node is master, with what its copy holds."""
     definition, copy = replica.definition, replica.copy
-    log = MirroredLog(queue_index, master_replica, max_priority_of(definition.arguments))
+    log = MirroredLog(
+        queue_index,
+        master_replica,
+        master_replica.copy,
+        master_replica.delivery_lease,
+        max_priority_of(definition.arguments),
+    )
     queue: LocalQueue
     if isinstance(copy, StreamContents):
         log.archives = True
@@ -241,7 +247,13 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter):
     def adopt(self, queue: LocalQueue) -> None:
         """This node has the queue already: it goes on as the master's, whose copy is to be made of it."""
         master_replica = MasterReplica(self._replica_sets, self, self.replica_set, self.copy)
-        log = MirroredLog(self._queue_index, master_replica, max_priority_of(self.definition.arguments))
+        log = MirroredLog(
+            self._queue_index,
+            master_replica,
+            self.copy,
+            master_replica.delivery_lease,
+            max_priority_of(self.definition.arguments),
+        )
         master_replica.adopt(queue, log)
         if isinstance(queue, Queue):
             # of what is in memory alone nobody knows what was handed out

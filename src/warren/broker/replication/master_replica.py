@@ -1,33 +1,25 @@
-"""This node as the master of a mirrored queue: takes publishes in, makes steps, and lets in what is settled.
+"""This node as the master of a mirrored queue: makes replication batches, and lets committed messages into the queue.
 
 ::
 
-    intake ──► position, journal, step ──ring──► settled ──► the queue has it; whoever waited is told
-    queue ───► what left, came back, may be handed out ──► step
+    intake ──► position, journal, batch ──► mirrors ──► committed ──► the queue has it; waiters are told
+    queue ───► removals, returns, delivery watermark ──► batch
 
-Until the epoch's first step is settled there is no queue here: only then is it certain what the queue has. It is made
-from the copy that this node has, and whoever wants to use it has waited for that.
+Until the epoch's first batch is committed there is no queue here: only then is it certain what the queue has. The queue
+is made from this node's replica, and its users have waited for that.
 
-Not here: who counts and what is settled (`broker.replication.master`), what newcomers lack
-(`broker.replication.backfill`), the queue (`broker.queues.queue`).
+A node's publishes come through its `NodeIntake`. One `CommitNotice` for each node and batch reports how far that node's
+publishes are committed. Where a policy has `ha-confirm` = `master`, `EarlyConfirms` also reports what this node holds,
+flushed if it must be; consumers wait for the commit as always.
 
-The steps of a master that are not settled, and what waits for them.
+**Conditional deletes.** While it is undecided whether the queue is deleted because it is empty or unused, nothing is
+confirmed. If the outcome of the transaction is unknown it may still come about, until the queue's definition has
+another version: so the replica set is proposed as it is, again and again until that is seen (`MirroredQueueDelete`).
 
-Not here: making them, and what becomes of what waited (`broker.replication.master_replica`).
+Invariants: batches under way are in order, behind the committed one; between turns every publish is in a batch.
 
-Where a master takes in what one run of a node publishes to its queue.
-
-Where a policy has `ha-confirm` = `master`, publishers are told when this node holds what they published, flushed if it
-has to be; when it is settled they need not be told again. Consumers, and everybody else, wait for that as always.
-
-Not here: what becomes of it (`broker.replication.master_replica`).
-
-A mirrored queue is to be deleted because it is empty, or unused; until that is decided nothing is confirmed.
-
-If nobody knows what became of the removal it may still come about, until there is another version of the queue's
-definition: so its ring is proposed as it is, again and again until that is seen.
-
-Not here: checking it (`broker.links.host_session`), the plan (`broker.vhost`).
+Not here: who counts and what is committed (`broker.replication.master`), what joining mirrors lack
+(`broker.replication.backfill`), the queue (`broker.queues.queue`), the condition (`broker.links.queue_requests`).
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -42,16 +34,17 @@ from warren.broker.model.master_port import MasterIntake, MasterWaiter
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import PENDING, REJECTED
 from warren.broker.model.replica_contents import PositionSpan, ReplicaContents, ReplicaIdleWaiter
-from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
 from warren.broker.model.turn import FlushWaiter, TimerTarget, Turn
 from warren.broker.queues.queue import Queue
 from warren.broker.replication.backfill import JoiningMirrors
-from warren.broker.replication.batches import OriginMarks, ReplicationBatch
-from warren.broker.replication.delivery_lease import DeliveryLease
+from warren.broker.replication.batches import ReplicationBatch
+from warren.broker.replication.delivery_lease import DeliveryLease, LeaseOwner
 from warren.broker.replication.master import Master, ReplicaSetOwner
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
-from warren.broker.replication.mirrored_log import MirroredLog, RemovedRange
+from warren.broker.replication.mirrored_log import BatchGatherer, MirroredLog, RemovedRange
 from warren.broker.replication.replica_links import DownstreamLink
+from warren.errors import InvariantBroken
 
 if TYPE_CHECKING:
     from warren.broker.replication.local_replica import LocalReplica
@@ -60,7 +53,7 @@ if TYPE_CHECKING:
 
 @final
 class UncommittedBatch:
-    """What waits for one step, or for several: entries to come in, positions to leave, whoever is to be told."""
+    """What waits for one batch or several: entries to arrive, positions to remove, waiters to tell."""
 
     def __init__(self, number: i64, entries: list[Entry], gone: list[RemovedRange], waiters: list[FlushWaiter]) -> None:
         self.number: i64 = number
@@ -83,11 +76,19 @@ class UncommittedBatches:
         self._row.append(UncommittedBatch(number, entries, gone, waiters))
 
     def await_last(self, waiters: list[FlushWaiter]) -> None:
-        """These wait for the last step, of which nothing else is to be said."""
+        """These wait for the last batch."""
         self._row[-1].waiters += waiters
 
+    def check(self, committed: i64) -> None:
+        """Raise `InvariantBroken` unless the batches are in order, behind those that are committed."""
+        before = committed
+        for batch in self._row:
+            if batch.number <= before:
+                raise InvariantBroken(f"batch {batch.number} waits behind batch {before}")
+            before = batch.number
+
     def commit(self, number: i64) -> UncommittedBatch | None:
-        """All that waited for the steps up to this one; they are under way no more."""
+        """All that waited for the batches up to this one, which are under way no more."""
         row = self._row
         if not row or row[0].number > number:
             return None
@@ -103,8 +104,20 @@ class UncommittedBatches:
 
 
 @final
+class CommitNotice(FlushWaiter):
+    """Reports to a node that its publishes up to a place are committed."""
+
+    def __init__(self, publisher: MasterWaiter) -> None:
+        self.place: i64 = 0
+        self._publisher: MasterWaiter = publisher
+
+    def flushed(self) -> None:
+        self._publisher.committed(self.place)
+
+
+@final
 class NodeIntake(MasterIntake):
-    """For what one run of a node publishes."""
+    """Accepts the publishes of one incarnation of a node."""
 
     def __init__(
         self,
@@ -118,19 +131,40 @@ class NodeIntake(MasterIntake):
         self.publisher: MasterWaiter = publisher
         self.node: str = node
         self.incarnation: int = incarnation
-        # how far it has come since this was last put down; 0 for no further
+        # its count since the marks were last written down; 0 for none
         self.further: i64 = 0
-        # of what was taken in last, if that is to be confirmed early
+        # reports the commit of what is being gathered
+        self.notice: CommitNotice | None = None
+        # of its last publish, if that is to be confirmed early
         self.count: i64 = 0
         self._replica_sets: ReplicaSets = replica_sets
         self._master_replica: MasterReplica = master_replica
 
-    def publish(self, count: i64, message: Message, counted: bool) -> i64:
+    def publish(self, count: i64, place: i64, message: Message, counted: bool) -> i64:
+        if self._master_replica.ended:
+            # the node sends it to the next master
+            return PENDING
+        notice = self.notice
+        if notice is None:
+            notice = self._begin_notice()
+        notice.place = place
         outcome = self._master_replica.publish(self, count, message, counted)
         if self._master_replica.early.wanted and outcome == PENDING:
             self.count = count
             self._master_replica.early.taken(self, message.persistent)
         return outcome
+
+    def fence(self, place: i64) -> None:
+        if not self._master_replica.ended:
+            notice = self._begin_notice() if self.notice is None else self.notice
+            notice.place = place
+
+    def _begin_notice(self) -> "CommitNotice":
+        notice = CommitNotice(self.publisher)
+        self.notice = notice
+        self._master_replica.gather(self)
+        self._master_replica.await_commit(notice)
+        return notice
 
     def await_commit(self, waiter: FlushWaiter) -> None:
         self._master_replica.await_commit(waiter)
@@ -146,17 +180,17 @@ class NodeIntake(MasterIntake):
 
 @final
 class EarlyConfirms(FlushWaiter):
-    """Of one master: what it alone holds, and whose publishers it will tell so."""
+    """Of one master: publishes that it alone holds, and the nodes to tell so."""
 
     def __init__(self, turn: Turn, master_replica: "MasterReplica") -> None:
         # whether the policy says so, and this node is still the master
         self.wanted: bool = False
         self._turn: Turn = turn
         self._master_replica: MasterReplica = master_replica
-        # of the step that is being made
+        # nodes with publishes in the batch that is being gathered
         self._taken: list[NodeIntake] = []
         self._unflushed: bool = False
-        # steps on their way to the disk: who sent something, and up to which count
+        # batches on their way to the disk: nodes, and the counts of their publishes
         self._unsafe: list[list[tuple[NodeIntake, int]]] = []
 
     def taken(self, intake: NodeIntake, persistent: bool) -> None:
@@ -167,7 +201,7 @@ class EarlyConfirms(FlushWaiter):
             self._unflushed = True
 
     def end_round(self) -> None:
-        """What was taken in is in a step of this turn."""
+        """The publishes are in a batch of this turn."""
         if not self._taken:
             return
         held = [(intake, int(intake.count)) for intake in self._taken]
@@ -183,41 +217,20 @@ class EarlyConfirms(FlushWaiter):
         self._tell(self._unsafe.pop(0))
 
     def _tell(self, held: list[tuple[NodeIntake, int]]) -> None:
-        # while it is not known whether the queue goes, nothing is confirmed
+        # while it is undecided whether the queue is deleted, nothing is confirmed
         if self.wanted and not self._master_replica.undecided():
             for intake, count in held:
                 intake.publisher.held(count)
 
 
-@final
-class OriginCounts:
-    """How far each node has come since that was last put down: once for all that it publishes in a turn."""
-
-    def __init__(self) -> None:
-        self._intakes: list[NodeIntake] = []
-
-    def took(self, intake: NodeIntake, count: i64) -> None:
-        if intake.further == 0:
-            self._intakes.append(intake)
-        intake.further = count
-
-    def put_down(self, marks: OriginMarks) -> None:
-        intakes = self._intakes
-        if intakes:
-            self._intakes = []
-            for intake in intakes:
-                marks.heard(intake.node, intake.incarnation, intake.further)
-                intake.further = 0
-
-
 FIRST_EPOCH: Final = 1
 FIRST_MIRRORS_TIMEOUT_MS: Final[i64] = 2_000
-"""How long a new queue waits for its mirrors before anybody may use it."""
+"""How long a new queue waits for its mirrors before it may be used."""
 
 
 @final
-class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
-    """One queue's, from its epoch's beginning to its end."""
+class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner, BatchGatherer):
+    """One queue's, for one epoch."""
 
     def __init__(
         self, replica_sets: "ReplicaSets", replica: "LocalReplica", replica_set: ReplicaSet, copy: ReplicaContents
@@ -225,7 +238,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self.queue: LocalQueue | None = None
         self.copy: ReplicaContents = copy
         self.min_in_sync: int = 1
-        # what is stored next has this position, or a higher one
+        # the lowest position of the next message
         self.next_position: i64 = replica_set.first_position()
         self._replica_sets: ReplicaSets = replica_sets
         self._replica: LocalReplica = replica
@@ -236,22 +249,28 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
             replica_set, replica_sets.own_incarnation, self.downstream, self, replica_sets.turn
         )
         self.joining_mirrors: JoiningMirrors = JoiningMirrors(replica_sets, replica, self)
-        # who waits for the queue to be open: each with its node and the run of that
+        # those that wait for the queue to be open, with their node and its incarnation
         self._waiting: list[tuple[MasterWaiter, str, int]] = []
-        # of the step that is being made
+        # of the batch that is being gathered
         self._entries: list[Entry] = []
         self._waiters: list[FlushWaiter] = []
         self._touched: bool = False
-        self._counts: OriginCounts = OriginCounts()
+        # the node that the batch being written named last
+        self._origin: NodeIntake | None = None
+        # nodes that published since the last batch
+        self._gathered: list[NodeIntake] = []
         self._under_way: UncommittedBatches = UncommittedBatches()
         self._inherited: list[ReplicationBatch] = []
         self.early: EarlyConfirms = EarlyConfirms(replica_sets.turn, self)
-        self.delivery_lease: DeliveryLease = DeliveryLease(replica_sets, self)
+        self.delivery_lease: DeliveryLease = DeliveryLease(
+            replica_sets.own_incarnation[0], self, replica_sets, replica_sets.heartbeat, replica_sets.turn
+        )
         self._since_ms: i64 = replica_sets.turn.now_ms
         self._waits: bool = False
-        self._ended: bool = False
+        # this node is the master no more, or the queue is gone
+        self.ended: bool = False
         self._going: bool = False
-        # who is told when it is decided whether the queue goes
+        # those to tell when it is decided whether the queue is deleted
         self._held: list[FlushWaiter] = []
         self.begun: bool = False
         # it was a queue of this node alone before
@@ -260,7 +279,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
     # -- the beginning
 
     def adopt(self, queue: LocalQueue, log: MirroredLog) -> None:
-        """There is a queue already. It begins when it is known what it has."""
+        """The queue exists already. The epoch begins when it is known what it has."""
         self.queue, self._log = queue, log
         self._adopted = True
 
@@ -274,14 +293,14 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
             master.inherit(list(mirror.batches), mirror.committed, mirror.epochs, mirror.marks.copy())
             self._inherited = list(mirror.batches)
         else:
-            # it was told of things that had not come: what it has counts, and nothing else
+            # it had heard of batches that did not come: what it has counts, and nothing else
             self.copy.caught_up()
             master.marks.complete = self._adopted or master.replica_set.epoch == FIRST_EPOCH
         master.open()
         self.touch()
 
     def _open(self) -> None:
-        """Everything up to the epoch's first step is settled: there is a queue."""
+        """Everything up to the epoch's first batch is committed: there is a queue."""
         for batch in self._inherited:
             self._replica.mirror.carry_out(batch)
         self._inherited = []
@@ -289,7 +308,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._let_in()
 
     def contents_idle(self) -> None:
-        if not self._ended and self.queue is None:
+        if not self.ended and self.queue is None:
             self.committed(self.master.committed)
 
     def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
@@ -297,7 +316,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._let_in()
 
     def _let_in(self) -> None:
-        """Whoever waits may use the queue, if that is open, and a new one has its mirrors."""
+        """Open the queue to those that wait, if the epoch is open and a new queue has its mirrors."""
         if self.queue is None or not self.master.opened or not self._has_first_mirrors():
             return
         waiting = self._waiting
@@ -320,11 +339,13 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
 
     def timer_fired(self) -> None:
         self._waits = False
-        if not self._ended:
+        if not self.ended:
             self._let_in()
 
-    def go_on(self) -> None:
-        """What was not allowed to be handed out is, now."""
+    def counted(self) -> list[NodeIncarnation]:
+        return self.master.counted()
+
+    def delivery_resumed(self) -> None:
         if self._log is not None and self.queue is not None:
             self._log.watermark.refused = False
             self.queue.delivery_allowed()
@@ -336,12 +357,12 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         assert self.queue is not None
         intake = NodeIntake(self._replica_sets, self, node, incarnation, waiter)
         marks = self.master.marks
-        self._counts.put_down(marks)
+        self._write_down_marks()
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
         waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
 
     def _refuses_some(self, queue: LocalQueue) -> bool:
-        """Whether a master before this one may have refused something below a node's mark, which nobody knows."""
+        """Whether a master before this one may have refused a publish below a node's mark."""
         full = isinstance(queue, Queue) and queue.settings.limited and queue.settings.rejects
         return self.min_in_sync > 1 or full
 
@@ -349,15 +370,13 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
 
     def publish(self, intake: NodeIntake, count: i64, message: Message, counted: bool) -> i64:
         queue, master = self.queue, self.master
-        if queue is None or self._ended:
-            # the node will send it to the next master
-            return PENDING
+        assert queue is not None, "the queue is open"
         if len(master.replica_set.in_sync) < self.min_in_sync:
             return REJECTED
         if not counted:
             queue.uncounted += 1
         if message.identified and self.log().seen.repeats(message.content):
-            # what the first one waits for is in this step, or in one before it
+            # what the first one waits for is in this batch, or in one before it
             return PENDING
         entry = queue.reserve(message)
         if entry is None:
@@ -365,17 +384,31 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         message = entry.message
         payload, crc = message_payload(message)
         writer = master.writer
-        writer.origin(intake.node, intake.incarnation)
+        if intake is not self._origin:
+            self._origin = intake
+            writer.origin(intake.node, intake.incarnation)
         persistent = message.persistent
         writer.store(entry.position, message.priority, entry.expires_at_ms, persistent, count, payload, crc)
-        self._counts.took(intake, count)
+        intake.further = count
         if persistent and queue.durable:
             master.must_be_flushed()
         self.copy.hold(entry, payload, crc)
         self._entries.append(entry)
         self.next_position = entry.position + 1
-        self.touch()
         return PENDING
+
+    def gather(self, intake: NodeIntake) -> None:
+        """The node publishes to the batch that is being gathered."""
+        self._gathered.append(intake)
+
+    def _write_down_marks(self) -> None:
+        """The marks say how much each node has published; its next publish begins another notice."""
+        gathered, self._gathered = self._gathered, []
+        for intake in gathered:
+            intake.notice = None
+            if intake.further != 0:
+                self.master.marks.heard(intake.node, intake.incarnation, intake.further)
+                intake.further = 0
 
     def log(self) -> MirroredLog:
         """Of the queue, which there is."""
@@ -383,7 +416,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         return self._log
 
     def publishing_ids_in_batches(self) -> list[bytes]:
-        """The publishing ids of all messages but those that no step has yet: nobody else may ever get these."""
+        """The publishing ids of all messages but those that no batch has yet: no mirror may ever get these."""
         seen, durable = self.log().seen, self.log().durable
         fresh = [entry.message for entry in self._entries if entry.message.identified]
         for message in reversed(fresh):
@@ -394,12 +427,12 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         return rows
 
     def await_commit(self, waiter: FlushWaiter) -> None:
-        if not self._ended:
+        if not self.ended:
             self._waiters.append(waiter)
             self.touch()
 
     def may_go(self, going: bool) -> None:
-        """Whether it may be deleted because it is empty, or unused: nothing is confirmed until that is decided."""
+        """Whether the queue may be about to be deleted: nothing is confirmed until that is decided."""
         self._going = going
         if not going:
             held = self._held
@@ -407,15 +440,14 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
             self._tell_safe(held)
 
     def undecided(self) -> bool:
-        """Whether it is not known yet if the queue goes."""
-        return self._going and not self._ended
+        """Whether it is not known yet if the queue is deleted."""
+        return self._going and not self.ended
 
     def make_certain(self) -> None:
-        """A removal that may still come about does not once there is another version of the ring."""
+        """A delete that may still come about does not once the replica set has another version."""
         self._replica.propose(self.master.replica_set)
 
     def touch(self) -> None:
-        """There is something to put into a step before the turn ends."""
         if not self._touched:
             self._touched = True
             self._replica_sets.touched.append(self)
@@ -423,17 +455,16 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
     # -- the turn
 
     def end_round(self) -> None:
-        """What was gathered becomes a step.
+        """What was gathered becomes a batch.
 
-        If that is nothing but what left, and a step is under way, it waits until that is settled: nobody waits for it,
-        and more may come.
+        Removals alone wait while a batch is under way: no client waits for them, and more may come.
         """
         self._touched = False
-        if not self.begun or self._ended:
+        if not self.begun or self.ended:
             return
         master, log = self.master, self._log
         gone: list[RemovedRange] = []
-        self._counts.put_down(master.marks)
+        self._write_down_marks()
         if log is not None and self._waits_itself(log):
             return
         if log is not None:
@@ -450,6 +481,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self._under_way.add(number, self._entries, gone, self._waiters)
         self._entries = []
         self._waiters = []
+        self._origin = None
         master.end_turn()
         self.early.end_round()
 
@@ -457,13 +489,13 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         return self._under_way.any() and not self._entries and not self._waiters and log.only_left()
 
     def _lend_ahead(self, log: MirroredLog) -> None:
-        """Somebody waits for what comes: let it be known in the same step that it may have gone out."""
+        """A consumer waits for the messages: raise the delivery watermark over them in the same batch."""
         queue = self.queue
         if self._entries and queue is not None and queue.consumer_count() and queue.ready_count() == 0:
             log.watermark.ask(self._entries[-1].position)
 
     def _wait_for_last(self) -> None:
-        """Nothing happened that anybody has to hear of: what waits, waits for the step before."""
+        """Nothing to replicate. Waiters complete with the previous batch."""
         waiters = self._waiters
         self._waiters = []
         if self._under_way.any():
@@ -472,7 +504,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
             self._tell_safe(waiters)
 
     def committed(self, number: i64) -> None:
-        if self._ended:
+        if self.ended:
             return
         if self.queue is None:
             if not self.master.opened:
@@ -510,7 +542,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         for waiter in waiters:
             waiter.flushed()
 
-    # -- the ring
+    # -- the replica set
 
     def changed(self, replica_set: ReplicaSet) -> None:
         self.may_go(False)
@@ -532,11 +564,11 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self.delivery_lease.follows((node, incarnation))
 
     def bears(self, node: str, tag: int) -> bool:
-        """Whether this is the tag of what the node says as a follower."""
+        """Whether this is the tag of the node's messages as a follower."""
         return self.downstream.tags.get(node) == tag
 
     def propose(self, replica_set: ReplicaSet) -> None:
-        if not self._ended:
+        if not self.ended:
             self._replica.propose(replica_set)
 
     def reached(self, node: str) -> bool:
@@ -555,11 +587,19 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter):
         self.joining_mirrors.caught_up(node)
         self.master.caught_up(node)
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the master contradicts itself; between turns."""
+        if self.ended or self.queue is None:
+            return
+        self._under_way.check(self.master.committed)
+        if self._gathered or self._entries or self._origin is not None:
+            raise InvariantBroken(f"{len(self._entries)} publishes are in no batch, and the turn is over")
+
     # -- the end
 
     def end(self) -> None:
-        """This node is master no longer, or the queue is gone."""
-        self._ended = True
+        """This node is the master no more, or the queue is gone."""
+        self.ended = True
         self.early.wanted = False
         self._waiting = []
         self.joining_mirrors.end()

@@ -40,7 +40,7 @@ from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.replication import messages
 from warren.broker.replication.adoption import QueueAdoption, forward_to_proxy
 from warren.broker.replication.backfill import SyncThrottle
-from warren.broker.replication.delivery_lease import Heartbeat
+from warren.broker.replication.delivery_lease import Heartbeat, IncarnationWatch
 from warren.broker.replication.local_replica import LocalReplica, adopted_contents, make_queue, new_contents
 from warren.broker.replication.master import Master
 from warren.broker.replication.master_replica import FIRST_EPOCH, MasterReplica
@@ -185,7 +185,7 @@ REOPEN_RETRY_MS: Final[i64] = 200
 
 
 @final
-class ReplicaSets(TimerTarget):
+class ReplicaSets(TimerTarget, IncarnationWatch):
     """One node's."""
 
     def __init__(
@@ -500,6 +500,12 @@ class ReplicaSets(TimerTarget):
         for replica in moved:
             replica.mirror.end_turn()
         self.proposals.make()
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a master contradicts itself."""
+        for replica in self._replicas.values():
+            if replica.master_replica is not None:
+                replica.master_replica.check()
 
     # -- queues
 

@@ -23,7 +23,7 @@ range, ending one, and finding the first pending number take constant time. Inva
 at `_first` is not decided.
 
 Not here: when a publish is settled (`broker.model.ports.QueuePort.publish`), the queue's side
-(`broker.links.unconfirmed_publishes`).
+(`broker.links.publish_waiters`).
 """
 
 from abc import abstractmethod

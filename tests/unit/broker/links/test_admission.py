@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.core_driver import Client
 from tests.unit.broker.links.linked import Together
-from warren.broker.links.link import LINK_BYTES_MAX
+from warren.broker.links.admission import LINK_BYTES_MAX
 from warren.wire.methods import BasicAck, BasicConsume, BasicDeliver, ConfirmSelect
 
 BODY = b"x" * (1024 * 1024)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.core_driver import Client
 from tests.unit.broker.links.linked import Together
-from warren.broker.links.link import REPLICATION_BYTES_MAX, REPLY_BYTES_MAX, TURN_BYTES_MAX
+from warren.broker.links.link_sender import REPLICATION_BYTES_MAX, REPLY_BYTES_MAX, TURN_BYTES_MAX
 from warren.broker.model.effects import DropPeer
 from warren.broker.model.events import PeerWritesPaused, PeerWritesResumed
 from warren.wire.methods import BasicAck, BasicConsume, BasicDeliver, BasicGet, BasicGetOk

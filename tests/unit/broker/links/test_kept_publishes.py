@@ -3,7 +3,8 @@
 Not here: what publishers are told of it (`test_seats`, `test_early_confirms`).
 """
 
-from warren.broker.links.publish_window import COMMITTED_MAX, PublishWindow, SentNumbers
+from warren.broker.links.publish_window import COMMITTED_MAX, PublishWindow
+from warren.broker.links.remote_queue import SentNumbers
 from warren.broker.model.message import Envelope, Message
 
 

@@ -21,17 +21,17 @@ def kinds(pieces: list[bytes]) -> list[int]:
 
 
 def test_nothing_was_gathered_at_first() -> None:
-    outgoing = LinkOutput(own=False)
+    outgoing = LinkOutput()
     assert not outgoing.any()
     assert outgoing.take() == []
 
 
 def test_a_large_step_is_a_piece_that_is_not_copied_and_stays_in_its_place() -> None:
-    outgoing = LinkOutput(own=False)
+    outgoing = LinkOutput()
     step = bytes(int(PIECE_BYTES_MIN))
     outgoing.ack(1)
-    outgoing.replica_set(b"h" * 16, step)
-    outgoing.replica_set(b"h" * 16, b"little")
+    outgoing.replication(b"h" * 16, step)
+    outgoing.replication(b"h" * 16, b"little")
     outgoing.ack(2)
     assert outgoing.size_bytes() > PIECE_BYTES_MIN
     pieces = outgoing.take()
@@ -41,25 +41,7 @@ def test_a_large_step_is_a_piece_that_is_not_copied_and_stays_in_its_place() -> 
     assert not outgoing.any()
 
 
-def test_to_itself_a_node_gives_messages_from_hand_to_hand() -> None:
-    outgoing = LinkOutput(own=True)
-    outgoing.message(records.PUBLISH, 0, 7, MESSAGE)
-    outgoing.message_with_word(records.GOT, 0, 8, MESSAGE, 3)
-    assert outgoing.size_bytes() >= 2 * len(MESSAGE.content)
-    reader = RecordReader()
-    [piece] = outgoing.take()
-    reader.feed(piece)
-    heads: list[tuple[int, int, int]] = []
-    while reader.next():
-        reader.message_head()
-        heads.append((int(reader.kind), int(reader.number), int(reader.word)))
-    assert heads == [(records.PUBLISH, 7, 0), (records.GOT, 8, 3)]
-    assert [message is MESSAGE for message in outgoing.take_messages()] == [True, True]
-    assert outgoing.take_messages() == []
-
-
-def test_to_others_messages_go_with_their_content() -> None:
-    outgoing = LinkOutput(own=False)
+def test_messages_go_with_their_content() -> None:
+    outgoing = LinkOutput()
     outgoing.message(records.PUBLISH, 0, 7, MESSAGE)
     assert MESSAGE.content in b"".join(outgoing.take())
-    assert outgoing.take_messages() == []

@@ -39,17 +39,23 @@ class Taken(MasterIntake):
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
+        self.publisher: MasterWaiter | None = None
         self.counts: list[int] = []
+        self.places: list[int] = []
         self.waiters: list[FlushWaiter] = []
         self.refuses = False
         self.desertions = 0
 
-    def publish(self, count: int, message: Message, counted: bool) -> int:
+    def publish(self, count: int, place: int, message: Message, counted: bool) -> int:
+        self.places.append(place)
         if self.refuses:
             return REJECTED
         self.counts.append(count)
         self.queue.publish(message)
         return PENDING
+
+    def fence(self, place: int) -> None:
+        self.places.append(place)
 
     def await_commit(self, waiter: FlushWaiter) -> None:
         self.waiters.append(waiter)
@@ -64,6 +70,9 @@ class Taken(MasterIntake):
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter.flushed()
+        if self.places:
+            assert self.publisher is not None
+            self.publisher.committed(self.places[-1])
 
 
 class MirroredHome(LocalHome):
@@ -112,6 +121,7 @@ class Seated:
         intake = Taken(core.queue("q"))
         self.intakes[name] = intake
         for waiter in self.homes[name].waiting:
+            intake.publisher = waiter
             waiter.opened(intake.queue, intake, mark, known)
         core.turn()
         self.nodes.settle()
@@ -250,6 +260,22 @@ def test_consumers_go_on_with_the_next_master_unless_they_want_to_know(seated: S
     heard = quiet.methods()
     assert [method.consumer_tag for method in heard if isinstance(method, BasicDeliver)] == ["quiet"]
     assert not any(isinstance(method, BasicCancel) for method in heard)
+
+
+def test_a_master_that_has_not_heard_of_the_next_one_delivers_nothing_again(seated: Seated) -> None:
+    seated.open("one")
+    taker = seated.nodes.client("here")
+    taker.say(BasicConsume("q", "taker"))
+    seated.nodes.settle()
+    seated.nodes["one"].client().publish("q", b"held")
+    seated.nodes.settle()
+    assert any(isinstance(method, BasicDeliver) for method in taker.methods())
+    other = seated.nodes["one"].client()
+    other.say(BasicConsume("q", "other"))
+    seated.proxy.rehome("two")
+    seated.core.turn()
+    seated.nodes.settle()
+    assert not any(isinstance(method, BasicDeliver) for method in other.methods())
 
 
 def test_what_was_asked_and_not_answered_is_asked_again(seated: Seated) -> None:

@@ -207,7 +207,7 @@ def test_steps_of_earlier_epochs_come_again_from_a_new_master() -> None:
     assert stage.mirror.epochs.beginnings == [(1, 1), (4, 3), (5, 4)]
 
 
-@pytest.mark.parametrize(("common", "settled"), [(1, 1), (5, 2), (3, 4)])
+@pytest.mark.parametrize(("common", "committed"), [(1, 1), (5, 2), (3, 4)])
 def test_a_mirror_does_not_go_back_behind_what_is_settled_nor_beyond_its_end(common: int, committed: int) -> None:
     stage = MirrorStage().following()
     for number in (2, 3, 4):
