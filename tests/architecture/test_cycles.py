@@ -55,8 +55,8 @@ def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
-# The parts of a replica set know the node's table of replica sets, which makes them. This cycle goes when they are given
-# a port instead.
+# The parts of a replica set know the node's table of replica sets, which makes them. This cycle goes when they are
+# given a port instead.
 KNOWN = {
     "warren.broker.replication.adoption",
     "warren.broker.replication.backfill",
