@@ -78,7 +78,6 @@ _LENGTHY = (
     "test_recovery_tears.py",
     "test_many_confirms.py",
     "test_scrape.py",
-    "test_timer_orders.py",
     "test_deduplication_window.py",
     "unit/**/peers/test_*.py",
     "unit/**/test_overflow.py",

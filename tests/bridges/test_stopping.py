@@ -20,9 +20,9 @@ STOPPED_WITHIN_S = 20.0
 PATIENT = """
 import sys
 from warren.node import node
-from warren.node.bridging import bridging
+from warren.node import bridge_host
 
-bridging.CONFIRMS_PATIENCE_S, bridging.STOP_PATIENCE_S, node.STOP_PATIENCE_S = 20.0, 25.0, 30.0
+bridge_host.CONFIRMS_PATIENCE_S, bridge_host.STOP_PATIENCE_S, node.STOP_PATIENCE_S = 20.0, 25.0, 30.0
 from warren.cli.main import main
 sys.exit(main())
 """

@@ -143,7 +143,7 @@ def test_a_row_that_makes_no_sense_is_2_and_not_something_that_is_open(
     assert run(["client", "open", "--database", url_of(engine), *options]) == 2
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
-    assert "has something that cannot be shown" in told.err
+    assert "has data that cannot be shown" in told.err
 
 
 def test_a_currency_cannot_command_the_terminal(database: Engine, capsys: pytest.CaptureFixture[str]) -> None:

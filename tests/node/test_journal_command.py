@@ -194,7 +194,7 @@ def test_a_dry_run_changes_nothing_and_nobody_salvages_unasked(node: NodeProcess
     assert "Salvage leaves out: segment 1, bytes" in printed
     assert "Nothing was changed." in printed
     assert run(["journal", "salvage", str(node.data)]) == 2
-    assert "say --yes" in capsys.readouterr().err
+    assert "give --yes" in capsys.readouterr().err
     assert contents(node.data) == before
 
 
@@ -292,7 +292,7 @@ def test_a_journal_of_a_member_is_another_one_once_it_was_salvaged(node: NodePro
     assert identity.read_bytes() == b"17\n", "there was nothing to salvage"
     damage(node.data, b"order 2", b"ORDER 2")
     assert run(["journal", "salvage", str(node.data), "--yes"]) == 0
-    assert "count on nothing that the node has" in capsys.readouterr().out
+    assert "will not rely on this node's copies" in capsys.readouterr().out
     assert not identity.exists()
     _code, findings = inspected(node.data, capsys)
     assert messages(findings) == {"orders": 4, "news": 3}

@@ -201,7 +201,6 @@ class Journal(QueueLogs, DeletionWatcher, TimerTarget):
     # -- what the disk reports
 
     def stored(self, event: FlushCompleted) -> None:
-        assert event.flushed_no <= event.written_no < self.tail.batch_no
         while self._unwritten and self._unwritten[0].batch_no <= event.written_no:
             written = self._unwritten.popleft()
             self.turn.held_bytes -= written.data_bytes

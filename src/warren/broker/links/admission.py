@@ -52,7 +52,7 @@ class LinkAdmission:
         """Whether that is too much."""
         lane.unsettled_bytes += size_bytes
         self.unsettled_bytes += size_bytes
-        return lane.paused or lane.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
+        return lane.unsettled_bytes > LINK_BYTES_MAX or lane.paused or self.unsettled_bytes > NODE_BYTES_MAX
 
     def arrived(self, lane: AdmissionLane, size_bytes: i64) -> None:
         lane.unsettled_bytes -= size_bytes

@@ -137,6 +137,30 @@ def service_files(service: SystemdService) -> dict[str, str]:
     return {UNIT_PATH: _unit(service), USERS_PATH: _USERS, DIRECTORIES_PATH: _DIRECTORIES}
 
 
+_SANDBOX = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+# netlink is how programs read the machine's own addresses
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+"""
+
+
 def _unit(service: SystemdService) -> str:
     """Hardening lacks MemoryDenyWriteExecute, because Python's ctypes may need such memory."""
     what = "witness" if service.witness else "message broker"
@@ -184,27 +208,7 @@ LimitNOFILE=262144
 
 # The node needs its data and its ports, and nothing else of the machine.
 CapabilityBoundingSet={capability}
-{ambient}NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=read-only
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectKernelLogs=yes
-ProtectControlGroups=yes
-ProtectClock=yes
-ProtectHostname=yes
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-# netlink is how programs read the machine's own addresses
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-LockPersonality=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-
+{ambient}{_SANDBOX}
 [Install]
 WantedBy=multi-user.target
 """

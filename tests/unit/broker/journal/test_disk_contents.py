@@ -297,7 +297,7 @@ def test_alternating_segments_are_read_without_reading_their_indexes_again() -> 
 def test_a_queue_that_becomes_mirrored_is_adopted_completely() -> None:
     world = ContentsWorld(segment_bytes=SMALL)
     # a queue that is not mirrored: a transient message that was read back is not on disk any more
-    world.queue_index.whole = False
+    world.queue_index.mirrored_on_disk = False
     world.queue_index.catching_up = False
     queue = world.queue(QueueSettings(lazy=True))
     for number in range(1, 21):
