@@ -77,6 +77,7 @@ _LENGTHY = (
     "test_recovery_lenient.py",
     "test_recovery_tears.py",
     "test_many_confirms.py",
+    "broker/test_timers.py",
     "test_scrape.py",
     "test_deduplication_window.py",
     "unit/**/peers/test_*.py",
