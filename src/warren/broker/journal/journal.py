@@ -343,5 +343,3 @@ class Journal(QueueLogs, DeletionWatcher, TimerTarget):
                 raise InvariantBroken(f"segment {segment.number} is being read and was dropped")
         if self._unwritten and self._unwritten[-1].batch_no >= self.tail.batch_no:
             raise InvariantBroken(f"batch {self._unwritten[-1].batch_no} is ordered, and {self.tail.batch_no} is next")
-        if len(self._unwritten) > len(self._unflushed):
-            raise InvariantBroken(f"{len(self._unwritten)} batches to write, {len(self._unflushed)} to flush")
