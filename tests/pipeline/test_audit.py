@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
-from warren.cli.pipeline.audit import told
+from warren.cli.pipeline.audit import outcome_text
 from warren.client import Message, Properties, blocking
 from warren.pipeline import tables
 from warren.pipeline.audit import counters
@@ -135,7 +135,7 @@ def test_what_was_published_before_the_trace_began_is_told_apart(outcome: AuditO
 
 
 def test_the_outcome_is_told_as_a_table(outcome: AuditOutcome) -> None:
-    text = told(outcome).splitlines()
+    text = outcome_text(outcome).splitlines()
     titles = "vhost queue published confirmed delivered acked in queue lost duplicated out of order excused"
     assert " ".join(text[0].split()) == titles
     assert f"purged: lost: id:purged {MESSAGES - HELD}" in text

@@ -181,7 +181,7 @@ def test_a_dry_run_shows_and_sends_nothing_and_the_run_behind_it_needs_no_yes(
     }
     assert [each["key"] for each in shown.sample] == ["lost", "nowhere", "nowhere", "strange", "twice", "wrong"]
     assert taken(broker, queue) == []
-    with pytest.raises(PipelineError, match="nobody has seen"):
+    with pytest.raises(PipelineError, match="were not shown before"):
         job.run(spark, settings(out, url, queue, yes=False, actions=("missing=none",)))
     assert job.run(spark, settings(out, url, queue, yes=False)).counts == shown.counts
     assert sent(broker, queue) == first_attempts()
