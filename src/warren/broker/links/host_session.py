@@ -377,7 +377,7 @@ class HostSession(HostPort):
     def _queue(self, number: i64) -> HostedQueue:
         found = self._queues.get(int(number))
         if found is None:
-            raise PeerFault(f"nobody has defined queue {number}")
+            raise PeerFault(f"queue {number} is not defined")
         return found
 
     def _define_queue(self, arguments: ArgumentReader, mirrored: bool) -> None:

@@ -174,8 +174,8 @@ class HostedConsumer(ConsumerPort):
 def requeue_unseen(queue: QueuePort, entries: list[Entry], overtaken: bool) -> None:
     """Return entries that no client has seen: they count as never delivered.
 
-    `overtaken`: others take part who may have been given what comes after. Nobody is to be given anything out of order
-    that is not marked redelivered, so these are.
+    `overtaken`: other consumers may have got later messages of the queue. A consumer gets a message out of order only
+    if it is marked redelivered, so the returned entries are marked.
     """
     marked = [entry.redelivered for entry in entries]
     for entry in entries:

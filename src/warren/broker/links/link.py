@@ -259,7 +259,7 @@ class NodeLink(LinkSender):
             self._position = 0
         answer = self._answers.pop(int(reader.number), None)
         if answer is None:
-            raise PeerFault("something nobody asked for was got")
+            raise PeerFault("the reply to a get does not match any request")
         answer.queue.told(answer.question, reader.word, 0)
         answer.got(entry, reader.word)
         if answer.abandoned and answer.question == GET:

@@ -1,4 +1,4 @@
-"""A node's proxy of a mirrored queue: sessions use the queue through it, whichever node is the master.
+"""A node's proxy of a mirrored queue: sessions use the queue through it, and keep it when the master changes.
 
 ::
 
@@ -549,7 +549,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
             inquiry.gone(self.down())
         for consumer in sorted(self._proxy_consumers, key=lambda one: one.tag):
             self.let_go(consumer)
-        # nobody knows whether they came before the end
+        # this node cannot tell whether the master got these publishes before the queue was deleted
         self._kept.give_up(self.down().text)
         self._wake_waiting()
 

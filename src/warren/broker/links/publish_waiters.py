@@ -71,7 +71,7 @@ class PublishWaiters:
         self._sweep()
 
     def refuse(self, number: i64, doubted: bool = False) -> None:
-        """This publish was refused; `doubted`: nobody knows what became of it."""
+        """The queue refused this publish; `doubted`: this node cannot tell whether the queue has it."""
         assert number > self._settled, "it is not decided"
         low: i64 = self._at
         high: i64 = len(self._ranges)

@@ -99,7 +99,7 @@ class PublishWindow:
         return True
 
     def refuse_doubtful(self) -> None:
-        """Nobody knows what became of the publishes that were sent: their publishers decide whether to send them again.
+        """The new master cannot tell which publishes it has. Publishers get a nack and decide whether to publish again.
 
         Publishes that were confirmed early are sent again, whether a master has them or not.
         """

@@ -26,7 +26,7 @@ class RequestedQueue:
 
     @abstractmethod
     def adrift(self) -> bool:
-        """Whether answers reach nobody: the asker is gone, or this node is not the queue's master."""
+        """Whether the answer has no receiver: the asker is gone, or this node is not the queue's master."""
 
     @abstractmethod
     def found(self) -> QueuePort | None:

@@ -355,7 +355,7 @@ class EnvelopeTable:
         """The envelope of the message at hand."""
         number = reader.envelope_no
         if number >= len(self._envelopes):
-            raise PeerFault(f"nobody has defined envelope {number}")
+            raise PeerFault(f"envelope {number} is not defined")
         return self._envelopes[number]
 
 

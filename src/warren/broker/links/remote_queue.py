@@ -58,7 +58,7 @@ class RemoteSubscription(DeliveryTarget):
         self.number: i64 = link.subscribe(self)
         self.answer: QueueAnswer = answer
         self.started: bool = False
-        # the queue cannot serve it, whichever node is the master
+        # the queue refused the consumer for good; a new master would refuse it too
         self.ended: bool = False
         # no reader is given a message of a stream twice, so deliveries need not keep it
         self._of_stream: bool = is_stream(queue.arguments)

@@ -256,7 +256,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter):
         )
         master_replica.adopt(queue, log)
         if isinstance(queue, Queue):
-            # of what is in memory alone nobody knows what was handed out
+            # a transient queue has no stored watermark: all its messages may have been delivered
             log.watermark.ask(self._lent_of(queue) if queue.durable else self.replica_set.first_position() - 1)
             queue.mirror(log)
         elif isinstance(queue, Stream):
@@ -431,7 +431,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter):
         if self.over or self.master_replica is not None or not self._prepared:
             return
         if self._standing:
-            # nobody knows what became of it: until the ring is seen to change, this node follows nobody
+            # the result of the proposal is unknown: this node follows no master until the replica set changes
             self.propose(self.replica_set.promoting(self._replica_sets.own_incarnation))
         elif self._master_is_there(self.replica_set):
             self.act()

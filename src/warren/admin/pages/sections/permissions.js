@@ -1,6 +1,6 @@
 // Permissions and topic permissions of a user or in a virtual host: list, set, clear.
 //
-// The form asks for the user or the virtual host, whichever the page does not have.
+// On a page of a virtual host the form asks for the user; on a page of a user it asks for the virtual host.
 
 import { get, path, put, remove } from "../app/api.js";
 import { link } from "../app/router.js";
