@@ -1,110 +1,80 @@
-"""Mirrored queues and streams: a replica set of nodes that hold the same queue: a master that everybody uses, and
-mirrors that can take its place.
+"""Mirrored queues and streams: a replica set of nodes holds the same queue, with one master and its mirrors.
 
 Theory of operation
 ===================
 
-Members. The *replica set* of a queue is agreed upon in the metadata store, by compare-and-swap: an *epoch*, the
-master, the
-members, and which of them are *in sync*, each with its incarnation (one start of its node's process). The epoch
-grows by
-one whenever the master changes. Members that are not in sync are on their way to be.
+Members. The *replica set* of a queue is part of its definition in the metadata store, and changes by compare-and-swap:
+an *epoch*, the master, the members, and the members that are *in sync*, each with its incarnation (one start of its
+node's process). The epoch grows by one when the master changes. A member that is not in sync is joining.
 
-Replication batches. All that the master does to the queue in one turn is one *replication batch*. The master
-numbers batches, through all epochs,
-and sends each to every mirror; each mirror answers how far it has got: FLUSHED n says that everything up to batch
-n is held
-and, where it has to be, on disk. What every *counted* member has is *committed*, and the master tells everybody
-how far
-that is. Only then is a publish confirmed, and only then does a consumer see the message. ::
+Replication batches. Everything that the master does to the queue in one turn is one *replication batch*. The master
+numbers batches, through all epochs, and sends each to every mirror. A mirror answers FLUSHED n: it holds every batch up
+to n, on disk where that is required. A batch is *committed* when every *counted* member has it. The master tells the
+mirrors the number of the last committed batch. Only then is a publish confirmed, and only then does a consumer get the
+message. ::
 
     publish ──► master: position, journal ──batch n──► mirror: journal ──flush──► FLUSHED n ──┐
-                   └── own flush ─────────────────────────────────────────────────────────┴──► committed: confirm,
-                   deliver
+                   └── own flush ─────────────────────────────────────────────────────────────┴──► committed: confirm
 
-The master speaks to each mirror itself. Mirrors do not relay: a lap round n members would take n hops instead of
-two, a
-relay that dies leaves a gap to mend, and a cut between two mirrors would concern everybody. Bytes and CPU are the
-same.
+The master sends to each mirror directly. Mirrors do not relay: a lap round n members would take n hops instead of two,
+a relay that dies would leave a gap, and a cut between two mirrors would concern all members.
 
-What a batch says: STORE a message under a position, REMOVE positions, WATERMARK (what may have been handed out),
-RETURNED
-(how often a message came back), OPEN (an epoch begins), STORED_OFFSET (how far a reader has come). A mirror
-carries out
-STORE and WATERMARK as they come, because they have to be safe; REMOVE and RETURNED when their batch is committed.
-So a batch
-that turns out not to count can be dropped, and nothing has to be brought back. Replication batches that are not
-committed are kept:
-whoever is promoted sends them to those who lack them.
+The operations of a batch: STORE a message under a position, REMOVE positions, WATERMARK (messages up to this position
+may have been delivered), RETURNED (how often a message came back), OPEN (an epoch begins), STORED_OFFSET (how far a
+reader has come). A mirror carries out STORE and WATERMARK when they arrive, because they must be safe; REMOVE and
+RETURNED when their batch is committed. So an uncommitted batch can be dropped, and no message has to be restored. A
+mirror keeps uncommitted batches: after its promotion it sends them to the members that lack them.
 
-Positions are given out by the master, upwards, and each epoch has its own. So a position belongs to one message for
-ever, and two replicas differ exactly where their positions do.
+The master assigns positions, upwards, and each epoch has positions of its own. So a position belongs to one message for
+ever, and two replicas differ exactly where their positions differ.
 
 The rules
 =========
 
-1.  A mirror takes batch n only if it holds batch n-1, and only of the master and epoch that it follows.
-2.  A restarted member has lost whatever was not flushed: another incarnation is another member. It is not in sync
-    until
-    it has caught up and was admitted.
-3.  Replication batches keep the epoch in which they were numbered. A mirror that was in sync tells a new master
-    where its epochs
-    begin and where it ends; the answer is the last batch they have in common. It drops what it has beyond: removes
-    what
-    those batches stored, and forgets what else they said. Never below what it knows to be committed. A master that
-    hands
-    over does the same: it made those batches, and stays in sync.
+1.  A mirror accepts batch n only if it holds batch n-1, and only from the master and in the epoch that it follows.
+2.  A restarted member has lost its unflushed batches, so another incarnation is another member. It is not in sync until
+    it has caught up and the master has admitted it.
+3.  A batch keeps the epoch of its number. A mirror that was in sync tells a new master where its epochs begin
+    and where its batches end. The master answers with the last common batch. The mirror drops later batches: it removes
+    the messages that they stored and forgets their other operations. It never drops a batch that it knows to be
+    committed. A master that hands over does the same, and stays in sync.
 4.  A new master opens its epoch with a batch of its own. It confirms and delivers nothing before that is committed.
-5.  In-sync members of unbroken incarnation are promoted, the eldest first; after a full stop, one that was in sync
-    when
-    it ended: everything that was confirmed is on its disk. Others only if a policy says so, and what is given up is
-    told.
-6.  Only the master admits and drops. It counts whoever is in sync by what was agreed upon, and by any proposal since
-    that may have come about: a joining mirror counts before it is proposed, and whoever is dropped counts until
-    that is
-    known.
-7.  Those who are not in sync get all batches, too, and are waited for by nobody. What was before comes behind, in
-    slices.
-8.  Progress is told whenever it changes, also when no batch flows.
-9.  The loss of a link to a counted mirror makes the master propose to drop it. The loss of the master makes the
-    eldest
-    propose itself at once, and the next after a delay. The store decides between them.
-10. A mirror that is about to propose itself follows nobody any more. The old master needs it to commit anything,
-    so it
-    commits nothing: no clock is needed for that.
-11. Delivering is another matter: a message must not be with two exclusive consumers. A master that has not heard from
-    all counted members for `DELIVERY_LEASE_MS` hands out nothing. A new master hands out when the old incarnation
-    is known to have
-    ended, or after `DELIVERY_LEASE_MS` and a margin.
-12. A delivery watermark (WATERMARK) is committed before anything below it is handed out. After a failover whatever
-    is below
-    carries `redelivered`, and nothing else does.
-13. A joining mirror tells which positions it holds. The master takes note of what it has itself at that moment,
-    sends every
-    batch from then on, and behind them the difference: what is to be removed, what is lacking. A removal that comes
-    before its message is remembered until the joining mirror has caught up.
-14. It has caught up when all that is on its disk, and the batch it began behind is committed; then it is counted,
-    then
-    proposed, then admitted. So is one that was dropped and has kept all it had, once it holds, committed, whatever
-    its
-    master inherited: some of that may have been committed without it.
-15. Who is to hold the queue is changed by the master: others are added at once, and taken out when as many as are
-    wanted are in sync without them. Whoever is taken out drops its replica when it hears of that. If it is taken
-    in again,
-    its master does not hear it before it knows that it was gone: it would count with what it is about to drop.
+5.  In-sync members of unbroken incarnation are promoted, the eldest first. After a full stop, a member that was in sync
+    when it ended is promoted: every confirmed message is on its disk. Another member is promoted only if a policy
+    allows it, and the log says what is lost.
+6.  Only the master admits and removes in-sync members. It counts the members that are in sync in the stored replica set
+    and in every later proposal that may have succeeded. So a joining mirror counts before it is proposed, and a removed
+    mirror counts until its removal is known to have succeeded.
+7.  Members that are not in sync get all batches too, and no commit waits for them. Their backfill follows, in slices.
+8.  A member reports its progress whenever it changes, also when there are no batches.
+9.  When the master loses the link to a counted mirror, it proposes to remove that mirror. When the master is lost, the
+    eldest mirror proposes itself at once, and the next one after a delay. The metadata store decides between them.
+10. A mirror that is about to propose itself follows no master. The old master needs its answers to commit, so the old
+    master commits nothing. This needs no clock.
+11. Deliveries need a clock, because two exclusive consumers must not have the same message. A master that has not heard
+    from all counted members for `DELIVERY_LEASE_MS` delivers nothing. A new master delivers when the old incarnation is
+    known to have ended, or after `DELIVERY_LEASE_MS` and a margin.
+12. A delivery watermark (WATERMARK) is committed before a message below it is delivered. After a failover the messages
+    below it carry `redelivered`, and no others do.
+13. A joining mirror reports the positions it holds. The master records its own positions at that moment, sends every
+    later batch, and behind those the difference: positions to remove and messages that are missing. A joining mirror
+    remembers a removal that arrives before its message until it has caught up.
+14. A joining mirror has caught up when the whole backfill is on its disk and the batch before its first one is
+    committed. Then it is counted, then proposed, then admitted. The same holds for a removed mirror that has kept its
+    batches, once it holds, committed, all batches that its master inherited: some of them may have been committed
+    without it.
+15. Only the master changes the members. It adds members at once, and removes one when enough others are in sync. A
+    removed member drops its replica when it learns of the removal. If it is added again, the master ignores it until it
+    knows that it was removed: it would count with a replica that it is about to drop.
 
-Publishes carry their *origin* (a node, its incarnation, and its own count of publishes to this queue). Every member
-keeps the highest count of each origin, so a new master can tell a node what it has of what that node sent.
+A publish carries its *origin*: a node, its incarnation, and that node's count of publishes to this queue. Every member
+keeps the highest count of each origin, so a new master can tell a node which of its publishes it has.
 
-Publishing ids (`broker.model.window`) are learned from the messages that batches store, by whoever holds them, and
-are struck
-out with batches that do not count. So a master that was promoted knows a repeated publish by what it holds,
-committed or
-not. A joining mirror is told all ids, and how far readers have come, when it has been sent everything else; it has
-caught up
-when those are on its disk, too. STORED_OFFSET says in a batch how far a reader has come, and is carried out as it
-comes: what
-a reader is done with is committed.
+Publishing ids (`broker.model.deduplication`). Every member learns the ids from the messages that batches store, and
+removes them with batches that it drops. So a promoted master recognises a repeated publish by the messages it holds,
+committed or not. A joining mirror gets all ids and all stored offsets after the backfill, and has caught up when they
+are on its disk too. A mirror carries out STORED_OFFSET when it arrives: a reader only stores offsets of committed
+messages.
 
-Not here: what a queue is (`broker.queues`), what goes over links (`broker.links`).
+Not here: queues (`broker.queues`), the records on links (`broker.links`).
 """
