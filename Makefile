@@ -12,9 +12,6 @@ PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
 # need its packages.
 QUICK_TESTS = $(wildcard tests/unit tests/property tests/architecture tests/simulation)
 QUICK = -m "not slow and not lengthy" --hypothesis-profile=quick $(addprefix --ignore=,$(shell find tests/unit -name spark -o -name pipeline))
-# This property fails with these examples: reconcile leaves out a late row in the grace of a day when the first row of its
-# key is two days older. The line goes when reconcile counts such a row.
-QUICK += --deselect=tests/property/test_reconcile.py::test_every_row_is_part_of_a_key_that_some_day_counts
 # What Spark does is the same with either core.
 SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 # Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.

@@ -75,7 +75,7 @@ def belongs(seen: list[Entry], settings: ReconcileSettings) -> bool:
     if anchor is None or day.begins <= anchor < day.ends:
         return True
     fresh = any(entry.at is None or day.fresh <= entry.at < day.ends for entry in seen)
-    return anchor < day.begins and fresh
+    return anchor < day.day_before or (anchor < day.begins and fresh)
 
 
 def _anchor(seen: list[Entry], settings: ReconcileSettings) -> datetime | None:

@@ -40,7 +40,7 @@ def _moments() -> list[datetime]:
     """Each end of each stretch of the day, and a little off it."""
     day = OF_DAY.business_day
     assert day is not None
-    ends = (day.begins, day.fresh, day.ends, day.closes)
+    ends = (day.begins, day.fresh, day.ends, day.closes, day.day_before)
     return [
         day.begins - timedelta(days=3),
         *(moment + timedelta(microseconds=off) for moment in ends for off in (0, -1)),

@@ -1,10 +1,10 @@
-"""Reconciling: the one status of a key, and days of which none leaves a row to nobody."""
+"""Reconciling: a key has one status, and every row is counted on some day."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from tests.pipeline.naive_ledgers import Entry, belongs, is_seen
@@ -48,8 +48,9 @@ def test_one_finding_more_never_makes_a_status_less_grave(found: list[str], more
     ),
     some.integers(0, 23),
 )
+@example([(0, 24 * 60), (1, 24 * 60 * 3 - 20)], 6)
 def test_every_row_is_part_of_a_key_that_some_day_counts(rows: list[tuple[int, int]], grace_h: int) -> None:
-    """Whatever rows a key has, and when: running every day leaves none of them unseen."""
+    """The example has its second row two days after the first, in the grace of a day on which the key has no row."""
     start = datetime(2026, 3, 27, 23, tzinfo=UTC)
     entries = [
         Entry(ledger, "k", start + timedelta(minutes=minutes), Decimal(1), None, True) for ledger, minutes in rows

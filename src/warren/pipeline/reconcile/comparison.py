@@ -151,7 +151,7 @@ def _of_ledger(settings: ReconcileSettings, number: int) -> list[Column]:
 
 
 def _is_fresh(day: BusinessDay | None) -> Column:
-    """Whether no earlier day has seen the row."""
+    """Whether the row came after the grace of the day before."""
     return sql.lit(True) if day is None else sql.col("at").isNull() | _between(sql.col("at"), day.fresh, day.ends)
 
 
@@ -167,7 +167,9 @@ def _belongs(settings: ReconcileSettings, day: BusinessDay | None) -> Column:
         return sql.lit(True)
     anchor = _anchor(settings)
     today = _between(anchor, day.begins, day.ends)
-    return anchor.isNull() | today | ((anchor < sql.lit(day.begins)) & sql.col("fresh"))
+    # the day before counts rows in its grace only for the keys that began on it
+    after_grace = (anchor < sql.lit(day.day_before)) | ((anchor < sql.lit(day.begins)) & sql.col("fresh"))
+    return anchor.isNull() | today | after_grace
 
 
 def _lists(settings: ReconcileSettings, day: BusinessDay | None) -> dict[str, Column]:

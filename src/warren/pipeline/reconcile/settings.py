@@ -15,9 +15,10 @@ Invariant: every mistake that can be found without reading a ledger is a `Pipeli
 
 A key belongs to the day of its anchor: its first row in the authority, or, without one, its first row anywhere. Its
 rows in the other ledgers before `closes` belong to it, and are `late` if they came after `ends`. In the same way the
-first rows of a day may belong to the day before. A row after the grace of its day was reported missing there; the day
-on which it comes sees it (`fresh`), a day later or a month. So no row falls between two days, and for a key in doubt
-all earlier rows are examined. A key that is plainly in balance within the day needs no earlier rows.
+first rows of a day, before `fresh`, may belong to the day before: to a key whose anchor is in that day. A row after the
+grace of its key's day was reported missing there; the day on which it comes counts it, a day later or a month. So no
+row falls between two days, and for a key in doubt all earlier rows are examined. A key that is plainly in balance
+within the day needs no earlier rows.
 
 A day has 23 or 25 hours when clocks change; the zone knows.
 
@@ -41,8 +42,9 @@ UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
 
 @dataclass(frozen=True)
 class BusinessDay:
-    """The four moments, in UTC."""
+    """Its moments, in UTC, and the moment at which the day before began."""
 
+    day_before: datetime
     begins: datetime
     fresh: datetime
     ends: datetime
@@ -50,8 +52,8 @@ class BusinessDay:
 
 
 def business_day(day: date, zone: str, grace: timedelta) -> BusinessDay:
-    begins, ends = (_midnight(day + timedelta(days=shift), zone) for shift in (0, 1))
-    return BusinessDay(begins, begins + grace, ends, ends + grace)
+    day_before, begins, ends = (_midnight(day + timedelta(days=shift), zone) for shift in (-1, 0, 1))
+    return BusinessDay(day_before, begins, begins + grace, ends, ends + grace)
 
 
 def check_zone(zone: str, whose: str) -> None:
