@@ -3,6 +3,8 @@
 .PHONY: help run setup quick test test-all rest faults lint conformance demo bank bench soak lock clean
 
 PYTEST := .venv/bin/python -m pytest
+# Tests start nodes and commands by the thousand: without bytecode files each start would parse 300 modules again.
+export PYTHONDONTWRITEBYTECODE :=
 # What real nodes are put through is mostly waited for: five workers have enough to do for two cores. A file's
 # tests stay together, and share their nodes; the files that take longest come first (conftest.py).
 TOGETHER := --dist loadfile --no-loadscope-reorder
@@ -49,7 +51,7 @@ setup: ## set up .venv and the compiled core for development, without running an
 
 quick: ## the loop of an editor, under a minute: pure tests of the uncompiled core, with few examples of each property
 	@tools/setup quick
-	PYTHONDONTWRITEBYTECODE= WARREN_COMPILED=0 $(PYTEST) -q -n 2 $(TOGETHER) $(QUICK) $(QUICK_TESTS)
+	WARREN_COMPILED=0 $(PYTEST) -q -n 2 $(TOGETHER) $(QUICK) $(QUICK_TESTS)
 
 SUITE = compiled=$$([ -e build/compiled ] && echo 1 || echo 0); \
 	WARREN_COMPILED=$$compiled $(PYTEST) -n 5 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS:%=--ignore=%) \
