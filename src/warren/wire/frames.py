@@ -216,12 +216,10 @@ def write_ack(out: BytesWriter, channel: i64, method: i64, tag: i64, bits: i64) 
     out.append(0xCE)
 
 
-def write_content(out: BytesWriter, content: bytes, content_channel: i64, channel: i64) -> None:
-    """Write header and body frames with `channel` in each."""
+def write_on_channel(out: BytesWriter, content: bytes, channel: i64) -> None:
+    """Write header and body frames that have another channel number."""
     start: i64 = len(out)
     out.write(content)
-    if content_channel == channel:
-        return
     at: i64 = 0
     size: i64 = len(content)
     while at < size:

@@ -189,10 +189,11 @@ class ChannelConsumer(AckingConsumer):
         message = with_position(entry) if self._sends_position else entry.message
         if self._sends_epoch and self.epoch != 0:
             message = with_epoch(message, self.epoch)
+        out = connection.output()
+        self._writer.write(out, message, tag, entry.redelivered)
         if len(message.content) < SEPARATE_CHUNK_BYTES:
-            self._writer.write(connection.output(), message, tag, entry.redelivered, connection.frame_max)
+            write_message(out, message, channel.number, connection.frame_max)
         else:
-            self._writer.write_method(connection.output(), message, tag, entry.redelivered)
             connection.out.add_apart(whole_content(message, channel.number, connection.frame_max))
         if self.keeper is not None:
             self.keeper.partition_delivered(message)

@@ -14,7 +14,7 @@ from typing import Final, final
 from warren.broker.model.message import Message
 from warren.broker.routing.exchanges import Exchange
 from warren.broker.sessions.connection import Channel
-from warren.broker.sessions.output import DeliveryWriter
+from warren.broker.sessions.output import DeliveryWriter, write_message
 from warren.broker.sessions.ports import NodePort, ReplyInboxPort
 from warren.errors import PRECONDITION_FAILED, ChannelFault
 from warren.wire.methods import BasicConsume
@@ -39,7 +39,9 @@ class ReplyInbox(ReplyInboxPort):
         connection = channel.connection
         if connection.takes_replies():
             tag = channel.unacked_deliveries.skip()
-            self._writer.write(connection.output(), message, tag, False, connection.frame_max)
+            out = connection.output()
+            self._writer.write(out, message, tag, False)
+            write_message(out, message, channel.number, connection.frame_max)
 
 
 def is_inbox_key(exchange: Exchange, routing_key: str) -> bool:

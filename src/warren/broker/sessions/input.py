@@ -233,7 +233,10 @@ def _channel_frame(connection: Connection, reader: FrameReader) -> None:
 def _publish(connection: Connection, channel: Channel, reader: FrameReader) -> None:
     if connection.node.alarm and not connection.blocked:
         connection.block()
-    cached = publishes.cached_publish_of(channel, reader.frame())
+    frame = reader.data[reader.frame_start : reader.position]
+    cached = connection.cached_publishes.get(frame)
+    if cached is None:
+        cached = publishes.decode_publish(connection, frame)
     if reader.take_content():
         content = reader.data[reader.content_start : reader.position]
         body_frame: i64 = reader.position - reader.header_end - 1

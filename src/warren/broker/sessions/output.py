@@ -26,7 +26,7 @@ from mypy_extensions import i32, i64
 from warren.broker.model.events import ConnectionOpened
 from warren.broker.model.message import Message
 from warren.broker.model.turn import Turn
-from warren.wire.frames import reframe, write_channel, write_content
+from warren.wire.frames import reframe, write_channel, write_on_channel
 from warren.wire.properties import edit_headers
 
 SEPARATE_CHUNK_BYTES: Final[i64] = 262_144
@@ -167,12 +167,8 @@ class DeliveryWriter:
         self._prefix: bytes = b""
         self._prefix_tail_bytes: i64 = -1
 
-    def write(self, out: BytesWriter, message: Message, tag: i64, redelivered: bool, frame_max: i64) -> None:
-        self.write_method(out, message, tag, redelivered)
-        write_message(out, message, self._channel, frame_max)
-
-    def write_method(self, out: BytesWriter, message: Message, tag: i64, redelivered: bool) -> None:
-        """The method frame, which stands before the content."""
+    def write(self, out: BytesWriter, message: Message, tag: i64, redelivered: bool) -> None:
+        """Write the method frame, which stands before the content."""
         tail = message.envelope.tail_and_end
         tail_bytes: i64 = len(tail)
         if tail_bytes != self._prefix_tail_bytes:
@@ -200,8 +196,10 @@ def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i
     """The content of a delivery, a basic.get-ok or a basic.return."""
     if message.frame_bytes_max > frame_max:
         out.write(reframe(message.content, channel, frame_max))
+    elif message.channel == channel:
+        out.write(message.content)
     else:
-        write_content(out, message.content, message.channel, channel)
+        write_on_channel(out, message.content, channel)
 
 
 def whole_content(message: Message, channel: i64, frame_max: i64) -> bytes:

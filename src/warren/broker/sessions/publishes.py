@@ -20,11 +20,11 @@ from mypy_extensions import i64
 from warren.broker.access.rights import EXCHANGE, Rights
 from warren.broker.model.deduplication import NO_IDENTITY, PUBLISHER, PUBLISHING_ID, identity_in, is_text_or_number
 from warren.broker.model.message import Envelope, Message
-from warren.broker.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
+from warren.broker.model.ports import AWAITED, CONGESTED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
 from warren.broker.routing.exchanges import Recipients
 from warren.broker.routing.topology import Topology
 from warren.broker.sessions import direct_reply, firehose, remote_queues
-from warren.broker.sessions.connection import Channel
+from warren.broker.sessions.connection import Channel, Connection
 from warren.broker.sessions.counters import PublishCounter
 from warren.broker.sessions.incoming_publishes import CachedPublish, RoutedPublish, body_too_large
 from warren.broker.sessions.output import write_message
@@ -201,23 +201,17 @@ DELIVERY_MODE_ONLY: Final[i64] = 0x1000
 PERSISTENT: Final[i64] = 2
 
 
-def cached_publish_of(channel: Channel, frame: bytes) -> CachedPublish:
-    """The meaning of a basic.publish frame, decoded once."""
-    cache = channel.connection.cached_publishes
-    found = cache.get(frame)
-    if found is not None:
-        return found
+def decode_publish(connection: Connection, frame: bytes) -> CachedPublish:
+    """The meaning of a basic.publish frame, which is put into the cache of its connection."""
     method = decode_method(frame, 7, len(frame) - 1)
     assert isinstance(method, BasicPublish)
     if method.immediate:
         raise ConnectionFault(NOT_IMPLEMENTED, "immediate=true")
-    connection = channel.connection
     connection.cached_publishes_bytes += len(frame) * 4 + CACHED_PUBLISH_BYTES
     if connection.cached_publishes_bytes > PUBLISH_CACHE_BYTES_MAX:
-        cache.clear()
-        connection.cached_publishes_bytes = 0
+        connection.clear_cached_publishes()
     made = CachedPublish(method)
-    cache[frame] = made
+    connection.cached_publishes[frame] = made
     return made
 
 
@@ -318,7 +312,10 @@ def _enqueue(channel: Channel, message: Message, cached: CachedPublish) -> None:
     queues = cached.queues
     counter = cached.counter
     assert counter is not None
-    _count(counter, len(queues))
+    if counter.fresh == 0:
+        counter.begin()
+    counter.fresh += 1
+    counter.fresh_routed += len(queues)
     for queue in queues:
         outcome |= queue.publish(message)
     if not queues:
@@ -396,11 +393,14 @@ def _handle_unreachable(
 
 def _published_remotely(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
     """Confirm, or hold the connection, when a queue is on another node."""
-    remote_queues.hold_if_links_full(channel.connection, queues, outcome)
+    if outcome & CONGESTED:
+        remote_queues.hold_while_links_full(channel.connection, queues)
     if not channel.confirms.on:
         return
     if outcome & REJECTED:
         _confirm(channel, REJECTED, counter)
+    elif len(queues) == 1 and outcome & PENDING == 0:
+        channel.confirms.remote(queues[0], channel, counter)
     else:
         remote_queues.await_home_nodes(channel, queues, outcome, counter)
 

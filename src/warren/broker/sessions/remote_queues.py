@@ -15,7 +15,7 @@ Not here: the questions (`broker.model.remote_queue`), methods that wait for a m
 
 from mypy_extensions import i64
 
-from warren.broker.model.ports import CONGESTED, PENDING, ConsumerPort, QueuePort
+from warren.broker.model.ports import PENDING, ConsumerPort, QueuePort
 from warren.broker.model.remote_queue import (
     CANCEL,
     COUNT,
@@ -114,10 +114,8 @@ def any_accepts(queues: list[QueuePort]) -> bool:
     return any(not isinstance(queue, RemoteQueuePort) or queue.reachable() for queue in queues)
 
 
-def hold_if_links_full(connection: Connection, queues: list[QueuePort], outcome: i64) -> None:
+def hold_while_links_full(connection: Connection, queues: list[QueuePort]) -> None:
     """Hold the input of a connection that fills the links between nodes, until they have room."""
-    if outcome & CONGESTED == 0:
-        return
     held = False
     for queue in queues:
         if isinstance(queue, RemoteQueuePort) and queue.await_room(connection):
@@ -128,14 +126,10 @@ def hold_if_links_full(connection: Connection, queues: list[QueuePort], outcome:
 
 def await_home_nodes(channel: Channel, queues: list[QueuePort], outcome: i64, counter: PublishCounter) -> None:
     """Let the next confirm wait for the home nodes of these queues, and for the disk if it must."""
-    confirms = channel.confirms
     in_batch = outcome & PENDING != 0
-    if len(queues) == 1 and not in_batch:
-        confirms.remote(queues[0], channel, counter)
-        return
     if in_batch:
         channel.await_batch()
-    confirms.remote_to_all(queues_awaited(queues), in_batch, channel, counter)
+    channel.confirms.remote_to_all(queues_awaited(queues), in_batch, channel, counter)
 
 
 def queues_awaited(queues: list[QueuePort]) -> list[QueuePort]:
