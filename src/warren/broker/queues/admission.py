@@ -102,7 +102,7 @@ class QueueAdmission:
         contents = self._contents
         if self.stays_in_memory:
             return False
-        if contents.has_backlog(level):
+        if contents.paged_count != 0 and contents.has_backlog(level):
             return True
         if not self._turn.tight and not self._limits.settings.lazy:
             return False
@@ -142,23 +142,33 @@ class QueueAdmission:
         return entry
 
     def arrive(self, entries: list[Entry]) -> None:
-        contents, limits = self._contents, self._limits
-        settings = limits.settings
-        arrived_bytes: i64 = 0
+        limits = self._limits
+        limits.reserved_count -= len(entries)
+        arrived_bytes: i64 = len(entries) * ENTRY_BYTES
         for entry in entries:
             message = entry.message
-            limits.reserved_count -= 1
             limits.reserved_bytes -= message.body_bytes
-            arrived_bytes += len(message.content) + ENTRY_BYTES
-            level = contents.level_of(message)
-            # a message that is not on disk is in the memory of all replicas: paging it here would save little
-            if entry.extent is not None and self._belongs_on_disk(level):
-                contents.page_entry(entry, level)
-            else:
-                contents.admit_entry(entry)
-            if settings.limited and not settings.rejects:
-                self.drop_over_limit()
+            arrived_bytes += len(message.content)
+        settings = limits.settings
+        drops_heads = settings.limited and not settings.rejects
+        may_page = self._contents.paged_count != 0 or self._turn.tight or settings.lazy
+        if drops_heads or may_page:
+            for entry in entries:
+                self._admit_or_page(entry)
+                if drops_heads:
+                    self.drop_over_limit()
+        else:
+            self._contents.admit_entries(entries)
         self._hold(-arrived_bytes)
+
+    def _admit_or_page(self, entry: Entry) -> None:
+        contents = self._contents
+        level = contents.level_of(entry.message)
+        # a message that is not on disk is in the memory of all replicas: paging it here would save little
+        if entry.extent is not None and self._belongs_on_disk(level):
+            contents.page_entry(entry, level)
+        else:
+            contents.admit_entries([entry])
 
     def close(self) -> None:
         """Release the reserved messages: none of them will arrive."""

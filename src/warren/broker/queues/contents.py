@@ -105,6 +105,11 @@ class ReadyList:
         self._arrived.append(entry)
         self.count += 1
 
+    def extend(self, entries: list[Entry]) -> None:
+        """Append entries with the highest positions, in order."""
+        self._arrived.extend(entries)
+        self.count += len(entries)
+
     def give_back(self, entry: Entry) -> None:
         """Return an entry that was taken to its position."""
         if self._returning is None:
@@ -117,7 +122,7 @@ class ReadyList:
         """The next entry in memory, which stays; None if there is none."""
         if self.count == 0:
             return None
-        if self._returned_first():
+        if (self._returned is not None or self._returning is not None) and self._returned_first():
             returned = self._returned
             assert returned is not None
             return returned[self._returned_head]
@@ -325,15 +330,22 @@ class QueueContents:
             self._first_position += first_position - self._next_position
             self._next_position = first_position
 
-    def admit_entry(self, entry: Entry) -> None:
-        """Append an entry that has its position already."""
-        message = entry.message
-        self._sequence(self.level_of(message)).append(entry)
-        if entry.expires_at_ms != NEVER:
-            self.deadlines = True
-        self.ready_count += 1
-        self.ready_bytes += message.body_bytes
-        cost: i64 = len(message.content) + ENTRY_BYTES
+    def admit_entries(self, entries: list[Entry]) -> None:
+        """Append entries that have their positions already, in order; at least one."""
+        body_bytes: i64 = 0
+        cost: i64 = len(entries) * ENTRY_BYTES
+        for entry in entries:
+            message = entry.message
+            body_bytes += message.body_bytes
+            cost += len(message.content)
+            if entry.expires_at_ms != NEVER:
+                self.deadlines = True
+            if self._max_priority != 0:
+                self._sequence(self.level_of(message)).append(entry)
+        if self._max_priority == 0:
+            self._bottom.extend(entries)
+        self.ready_count += len(entries)
+        self.ready_bytes += body_bytes
         self.held_bytes += cost
         self._turn.held_bytes += cost
         self.arrived_at_ms = self._turn.now_ms
@@ -423,8 +435,8 @@ class QueueContents:
         return min(priority, self._max_priority)
 
     def has_backlog(self, level: i64) -> bool:
-        """Whether the level has entries on disk only, so that new messages must follow them."""
-        return self.paged_count != 0 and self._sequence(level).backlog is not None
+        """Whether the level has entries on disk only, so that new messages must follow them; one level has some."""
+        return self._sequence(level).backlog is not None
 
     def page(self, message: Message, expires_at_ms: i64, level: i64, log: QueueLog) -> None:
         """Write a message to disk only, at the end of its level."""

@@ -71,7 +71,8 @@ class Paging:
         """Whether the next entry is in memory and may be delivered; the queue must have one."""
         if self._refused:
             return False
-        self.remove_acked_heads()
+        if self._acked_late:
+            self.remove_acked_heads()
         head = self._head()
         if head is None:
             return False

@@ -341,8 +341,8 @@ class Queue(LocalQueue):
 
     def take_over(self, entries: list[Entry], next_position: i64) -> None:
         self._contents.recover([], next_position)
-        for entry in entries:
-            self._contents.admit_entry(entry)
+        if entries:
+            self._contents.admit_entries(entries)
         self.wake()
 
     def begin_epoch(self, first_position: i64) -> None:
