@@ -162,9 +162,6 @@ class QueueIndex(JournalLog):
             if self.return_counts:
                 self.return_counts.pop(int(entry.position), None)
 
-    def active_segment(self) -> Segment:
-        return self.tail.active
-
     def forget_range(self, level: i64, first: i64, last: i64, durable: bool) -> None:
         """Remove all positions of a level in this range; `durable`: write the removal, a durable message was there."""
         if durable:

@@ -68,10 +68,8 @@ class IndexedContents(ReplicaContents):
         self.remove(min(priority, self.max_priority), position, position)
 
     def add_publishing_id(self, payload: bytes, persistent: bool) -> None:
-        """A message is stored."""
-        if payload_is_identified(payload):
-            seen = self.queue_index.seen
-            seen.add(payload_identity(payload, 0), persistent and self.queue_index.durable)
+        """A message with a publishing id is stored."""
+        self.queue_index.seen.add(payload_identity(payload, 0), persistent and self.queue_index.durable)
 
     def drop_publishing_id(self, payload: bytes) -> None:
         if not payload_is_identified(payload):
@@ -145,15 +143,45 @@ class DiskContents(IndexedContents):
         payload: bytes,
         payload_crc: i64,
     ) -> bool:
-        self.put(position, priority, expires_at_ms, persistent, payload, payload_crc)
+        payload_bytes: i64 = len(payload)
+        if payload_bytes < PREFIX_BYTES:
+            raise PeerFault(f"a message of {payload_bytes} bytes was sent to be held")
+        body_bytes: i64 = read_i64_be(payload, 0)
+        content_bytes: i64 = payload_bytes - PREFIX_BYTES - payload_names_bytes(payload, 0)
+        if body_bytes < 0 or body_bytes > content_bytes:
+            raise PeerFault(f"a message of {payload_bytes} bytes with a body of {body_bytes} was sent to be held")
+        extent = self._put(
+            position, priority, expires_at_ms, persistent, body_bytes, content_bytes, payload, payload_crc
+        )
+        if extent is not None and payload_is_identified(payload):
+            self.add_publishing_id(payload, persistent)
         return persistent
 
-    def put(
+    def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
+        message = entry.message
+        persistent = message.persistent
+        extent = self._put(
+            entry.position,
+            message.priority,
+            entry.expires_at_ms,
+            persistent,
+            message.body_bytes,
+            len(message.content),
+            payload,
+            payload_crc,
+        )
+        entry.extent = extent
+        if extent is not None and message.identified:
+            self.add_publishing_id(payload, persistent)
+
+    def _put(
         self,
         position: i64,
         priority: i64,
         expires_at_ms: i64,
         persistent: bool,
+        body_bytes: i64,
+        content_bytes: i64,
         payload: bytes,
         payload_crc: i64,
     ) -> SegmentExtent | None:
@@ -165,25 +193,12 @@ class DiskContents(IndexedContents):
             queue_index.removed_at(level).has(position) or position_index.has(position)
         ):
             return None
-        payload_bytes: i64 = len(payload)
-        if payload_bytes < PREFIX_BYTES:
-            raise PeerFault(f"a message of {payload_bytes} bytes was sent to be held")
-        body_bytes: i64 = read_i64_be(payload, 0)
-        cost: i64 = payload_bytes - PREFIX_BYTES - payload_names_bytes(payload, 0) + ENTRY_COST_BYTES
-        if body_bytes < 0 or body_bytes + ENTRY_COST_BYTES > cost:
-            raise PeerFault(f"a message of {payload_bytes} bytes with a body of {body_bytes} was sent to be held")
-        segment = queue_index.active_segment()
+        segment = queue_index.tail.active
+        cost: i64 = content_bytes + ENTRY_COST_BYTES
         extent = position_index.add(segment, position, body_bytes, cost)
         segment.total_bytes += cost
         queue_index.put(extent, position, priority, expires_at_ms, persistent, body_bytes, payload, payload_crc)
-        self.add_publishing_id(payload, persistent)
         return extent
-
-    def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
-        message = entry.message
-        entry.extent = self.put(
-            entry.position, message.priority, entry.expires_at_ms, message.persistent, payload, payload_crc
-        )
 
     def adopt(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
         """Store an entry of a queue that was not mirrored so far, unless it is on disk.
@@ -369,7 +384,8 @@ class MemoryContents(IndexedContents):
         if len(payload) < PREFIX_BYTES:
             raise PeerFault(f"a message of {len(payload)} bytes was sent to be held")
         self._keep(position, MemoryEntry(priority, expires_at_ms, persistent, payload, payload_crc, None))
-        self.add_publishing_id(payload, persistent)
+        if payload_is_identified(payload):
+            self.add_publishing_id(payload, persistent)
         return False
 
     def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
@@ -379,7 +395,8 @@ class MemoryContents(IndexedContents):
             entry.position,
             MemoryEntry(message.priority, entry.expires_at_ms, message.persistent, b"", payload_crc, message),
         )
-        self.add_publishing_id(payload, message.persistent)
+        if message.identified:
+            self.add_publishing_id(payload, message.persistent)
 
     def _keep(self, position: i64, entry: MemoryEntry) -> None:
         self._entries[int(position)] = entry
