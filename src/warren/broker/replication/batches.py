@@ -176,7 +176,12 @@ class ReplicationBatchReader:
         self.kind: i64 = 0
         self.flags: i64 = 0
         self.priority: i64 = 0
-        # of a STORE: its payload
+        # of a STORE: its words
+        self.position: i64 = 0
+        self.expires_at_ms: i64 = 0
+        self.origin_count: i64 = 0
+        self.payload_crc: i64 = 0
+        # and its payload
         self.start: i64 = batch.start
         self.end: i64 = batch.start
         self._at: i64 = batch.start
@@ -193,7 +198,7 @@ class ReplicationBatchReader:
         head: i64 = read_i64_be(data, at)
         size: i64 = (head >> 32) & 0x7FFFFFFF
         kind: i64 = (head >> 24) & 0xFF
-        if size > have or size < _min_bytes(kind):
+        if size > have or size < (STORE_BYTES if kind == STORE else _min_bytes(kind)):
             raise PeerFault(f"a step has {size} bytes for something of kind {kind}")
         self.kind = kind
         self.flags = (head >> 16) & 0xFF
@@ -201,10 +206,15 @@ class ReplicationBatchReader:
         self._at = at
         self.start = at + STORE_BYTES
         self.end = at + size
+        if kind == STORE:
+            self.position = read_i64_be(data, at + 8)
+            self.expires_at_ms = read_i64_be(data, at + 16)
+            self.origin_count = read_i64_be(data, at + 24)
+            self.payload_crc = read_i64_be(data, at + 32)
         return True
 
     def word(self, place: i64) -> i64:
-        """Those of a STORE, in order: position, deadline, the origin's count, checksum; of others as listed above."""
+        """One of the words listed above, by its place; those of a STORE have names, too."""
         return read_i64_be(self.data, self._at + HEAD_BYTES + 8 * place)
 
     def payload(self) -> bytes:
@@ -216,9 +226,7 @@ class ReplicationBatchReader:
 
 
 def _min_bytes(kind: i64) -> i64:
-    """The fewest bytes something of that kind has."""
-    if kind == STORE:
-        return STORE_BYTES
+    """The fewest bytes something of that kind has; a STORE has `STORE_BYTES`."""
     if kind in (REMOVE, RETURNED):
         return HEAD_BYTES + 16
     if kind in (WATERMARK, ORIGIN, OPEN, STORED_OFFSET):
@@ -260,8 +268,8 @@ class OriginMarks:
             while reader.next():
                 if reader.kind == ORIGIN:
                     name, incarnation = reader.name(), int(reader.word(0))
-                elif reader.kind == STORE and 0 < reader.word(2) <= before.of(name, incarnation):
-                    before.runs[name] = (incarnation, int(reader.word(2)) - 1)
+                elif reader.kind == STORE and 0 < reader.origin_count <= before.of(name, incarnation):
+                    before.runs[name] = (incarnation, int(reader.origin_count) - 1)
         return before
 
     def copy(self) -> "OriginMarks":
@@ -274,7 +282,7 @@ class OriginMarks:
         count: i64 = 0
         while reader.next():
             if reader.kind == STORE:
-                count = max(count, reader.word(2))
+                count = max(count, reader.origin_count)
             elif reader.kind == ORIGIN:
                 if count:
                     self.heard(name, incarnation, count)

@@ -292,11 +292,17 @@ class Mirror(FlushWaiter):
         count: i64 = 0
         while reader.next():
             if reader.kind == STORE:
-                position, expires_at_ms = reader.word(0), reader.word(1)
                 persistent = reader.flags & PERSISTENT != 0
-                count = max(count, reader.word(2))
-                batch.stored_to = position
-                if copy.store(position, reader.priority, expires_at_ms, persistent, reader.payload(), reader.word(3)):
+                count = max(count, reader.origin_count)
+                batch.stored_to = reader.position
+                if copy.store(
+                    reader.position,
+                    reader.priority,
+                    reader.expires_at_ms,
+                    persistent,
+                    reader.payload(),
+                    reader.payload_crc,
+                ):
                     unflushed = True
             elif reader.kind == WATERMARK and copy.mark_delivered(reader.word(0)):
                 unflushed = True
@@ -364,7 +370,7 @@ def discard_batch(copy: MirrorContents, batch: ReplicationBatch) -> None:
     reader = ReplicationBatchReader(batch)
     while reader.next():
         if reader.kind == STORE:
-            copy.drop(reader.priority, reader.word(0))
+            copy.drop(reader.priority, reader.position)
             payloads.append(reader.payload())
     # the last one is the one that was seen last
     for payload in reversed(payloads):
