@@ -264,18 +264,12 @@ class PositionIndex:
     def _take_range(self, first: i64, last: i64) -> tuple[i64, i64]:
         count: i64 = 0
         body_bytes: i64 = 0
-        number: i64 = first >> BLOCK_SHIFT
-        while number <= last >> BLOCK_SHIFT:
-            block = self.blocks.get(int(number))
-            if block is not None:
-                start: i64 = number << BLOCK_SHIFT
-                several, their_bytes = block.take_range(
-                    max(first - start, 0), min(last + 1 - start, POSITIONS_PER_BLOCK)
-                )
-                count += several
-                body_bytes += their_bytes
-                self._forget_empty(int(number), block)
-            number += 1
+        for number, block in self.blocks_between(first, last):
+            start: i64 = number << BLOCK_SHIFT
+            several, their_bytes = block.take_range(max(first - start, 0), min(last + 1 - start, POSITIONS_PER_BLOCK))
+            count += several
+            body_bytes += their_bytes
+            self._forget_empty(int(number), block)
         return count, body_bytes
 
     def _forget_empty(self, number: int, block: PositionBlock) -> None:
@@ -304,42 +298,41 @@ class PositionIndex:
         """How many positions from `first` to `last` are present, and their body bytes."""
         count: i64 = 0
         body_bytes: i64 = 0
-        number: i64 = first >> BLOCK_SHIFT
-        while number <= last >> BLOCK_SHIFT:
-            block = self.blocks.get(int(number))
-            if block is not None:
-                start: i64 = number << BLOCK_SHIFT
-                several, their_bytes = block.sums(max(first - start, 0), min(last + 1 - start, POSITIONS_PER_BLOCK))
-                count += several
-                body_bytes += their_bytes
-            number += 1
+        for number, block in self.blocks_between(first, last):
+            start: i64 = number << BLOCK_SHIFT
+            several, their_bytes = block.sums(max(first - start, 0), min(last + 1 - start, POSITIONS_PER_BLOCK))
+            count += several
+            body_bytes += their_bytes
         return count, body_bytes
 
     def _lowest(self, first: i64, last: i64) -> i64:
         """The lowest present position; there is one."""
-        number: i64 = first >> BLOCK_SHIFT
-        while number <= last >> BLOCK_SHIFT:
-            block = self.blocks.get(int(number))
-            if block is not None:
-                start: i64 = number << BLOCK_SHIFT
-                at = block.lowest_from(max(first - start, 0))
-                if at >= 0:
-                    return start + at
-            number += 1
+        for number, block in self.blocks_between(first, last):
+            start: i64 = number << BLOCK_SHIFT
+            at = block.lowest_from(max(first - start, 0))
+            if at >= 0:
+                return start + at
         return first
 
     def _highest(self, first: i64, last: i64) -> i64:
         """The highest present position; there is one."""
-        number: i64 = last >> BLOCK_SHIFT
-        while number >= first >> BLOCK_SHIFT:
+        for number, block in reversed(self.blocks_between(first, last)):
+            start: i64 = number << BLOCK_SHIFT
+            at = block.highest_below(min(last + 1 - start, POSITIONS_PER_BLOCK))
+            if at >= 0:
+                return start + at
+        return last
+
+    def blocks_between(self, first: i64, last: i64) -> list[tuple[i64, PositionBlock]]:
+        """The blocks that reach into this range of positions, by number and in order."""
+        found: list[tuple[i64, PositionBlock]] = []
+        number: i64 = first >> BLOCK_SHIFT
+        while number <= last >> BLOCK_SHIFT:
             block = self.blocks.get(int(number))
             if block is not None:
-                start: i64 = number << BLOCK_SHIFT
-                at = block.highest_below(min(last + 1 - start, POSITIONS_PER_BLOCK))
-                if at >= 0:
-                    return start + at
-            number -= 1
-        return last
+                found.append((number, block))
+            number += 1
+        return found
 
     def check(self) -> None:
         """Raise `InvariantBroken` if sums are wrong or extents overlap."""
@@ -422,10 +415,7 @@ def _add_group(
         return
     run = PositionRange(group[0].segment, durable.level, group[0].first)
     for extent in group:
-        run.last = max(run.last, extent.last)
-        run.count += extent.count
-        run.body_bytes += extent.body_bytes
-        run.deadlines = run.deadlines or extent.deadlines
+        run.add_extent(extent)
     runs.append(run)
 
 

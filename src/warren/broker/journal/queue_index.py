@@ -331,10 +331,7 @@ class QueueIndex(JournalLog):
         for extent in self.segment_extents:
             if extent.count > 0 and extent.durable:
                 run = PositionRange(extent.segment, extent.level, extent.first)
-                run.last = extent.last
-                run.count = extent.count
-                run.body_bytes = extent.body_bytes
-                run.deadlines = extent.deadlines
+                run.add_extent(extent)
                 runs.append(run)
         runs.sort(key=range_first)
         return runs

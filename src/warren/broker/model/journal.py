@@ -103,6 +103,13 @@ class PositionRange:
         self.count += 1
         self.body_bytes += body_bytes
 
+    def add_extent(self, extent: SegmentExtent) -> None:
+        """Add all messages of an extent in this segment that does not begin below the range."""
+        self.last = max(self.last, extent.last)
+        self.count += extent.count
+        self.body_bytes += extent.body_bytes
+        self.deadlines = self.deadlines or extent.deadlines
+
 
 @final
 @mypyc_attr(acyclic=True)
