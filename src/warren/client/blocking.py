@@ -18,12 +18,12 @@ Not here: the calls themselves (`client.connection`, `client.channel`), the thre
 import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from functools import update_wrapper
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from warren.client import channel as on_loop
 from warren.client import connection
 from warren.client.channel import Consumer as LoopConsumer
+from warren.client.closing import ClosedAtEnd
 from warren.client.connection import CLOSE_DEADLINE_S
 from warren.client.connection import Connection as LoopConnection
 from warren.client.loop_thread import LoopFuture, LoopThread
@@ -80,7 +80,7 @@ class Consumer:
         self._thread.run(self._inner.cancel())
 
 
-class Channel:
+class Channel(ClosedAtEnd):
     """A channel of a connection."""
 
     def __init__(self, thread: LoopThread, inner: on_loop.Channel) -> None:
@@ -153,14 +153,6 @@ class Channel:
         inner = self._subscribe(queue, tag=tag, no_ack=no_ack, exclusive=exclusive, arguments=arguments)
         return Consumer(self._thread, inner)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def _publish(
     channel: on_loop.Channel,
@@ -181,7 +173,7 @@ def _publish(
         waited.set_result(None)
 
 
-class Connection:
+class Connection(ClosedAtEnd):
     def __init__(self, thread: LoopThread, inner: LoopConnection) -> None:
         self._thread = thread
         self._inner = inner
@@ -208,14 +200,6 @@ class Connection:
     def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
         """Close the connection and its thread."""
         self._thread.stop(self._inner.close(deadline_s))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def connect(

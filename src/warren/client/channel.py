@@ -17,10 +17,9 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from warren.client import errors
+from warren.client.closing import AsyncClosedAtEnd
 from warren.client.machine.channel import CHANNEL_CLOSING, ChannelMachine
 from warren.client.machine.deliveries import Delivery
 from warren.client.machine.events import (
@@ -249,7 +248,7 @@ class Consumer:
             self._waiter = None
 
 
-class Channel(TopologyCalls, ChannelListener):
+class Channel(TopologyCalls, ChannelListener, AsyncClosedAtEnd):
     """A channel of a connection."""
 
     def __init__(self, protocol: ClientProtocol, machine: ChannelMachine) -> None:
@@ -413,14 +412,6 @@ class Channel(TopologyCalls, ChannelListener):
             self._end(lambda: errors.ChannelClosed(f"channel {self.number} was closed"))
             self._stop_listening()
             self._protocol.flush_soon()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def _call(self, method: Method) -> CallAnswered:
         self._check_open()

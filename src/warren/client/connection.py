@@ -10,11 +10,11 @@ Not here: the options of a URL (`client.uri`), blocking connections (`client.blo
 
 import asyncio
 import ssl
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import warren
 from warren.client.channel import Channel
+from warren.client.closing import AsyncClosedAtEnd
 from warren.client.errors import CannotConnect, ClientError, ConnectionClosed, LoginRefused, UriError
 from warren.client.machine.connection import CLOSING
 from warren.client.machine.events import HandshakeCompleted
@@ -27,7 +27,7 @@ from warren.wire.field_tables import Table
 CLOSE_DEADLINE_S: Final = 10.0
 
 
-class Connection:
+class Connection(AsyncClosedAtEnd):
     """`warren.client.connect` opens it."""
 
     def __init__(self, protocol: ClientProtocol, opened: HandshakeCompleted, address: BrokerAddress) -> None:
@@ -101,14 +101,6 @@ class Connection:
     @property
     def _is_closing(self) -> bool:
         return self._protocol.machine.state == CLOSING
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 CALL_TIMEOUT_S: Final = 60.0

@@ -13,10 +13,10 @@ Not here: frames (`spark.encoder`), the task (`spark.sink`).
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from warren.client import CallTimeout, CannotConnect, ClientError, ConnectionClosed, PublishFailed, blocking
+from warren.client.closing import ClosedAtEnd
 from warren.spark.encoder import FrameBatch
 from warren.spark.options import BrokerOptions
 
@@ -31,7 +31,7 @@ class SinkError(RuntimeError):
     """Why rows could not be written, in one sentence."""
 
 
-class ConfirmedPublisher:
+class ConfirmedPublisher(ClosedAtEnd):
     """A connection that is made again when it ends, and its unconfirmed messages."""
 
     def __init__(self, broker: BrokerOptions, name: str) -> None:
@@ -67,14 +67,6 @@ class ConfirmedPublisher:
 
     def close(self) -> None:
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _send(self, piece: FrameBatch) -> None:
         self._numbers.append(self._channel.send_encoded(piece.frames, piece.count, self._left_s()))

@@ -24,11 +24,11 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import uvloop
 
+from warren.client.closing import ClosedAtEnd
 from warren.client.listening import puller, requester
 from warren.client.listening.listener import STOP_DEADLINE_S, Listener
 from warren.client.listening.subscriptions import StreamReading
@@ -183,7 +183,7 @@ class _Group(puller.MessageGroup):
         self._transport.post(lambda: self._inner.nack(requeue=requeue))
 
 
-class Puller:
+class Puller(ClosedAtEnd):
     """Groups of a queue's messages, on demand."""
 
     def __init__(
@@ -200,16 +200,8 @@ class Puller:
         """Ask for no more; messages that were not handed out are requeued, or stay in the stream."""
         self._transport.run(self._inner.close())
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Requester:
+class Requester(ClosedAtEnd):
     """Sends requests to an exchange and a routing key; several threads may use it."""
 
     def __init__(self, transport: blocking.Transport, exchange: str = "", routing_key: str = "") -> None:
@@ -231,8 +223,3 @@ class Requester:
     def __enter__(self) -> Self:
         self.start()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()

@@ -14,9 +14,9 @@ Not here: a single message without a subscription (`Transport.get`), handlers (`
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import Self, overload
+from typing import overload
 
+from warren.client.closing import AsyncClosedAtEnd
 from warren.client.listening.subscriptions import StreamReading
 from warren.client.transport import Incoming, Subscription, Transport
 
@@ -61,7 +61,7 @@ class MessageGroup(Sequence[Incoming]):
         return self._messages[index]
 
 
-class Puller:
+class Puller(AsyncClosedAtEnd):
     """Groups of a queue's messages."""
 
     def __init__(
@@ -113,11 +113,3 @@ class Puller:
         if self._stream is None:
             MessageGroup(self._in_hand).nack()
         self._in_hand.clear()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -17,9 +17,9 @@ Not here: replying, which is the result of a handler (`listening.handler`).
 import asyncio
 import logging
 import uuid
-from types import TracebackType
 from typing import Self
 
+from warren.client.closing import AsyncClosedAtEnd
 from warren.client.errors import CallTimeout, ClientError
 from warren.client.listening.retries import with_changes
 from warren.client.machine.publishes import Message
@@ -32,7 +32,7 @@ REPLY_QUEUE_EXPIRES_MS = 300_000
 _log = logging.getLogger("warren.client.listening")
 
 
-class Requester:
+class Requester(AsyncClosedAtEnd):
     """Sends requests to an exchange and a routing key."""
 
     def __init__(self, transport: Transport, exchange: str = "", routing_key: str = "") -> None:
@@ -86,11 +86,6 @@ class Requester:
     async def __aenter__(self) -> Self:
         await self.start()
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     def _outgoing(self, message: bytes | Message, correlation_id: str, timeout_s: float) -> Outgoing:
         given = Message(message) if isinstance(message, bytes) else message

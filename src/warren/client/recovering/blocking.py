@@ -14,9 +14,9 @@ Not here: the calls themselves (`recovering.transport`), the thread (`client.loo
 
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
+from warren.client.closing import ClosedAtEnd
 from warren.client.connection import CALL_TIMEOUT_S
 from warren.client.errors import ClientError
 from warren.client.loop_thread import LoopThread
@@ -53,7 +53,7 @@ class Taken(MessageView[Incoming]):
         return f"<Taken: {self._message!r}>"
 
 
-class Transport:
+class Transport(ClosedAtEnd):
     """A transport and its thread; `open` makes it, and `close` ends both."""
 
     def __init__(self, opening: Coroutine[Any, Any, LoopTransport]) -> None:
@@ -97,14 +97,6 @@ class Transport:
     def close(self, deadline_s: float = on_loop.CLOSE_S) -> None:
         """Take no more, wait for acks and confirms, and end within the deadline, with the thread."""
         self.thread.stop(self.inner.close(deadline_s))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def open(

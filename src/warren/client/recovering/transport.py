@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
+from warren.client.closing import AsyncClosedAtEnd
 from warren.client.connection import CALL_TIMEOUT_S, Connection, Dialer
 from warren.client.errors import CallTimeout, CannotConnect, ChannelClosed, ClientError, ConnectionClosed
 from warren.client.recovering import layouts
@@ -66,7 +66,7 @@ async def open(
     return transport
 
 
-class RecoveringTransport:
+class RecoveringTransport(AsyncClosedAtEnd):
     """A `Transport` over AMQP; `open` makes it."""
 
     def __init__(self, dialer: Callable[[str], Dialer], window: int, call_timeout_s: float, notifier: Notifier) -> None:
@@ -245,11 +245,3 @@ class RecoveringTransport:
         await asyncio.gather(*(subscription.cancel() for subscription in self._subscriptions))
         await asyncio.gather(*(subscription.idle() for subscription in self._subscriptions))
         await self._fetching.idle()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
