@@ -51,7 +51,7 @@ class DurableMachine(RuleBasedStateMachine):
     def unbind(self, data: st.DataObject) -> None:
         binding = data.draw(st.sampled_from(self._bindings()))
         shuffled = {name: binding.arguments[name] for name in sorted(binding.arguments)}
-        self.life.vhost.unbind(binding.source, binding.destination, binding.routing_key, shuffled)
+        self.life.vhost.unbind(Binding(binding.source, binding.destination, binding.routing_key, shuffled))
 
     @precondition(lambda self: self.life.vhost.topology.queues)
     @rule(data=st.data())

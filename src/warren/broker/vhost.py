@@ -60,7 +60,6 @@ from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.files import StreamFiles
 from warren.broker.streams.partitioned import PartitionedStream
 from warren.broker.streams.stream import Stream
-from warren.wire.field_tables import Table
 
 
 def move_consumers(queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
@@ -168,19 +167,10 @@ class Vhost(VhostPort):
         elif self.delete_queue(proxy, waiter):
             waiter.agreed()
 
-    def declare_exchange(
-        self,
-        name: str,
-        kind: str,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Table,
-        waiter: TransactionWaiter | None = None,
-    ) -> bool:
-        matcher_for(kind, arguments)
+    def declare_exchange(self, exchange: ExchangeDefinition, waiter: TransactionWaiter | None = None) -> bool:
+        matcher_for(exchange.type, exchange.arguments)
         plan = MetadataTransaction()
-        plan_exchange(plan, ExchangeDefinition(self.name, name, kind, durable, auto_delete, internal, arguments))
+        plan_exchange(plan, exchange)
         return self._backend.submit(plan, waiter)
 
     def delete_exchange(self, exchange: Exchange, waiter: TransactionWaiter | None = None) -> bool:
@@ -188,35 +178,20 @@ class Vhost(VhostPort):
         plan_exchange_removal(plan, self.topology, exchange)
         return self._backend.submit(plan, waiter)
 
-    def bind(
-        self,
-        source: Exchange,
-        destination: QueuePort | Exchange,
-        routing_key: str,
-        arguments: Table,
-        waiter: TransactionWaiter | None = None,
-    ) -> bool:
-        source.matcher.check(routing_key, arguments)
-        binding = Binding(source, destination, routing_key, arguments)
-        if binding in source.outgoing:
+    def bind(self, binding: Binding, waiter: TransactionWaiter | None = None) -> bool:
+        binding.source.matcher.check(binding.routing_key, binding.arguments)
+        if binding in binding.source.outgoing:
             return True
         plan = MetadataTransaction()
         plan_binding(plan, binding_definition_of(self.name, binding))
         return self._backend.submit(plan, waiter)
 
-    def unbind(
-        self,
-        source: Exchange,
-        destination: QueuePort | Exchange,
-        routing_key: str,
-        arguments: Table,
-        waiter: TransactionWaiter | None = None,
-    ) -> bool:
-        binding = self.topology.binding(source, destination, routing_key, arguments)
-        if binding is None:
+    def unbind(self, binding: Binding, waiter: TransactionWaiter | None = None) -> bool:
+        bound = binding.source.outgoing.get(binding)
+        if bound is None:
             return True
         plan = MetadataTransaction()
-        plan_unbinding(plan, self.topology, binding)
+        plan_unbinding(plan, self.topology, bound)
         return self._backend.submit(plan, waiter)
 
     def delete_queues_of(self, connection_id: int) -> None:

@@ -4,10 +4,10 @@ from tests.support.lone_vhosts import lone_vhost
 from tests.unit.broker.queues.world import START_MS
 from warren.broker.journal.journal import Journal
 from warren.broker.metadata.store import MetadataChangeLog
-from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.broker.model.ports import QueuePort
 from warren.broker.model.turn import Turn
-from warren.broker.routing.exchanges import Exchange
+from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.startup import DefinitionLoader, LoadedDefinitions
 from warren.node.disk.sqlite_store import SqliteStore
 from warren.wire.field_tables import Table
@@ -57,10 +57,12 @@ class Life:
         auto_delete: bool = False,
         arguments: Table | None = None,
     ) -> Exchange:
-        assert self.vhost.declare_exchange(name, kind, durable, auto_delete, False, arguments or {})
+        assert self.vhost.declare_exchange(
+            ExchangeDefinition(self.vhost.name, name, kind, durable, auto_delete, False, arguments or {})
+        )
         return self.vhost.topology.exchanges[name]
 
     def bind(
         self, source: str, destination: QueuePort | Exchange, key: str = "", arguments: Table | None = None
     ) -> None:
-        assert self.vhost.bind(self.vhost.topology.exchanges[source], destination, key, arguments or {})
+        assert self.vhost.bind(Binding(self.vhost.topology.exchanges[source], destination, key, arguments or {}))

@@ -12,6 +12,7 @@ from warren.broker.metadata.store import MetadataChangeLog, Snapshot
 from warren.broker.metadata.topology_definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from warren.broker.model.turn import Turn
 from warren.broker.queues.arguments import check_equivalent
+from warren.broker.routing.exchanges import Binding
 from warren.broker.sessions.declares import check_exchange_equivalent
 from warren.broker.startup import DefinitionLoader
 from warren.errors import StoreError
@@ -86,8 +87,8 @@ def test_without_metadata_nothing_is_recorded_and_queues_have_no_log() -> None:
     vhost = lone_vhost(Turn())
     assert vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
     queue = vhost.topology.queues["q"]
-    assert vhost.bind(vhost.topology.exchanges["amq.fanout"], queue, "", {})
-    assert vhost.declare_exchange("e", "fanout", True, False, False, {})
+    assert vhost.bind(Binding(vhost.topology.exchanges["amq.fanout"], queue, "", {}))
+    assert vhost.declare_exchange(ExchangeDefinition(vhost.name, "e", "fanout", True, False, False, {}))
     assert vhost.delete_queue(queue)
     assert (vhost.topology.exchanges["e"].exchange_id, vhost.topology.queues) == (0, {})
 
@@ -127,9 +128,9 @@ def test_an_unbound_binding_goes_and_the_last_one_takes_its_auto_delete_exchange
     queue, exchange = life.queue("q"), life.exchange("e", auto_delete=True)
     life.bind("e", queue, "", {"a": 1, "b": 2})
     life.bind("e", queue, "", {})
-    life.vhost.unbind(exchange, queue, "", {"b": 2, "a": 1})
+    life.vhost.unbind(Binding(exchange, queue, "", {"b": 2, "a": 1}))
     assert life.keys() == ["bindings/%2F/e/q/q//-", "exchanges/%2F/e", "queues/%2F/q"]
-    life.vhost.unbind(exchange, queue, "", {})
+    life.vhost.unbind(Binding(exchange, queue, "", {}))
     assert life.keys() == ["queues/%2F/q"]
 
 
@@ -228,7 +229,7 @@ def test_the_virtual_hosts_that_must_be_there_are_named(store: SqliteStore) -> N
     metadata = MetadataChangeLog(0)
     for vhost in lone_vhosts(["red", "green"], Turn(), metadata).values():
         vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
-        vhost.declare_exchange("e", "fanout", True, False, False, {})
+        vhost.declare_exchange(ExchangeDefinition(vhost.name, "e", "fanout", True, False, False, {}))
     store.apply(metadata.take())
     definitions = DefinitionLoader(store.snapshot()[1])
     assert definitions.vhosts == ["red", "green"]

@@ -12,6 +12,7 @@ from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.model.ports import AWAITED, REJECTED, SETTLED, QueuePort
 from warren.broker.model.turn import Turn
 from warren.broker.pending_deletes import RETRY_MS
+from warren.broker.routing.exchanges import Binding
 from warren.broker.vhost import Vhost
 from warren.wire.field_tables import Table
 
@@ -92,7 +93,7 @@ def test_publishes_to_an_unused_queue_wait_until_it_is_removed(
 def test_it_is_planned_again_if_something_else_changed_first(world: World) -> None:
     queue = world.queue(owner=7)
     world.vhost.delete_queues_of(7)
-    world.vhost.bind(world.vhost.topology.exchanges["amq.fanout"], queue, "", {})
+    world.vhost.bind(Binding(world.vhost.topology.exchanges["amq.fanout"], queue, "", {}))
     world.backend.waiting.reverse()
     world.backend.grant()
     world.backend.outdate()

@@ -167,9 +167,6 @@ class Topology:
 
     # -- queries
 
-    def is_bound(self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table) -> bool:
-        return self.binding(source, destination, routing_key, arguments) is not None
-
     def binding(
         self, source: Exchange, destination: QueuePort | Exchange, routing_key: str, arguments: Table
     ) -> Binding | None:

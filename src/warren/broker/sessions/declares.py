@@ -28,7 +28,7 @@ from mypy_extensions import i64
 
 from warren.broker.access.limits import MAX_QUEUES, UNLIMITED, limit_of
 from warren.broker.access.rights import EXCHANGE, QUEUE
-from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.broker.metadata.transaction import TransactionWaiter, transaction_failed
 from warren.broker.model.equivalence import compare_argument, compare_flag, inequivalent, quoted
 from warren.broker.model.ports import QueuePort
@@ -44,7 +44,7 @@ from warren.broker.model.stream_partitions import (
 )
 from warren.broker.queues.arguments import STREAM, check_equivalent, type_of, validate_declaration, without_aliases
 from warren.broker.routing.exchange_types import alternate_of, validate_exchange_type
-from warren.broker.routing.exchanges import Exchange
+from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.sessions import direct_reply, remote_queues
 from warren.broker.sessions.connection import RUNNING, Channel
 from warren.broker.sessions.consumers import unsupported
@@ -200,8 +200,12 @@ def _declare_exchange(channel: Channel, name: str, method: ExchangeDeclare, pend
     if "alternate-exchange" in method.arguments:
         channel.rights.to_read(EXCHANGE, name)
         channel.rights.to_write(EXCHANGE, alternate)
-    return channel.vhost.declare_exchange(
-        name, method.type, method.durable, method.auto_delete, method.internal, method.arguments, pending
+    vhost, arguments = channel.vhost, method.arguments
+    return vhost.declare_exchange(
+        ExchangeDefinition(
+            vhost.name, name, method.type, method.durable, method.auto_delete, method.internal, arguments
+        ),
+        pending,
     )
 
 
@@ -234,11 +238,9 @@ def exchange_bind(channel: Channel, method: Method) -> None:
     _check_source(channel, source_name, method.routing_key)
     source = _existing_exchange(channel, source_name)
     destination = _existing_exchange(channel, destination_name)
-    if not channel.vhost.bind(source, destination, method.routing_key, method.arguments, pending):
-        pending.wait()
-        return
-    if not method.nowait:
-        answer(channel, ExchangeBindOk(), source.durable and destination.durable)
+    done = channel.vhost.bind(Binding(source, destination, method.routing_key, method.arguments), pending)
+    durable = source.durable and destination.durable
+    _answer_or_wait(channel, pending, done, None if method.nowait else ExchangeBindOk(), durable)
 
 
 def exchange_unbind(channel: Channel, method: Method) -> None:
@@ -251,51 +253,54 @@ def exchange_unbind(channel: Channel, method: Method) -> None:
     source, destination = exchanges.get(method.source), exchanges.get(method.destination)
     done = True
     if source is not None and destination is not None:
-        done = channel.vhost.unbind(source, destination, method.routing_key, method.arguments, pending)
-    if not done:
-        pending.wait()
-    elif not method.nowait:
-        answer(channel, ExchangeUnbindOk(), True)
+        done = channel.vhost.unbind(Binding(source, destination, method.routing_key, method.arguments), pending)
+    _answer_or_wait(channel, pending, done, None if method.nowait else ExchangeUnbindOk(), True)
 
 
 def queue_bind(channel: Channel, method: Method) -> None:
     assert isinstance(method, QueueBind)
     pending = pending_declare_of(channel)
-    name = channel.queue_name(single_line(method.queue))
-    exchange_name = single_line(method.exchange)
-    # an empty queue name and an empty key both mean the last declared queue
-    key = name if not method.queue and not method.routing_key else method.routing_key
-    channel.rights.to_write(QUEUE, name)
-    _check_source(channel, exchange_name, key)
+    name, exchange_name, key = _queue_binding(channel, method.queue, method.exchange, method.routing_key)
     source = _existing_exchange(channel, exchange_name)
     if channel.vhost.queue(name) is not None:
         source.matcher.check(key, method.arguments)
     queue = channel.queue(name)
-    if not channel.vhost.bind(source, queue, key, method.arguments, pending):
-        pending.wait()
-        return
-    if not method.nowait:
-        answer(channel, QueueBindOk(), source.durable and queue.durable)
+    done = channel.vhost.bind(Binding(source, queue, key, method.arguments), pending)
+    durable = source.durable and queue.durable
+    _answer_or_wait(channel, pending, done, None if method.nowait else QueueBindOk(), durable)
 
 
 def queue_unbind(channel: Channel, method: Method) -> None:
     assert isinstance(method, QueueUnbind)
     pending = pending_declare_of(channel)
-    name = channel.queue_name(single_line(method.queue))
-    exchange_name = single_line(method.exchange)
-    key = name if not method.queue and not method.routing_key else method.routing_key
-    channel.rights.to_write(QUEUE, name)
-    _check_source(channel, exchange_name, key)
+    name, exchange_name, key = _queue_binding(channel, method.queue, method.exchange, method.routing_key)
     vhost = channel.vhost
     source, queue = vhost.topology.exchanges.get(exchange_name), vhost.queue(name)
     done = True
-    if source is not None and queue is not None and vhost.topology.is_bound(source, queue, key, method.arguments):
-        channel.connection.check_owner(queue)
-        done = vhost.unbind(source, queue, key, method.arguments, pending)
-    if done:
-        answer(channel, QueueUnbindOk(), True)
-    else:
+    if source is not None and queue is not None:
+        binding = Binding(source, queue, key, method.arguments)
+        if binding in source.outgoing:
+            channel.connection.check_owner(queue)
+            done = vhost.unbind(binding, pending)
+    _answer_or_wait(channel, pending, done, QueueUnbindOk(), True)
+
+
+def _queue_binding(channel: Channel, queue: str, exchange: str, routing_key: str) -> tuple[str, str, str]:
+    """The queue, the exchange and the key of a binding that the user may make or remove."""
+    name, exchange_name = channel.queue_name(single_line(queue)), single_line(exchange)
+    # an empty queue name and an empty key both mean the last declared queue
+    key = name if not queue and not routing_key else routing_key
+    channel.rights.to_write(QUEUE, name)
+    _check_source(channel, exchange_name, key)
+    return name, exchange_name, key
+
+
+def _answer_or_wait(channel: Channel, pending: PendingDeclare, done: bool, reply: Method | None, durable: bool) -> None:
+    """Reply to a change that is done, unless the client wants no reply; else handle its frame again later."""
+    if not done:
         pending.wait()
+    elif reply is not None:
+        answer(channel, reply, durable)
 
 
 def queue_purge(channel: Channel, method: Method) -> None:

@@ -13,7 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.access.logins import LoginAttempt, LoginWaiter
 from warren.broker.access.rights import Rights
-from warren.broker.metadata.topology_definitions import QueueDefinition
+from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.events import ConnectionOpened
 from warren.broker.model.message import Message
@@ -21,10 +21,9 @@ from warren.broker.model.ports import OutputPort, QueuePort
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.stats import VhostStats
 from warren.broker.model.turn import Turn
-from warren.broker.routing.exchanges import Exchange
+from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.routing.topology import Topology
 from warren.errors import ConnectionFault
-from warren.wire.field_tables import Table
 
 
 class VhostPort:
@@ -67,16 +66,7 @@ class VhostPort:
         """Delete a queue of this node that was found empty or unused, and keep it so until the delete is decided."""
 
     @abstractmethod
-    def declare_exchange(
-        self,
-        name: str,
-        kind: str,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Table,
-        waiter: TransactionWaiter | None = None,
-    ) -> bool:
+    def declare_exchange(self, exchange: ExchangeDefinition, waiter: TransactionWaiter | None = None) -> bool:
         """Declare an exchange that does not exist yet; a fault if the arguments do not suit the type."""
 
     @abstractmethod
@@ -84,25 +74,11 @@ class VhostPort:
         """Delete an exchange and its bindings."""
 
     @abstractmethod
-    def bind(
-        self,
-        source: Exchange,
-        destination: QueuePort | Exchange,
-        routing_key: str,
-        arguments: Table,
-        waiter: TransactionWaiter | None = None,
-    ) -> bool:
+    def bind(self, binding: Binding, waiter: TransactionWaiter | None = None) -> bool:
         """Add a binding, unless it exists; a fault if an exchange of this type cannot have it."""
 
     @abstractmethod
-    def unbind(
-        self,
-        source: Exchange,
-        destination: QueuePort | Exchange,
-        routing_key: str,
-        arguments: Table,
-        waiter: TransactionWaiter | None = None,
-    ) -> bool:
+    def unbind(self, binding: Binding, waiter: TransactionWaiter | None = None) -> bool:
         """Remove a binding if it exists, and the source if it is auto-delete and this was its last binding."""
 
     @abstractmethod

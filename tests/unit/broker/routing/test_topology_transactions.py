@@ -32,8 +32,8 @@ def vhost() -> Vhost:
     """A virtual host with an auto-delete exchange bound to a queue, both durable."""
     vhost = lone_vhost(Turn())
     vhost.declare_queues([QueueDefinition(vhost.name, "q", True, False, False, {})])
-    vhost.declare_exchange("e", "fanout", True, True, False, {})
-    vhost.bind(vhost.topology.exchanges["e"], vhost.topology.queues["q"], "", {})
+    vhost.declare_exchange(ExchangeDefinition(vhost.name, "e", "fanout", True, True, False, {}))
+    vhost.bind(Binding(vhost.topology.exchanges["e"], vhost.topology.queues["q"], "", {}))
     return vhost
 
 
@@ -73,7 +73,7 @@ def test_an_object_created_with_its_binding_is_not_touched(plan: MetadataTransac
 
 def test_an_exchange_is_touched_by_the_removal_of_a_bound_queue(plan: MetadataTransaction, vhost: Vhost) -> None:
     vhost.declare_queues([QueueDefinition(vhost.name, "other", True, False, False, {})])
-    vhost.bind(vhost.topology.exchanges["e"], vhost.topology.queues["other"], "", {})
+    vhost.bind(Binding(vhost.topology.exchanges["e"], vhost.topology.queues["other"], "", {}))
     plan_queue_removal(plan, vhost.topology, vhost.topology.queues["q"])
     assert (list(plan.changes), set(plan.touched)) == ([BINDING, QUEUE], {EXCHANGE})
 
@@ -100,14 +100,14 @@ def test_an_exchange_takes_its_bindings_along(plan: MetadataTransaction, vhost: 
 
 def test_transient_objects_are_not_durable(plan: MetadataTransaction, vhost: Vhost) -> None:
     vhost.declare_queues([QueueDefinition(vhost.name, "passing", False, False, False, {})])
-    vhost.bind(vhost.topology.exchanges["amq.fanout"], vhost.topology.queues["passing"], "", {})
+    vhost.bind(Binding(vhost.topology.exchanges["amq.fanout"], vhost.topology.queues["passing"], "", {}))
     plan_queue_removal(plan, vhost.topology, vhost.topology.queues["passing"])
     assert kept(plan) == {"bindings/%2F/amq.fanout/q/passing//-": False, "queues/%2F/passing": False}
 
 
 def test_a_virtual_host_loses_everything_but_its_predeclared_exchanges(plan: MetadataTransaction, vhost: Vhost) -> None:
     topology = vhost.topology
-    vhost.bind(topology.exchanges["amq.fanout"], topology.exchanges["amq.direct"], "", {})
+    vhost.bind(Binding(topology.exchanges["amq.fanout"], topology.exchanges["amq.direct"], "", {}))
     plan_all_removal(plan, topology)
     assert list(plan.changes) == [BINDING, QUEUE, EXCHANGE, "bindings/%2F/amq.fanout/e/amq.direct//-"]
     assert plan.touched == {}
