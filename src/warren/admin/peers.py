@@ -31,7 +31,7 @@ from warren.admin.http.authentication import ApiUser
 from warren.admin.http.responses import to_json
 from warren.admin.ports import LinkFacts, PeerPort
 from warren.broker.broker import Broker
-from warren.broker.membership import ClusterMember
+from warren.broker.metadata.cluster_definitions import NodeDefinition
 
 INDEX = "index"
 ROWS = "rows"
@@ -144,7 +144,7 @@ class Peers:
         cluster = self._broker.cluster
         return [self.own] if cluster is None else sorted({self.own, *cluster.membership.members.names()})
 
-    def member(self, name: str) -> ClusterMember | None:
+    def member(self, name: str) -> NodeDefinition | None:
         """The agreed facts about a node; None outside a cluster."""
         cluster = self._broker.cluster
         return None if cluster is None else cluster.membership.members.get(name)

@@ -16,7 +16,7 @@ from typing import final
 from mypy_extensions import trait
 
 from warren.broker.access.logins import Logins
-from warren.broker.access.users import AccessCatalog, Permission, TopicPermission, User
+from warren.broker.access.users import AccessCatalog, Permission, TopicPermission
 from warren.broker.connections import ConnectionLimits
 from warren.broker.metadata.access_definitions import (
     PERMISSIONS,
@@ -206,9 +206,7 @@ class AccessApplier(MetadataApplier):
         old = self._catalog.users.get(name)
         if old is None or old.password_hash != definition.password_hash:
             self._logins.forget(name)
-        self._catalog.add_user(
-            User(name, definition.password_hash, definition.hashing_algorithm, definition.tags, definition.limits)
-        )
+        self._catalog.add_user(definition)
         self._connection_limits.user_changed(name)
 
     def _delete_user(self, name: str) -> None:

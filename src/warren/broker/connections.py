@@ -17,7 +17,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from warren.broker.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, UNLIMITED, limit_of
-from warren.broker.access.users import AccessCatalog, User
+from warren.broker.access.users import AccessCatalog
 from warren.broker.model.effects import CloseConnection
 from warren.broker.model.events import (
     BytesReceived,
@@ -166,7 +166,7 @@ class ConnectionLimits:
             raise ConnectionFault(NOT_ALLOWED, text, blames_method=False)
 
     def _limit_of_user(self, connection: SessionPort, name: str) -> int:
-        user: User | None = self.catalog.users.get(connection.user)
+        user = self.catalog.users.get(connection.user)
         if user is None or not user.limits or connection.opened.internal:
             return UNLIMITED
         return limit_of(user.limits, name)

@@ -56,38 +56,17 @@ from warren.broker.network_partitions import PartitionHandling, PartitionView, P
 
 
 @final
-class ClusterMember:
-    """One node of the cluster. Addresses are HOST:PORT, or empty. A witness holds no queues."""
-
-    def __init__(
-        self, name: str, kind: str, peer: str, http: str, amqp: str, store: str, witness: bool = False
-    ) -> None:
-        self.name: str = name
-        self.kind: str = kind
-        self.peer: str = peer
-        self.http: str = http
-        self.amqp: str = amqp
-        self.store: str = store
-        self.witness: bool = witness
-
-    @property
-    def disc(self) -> bool:
-        """Whether it keeps metadata, and so counts for the majority."""
-        return self.kind == DISC
-
-
-@final
 class ClusterMembers:
     """All members, and the incarnations that are alive."""
 
     def __init__(self) -> None:
         self.version: int = 0
-        self._members: dict[str, ClusterMember] = {}
+        self._members: dict[str, NodeDefinition] = {}
         self._incarnations: dict[str, int] = {}
         # by name: the first incarnation with the node's current data directory
         self.born: dict[str, int] = {}
 
-    def put(self, member: ClusterMember) -> None:
+    def put(self, member: NodeDefinition) -> None:
         """Add a member, or replace its facts."""
         self._members[member.name] = member
         self.version += 1
@@ -111,7 +90,7 @@ class ClusterMembers:
         if self._incarnations.pop(name, None) is not None:
             self.version += 1
 
-    def get(self, name: str) -> ClusterMember | None:
+    def get(self, name: str) -> NodeDefinition | None:
         return self._members.get(name)
 
     def incarnation(self, name: str) -> int | None:
@@ -122,7 +101,7 @@ class ClusterMembers:
         return sorted(self._members)
 
     def disc_names(self) -> list[str]:
-        return [name for name in self.names() if self._members[name].disc]
+        return [name for name in self.names() if self._members[name].kind == DISC]
 
     def is_witness(self, name: str) -> bool:
         member = self._members.get(name)
@@ -138,7 +117,7 @@ class ClusterMembers:
 
     def names_by_rank(self) -> list[str]:
         """All members, disc nodes first, in an order that is the same on every node."""
-        return self.disc_names() + [name for name in self.names() if not self._members[name].disc]
+        return self.disc_names() + [name for name in self.names() if self._members[name].kind != DISC]
 
     def addresses(self) -> list[tuple[str, str, str]]:
         """The name, peer address and store address of each member."""
@@ -238,17 +217,7 @@ class ClusterMembership(MetadataApplier):
     def _joined(self, definition: NodeDefinition) -> None:
         if self.members.get(definition.name) is None:
             self._turn.note("info", "member.joined", {"node": definition.name, "kind": definition.kind})
-        self.members.put(
-            ClusterMember(
-                definition.name,
-                definition.kind,
-                definition.peer,
-                definition.http,
-                definition.amqp,
-                definition.store,
-                definition.witness,
-            )
-        )
+        self.members.put(definition)
 
     def _came_alive(self, definition: LivenessDefinition) -> None:
         name, incarnation = definition.name, definition.incarnation

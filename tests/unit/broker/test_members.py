@@ -1,10 +1,11 @@
 """The members of a cluster, and which of them are alive."""
 
-from warren.broker.membership import ClusterMember, ClusterMembers
+from warren.broker.membership import ClusterMembers
+from warren.broker.metadata.cluster_definitions import NodeDefinition
 
 
-def member(name: str, kind: str = "disc") -> ClusterMember:
-    return ClusterMember(name, kind, f"{name}:25672", "", "", "")
+def member(name: str, kind: str = "disc") -> NodeDefinition:
+    return NodeDefinition(name, kind, f"{name}:25672", "", "", "")
 
 
 def cluster(**kinds: str) -> ClusterMembers:

@@ -2,14 +2,15 @@
 
 import pytest
 
-from warren.broker.membership import PARTITIONED_AFTER_MS, ClusterMember, ClusterMembers, Reachability
+from warren.broker.membership import PARTITIONED_AFTER_MS, ClusterMembers, Reachability
+from warren.broker.metadata.cluster_definitions import NodeDefinition
 
 
 @pytest.fixture
 def members() -> ClusterMembers:
     members = ClusterMembers()
     for name in ("a", "b", "c"):
-        members.put(ClusterMember(name, "disc", "", "", "", ""))
+        members.put(NodeDefinition(name, "disc", "", "", "", ""))
         members.came_alive(name, 1)
     return members
 

@@ -26,19 +26,19 @@ from warren.admin.http.router import Resource, Routes, administrator, manager
 from warren.admin.http.schemas import NAMES, TEXT, WHOLE, an_object
 from warren.admin.listing.responses import object_response, rows_response
 from warren.broker.access.passwords import SALT_OCTETS, SHA256, hash_password
-from warren.broker.access.users import User
 from warren.broker.commands.requests import (
     ClearUserLimits,
     DeleteUser,
     PutUser,
     SetUserLimits,
 )
+from warren.broker.metadata.access_definitions import UserDefinition
 from warren.broker.model.events import Command, CommandBatch
 from warren.broker.model.settings import BrokerSettings
 from warren.errors import CommandRefused
 
 
-def user_row(user: User) -> dict[str, Any]:
+def user_row(user: UserDefinition) -> dict[str, Any]:
     return {
         "name": user.name,
         "password_hash": base64.b64encode(user.password_hash).decode(),

@@ -20,25 +20,12 @@ password hashes (`broker.access.passwords`), changes (`broker.appliers`).
 import re
 from typing import Final, final
 
+from warren.broker.metadata.access_definitions import UserDefinition
 from warren.broker.model.name_pattern import NamePattern
 
 ADMINISTRATOR: Final = "administrator"
 IMPERSONATOR: Final = "impersonator"
 """A user with this tag may publish messages with another user's user-id."""
-
-
-@final
-class User:
-    """One user; never changed, only replaced."""
-
-    def __init__(
-        self, name: str, password_hash: bytes, hashing_algorithm: str, tags: list[str], limits: dict[str, int]
-    ) -> None:
-        self.name: str = name
-        self.password_hash: bytes = password_hash
-        self.hashing_algorithm: str = hashing_algorithm
-        self.tags: list[str] = tags
-        self.limits: dict[str, int] = limits
 
 
 CACHED_NAMES_MAX: Final = 4096
@@ -107,11 +94,11 @@ class AccessCatalog:
     """Users by name, permissions by user and virtual host, topic permissions by user, virtual host and exchange."""
 
     def __init__(self) -> None:
-        self.users: dict[str, User] = {}
+        self.users: dict[str, UserDefinition] = {}
         self.permissions: dict[tuple[str, str], Permission] = {}
         self.topic_permissions: dict[tuple[str, str, str], TopicPermission] = {}
 
-    def add_user(self, user: User) -> None:
+    def add_user(self, user: UserDefinition) -> None:
         self.users[user.name] = user
 
     def add_permission(self, permission: Permission) -> None:

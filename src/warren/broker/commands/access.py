@@ -71,10 +71,7 @@ def planned_user(plan: MetadataTransaction, catalog: AccessCatalog, name: str) -
     change = plan.planned(user_key(name))
     if change is not None:
         return change.definition if isinstance(change.definition, UserDefinition) else None
-    user = catalog.users.get(name)
-    if user is None:
-        return None
-    return UserDefinition(name, user.password_hash, user.hashing_algorithm, user.tags, user.limits)
+    return catalog.users.get(name)
 
 
 def planned_vhost(plan: MetadataTransaction, vhosts: dict[str, Vhost], name: str) -> VhostDefinition | None:

@@ -12,7 +12,8 @@ from warren.broker.access.logins import (
     is_loopback,
 )
 from warren.broker.access.passwords import SCRYPT, SHA256, hash_password
-from warren.broker.access.users import AccessCatalog, User
+from warren.broker.access.users import AccessCatalog
+from warren.broker.metadata.access_definitions import UserDefinition
 from warren.broker.model.effects import VerifyPassword
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import Turn
@@ -46,7 +47,9 @@ class LoginNode:
         self.turn.now_ms = 1_000
         self.catalog = AccessCatalog()
         algorithm = settings.password_hashing_module
-        self.catalog.add_user(User(name, password_hash or hash_password(SHA256, "guest", SALT), algorithm, [], {}))
+        self.catalog.add_user(
+            UserDefinition(name, password_hash or hash_password(SHA256, "guest", SALT), algorithm, [], {})
+        )
         self.logins = Logins(settings, self.turn, self.catalog, b"secret")
 
     def log_in(
@@ -97,7 +100,7 @@ def test_an_unknown_user_is_refused_like_a_wrong_password(user: str) -> None:
 
 def test_a_user_without_a_password_cannot_log_in_with_any() -> None:
     node = LoginNode()
-    node.catalog.add_user(User("guest", b"", SHA256, [], {}))
+    node.catalog.add_user(UserDefinition("guest", b"", SHA256, [], {}))
     assert [node.log_in(password=password).told for password in ("", "guest")] == [[INVALID], []]
     assert node.log_in(external=True).told == [""]
 
@@ -273,7 +276,7 @@ def test_a_password_that_was_changed_meanwhile_is_good_no_more() -> None:
     node = slow_node()
     waiter = node.log_in()
     [order] = node.asked()
-    node.catalog.add_user(User("guest", hash_password(SCRYPT, "other", SALT), SCRYPT, [], {}))
+    node.catalog.add_user(UserDefinition("guest", hash_password(SCRYPT, "other", SALT), SCRYPT, [], {}))
     node.logins.forget("guest")
     node.logins.verified(order.ticket, True)
     assert waiter.told == [INVALID]
