@@ -6,6 +6,15 @@ import { Chart } from "./chart.js";
 import { h } from "../parts/dom.js";
 import { RANGES, chosenRange, lengthPoints, ratePoints } from "./samples.js";
 
+/** The rates of all messages that a channel or a node sees. */
+export const MESSAGE_RATES = [
+  ["publish", "Published"],
+  ["confirm", "Confirmed"],
+  ["deliver_get", "Delivered"],
+  ["ack", "Acked"],
+  ["redeliver", "Redelivered"],
+  ["return_unroutable", "Returned"],
+];
 const LENGTHS = [
   ["messages", "Total"],
   ["messages_ready", "Ready"],

@@ -16,6 +16,11 @@ const DEFAULT_PAGE_SIZE = 100;
 const FILTER_PAUSE_MS = 300;
 const PHONE = "(max-width: 40rem)";
 
+/** The column of names, which a phone shows too. */
+export function nameColumn(cell, title = "Name") {
+  return { key: "name", title, sort: "name", phone: true, cell };
+}
+
 export class Listing {
   #options;
   #state;

@@ -4,7 +4,7 @@ import { get, path } from "../app/api.js";
 import { count, moment } from "../app/format.js";
 import { link } from "../app/router.js";
 import { sampleQuery } from "../charts/samples.js";
-import { figureFacts, rangeChooser, rateChart, rateOf } from "../charts/stats.js";
+import { MESSAGE_RATES, figureFacts, rangeChooser, rateChart, rateOf } from "../charts/stats.js";
 import { folded, h, panel } from "../parts/dom.js";
 import { Facts } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
@@ -12,19 +12,10 @@ import { exchangeLink } from "../sections/bindings.js";
 import { consumerTable } from "../sections/consumers.js";
 import { channelMode, channelState } from "./channels.js";
 
-const RATES = [
-  ["publish", "Published"],
-  ["confirm", "Confirmed"],
-  ["deliver_get", "Delivered"],
-  ["ack", "Acked"],
-  ["redeliver", "Redelivered"],
-  ["return_unroutable", "Returned"],
-];
-
 export default function channel({ names: [, name] }) {
   const facts = new Facts();
   const figures = new Facts();
-  const rates = rateChart("Message rates", RATES);
+  const rates = rateChart("Message rates", MESSAGE_RATES);
   const consumers = consumerTable("queue");
   const publishes = wayTable("Publishes to", "publish", ({ exchange }) => exchangeLink(exchange.vhost, exchange.name));
   const deliveries = wayTable("Deliveries from", "deliver_get", ({ queue }) => ({

@@ -5,7 +5,7 @@ import { link } from "../app/router.js";
 import { isCluster } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
 import { countColumn, rateColumn } from "../charts/stats.js";
-import { Listing } from "../parts/listing.js";
+import { Listing, nameColumn } from "../parts/listing.js";
 
 export default function channels({ query }) {
   const listing = new Listing({
@@ -24,13 +24,7 @@ export default function channels({ query }) {
 
 export function channelColumns() {
   return [
-    {
-      key: "name",
-      title: "Channel",
-      sort: "name",
-      phone: true,
-      cell: (row) => ({ text: row.name, href: link("channels", row.name) }),
-    },
+    nameColumn((row) => ({ text: row.name, href: link("channels", row.name) }), "Channel"),
     { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
     { key: "user", title: "User", sort: "user", fields: ["user"], cell: (row) => row.user },
     { key: "mode", title: "Mode", fields: ["confirm", "transactional"], cell: (row) => channelMode(row) },

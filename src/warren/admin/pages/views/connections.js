@@ -5,7 +5,7 @@ import { byteRate, bytes, count, moment } from "../app/format.js";
 import { link } from "../app/router.js";
 import { isCluster } from "../app/session.js";
 import { chosenVhost } from "../app/settings.js";
-import { Listing } from "../parts/listing.js";
+import { Listing, nameColumn } from "../parts/listing.js";
 
 export default function connections({ query }) {
   const listing = new Listing({
@@ -18,17 +18,11 @@ export default function connections({ query }) {
     keyOf: (row) => row.name,
     extra: ["name", "user_provided_name"],
     columns: [
-      {
-        key: "name",
-        title: "Name",
-        sort: "name",
-        phone: true,
-        cell: (row) => ({
-          text: row.user_provided_name || row.name,
-          title: row.name,
-          href: link("connections", row.name),
-        }),
-      },
+      nameColumn((row) => ({
+        text: row.user_provided_name || row.name,
+        title: row.name,
+        href: link("connections", row.name),
+      })),
       {
         key: "peer",
         title: "From",

@@ -8,7 +8,7 @@ import { rateColumn } from "../charts/stats.js";
 import { folded, h } from "../parts/dom.js";
 import { checkField, choiceField, textField } from "../parts/fields.js";
 import { form } from "../parts/form.js";
-import { Listing } from "../parts/listing.js";
+import { Listing, nameColumn } from "../parts/listing.js";
 import { mapField } from "../parts/map_field.js";
 import { EXCHANGE_ARGUMENTS } from "../sections/known_arguments.js";
 import { vhostField } from "../sections/vhost_choice.js";
@@ -24,16 +24,10 @@ export default function exchanges({ query }) {
     keyOf: (row) => JSON.stringify([row.vhost, row.name]),
     extra: ["name", "vhost"],
     columns: [
-      {
-        key: "name",
-        title: "Name",
-        sort: "name",
-        phone: true,
-        cell: (row) => ({
-          text: exchangeName(row.name),
-          href: link("exchanges", row.vhost, row.name === "" ? "amq.default" : row.name),
-        }),
-      },
+      nameColumn((row) => ({
+        text: exchangeName(row.name),
+        href: link("exchanges", row.vhost, row.name === "" ? "amq.default" : row.name),
+      })),
       { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
       { key: "type", title: "Type", sort: "type", phone: true, fields: ["type"], cell: (row) => row.type },
       {

@@ -5,7 +5,7 @@ import { count } from "../app/format.js";
 import { link } from "../app/router.js";
 import { may } from "../app/session.js";
 import { sampleQuery } from "../charts/samples.js";
-import { lengthChart, rangeChooser, rateChart } from "../charts/stats.js";
+import { MESSAGE_RATES, lengthChart, rangeChooser, rateChart } from "../charts/stats.js";
 import { h, panel, setText } from "../parts/dom.js";
 import { Tiles } from "../parts/facts.js";
 import { Table } from "../parts/table.js";
@@ -19,21 +19,13 @@ const TOTALS = [
   ["Channels", link("channels")],
   ["Consumers"],
 ];
-const RATES = [
-  ["publish", "Published"],
-  ["confirm", "Confirmed"],
-  ["deliver_get", "Delivered"],
-  ["ack", "Acked"],
-  ["redeliver", "Redelivered"],
-  ["return_unroutable", "Returned"],
-];
 
 export default function overview() {
   const lead = h("p", { class: "lead" });
   const alarms = h("p", { class: "notice bad", role: "alert" });
   const tiles = new Tiles(TOTALS);
   const lengths = lengthChart("Queued messages");
-  const rates = rateChart("Message rates", RATES);
+  const rates = rateChart("Message rates", MESSAGE_RATES);
   const nodes = may("monitoring") ? nodeTable() : null;
   const listeners = may("monitoring") ? listenerTable() : null;
 

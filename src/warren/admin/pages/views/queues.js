@@ -9,7 +9,7 @@ import { countColumn, rateColumn } from "../charts/stats.js";
 import { folded } from "../parts/dom.js";
 import { checkField, choiceField, textField } from "../parts/fields.js";
 import { form } from "../parts/form.js";
-import { Listing } from "../parts/listing.js";
+import { Listing, nameColumn } from "../parts/listing.js";
 import { mapField } from "../parts/map_field.js";
 import { QUEUE_ARGUMENTS } from "../sections/known_arguments.js";
 import { mirrorBadges } from "../sections/mirrors.js";
@@ -52,13 +52,7 @@ export default function queues({ query }) {
 
 function columns() {
   return [
-    {
-      key: "name",
-      title: "Name",
-      sort: "name",
-      phone: true,
-      cell: (row) => ({ text: row.name, href: link("queues", row.vhost, row.name) }),
-    },
+    nameColumn((row) => ({ text: row.name, href: link("queues", row.vhost, row.name) })),
     { key: "vhost", title: "Virtual host", sort: "vhost", fields: ["vhost"], cell: (row) => row.vhost },
     {
       key: "state",

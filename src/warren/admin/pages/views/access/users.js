@@ -5,7 +5,7 @@ import { link } from "../../app/router.js";
 import { folded } from "../../parts/dom.js";
 import { checksField, textField } from "../../parts/fields.js";
 import { actFromTable, answerPlace, FieldError, form } from "../../parts/form.js";
-import { Listing } from "../../parts/listing.js";
+import { Listing, nameColumn } from "../../parts/listing.js";
 
 export const TAGS = [
   ["management", "management: sees their own virtual hosts here"],
@@ -26,13 +26,7 @@ export default function users({ query }) {
     where: () => "users",
     keyOf: (row) => row.name,
     columns: [
-      {
-        key: "name",
-        title: "Name",
-        sort: "name",
-        phone: true,
-        cell: (row) => ({ text: row.name, href: link("users", row.name) }),
-      },
+      nameColumn((row) => ({ text: row.name, href: link("users", row.name) })),
       { key: "tags", title: "Tags", phone: true, cell: (row) => tagList(row.tags).map((tag) => ({ badge: tag })) },
       {
         key: "vhosts",

@@ -6,7 +6,7 @@ import { link } from "../../app/router.js";
 import { folded } from "../../parts/dom.js";
 import { textField } from "../../parts/fields.js";
 import { form } from "../../parts/form.js";
-import { Listing } from "../../parts/listing.js";
+import { Listing, nameColumn } from "../../parts/listing.js";
 import { rateOf } from "../../charts/stats.js";
 
 export default function vhosts({ query }) {
@@ -27,13 +27,7 @@ export default function vhosts({ query }) {
     where: () => "vhosts",
     keyOf: (row) => row.name,
     columns: [
-      {
-        key: "name",
-        title: "Name",
-        sort: "name",
-        phone: true,
-        cell: (row) => ({ text: row.name, href: link("vhosts", row.name) }),
-      },
+      nameColumn((row) => ({ text: row.name, href: link("vhosts", row.name) })),
       { key: "description", title: "Description", sort: "description", wrap: true, cell: (row) => row.description },
       { key: "tags", title: "Tags", cell: (row) => (row.tags ?? []).map((tag) => ({ badge: tag })) },
       { key: "state", title: "State", phone: true, cell: vhostState },
