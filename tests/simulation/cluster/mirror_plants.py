@@ -121,7 +121,7 @@ PLANTS = (
     Plant(
         ACKED,
         "the queue is not drained when deliveries of a lost master are acked",
-        (SEAT, "that\n        self.master.wake()\n", "that\n"),
+        (SEAT, "for this ack\n        self.master.wake()\n", "for this ack\n"),
         "test_late_acks.test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again",
     ),
     Plant(

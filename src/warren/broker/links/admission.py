@@ -1,9 +1,9 @@
-"""How much of this node's publishes may be unsettled, and which connections wait when that is too much.
+"""Limits the unsettled publishes of this node to other nodes, and holds connections that publish beyond the limit.
 
-A publish counts from when it is sent until its home has settled it. Beyond a bound for each node that it goes to, and
-one for all of them, or while the other node takes nothing, connections that publish there wait. They go on when their
-lane takes more, and it and the whole node are down to half of the bound. Deliveries wait in their queues instead
-(`broker.links.host_session`); answers and acks always go.
+A publish counts from when it is sent until its home has settled it. There is a bound for each node, and one for all
+nodes together. A connection waits if it publishes to a node beyond one of the bounds, or to a node whose link is full.
+It continues when the link has room, and both the lane of that node and this whole node are down to half of their
+bounds. Deliveries wait in their queues instead (`broker.links.host_session`). Answers and acks are never held.
 
 Invariant: a connection waits for one lane at a time, and is released once.
 
@@ -23,11 +23,11 @@ NODE_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
 
 @final
 class AdmissionLane:
-    """The way to one node, this one included: the bytes of its publishes that are not settled."""
+    """Counts the bytes of unsettled publishes to one node, which may be this node."""
 
     def __init__(self) -> None:
         self.unsettled_bytes: i64 = 0
-        # the other node takes no more for now
+        # the link to the other node is full
         self.paused: bool = False
 
     def has_room(self) -> bool:
@@ -36,20 +36,20 @@ class AdmissionLane:
 
 @final
 class LinkAdmission:
-    """Holds connections that publish while too much of their publishes is not settled."""
+    """Holds connections that publish to a node with too many unsettled publishes."""
 
     def __init__(self, turn: Turn) -> None:
         self.unsettled_bytes: i64 = 0
         self._turn: Turn = turn
         self._waiting: dict[OutputPort, AdmissionLane] = {}
-        # something was settled since waiters were looked at
+        # publishes were settled since the waiting connections were last checked
         self._eased: bool = False
 
     def crowded(self, lane: AdmissionLane) -> bool:
         return lane.paused or lane.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
 
     def sent(self, lane: AdmissionLane, size_bytes: i64) -> bool:
-        """Whether that is too much."""
+        """Whether a bound is exceeded."""
         lane.unsettled_bytes += size_bytes
         self.unsettled_bytes += size_bytes
         return lane.unsettled_bytes > LINK_BYTES_MAX or lane.paused or self.unsettled_bytes > NODE_BYTES_MAX
@@ -61,14 +61,14 @@ class LinkAdmission:
         self._eased = True
 
     def ease(self) -> None:
-        """A link takes more again, or is gone."""
+        """A link has room again, or is lost."""
         self._eased = True
 
     def hold(self, waiter: OutputPort, lane: AdmissionLane) -> None:
         self._waiting[waiter] = lane
 
     def end_turn(self) -> None:
-        """Let those go on whose lane has room again."""
+        """Release the connections whose lane has room again."""
         if not self._eased:
             return
         self._eased = False

@@ -10,10 +10,10 @@ Publishes, acks and questions take effect when the session makes them, as with a
 visible when its batch is committed. The master's reports wait on the list of `LocalMasters` until the end of the round:
 the master replica may be in the middle of a commit, and the proxy may publish again when it hears of one.
 
-A client's delivery is an entry of its own, which has the position at home like one that came over a link. Its ack finds
-the queue's entry by it, and a later master can tell that another one made the delivery.
+A delivery to a client is a separate entry. It has its position in the queue, as a delivery over a link has: the ack
+finds the queue's entry by the position, and a later master can tell that an earlier one made the delivery.
 
-Invariant: the lane of this node counts what the proxies keep whose master is here and open.
+Invariant: the lane of this node counts the bytes in the windows of all proxies whose master is here and open.
 
 Not here: the master over a link (`broker.links.remote_queue`), the replica (`broker.replication.master_replica`).
 """
@@ -58,7 +58,7 @@ NO_DELIVERY: Final[i64] = -1
 
 @final
 class LocalMasters:
-    """The ports to masters on this node, and which of them have something to report."""
+    """The ports to masters on this node, and the list of those with a report."""
 
     def __init__(self, node: str, home: LinkHost, turn: Turn, admission: LinkAdmission) -> None:
         self.node: str = node
@@ -85,7 +85,7 @@ class DirectConsumer(ConsumerPort):
         self._client: ConsumerPort = consumer.client()
         self._client.epoch = epoch
         self.answer: QueueAnswer = answer
-        # the client knows that it consumes
+        # the client has its basic.consume-ok
         self.started: bool = False
         # while it waits to join
         self.request: ConsumeRequest | None = None
@@ -112,7 +112,7 @@ class DirectConsumer(ConsumerPort):
         if not self._of_stream:
             self._client.deliver(delivery)
             return
-        # the proxy notes how far the reader is; no reader is given the message a second time
+        # the proxy notes the reader's offset; no reader gets the message a second time
         self.consumer.deliver(delivery)
         delivery.drop_message()
 
@@ -145,12 +145,12 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
         self._intake: MasterIntake | None = None
         # another master follows, or the queue is deleted
         self._over: bool = False
-        # what the lane counts for the proxy
+        # the bytes that the lane counts for the proxy
         self._kept_bytes: i64 = 0
         self._consumers: dict[ConsumerPort, DirectConsumer] = {}
         self._answers: dict[int, QueueAnswer] = {}
         self._ticket: i64 = 0
-        # what is to be reported; the master is asked for at the first report, when this node knows its part
+        # the next report; the first report asks for the master, because by then this node knows its replica
         self._due: bool = False
         self._asked: bool = False
         self._opening: bool = False
@@ -369,11 +369,11 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
             self._queue.remove_consumer(direct)
 
     def consumer_gone(self, direct: DirectConsumer, ended: bool) -> None:
-        """The queue lets go of it: the queue is closed, or cannot serve it."""
+        """The queue drops this consumer: the queue is closed, or cannot serve it."""
         if self._consumers.pop(direct.consumer, None) is None:
             return
         if not direct.started:
-            # a client that does not know yet that it consumes asks the next master
+            # a client without basic.consume-ok asks the next master
             if ended:
                 direct.answer.failed(ChannelFault(NOT_FOUND, f"no {self._where()}"))
         elif ended:
@@ -406,7 +406,7 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
             requeue_unseen(queue, self._own([entry]), queue.consumer_count() > 0)
 
     def _own(self, entries: list[Entry]) -> list[Entry]:
-        """The queue's entries of this master's deliveries among these, which are in flight no more."""
+        """Forget those of these deliveries that this master made; the queue's entries for them."""
         found: list[Entry] = []
         for entry in entries:
             own = self.in_flight.pop(entry, None)
@@ -430,7 +430,7 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
         """The queue drains itself."""
 
     def check(self, kept_bytes: i64) -> None:
-        """Raise `InvariantBroken` if this port contradicts itself, or what its proxy keeps."""
+        """Raise `InvariantBroken` if this port contradicts itself or its proxy's window."""
         if self._kept_bytes != kept_bytes:
             raise InvariantBroken(f"the lane counts {self._kept_bytes} bytes of {kept_bytes}")
         if self._reported > self._committed or self._committed > self._sent:
@@ -447,7 +447,7 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
         self._over = True
         self.keeps(0)
         self._masters.home.forget_master(self._proxy.queue_id, self)
-        # the queue is closed along with the master's term, and lets go of them
+        # the queue is closed with the master's term, and drops its consumers then
         for direct in self._consumers.values():
             direct.stopped = True
         self._consumers = {}

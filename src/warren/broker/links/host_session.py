@@ -1,8 +1,8 @@
 """The home's side of a link: the other node's publishers and consumers, and its questions.
 
-Every delivery is noted under its number until it is settled. When the link is lost the other node takes part no more:
-its unacked entries go back, in order, and then its consumers leave, so that a queue that is deleted with its last
-consumer has everything by then.
+Every delivery is noted under its number until it is settled. When the link is lost, the unacked entries of the other
+node go back to their queues, in order, and then its consumers leave. In this order an auto-delete queue, which is
+deleted with its last consumer, has all its entries when it is deleted.
 
 Not here: one queue's publishes and consumers (`broker.links.hosted_queue`), questions that wait
 (`broker.links.queue_requests`), the records (`broker.links.records`).
@@ -36,19 +36,19 @@ from warren.wire.values import ArgumentReader
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LinkHost:
-    """This node, as the other nodes see it."""
+    """The services of this node for other nodes."""
 
     @abstractmethod
     def find_queue(self, vhost: str, name: str, queue_id: int) -> QueuePort | None:
-        """The queue of that name that lives here; if the id is not 0, that very one."""
+        """The queue of that name on this node, if it has this id; id 0 means any."""
 
     @abstractmethod
     def remove_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> None:
-        """Delete a queue that was found to be empty, or unused, and stays so until that is decided."""
+        """Delete a queue that was found empty or unused, and keep it so until the delete is decided."""
 
     @abstractmethod
     def reply_arrived(self, inbox: str, message: Message) -> None:
-        """A direct reply for an inbox of this node, if it is still there."""
+        """A direct reply for an inbox of this node, which may be gone."""
 
     @abstractmethod
     def notice_arrived(self, node: str, data: bytes) -> None:
@@ -59,7 +59,7 @@ class LinkHost:
         raise PeerFault("a mirrored queue is wanted, and there are none here")
 
     def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
-        """The waiter does not wait any more."""
+        """Withdraw a waiter."""
         return
 
     def replication_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
@@ -75,10 +75,10 @@ class HostSession(HostPort):
         super().__init__(link.node, turn)
         self._link: LinkSender = link
         self._home: LinkHost = home
-        # a consumer could take no more because the link was full; the first to go on after that
+        # a consumer was stopped because the link was full; and the consumer that is woken first afterwards
         self._starved: bool = False
         self._first: int = 0
-        # the last message, in case it is for another queue, too
+        # the last message, which may also go to another queue
         self._last_published: Message | None = None
         self._queues: dict[int, HostedQueue] = {}
         self._consumers: dict[int, HostedConsumer] = {}
@@ -159,14 +159,14 @@ class HostSession(HostPort):
                 queue.end_turn()
 
     def has_room(self) -> bool:
-        """Whether its consumers may be sent one more."""
+        """Whether the link has room for one more delivery."""
         if self._link.has_room():
             return True
         self._starved = True
         return False
 
     def go_on(self) -> None:
-        """The link has room: wake the consumers that waited for it, each time beginning with another."""
+        """The link has room: wake the consumers that waited for it, starting with another one each time."""
         if not self._starved or self._link.lane.paused:
             return
         self._starved = False
@@ -314,7 +314,7 @@ class HostSession(HostPort):
         del self._joining[int(consumer.number)]
 
     def _cancel(self, arguments: ArgumentReader) -> None:
-        """A consumer leaves; deliveries after the last one that its client saw go back as if they had never left."""
+        """A consumer leaves; deliveries that its client never saw go back to the queue as if never delivered."""
         number, seen = arguments.longlong(), arguments.longlong()
         joining = self._joining.get(int(number))
         if joining is not None:
@@ -355,7 +355,7 @@ class HostSession(HostPort):
         return unacked, unacked.lent.pop(number)
 
     def _withdraw(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
-        """Consumers leave. Their unacked entries go back first, none of them to one of these consumers."""
+        """Consumers leave. Their unacked entries are requeued first, and not delivered to these consumers again."""
         for consumer in consumers:
             consumer.stopped = True
             del self._consumers[int(consumer.number)]
@@ -392,7 +392,7 @@ class HostSession(HostPort):
             self._home.await_master(int(queue_id), self.node, hosted)
 
     def _forget_queue(self, number: i64) -> None:
-        """The other node has heard that the queue is deleted or has another master, perhaps before this one."""
+        """The other node learned that the queue is deleted or has another master; this node may not know it yet."""
         hosted = self._queues.pop(int(number), None)
         if hosted is None:
             return
@@ -410,8 +410,8 @@ class HostSession(HostPort):
             self._withdraw(consumers, numbers)
 
     def _leave_master(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
-        """This master's term is over, whether it has heard of it or not: it must not deliver again what the other
-        node's clients hold, nor take their leaving for the end of an auto-delete queue."""
+        """The term of this master is over, even if this node does not know it yet. So the entries that clients of the
+        other node hold are not requeued, and an auto-delete queue is not deleted when its consumers leave."""
         for consumer in consumers:
             consumer.stopped = True
             del self._consumers[int(consumer.number)]

@@ -1,15 +1,15 @@
-"""A queue of this node, as one other node uses it: its publishes are counted and settled in order, and its consumers.
+"""One other node's use of a queue of this node: its publishes, which are counted and settled in order, and consumers.
 
 Publishes of one turn to a queue of this node alone are settled when the turn ends; if some of them must be on disk,
 when the turn's batch is flushed; if some are held because the queue may be deleted, when that is decided. They are
-never settled before earlier ones. A row of marks says which publishes wait for what. Publishes to a mirrored queue are
-settled when its master reports them committed.
+never settled before earlier ones. A list of marks has the flush and the held publishes that later publishes wait for.
+Publishes to a mirrored queue are settled when its master reports them committed.
 
 A consumer is able while its client has fewer unacked than its prefetch, while the deliveries that its node has not
-handed to the client are within the window, and while the link has room. The queue sees a consumer that acks: for one
-without acks the client's node acks as it hands on.
+handed to the client are within the window, and while the link has room. For the queue every such consumer acks: the
+client's node acks deliveries of a consumer without acks when it hands them to the client.
 
-Invariant: everything up to the last number told is as safe as the queue promises, or was refused.
+Invariant: every publish up to the last reported number is as safe as the queue promises, or was refused.
 
 Not here: questions (`broker.links.queue_requests`), records and deliveries (`broker.links.host_session`), the other
 node's side (`broker.links.remote_queue`).
@@ -34,11 +34,11 @@ from warren.wire.field_tables import Table
 
 WINDOW_MESSAGES: Final[i64] = 4096
 WINDOW_BYTES: Final[i64] = 2 * 1024 * 1024
-"""What may be sent and not be in the client's hands; the client's node tells when half of it is."""
+"""Deliveries on their way to the client; the client's node reports when half of them are handed over."""
 
 
 class HostPort:
-    """The other node, as its queues and consumers here see it."""
+    """The other node, as its queues and consumers on this node use it."""
 
     def __init__(self, node: str, turn: Turn) -> None:
         self.node: str = node
@@ -59,7 +59,7 @@ class HostPort:
 
     @abstractmethod
     def has_room(self) -> bool:
-        """Whether its consumers may be sent one more."""
+        """Whether the link has room for one more delivery."""
 
     @abstractmethod
     def deliver(self, consumer: "HostedConsumer", entry: Entry) -> None: ...
@@ -72,7 +72,7 @@ class HostPort:
 
     @abstractmethod
     def tell(self, kind: i64, number: i64, word: i64) -> None:
-        """Send a word about a queue."""
+        """Send a record with one number about a queue."""
 
     @abstractmethod
     def settle(self, number: i64, publish_no: i64, size_bytes: i64) -> None: ...
@@ -92,7 +92,7 @@ class HostPort:
 
 @final
 class UnackedEntries:
-    """Entries that one consumer, or all gets from one queue, have not settled, by the numbers of deliveries."""
+    """Unsettled entries by delivery number: of one consumer, or of all basic.get on one queue."""
 
     def __init__(self, hosted: "HostedQueue", queue: QueuePort) -> None:
         self.hosted: HostedQueue = hosted
@@ -121,7 +121,7 @@ class HostedConsumer(ConsumerPort):
         self.unacked: UnackedEntries = unacked
         # while it waits to join
         self.request: ConsumeRequest | None = None
-        # a stream's reader may have to go on elsewhere
+        # a stream's reader may have to continue at another node
         self.tells_position: bool = wants_position(arguments) or is_stream(unacked.queue.arguments)
         self._host_session: HostPort = host_session
         # 0 means no limit
@@ -152,12 +152,12 @@ class HostedConsumer(ConsumerPort):
         self._host_session.deliver(self, entry)
 
     def limit(self, prefetch: i64) -> None:
-        """From here on it takes so many."""
+        """Set its prefetch."""
         self._prefetch = prefetch
         self.unacked.queue.wake()
 
     def taken(self, count: i64, size_bytes: i64) -> None:
-        """So many of its deliveries, in all, are in the client's hands."""
+        """The client has this many of its deliveries, counted from the first."""
         self._taken = count
         self._taken_bytes = size_bytes
         self.unacked.queue.wake()
@@ -188,7 +188,7 @@ def requeue_unseen(queue: QueuePort, entries: list[Entry], overtaken: bool) -> N
 
 @final
 class PublishMark:
-    """All publishes up to one, settled once a batch is flushed and so many that were held are decided."""
+    """Publishes up to this one are settled when a batch is flushed and a number of held publishes is decided."""
 
     def __init__(self, batch_no: i64, withheld_no: i64, number: i64, size_bytes: i64) -> None:
         self.batch_no: i64 = batch_no
@@ -234,7 +234,7 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         # publishes that were held, counted as they come and as they are decided
         self._withheld_no: i64 = 0
         self._decided_no: i64 = 0
-        # on the list of those that settle at the end of the turn
+        # on the list of queues that settle publishes at the end of the turn
         self._due: bool = False
 
     # -- publishes
@@ -302,7 +302,7 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         """A queue of this node is not lost while the node lives."""
 
     def _advance(self) -> None:
-        """Settle all publishes that wait for nothing any more."""
+        """Settle all publishes that do not have to wait."""
         count = 0
         for mark in self._marks:
             if mark.batch_no > self._flushed_no or mark.withheld_no > self._decided_no:

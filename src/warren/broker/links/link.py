@@ -11,7 +11,7 @@ needs no link (`broker.links.direct_master`).
                   (the client's node)                                     (the home)
 
 A `NodeLink` is one run of a link. When it is lost everything that belongs to the run ends on both sides, and the next
-run begins empty: no numbers, no consumers, no unsettled publishes. All that follows rests on the order of the link.
+run begins empty: no numbers, no consumers, no unsettled publishes. Everything below relies on the order of the link.
 
 *Publishes* of one RemoteQueue are counted, on both sides, from 1. The home answers `SETTLED n` once a turn: all up to n
 are as safe as the queue promises, so after the flush if one of them must be on disk. It answers `REFUSED n` at once,
@@ -41,9 +41,9 @@ Direct replies, which have no queue to wait in, are dropped beyond a bound, like
 So the bytes in front of a socket are bounded. Two nodes that publish to each other cannot lock up: answers and acks are
 never held.
 
-Records of the other node are checked like bytes of a stranger, and one that makes no sense ends the link (`DropPeer`).
+Records of the other node are checked as if an attacker had sent them. An invalid record ends the link (`DropPeer`).
 
-Not here: sockets, and who may connect (`node.peers`, `broker.cluster.hello`), the sending half
+Not here: sockets (`node.peers`), which nodes may connect (`broker.cluster.hello`), the sending half
 (`broker.links.link_sender`), records (`broker.links.records`), the home's side (`broker.links.host_session`).
 """
 
@@ -70,7 +70,7 @@ from warren.wire.values import ArgumentReader
 
 @final
 class NodeLink(LinkSender):
-    """Both directions, from the moment the link is there until it is lost."""
+    """Both directions of a link, from its start until it is lost."""
 
     def __init__(self, node: str, run_no: i64, home: LinkHost, turn: Turn, admission: LinkAdmission) -> None:
         super().__init__(node, run_no, admission)
@@ -140,23 +140,23 @@ class NodeLink(LinkSender):
     # -- input
 
     def receive(self, data: bytes) -> None:
-        """Act on one read of the link; a `PeerFault` if it makes no sense."""
+        """Act on the bytes of one read; a `PeerFault` if they are invalid."""
         reader = self._reader
         reader.feed(data)
         try:
-            # what a record brings about may end the link
+            # handling a record may end the link
             while not self.host_session.over and reader.next():
                 self._take(reader)
         except ConnectionFault as fault:
             raise PeerFault(fault.text) from fault
 
     def lost(self) -> None:
-        """Everything of this run ends, but for what its queues know (`RemoteQueue.link_lost`)."""
+        """End everything of this run; queues keep their own state (`RemoteQueue.link_lost`)."""
         self.host_session.lost()
         deleted = [queue for queue in self._queues.values() if queue.deleted]
         self._queues = {}
         for queue in deleted:
-            # the directory knows them no more
+            # these are no longer in the directory
             queue.link_lost()
         self._subscriptions = {}
         answers = list(self._answers.values())
@@ -197,11 +197,11 @@ class NodeLink(LinkSender):
         message = self._message(reader)
         entry = self._lent(message, reader.flags)
         if reader.flags & records.AT_POSITION:
-            # the word was not how long it lives
+            # the word is not the message's TTL
             message.expiration_ms = NO_EXPIRATION
             set_home_position(entry, reader.word)
         subscription = self._subscriptions.get(int(reader.number))
-        # a consumer that is gone has said so, and the home takes the delivery back
+        # the consumer left: the home knows, and takes the delivery back
         if subscription is not None:
             subscription.arrived(entry)
 
@@ -293,7 +293,7 @@ class NodeLinks(LinkDirectory):
         self.admission: LinkAdmission = LinkAdmission(turn)
         self._home: LinkHost = home
         self._links: dict[str, NodeLink] = {}
-        # by home, in the order they came
+        # by home, in the order in which they were defined
         self._queues: dict[str, dict[RemoteQueue, None]] = {}
         # runs of links, of all nodes
         self._runs: i64 = 0
@@ -307,7 +307,7 @@ class NodeLinks(LinkDirectory):
     # -- what the shell tells
 
     def connected(self, node: str, incarnation: int) -> None:
-        """There is a link; what an earlier one carried was lost with it."""
+        """A link is up; everything of an earlier link was lost with it."""
         self.lost(node)
         self._runs += 1
         link = NodeLink(node, self._runs, self._home, self.turn, self.admission)
@@ -327,7 +327,7 @@ class NodeLinks(LinkDirectory):
             self.lost(node)
 
     def writes_paused(self, node: str) -> None:
-        """The other node takes less than it is sent."""
+        """The link is full: the other node reads more slowly than this node sends."""
         link = self._links.get(node)
         if link is not None:
             link.paused()
@@ -338,7 +338,7 @@ class NodeLinks(LinkDirectory):
             link.resume()
 
     def lost(self, node: str) -> None:
-        """Everything that went over the link ends; no matter if it ended before."""
+        """A link is lost: end everything that used it. May be called twice."""
         link = self._links.pop(node, None)
         if link is None:
             return
@@ -347,7 +347,7 @@ class NodeLinks(LinkDirectory):
             queue.link_lost()
 
     def end_turn(self) -> None:
-        """What the turn gathered goes out; the last thing of a turn."""
+        """Send the output of the turn; called at the end of a turn."""
         for link in self._links.values():
             link.end_turn()
         self.admission.end_turn()
@@ -365,11 +365,11 @@ class NodeLinks(LinkDirectory):
         return found
 
     def nodes(self) -> list[str]:
-        """Nodes that there is a link to."""
+        """The nodes with a link to this one."""
         return list(self._links)
 
     def notify(self, node: str, data: bytes) -> bool:
-        """Tell another node something that does not concern queues; False if there is no link to it."""
+        """Send another node a notice that is not about queues; False if there is no link to it."""
         link = self._links.get(node)
         if link is None:
             return False
@@ -377,7 +377,7 @@ class NodeLinks(LinkDirectory):
         return True
 
     def send_replication(self, node: str, head: bytes, data: bytes) -> bool:
-        """Tell another member of a replica set something; False if there is no link to it."""
+        """Send a replication message to another member of a replica set; False if there is no link to it."""
         link = self._links.get(node)
         if link is None:
             return False
@@ -388,7 +388,7 @@ class NodeLinks(LinkDirectory):
         return True
 
     def reply(self, node: str, inbox: str, message: Message) -> None:
-        """Carry a direct reply to the node that has the inbox; without a link to it, it goes nowhere."""
+        """Send a direct reply to the node of its inbox; drop it if there is no link."""
         link = self._links.get(node)
         if link is not None:
             link.send_reply(inbox, message)

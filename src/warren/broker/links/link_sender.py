@@ -1,8 +1,8 @@
-"""The sending half of a link to another node, which everything that uses a link knows.
+"""The sending half of a link to another node.
 
-Output gathers during the turn (`broker.links.records`) and leaves it in one piece.
+Output gathers during the turn (`broker.links.records`), and is sent in one piece at its end.
 
-Not here: what arrives, and the whole (`broker.links.link`).
+Not here: the receiving half, and the theory of links (`broker.links.link`).
 """
 
 from abc import abstractmethod
@@ -23,13 +23,13 @@ DELIVERY_BITS: Final = 40
 DELIVERIES_MAX: Final[i64] = 1 << 40
 
 TURN_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
-"""When this much is gathered nothing more is delivered before the next turn."""
+"""With this much output gathered, no more is delivered before the next turn."""
 
 REPLICATION_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
-"""So much of replication may wait for a node that takes nothing; then the link goes, and its replicas catch up anew."""
+"""The most replication that may wait while a link is full. Beyond it the link is ended, and the replicas catch up."""
 
 REPLY_BYTES_MAX: Final[i64] = 16 * 1024 * 1024
-"""So much of direct replies may wait for a node that takes nothing."""
+"""The most direct replies that may wait while a link is full."""
 
 
 @trait
@@ -41,7 +41,7 @@ class DeliveryTarget:
 
     @abstractmethod
     def gone(self, ended: bool) -> None:
-        """The queue lets go of the consumer; `ended`: the queue goes on without it."""
+        """The queue drops the consumer; `ended`: the queue continues without it."""
 
 
 class LinkSender:
@@ -51,12 +51,12 @@ class LinkSender:
         self.node: str = node
         self.admission: LinkAdmission = admission
         self.lane: AdmissionLane = AdmissionLane()
-        # it is about to be lost
+        # the link is about to be lost
         self.doomed: bool = False
-        # no two runs of links have numbers of deliveries in common
+        # delivery numbers differ between all runs of links
         self.base: i64 = run_no << DELIVERY_BITS
         self.delivered: i64 = self.base
-        # direct replies, and replication, since the other node takes nothing
+        # bytes of direct replies, and of replication, since the link is full
         self._reply_bytes: i64 = 0
         self._replication_bytes: i64 = 0
         self._outgoing: LinkOutput = LinkOutput()
@@ -77,7 +77,7 @@ class LinkSender:
         self._outgoing.message_with_word(records.DELIVER, flags, number, message, position)
 
     def send_publish(self, flags: i64, number: i64, message: Message) -> None:
-        """A message for several queues goes over the link once."""
+        """Send a publish; a message for several queues goes over the link once."""
         if message is self._last_published:
             records.write_words(self.output(), records.PUBLISH_AGAIN, flags, [int(number)])
         else:
@@ -91,7 +91,7 @@ class LinkSender:
             self._replication_bytes += len(head) + len(data)
 
     def overcome(self) -> bool:
-        """Whether so much replication waits that the link has to go; said once."""
+        """Whether so much replication waits that the link must end; True only once."""
         if self._replication_bytes <= REPLICATION_BYTES_MAX or self.doomed:
             return False
         self.doomed = True
@@ -101,8 +101,8 @@ class LinkSender:
         self._outgoing.message_with_word(records.GOT, flags, ticket, message, ready)
 
     def send_reply(self, inbox: str, message: Message) -> None:
-        """A direct reply: the name of its inbox goes ahead of it. While the other node takes
-        nothing, so many wait and no more."""
+        """Send the name of an inbox and then its direct reply. While the link is full, replies beyond a bound are
+        dropped."""
         if self.lane.paused:
             self._reply_bytes += len(message.content)
             if self._reply_bytes > REPLY_BYTES_MAX:
@@ -117,7 +117,7 @@ class LinkSender:
             self._outgoing.ack(number)
 
     def send_taken(self, number: i64, count: i64, size_bytes: i64) -> None:
-        """So many of a consumer's deliveries were handed to its client."""
+        """Report how many of a consumer's deliveries were handed to its client."""
         records.write_words(self.output(), records.CREDIT, 0, [int(number), int(count), int(size_bytes)])
 
     def send_numbers(self, kind: i64, entries: list[Entry]) -> None:
@@ -130,17 +130,17 @@ class LinkSender:
         return 0 < entry.position - self.base < DELIVERIES_MAX
 
     def has_room(self) -> bool:
-        """Whether something that can wait may be sent now."""
+        """Whether deliveries and publishes, which can wait, may be sent now."""
         return not self.lane.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
 
     def paused(self) -> None:
-        """The other node takes no more for now."""
+        """The link is full."""
         self.lane.paused = True
         self._reply_bytes = 0
         self._replication_bytes = 0
 
     def taken(self) -> list[bytes]:
-        """What was gathered; nothing is left."""
+        """Take the gathered output."""
         self._last_published = None
         return self._outgoing.take()
 
@@ -152,7 +152,7 @@ class LinkSender:
 
     @abstractmethod
     def forget(self, number: i64) -> None:
-        """The home hears nothing more of a queue, but still tells what becomes of what it was sent."""
+        """Send no more records about a queue; reports on its publishes may still come."""
 
     @abstractmethod
     def part(self, number: i64) -> None:
@@ -178,7 +178,7 @@ class LinkDirectory:
 
     @abstractmethod
     def add(self, queue: QueueProxy) -> None:
-        """A queue of another node is known from here on."""
+        """Add a queue of another node."""
 
     @abstractmethod
     def remove(self, queue: QueueProxy) -> None: ...

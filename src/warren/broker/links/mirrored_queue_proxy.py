@@ -56,7 +56,7 @@ class ProxyConsumer(ConsumerPort):
     def __init__(self, proxy: "MirroredQueueProxy", consumer: ConsumerPort) -> None:
         super().__init__(consumer.tag, consumer.no_ack, consumer.exclusive, consumer.priority, consumer.arguments)
         self.consumer: ConsumerPort = consumer
-        # a master has it, or was asked to take it
+        # attached to a master, or being attached
         self.attached: bool = False
         # the client knows that it consumes
         self.known: bool = False
@@ -80,7 +80,7 @@ class ProxyConsumer(ConsumerPort):
         return self.consumer.unacked_max()
 
     def cancelled(self) -> None:
-        """The queue lets go of it: the master's term is over, or the queue is deleted."""
+        """The queue drops this consumer: the master's term is over, or the queue is deleted."""
         if self.attached:
             self.detach()
 
@@ -105,7 +105,7 @@ class ProxyConsumer(ConsumerPort):
 
 @final
 class ConsumerAttach(OutputPort):
-    """A consumer that is to go on at another master."""
+    """A consumer that is being attached to another master."""
 
     def __init__(self, proxy: "MirroredQueueProxy", proxy_consumer: ProxyConsumer) -> None:
         self._proxy: MirroredQueueProxy = proxy
@@ -119,7 +119,7 @@ class ConsumerAttach(OutputPort):
         self._answer = run.ask(CONSUME, self, self._proxy_consumer)
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output to send."""
 
     def go_on(self) -> None:
         answer, run, proxy_consumer = self._answer, self.master, self._proxy_consumer
@@ -128,7 +128,7 @@ class ConsumerAttach(OutputPort):
         if answer.fault is None:
             self._proxy.master.started(proxy_consumer)
         else:
-            # as RabbitMQ does when a consumer cannot go on
+            # as RabbitMQ does when a consumer cannot continue
             proxy_consumer.attached = False
             self._proxy.let_go(proxy_consumer.consumer)
 
@@ -159,7 +159,7 @@ class ProxyRequest(OutputPort):
             self.fail(fault)
 
     def detach(self) -> None:
-        """The master is lost: its answer does not count."""
+        """The master is lost: ignore its answer."""
         self._asked = None
 
     def abandon(self, run: MasterPort) -> None:
@@ -170,14 +170,14 @@ class ProxyRequest(OutputPort):
         self.answer.failed(fault)
 
     def gone(self, fault: ChannelFault) -> None:
-        """The queue is gone, which answers a question that was to delete it."""
+        """The queue is deleted, which answers a request to delete it."""
         if self.answer.question >= REMOVE:
             self.answer.counted(0, 0)
         else:
             self.fail(fault)
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output to send."""
 
     def go_on(self) -> None:
         asked = self._asked
@@ -204,14 +204,14 @@ class ProxyRequest(OutputPort):
 
 MASTER_TIMEOUT_MS: Final[i64] = 10_000
 REATTACH_DELAY_MS: Final[i64] = 2_000
-"""The consumers of all nodes are attached to a new master after so long."""
+"""The time until the consumers of all nodes are attached to a new master."""
 
 FIRST_EPOCH: Final = 1
 
 
 @final
 class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
-    """One node's, for as long as the queue exists."""
+    """One node's proxy of a mirrored queue, for as long as the queue exists."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
     # -- masters
 
     def opened(self, mark: i64, known: bool, epoch: i64) -> None:
-        """There is a master. It holds this node's publishes up to the mark, if it can tell."""
+        """A master is open. If `known`, it has this node's publishes up to the mark."""
         if mark > self._kept.ever_sent:
             raise PeerFault(f"publish {mark} of {self._kept.ever_sent} is held")
         self._open = True
@@ -348,12 +348,12 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         self._wake_waiting()
 
     def reunited_at_ms(self) -> i64:
-        """When the consumers of the master before have come to this one."""
+        """The time when the consumers of the last master will be attached to this one."""
         follows = self.replica_set is not None and self.replica_set.epoch != FIRST_EPOCH
         return self._opened_ms + REATTACH_DELAY_MS if follows else 0
 
     def _send_again(self, mark: i64) -> None:
-        """Send the publishes that the master lacks; of those that it holds, a fence tells when they are committed."""
+        """Send the publishes that the master lacks, and a fence that reports when those that it has are committed."""
         window, master = self._kept, self.master
         if mark >= window.first_no:
             master.send_fence(mark)
@@ -378,7 +378,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
             self._await_master()
 
     def rehome(self, node: str) -> None:
-        """Another node is master, or this one is again; the master before reports nothing more."""
+        """The master changed, or this node is master again; the last master reports nothing more."""
         before = self.master
         self.node = node
         if self._open:
@@ -505,9 +505,9 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         if self.master.settle(entry):
             return
         if not is_stream(self.arguments):
-            # of a stream, other readers are to be given it all the same
+            # other readers of a stream still get the message
             self._late.add(entry, self.master if self._open else None)
-        # an earlier master's deliveries take room, too: some that this one sent may wait for that
+        # deliveries of an earlier master count for prefetch too, so deliveries of this one may wait for this ack
         self.master.wake()
 
     def requeue(self, entries: list[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""Who waits for the publishes to one queue, by their numbers.
+"""The waiters for the publishes to one queue, by the numbers of the publishes.
 
 Publishes are numbered from 1 in the order they are sent. The waiters are a row of ranges, oldest first: publishes that
 follow one another and have the same waiter. A publish without a waiter stands in no range.
@@ -16,7 +16,7 @@ from warren.broker.model.ports import PublishWaiter
 from warren.errors import InvariantBroken
 
 SETTLED_RANGES_MAX: Final[i64] = 256
-"""So many settled ranges may be kept, and as many as are not settled."""
+"""Settled ranges are dropped when there are more than this, and more than unsettled ones."""
 
 
 @final
@@ -89,7 +89,7 @@ class PublishWaiters:
                 one.waiter.refused(number + one.shift)
 
     def lose(self, reason: str) -> None:
-        """Nothing will be known of those that are not settled."""
+        """The outcome of all unsettled publishes stays unknown."""
         ranges = self._ranges[self._at :]
         self._ranges = []
         self._at = 0
@@ -106,7 +106,7 @@ class PublishWaiters:
             last = one.last
 
     def _sweep(self) -> None:
-        """Forget settled ranges, at once if all are, else when most are."""
+        """Drop settled ranges: at once if all are settled, else when most are."""
         if self._at == len(self._ranges):
             self._growing = None
             self._ranges = []

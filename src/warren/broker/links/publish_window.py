@@ -21,12 +21,12 @@ from warren.broker.model.message import Message
 from warren.errors import InvariantBroken, PeerFault
 
 COMMITTED_MAX: Final[i64] = 256
-"""So many places of committed publishes may be kept, and as many as there are of others."""
+"""Places of committed publishes are dropped when there are more than this, and more than other places."""
 
 
 @final
 class WindowedPublish:
-    """A message, or a fence if there is none, as it is to be sent again."""
+    """A message, or a fence if there is none, kept to be sent again."""
 
     def __init__(self, number: i64, message: Message | None, uncounted: bool) -> None:
         self.number: i64 = number
@@ -45,12 +45,12 @@ class PublishWindow:
         self.size_bytes: i64 = 0
         # the highest number that any master was sent
         self.ever_sent: i64 = 0
-        # publishers know the fate of all up to this one; those that are kept of them are not committed all the same
+        # the outcome of publishes up to this one is reported; those still in the window are not committed yet
         self._told_no: i64 = 0
-        # by their numbers, from the one at `_at` on; before it there is nothing left
+        # in the order of their numbers, from `_at` on; the places before are empty
         self._kept: list[Message | None] = []
         self._at: i64 = 0
-        # numbers of those that no channel published, and of those that were refused
+        # numbers of publishes that no channel made, and of refused publishes
         self._uncounted: set[int] = set()
         self._refused: set[int] = set()
 
@@ -65,7 +65,7 @@ class PublishWindow:
         return self.last_no
 
     def to_send(self, mark: i64) -> list[WindowedPublish]:
-        """The publishes that a master lacks which holds all up to the mark."""
+        """The publishes above the mark: a master that has all up to the mark lacks these."""
         found: list[WindowedPublish] = []
         number: i64 = max(mark + 1, self.first_no)
         while number <= self.last_no:
@@ -76,7 +76,7 @@ class PublishWindow:
         return found
 
     def confirm_to(self, number: i64) -> None:
-        """Publishers of everything up to this number wait no longer."""
+        """Publishes up to this number can be confirmed."""
         if number > self.ever_sent:
             raise PeerFault(f"publish {number} of {self.ever_sent} is held")
         if number > self._told_no:
@@ -90,7 +90,7 @@ class PublishWindow:
             self._tell_to(number)
 
     def refuse(self, number: i64) -> bool:
-        """Whether its publisher can be told."""
+        """A publish is refused; whether that can still be reported to its publisher."""
         assert number <= self.last_no, "only numbered publishes are refused"
         self._refused.add(int(number))
         if number <= self._told_no:
@@ -114,7 +114,7 @@ class PublishWindow:
         self._drop_refused()
 
     def give_up(self, reason: str) -> None:
-        """Nothing will be known of the publishes whose publishers wait."""
+        """The outcome of the unconfirmed publishes stays unknown."""
         self.waiters.lose(reason)
         self._refused.update(range(int(max(self.first_no, self._told_no + 1)), int(self.last_no) + 1))
         if self._told_no < self.last_no:
@@ -132,7 +132,7 @@ class PublishWindow:
         self._drop_to(number - 1)
 
     def _drop_to(self, number: i64) -> None:
-        """Those up to this one need not be kept any more."""
+        """Drop the publishes up to this one."""
         kept = self._kept
         dropped_bytes: i64 = 0
         at: i64 = self._at
@@ -162,7 +162,7 @@ class PublishWindow:
         self.waiters.check()
 
     def _sweep(self) -> None:
-        """Forget the places of committed publishes, at once if all are, else when most are."""
+        """Drop the places of committed publishes: at once if all are committed, else when most are."""
         if self._at == len(self._kept):
             self._kept = []
             self._at = 0

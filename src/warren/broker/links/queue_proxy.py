@@ -1,4 +1,4 @@
-"""Stands in for a queue that sessions of this node cannot reach into: one of another node, or of several.
+"""The base of the two proxies of queues that are not, or not only, on this node: remote queues and mirrored queues.
 
 Code that is not compiled asks whether an object is of one of the two kinds, never whether it is a `QueueProxy`:
 compiled classes share what Python remembers of their abstract bases, and one such question would spoil others.
@@ -18,7 +18,7 @@ from warren.wire.field_tables import Table
 
 
 class QueueProxy(RemoteQueuePort):
-    """Known by the node where the queue is."""
+    """A proxy, with the node of its queue."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class QueueProxy(RemoteQueuePort):
         self.node: str = node
         # its members, if it is mirrored
         self.replica_set: ReplicaSet | None = None
-        # the counts that the home told last
+        # the counts that the home reported last
         self._ready: i64 = 0
         self._consumers: i64 = 0
 
@@ -44,12 +44,12 @@ class QueueProxy(RemoteQueuePort):
         """Those of this node."""
 
     def take_over(self, consumer: ConsumerPort, offset: i64) -> None:
-        """Go on with a consumer of the proxy that this one follows."""
+        """Take over a consumer of the proxy that this one replaces."""
         raise InvariantBroken("only the proxy of a mirrored queue follows another")
 
     @abstractmethod
     def rehome(self, node: str) -> None:
-        """The queue is on another node from here on."""
+        """The queue moved to another node."""
 
     @abstractmethod
     def close(self) -> None:

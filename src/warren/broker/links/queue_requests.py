@@ -30,15 +30,15 @@ class RequestedQueue:
 
     @abstractmethod
     def found(self) -> QueuePort | None:
-        """The queue, if this node has heard of it."""
+        """The queue, if this node knows it."""
 
     @abstractmethod
     def usable(self) -> QueuePort:
-        """The queue, if it can be asked anything; the fault if not."""
+        """The queue, if it can answer questions; else the fault."""
 
     @abstractmethod
     def await_commit(self, queue: QueuePort, waiter: FlushWaiter) -> None:
-        """Tell the waiter when what was done to the queue in this turn is as safe as it gets."""
+        """Call the waiter when this turn's changes of the queue are as safe as the queue promises."""
 
     @abstractmethod
     def remove_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> None: ...
@@ -54,20 +54,20 @@ class RequestedQueue:
 
     @abstractmethod
     def consumer_decided(self, consumer: ConsumerPort, joined: bool) -> None:
-        """A consumer does not wait any more; `joined`: the queue has it."""
+        """A consumer stops waiting; `joined`: the queue has it."""
 
 
 @final
 class CountRequest(OutputPort):
-    """What a declaration wants to know. A queue that outlived its use is answered for when it is gone on all nodes:
-    the asker may declare a new one of its name then."""
+    """The counts for the answer to a declare. If the queue is about to be deleted, the answer comes when it is deleted
+    on all nodes, so that the asker can declare a new queue of that name."""
 
     def __init__(self, target: RequestedQueue, ticket: i64) -> None:
         self._target: RequestedQueue = target
         self._ticket: i64 = ticket
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output to send."""
 
     def go_on(self) -> None:
         target = self._target
@@ -101,7 +101,7 @@ class GetRequest(OutputPort):
         self._no_ack: bool = no_ack
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output to send."""
 
     def go_on(self) -> None:
         if self._target.adrift():
@@ -154,7 +154,7 @@ class ConsumeRequest(OutputPort):
         self._consumer: ConsumerPort = consumer
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output to send."""
 
     def go_on(self) -> None:
         queue = self._queue
@@ -193,7 +193,7 @@ class DeleteRequest(OutputPort):
         self._turn: Turn = turn
 
     def flush(self) -> None:
-        """It has no output of its own."""
+        """There is no output to send."""
 
     def go_on(self) -> None:
         if self._target.adrift():
@@ -218,7 +218,7 @@ class DeleteRequest(OutputPort):
 
 @final
 class DeleteCompletion(TransactionWaiter):
-    """Tells the asker what became of the deletion."""
+    """Reports the outcome of the deletion to the asker."""
 
     def __init__(
         self, request: DeleteRequest, target: RequestedQueue, ticket: i64, message_count: i64, turn: Turn

@@ -1,4 +1,4 @@
-"""What goes over a link: records, each with its size before it.
+"""The records that go over a link.
 
 ::
 
@@ -13,13 +13,13 @@ An *envelope*, exchange and routing key, goes over a link once, and by its numbe
 own table. The writer numbers envelopes from 0 in the order of their first use; when the table is full, the next one is
 number 0 again, which tells the reader to begin anew, too.
 
-`LinkOutput` gathers the records of a turn. Acks gather in a range as long as each follows the one before; any other
-record closes the range first, so that everything arrives in order. Replication batches, which are large and bytes
-already, go as pieces of their own, which are not copied.
+`LinkOutput` gathers the records of a turn. Consecutive acks are joined to one range; any other record ends the range
+first, so that everything arrives in order. Replication batches are large, and are bytes already: they are sent as
+separate pieces without a copy.
 
-Invariants: `RecordReader` refuses a size that no record has before it awaits the bytes, buffers at most one incomplete
-record, and joins it once; content that was taken for a message is whole frames. The reader knows every envelope number
-that the writer uses, because definitions go over the same link before.
+Invariants: `RecordReader` refuses an invalid size before it waits for the bytes, buffers at most one incomplete record,
+and joins it once. The content of a message consists of whole frames. The reader knows every envelope number that the
+writer uses, because the definition goes over the same link first.
 
 Not here: what records mean (`broker.links.link`, `broker.links.host_session`).
 """
@@ -41,7 +41,7 @@ NOTICE: Final[i64] = 2
 REPLY_TO: Final[i64] = 3
 REPLY: Final[i64] = 4
 REPLICATION: Final[i64] = 5
-"""What the members of a replica set tell each other (`broker.replication.messages`)."""
+"""A message between members of a replica set (`broker.replication.messages`)."""
 
 
 # to the home
@@ -90,7 +90,7 @@ OPENED: Final[i64] = 37
 """A mirrored queue is open here; how many of the other node's publishes it holds, and the epoch."""
 
 HELD: Final[i64] = 38
-"""The count up to which the master holds the other node's publishes, where that is enough for a confirm."""
+"""The master has the other node's publishes up to this count, which is enough for a confirm by policy."""
 
 POSITION: Final[i64] = 39
 """The position in a mirrored queue of the entry that is got next."""
@@ -103,16 +103,16 @@ UNCOUNTED: Final[i64] = 8
 """No channel published it, so it does not count as published."""
 
 AT_POSITION: Final[i64] = 16
-"""Its word says where it stands in a mirrored queue."""
+"""Its word is its position in a mirrored queue."""
 
 IDENTIFIED: Final[i64] = 32
-"""A publisher that repeats it is known by its headers (`broker.model.deduplication`)."""
+"""It has a publishing id, so that a repeated publish is recognized (`broker.model.deduplication`)."""
 
-# of a consumer that is gone
+# flags of a consumer that left
 FOR_GOOD: Final[i64] = 1
-"""Its queue cannot serve it, and goes on without it."""
+"""Its queue cannot serve it, and continues without it."""
 
-# of a queue that is defined
+# flags of the definition of a queue
 MIRRORED: Final[i64] = 1
 
 # flags of questions
@@ -123,7 +123,7 @@ HEAD_BYTES: Final[i64] = 8
 MESSAGE_HEAD_BYTES: Final[i64] = 24
 RECORD_BYTES_MAX: Final[i64] = 1 << 30
 NUMBER_MAX: Final[i64] = (1 << 31) - 1
-"""Queues, consumers and tickets of one link are counted up to this; then the link has lived long enough."""
+"""The highest number of a queue, consumer or ticket on one link; a link that needs a higher one is ended."""
 
 
 def begin(out: BytesWriter, kind: i64, flags: i64, size: i64) -> None:
@@ -132,20 +132,20 @@ def begin(out: BytesWriter, kind: i64, flags: i64, size: i64) -> None:
 
 
 def write_words(out: BytesWriter, kind: i64, flags: i64, words: list[int]) -> None:
-    """A whole record of words alone."""
+    """Write a record that consists of words."""
     begin(out, kind, flags, HEAD_BYTES + 8 * len(words))
     for word in words:
         write_i64_be(out, word)
 
 
 def write_text(out: BytesWriter, kind: i64, flags: i64, payload: bytes) -> None:
-    """A whole record whose arguments were written elsewhere."""
+    """Write a record whose arguments are encoded already."""
     begin(out, kind, flags, HEAD_BYTES + len(payload))
     out.write(payload)
 
 
 def write_message(out: BytesWriter, kind: i64, flags: i64, envelope_no: i64, number: i64, message: Message) -> None:
-    """A message as it is published; how long it lives goes with it."""
+    """Write a PUBLISH, with the time that the message has to live."""
     if message.persistent:
         flags |= PERSISTENT
     if message.identified:
@@ -179,7 +179,7 @@ class RecordReader:
 
     def __init__(self) -> None:
         self.data: bytes = b""
-        # the record `next()` stopped at; its arguments begin at `start`
+        # the current record, which `next()` found; its arguments begin at `start`
         self.kind: i64 = 0
         self.flags: i64 = 0
         self.envelope_no: i64 = 0
@@ -193,7 +193,7 @@ class RecordReader:
         self._wanted: i64 = 0
 
     def feed(self, data: bytes) -> None:
-        """Add one read; all complete records of the one before were stepped through."""
+        """Add the bytes of one read; all complete records of the last read must have been stepped through."""
         if self._pending_bytes != 0:
             self._pending.append(data)
             self._pending_bytes += len(data)
@@ -265,7 +265,7 @@ class RecordReader:
 
 
 def check_content(data: bytes, at: i64, end: i64, body_bytes: i64) -> None:
-    """Raise unless `data[at:end]` is a content header frame and body frames with so many bytes in all."""
+    """Raise unless `data[at:end]` is a content header frame and body frames with this many bytes in all."""
     kind = HEADER
     while True:
         if end - at < FRAME_OVERHEAD:
@@ -301,7 +301,7 @@ class EnvelopeWriter:
         self._last_no: i64 = 0
 
     def number(self, out: BytesWriter, envelope: Envelope) -> i64:
-        """The number of an envelope, defined if it is not yet."""
+        """The number of an envelope, which is defined first if it is new."""
         if envelope is self._last:
             return self._last_no
         key = envelope.tail
@@ -352,7 +352,7 @@ class EnvelopeTable:
         self._envelopes.append(Envelope(exchange, routing_key, copy_keys))
 
     def of(self, reader: RecordReader) -> Envelope:
-        """The envelope of the message at hand."""
+        """The envelope of the current message."""
         number = reader.envelope_no
         if number >= len(self._envelopes):
             raise PeerFault(f"envelope {number} is not defined")
@@ -360,7 +360,7 @@ class EnvelopeTable:
 
 
 PIECE_BYTES_MIN: Final[i64] = 4096
-"""Bytes that are there already and are fewer than this are copied; others go as they are."""
+"""Encoded bytes are copied into the output if they are fewer than this; others are sent as separate pieces."""
 
 
 @final
@@ -416,7 +416,7 @@ class LinkOutput:
             self._out = BytesWriter()
 
     def ack(self, number: i64) -> None:
-        """A delivery was dealt with."""
+        """A delivery was acked."""
         if self._acked_first != 0:
             if number == self._acked_last + 1:
                 self._acked_last = number
@@ -428,7 +428,7 @@ class LinkOutput:
     # -- what was gathered
 
     def take(self) -> list[bytes]:
-        """All of it, in order; nothing is left."""
+        """Take the whole output, in order."""
         data = self.writer().getvalue()
         pieces, self._pieces = self._pieces, []
         if data:

@@ -1,19 +1,20 @@
-"""A queue that lives on another node, as sessions of this one see it, or a mirrored queue's proxy does.
+"""The proxy of a queue on another node, for sessions of this node; and the port to a master on another node.
 
-While the home is not there publishes are rejected and questions get RabbitMQ's fault; consumers were cancelled when it
-was lost. When it is there again everything begins anew.
+Without a link to the home, publishes are rejected and questions get RabbitMQ's fault. Consumers are cancelled when the
+link is lost. A new link begins without any state of the old one.
 
-Of a mirrored queue it is the port to one master over a link (`MasterPort`): the proxy numbers and keeps the publishes,
-and this object knows only which of these numbers went over the link, in which order.
+For a mirrored queue this is the port to one master over a link (`MasterPort`): the proxy numbers and keeps the
+publishes, and this object knows only which of these numbers went over the link, in which order.
 
-A consumer's deliveries wait in its `RemoteSubscription` until the consumer is able, and until the client knows that it
-consumes. When half of the window is handed on, the home is told; a delivery to a consumer without acks is acked as it
-is handed on. Lemma: a delivery that waits came after every one that was handed on, so the number of the last one handed
-on says all.
+A consumer's deliveries wait in its `RemoteSubscription` until the consumer is able, and until the client has its
+basic.consume-ok. The home is told when half of the window is handed on. A delivery to a consumer without acks is acked
+when it is handed on. Lemma: a waiting delivery arrived after every delivery that was handed on, so the number of the
+last one handed on tells which ones the client has.
 
-An entry that another node delivered needs no deadline, which its home looks after. Of one from a mirrored queue that
-field says its position there, marked with `AT_HOME` so that no deadline can be mistaken for it. Positions are the same
-for every master: `FailoverAcks` has those of deliveries that an earlier master made and that clients acked since.
+The deadline of an entry is the home's concern, so a delivery from another node does not use this field. For a mirrored
+queue the field has the entry's position, marked with `AT_HOME`, so that it is not mistaken for a deadline. Positions
+are the same for every master: `FailoverAcks` has the positions of an earlier master's deliveries that clients acked
+since.
 
 Not here: the theory of links (`broker.links.link`), the home's side (`broker.links.hosted_queue`).
 """
@@ -58,13 +59,13 @@ class RemoteSubscription(DeliveryTarget):
         self.number: i64 = link.subscribe(self)
         self.answer: QueueAnswer = answer
         self.started: bool = False
-        # the queue refused the consumer for good; a new master would refuse it too
+        # the queue refused the consumer, and a new master would refuse it too
         self.ended: bool = False
-        # no reader is given a message of a stream twice, so deliveries need not keep it
+        # no reader gets a message of a stream twice, so deliveries need not keep its position
         self._of_stream: bool = is_stream(queue.arguments)
         # the last delivery that was handed on
         self.seen: i64 = 0
-        # of a stream that is not mirrored, but may come to be
+        # the reader of a stream that is not mirrored, but may be later
         self._place: ResumePoint | None = None
         if queue.opening is None and is_stream(queue.arguments):
             self._place = ResumePoint(consumer.arguments)
@@ -77,7 +78,7 @@ class RemoteSubscription(DeliveryTarget):
         self._untold_bytes: i64 = 0
 
     def ask(self, ticket: i64, queue_no: i64) -> None:
-        """Ask the home to take it."""
+        """Ask the home to add this consumer."""
         consumer = self.consumer
         payload = BytesWriter()
         for word in (ticket, queue_no, self.number, consumer.priority):
@@ -103,11 +104,11 @@ class RemoteSubscription(DeliveryTarget):
         self.queue.consumer_gone(self)
 
     def offset(self) -> i64:
-        """Where a stream's reader is; -1 if that is not known."""
+        """The offset of a stream's reader; -1 if it is unknown."""
         place = self._place
         if place is None:
             return -1
-        # where it began was told with the answer
+        # the answer had the offset where the reader began
         place.began(self.answer.ready - 1)
         return place.offset()
 
@@ -118,11 +119,11 @@ class RemoteSubscription(DeliveryTarget):
             self.consumer.cancelled()
 
     def waits(self) -> bool:
-        """Whether something is there for a client that knows of it."""
+        """Whether deliveries wait for a client that has its basic.consume-ok."""
         return self.started and len(self._waiting) > 0
 
     def hand_out(self) -> None:
-        """Hand on all that the consumer is able to take."""
+        """Hand on as many deliveries as the consumer is able to take."""
         waiting = self._waiting
         count: i64 = 0
         while count < len(waiting) and (self.consumer.able() or self._was_acked(waiting[count])):
@@ -156,12 +157,12 @@ class RemoteSubscription(DeliveryTarget):
 
 
 def set_home_position(entry: Entry, position: i64) -> None:
-    """It stands there in its queue."""
+    """Set the position of an entry in its queue at home."""
     entry.expires_at_ms = AT_HOME | position
 
 
 def home_position(entry: Entry) -> i64:
-    """Where it stands there."""
+    """The position of an entry in its queue at home."""
     return entry.expires_at_ms ^ AT_HOME
 
 
@@ -173,9 +174,9 @@ class FailoverAcks:
         self._positions: dict[int, None] = {}
 
     def add(self, entry: Entry, master: MasterPort | None) -> None:
-        """A client acked it: tell the master, if there is one."""
+        """A client acked the entry: report it to the master, if there is one."""
         if entry.expires_at_ms < AT_HOME:
-            # its position is not known
+            # the position is unknown
             return
         position = int(entry.expires_at_ms ^ AT_HOME)
         self._positions[position] = None
@@ -188,7 +189,7 @@ class FailoverAcks:
             master.acked_late(list(self._positions))
 
     def clear(self) -> None:
-        """The master that was told is lost: its successor knows what came of the acks."""
+        """The master that got the acks is lost: the next master knows their outcome."""
         self._positions = {}
 
 
@@ -219,7 +220,7 @@ class SentNumbers:
         row.append(NumberRange(number))
 
     def take(self, count: i64) -> i64:
-        """The last number of the next `count`, which are settled; there are as many."""
+        """Settle the next `count` numbers, which exist; the last of them."""
         number: i64 = 0
         while count > 0:
             first = self._row[0]
@@ -244,12 +245,12 @@ class SentNumbers:
 
 
 ANOTHER_OWNER: Final = -1
-"""The owner of an exclusive queue elsewhere: no connection of this node."""
+"""The owner of an exclusive queue on another node: no connection of this node."""
 
 
 @final
 class RemoteQueue(QueueProxy, MasterPort):
-    """Stands in for a queue of another node; of a mirrored one, as long as one node is its master."""
+    """The proxy of a queue on another node; for a mirrored queue, the port to one master during its term."""
 
     def __init__(
         self,
@@ -266,35 +267,35 @@ class RemoteQueue(QueueProxy, MasterPort):
     ) -> None:
         owner_id = ANOTHER_OWNER if exclusive else 0
         super().__init__(vhost, name, durable, exclusive, auto_delete, arguments, owner_id, node)
-        # 0 for any queue of this name
+        # 0 means any queue of this name
         self.queue_id: int = queue_id
-        # the proxy that goes on with its consumers, because the queue has come to be mirrored
+        # the proxy that takes over the consumers, because the queue is mirrored now
         self.successor: QueueProxy | None = None
         self._links: LinkDirectory = links
         self._turn: Turn = links.turn
         self._link: LinkSender | None = None
         # reports on publishes of a deleted queue still come over it
         self._last_link: LinkSender | None = None
-        # its number on the link; 0 while there is none
+        # its number on the link; 0 without a link
         self._number: i64 = 0
         # publishes and fences over this link, counted as they are sent and as they are settled, and their bytes
         self._sent: i64 = 0
         self._sent_bytes: i64 = 0
         self._settled: i64 = 0
         self._settled_bytes: i64 = 0
-        # who waits for them; of a mirrored queue, the proxy's numbers for them
+        # their waiters; for a mirrored queue, the proxy's numbers of them
         self._waiters: PublishWaiters = PublishWaiters()
         self._numbers: SentNumbers = SentNumbers()
         self._subscriptions: dict[ConsumerPort, RemoteSubscription] = {}
         self._woken: bool = False
-        # those that wait for the home
+        # waiters for the home
         self._waiting_for_room: list[OutputPort] = []
-        # of a mirrored one: its proxy, and the count that the master expects next
+        # for a mirrored queue: its proxy, and the count that the master expects next
         self.opening: MasterListener | None = opening
         self._next_count: i64 = 1
-        # positions of deliveries to pass over, because clients acked them when an earlier master made them
+        # positions of deliveries to skip, because clients acked them when an earlier master made them
         self._passed_over: set[int] = set()
-        # the last delivery of this link before this master's first
+        # the number of this link's last delivery before this master's first one
         self._since: i64 = 0
         links.add(self)
 
@@ -303,7 +304,7 @@ class RemoteQueue(QueueProxy, MasterPort):
     def publish(self, message: Message) -> i64:
         flags: i64 = 0
         if self.uncounted != 0:
-            # said of this message only
+            # about this message only
             flags = records.UNCOUNTED
             self.uncounted = 0
         link = self._link
@@ -353,7 +354,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         if link is None or entry.position <= self._since or entry.position > link.delivered:
             return False
         link.ack(entry)
-        # an earlier master's deliveries take room, too: some that this one sent may wait for it
+        # deliveries of an earlier master count for prefetch too, so deliveries of this one may wait for this ack
         self.wake()
         return True
 
@@ -427,7 +428,7 @@ class RemoteQueue(QueueProxy, MasterPort):
             self.give_back_unseen(answer.entry)
 
     def give_back_unseen(self, entry: Entry) -> None:
-        """The client never saw it."""
+        """Return an entry that the client never saw."""
         if self._link is not None:
             self._link.send_numbers(records.RETURNED, [entry])
 
@@ -436,7 +437,7 @@ class RemoteQueue(QueueProxy, MasterPort):
             raise self.down()
 
     def down(self) -> ChannelFault:
-        """The fault while the home is not reached, or the queue is deleted."""
+        """The fault if the home cannot be reached, or the queue is deleted."""
         if self.deleted:
             return ChannelFault(NOT_FOUND, f"no {self._where()}")
         kind = "durable " if self.durable else ""
@@ -512,7 +513,7 @@ class RemoteQueue(QueueProxy, MasterPort):
                 return
 
     def await_drain(self) -> None:
-        """Something waits for a consumer, which may be able when the turn ends."""
+        """Deliveries wait for a consumer, which may be able at the end of the turn."""
         if not self._woken:
             self._woken = True
             self._turn.drains.append(self)
@@ -523,28 +524,28 @@ class RemoteQueue(QueueProxy, MasterPort):
             if subscription.waits():
                 subscription.hand_out()
 
-    # -- what the link tells
+    # -- records from the link
 
     def linked(self, link: LinkSender) -> None:
-        """The home is there."""
+        """The link to the home is up."""
         self._link = link
         if self.opening is not None:
             self._define(link)
         self._wake_waiting()
 
     def opened(self, mark: i64, known: bool, epoch: i64) -> None:
-        """The home is the master of a mirrored queue, and takes publishes."""
+        """The home is master of a mirrored queue, and accepts publishes."""
         self._next_count = mark + 1
         if self.opening is not None:
             self.opening.opened(mark, known, epoch)
 
     def _tell(self, kind: i64, words: list[int]) -> None:
-        """Something that is not answered."""
+        """Send a record that is not answered."""
         if self._link is not None:
             records.write_words(self._link.output(), kind, 0, [int(self._number), *words])
 
     def settled_to(self, publish_no: i64, size_bytes: i64) -> None:
-        """The home settled all up to this one."""
+        """The home settled all publishes up to this one."""
         link = self._last_link if self._link is None else self._link
         if link is None:
             return
@@ -571,14 +572,14 @@ class RemoteQueue(QueueProxy, MasterPort):
             self.opening.refused(self._numbers.number_of(publish_no - self._settled))
 
     def consumer_gone(self, subscription: RemoteSubscription) -> None:
-        """The queue lets go of a consumer: it is deleted, or cannot serve it."""
+        """The queue drops a consumer: the queue is deleted, or cannot serve it."""
         gone = self._subscriptions.pop(subscription.consumer, None)
-        # a client that does not know yet that it consumes asks the next master of a mirrored queue
+        # a client without basic.consume-ok asks the next master of a mirrored queue
         if gone is not None and (subscription.started or subscription.ended or self.opening is None):
             self._dismiss(subscription, ChannelFault(NOT_FOUND, f"no {self._where()}"))
 
     def link_lost(self) -> None:
-        """The home is not there any more."""
+        """The link to the home is lost."""
         if self.opening is not None:
             self.opening.run_lost()
         self._link = None
@@ -592,13 +593,13 @@ class RemoteQueue(QueueProxy, MasterPort):
         self._dismiss_all()
 
     def rehome(self, node: str) -> None:
-        """It lives on another node from here on; everything ends as if the old home were lost."""
+        """The queue moved to another node: everything ends as if the old home were lost."""
         self.retire()
         self.node = node
         self._links.add(self)
 
     def retire(self) -> None:
-        """The queue is not there any more."""
+        """The queue is no longer at this home."""
         self._links.remove(self)
         if self._link is not None:
             self._withdraw(self._link)
@@ -607,7 +608,7 @@ class RemoteQueue(QueueProxy, MasterPort):
     # -- the end
 
     def close(self) -> None:
-        """The queue was deleted. Publishes on their way arrive before that or after: the home says which."""
+        """The queue was deleted. The home reports which publishes on their way arrived before that."""
         if self.deleted:
             return
         self.deleted = True
@@ -617,7 +618,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         if link is not None:
             self._leave(link)
             if self._settled == self._sent or self.opening is not None:
-                # of a mirrored queue, the proxy gives up what it keeps
+                # the proxy of a mirrored queue drops its window itself
                 link.admission.arrived(link.lane, self._sent_bytes - self._settled_bytes)
                 link.part(self._number)
             else:
@@ -626,14 +627,14 @@ class RemoteQueue(QueueProxy, MasterPort):
         self._wake_waiting()
 
     def _withdraw(self, link: LinkSender) -> None:
-        """Nothing more goes over this link, or is expected from it."""
+        """Send nothing more over this link, and expect nothing from it."""
         link.admission.arrived(link.lane, self._sent_bytes - self._settled_bytes)
         self._leave(link)
         link.part(self._number)
         self._number = 0
 
     def _leave(self, link: LinkSender) -> None:
-        """Nothing more goes over this link."""
+        """Send nothing more over this link."""
         for subscription in self._subscriptions.values():
             link.unsubscribe(subscription.number)
         if self._number != 0:
@@ -662,7 +663,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         elif subscription.started:
             subscription.let_go()
         else:
-            # the client does not know of it yet, and will be told why it does not consume
+            # the client has no basic.consume-ok yet, and gets the reason instead of it
             subscription.answer.failed(fault)
 
     def _wake_waiting(self) -> None:
