@@ -5,7 +5,7 @@ Not here: worlds drawn from a seed (`warren.sim.workload`).
 
 from warren.broker.model.settings import BrokerSettings
 from warren.sim.clients import CONFIRM, PlannedSubscription, PublishTarget, SimulatedConsumer, SimulatedPublisher
-from warren.sim.history import CONFIRMED, QueueSpec
+from warren.sim.history import QueueSpec
 from warren.sim.invariants import durability_invariants, final_invariants, step_invariants
 from warren.sim.observer import Invariant, InvariantSet
 from warren.sim.process import HEARTBEAT_S, Interceptor
@@ -91,7 +91,7 @@ class Scenario:
         self.until(lambda: self.world.now_ms >= end_ms)
 
     def confirmed_count(self) -> int:
-        return sum(1 for attempt in self.world.history.attempts.values() if attempt.state == CONFIRMED)
+        return self.world.history.counts()[1]
 
     def ready_count(self, spec: QueueSpec) -> int:
         return self.node.broker.vhosts["/"].topology.queues[spec.name].ready_count()

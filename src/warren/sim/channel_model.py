@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from warren.sim.history import GONE, OUT, WITHDRAWN, MessageHistory, PublishAttempt, QueuedCopy, QueueSpec
 from warren.sim.routing_model import RoutingModel
+from warren.sim.simulation import answered_tags
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
     BasicAck,
@@ -222,10 +223,7 @@ class ChannelModel:
     def _settle(self, method: Method) -> list[QueuedCopy]:
         """Settle deliveries; returns their copies."""
         assert isinstance(method, BasicAck | BasicNack | BasicReject)
-        last = method.delivery_tag
-        multiple = not isinstance(method, BasicReject) and method.multiple
-        tags = [tag for tag in self.unacked if tag <= last] if multiple else [last]
-        copies = [copy for copy in map(self._lift, tags) if copy is not None]
+        copies = [copy for copy in map(self._lift, answered_tags(method, self.unacked)) if copy is not None]
         for copy in copies:
             if isinstance(method, BasicAck):
                 self._history.end(copy, "acked")

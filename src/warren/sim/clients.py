@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from warren.sim.history import PublishAttempt, QueueSpec
-from warren.sim.simulation import SimulatedClient
+from warren.sim.history import NUMBER_DIGITS, PublishAttempt, QueueSpec
+from warren.sim.simulation import SimulatedClient, answered_tags
 from warren.sim.world import NodeWorld
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -113,9 +113,7 @@ class SimulatedPublisher(SimulatedClient):
     def heard(self, heard: ReceivedMethod) -> None:
         method = heard.method
         if isinstance(method, BasicAck | BasicNack):
-            last = method.delivery_tag
-            numbers = [number for number in self._unanswered if number <= last] if method.multiple else [last]
-            for number in numbers:
+            for number in answered_tags(method, self._unanswered):
                 self._unanswered.pop(number, None)
         elif isinstance(method, TxCommitOk):
             for number in self._committing.popleft():
@@ -140,11 +138,12 @@ class SimulatedPublisher(SimulatedClient):
 
     def publish(self, target: PublishTarget) -> PublishAttempt:
         """Publish one message, regardless of the window."""
-        filler_bytes = self.chance.randint(0, 100)
+        filler_bytes = self.chance.randint(0, 100) // NUMBER_DIGITS * NUMBER_DIGITS
         if self.chance.random() < self.large_bodies:
             filler_bytes = self.chance.choice((3_000, 9_000, 20_000))
         who = f"{self.name}/{self.connections}/{self._incarnation}"
-        attempt = self.world.history.attempt(who, target.exchange, target.routing_key, filler_bytes)
+        attempt = self.world.history.attempt(who, filler_bytes)
+        attempt.exchange, attempt.routing_key = target.exchange, target.routing_key
         properties = Properties(delivery_mode=2 if self.persistent else None)
         if target.ranked:
             attempt.priority = self.chance.randint(0, 7)

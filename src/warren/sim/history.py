@@ -1,4 +1,5 @@
-"""The history of messages: every attempt to publish, the fate of each copy, and the undo log of what a node forgets.
+"""The book of promises: every attempt to publish, and its answer. For a node that is observed also the fate of each
+copy, and the undo log of what the node forgets.
 
 A publish is an *attempt* with its own number, which its body carries; a client that tries the same message again makes
 another attempt. An attempt goes SENT -> ACCEPTED -> CONFIRMED, or ends as REFUSED or WITHDRAWN. An attempt that is SENT
@@ -16,7 +17,8 @@ first. Metadata has its own mark, because it is durable before its batch is.
 Invariants: an attempt has at most one copy in a queue; `live` and `out` count a queue's copies that are not GONE and
 those that are OUT.
 
-Not here: who observes the copies (`sim.observer`), the rules (`sim.invariants`), which batches are left (`sim.disk`).
+Not here: who observes the copies (`sim.observer`), the rules (`sim.invariants`), which batches are left (`sim.disk`),
+the clients of a cluster (`sim.cluster.ledger`).
 """
 
 from collections import Counter, deque
@@ -72,6 +74,8 @@ UNWRITTEN = "never written down"
 
 NUMBER_DIGITS = 10
 
+KNOWS_ALL = 1 << 62
+
 
 @dataclass(eq=False)
 class QueueSpec:
@@ -111,49 +115,35 @@ class QueueSpec:
         return not (self.fleeting or self.drops or self.surprising)
 
 
+@dataclass(eq=False, slots=True)
 class PublishAttempt:
     """One publish."""
 
-    __slots__ = (
-        "accepted_at_ms",
-        "accepted_no",
-        "body",
-        "copies",
-        "delay_ms",
-        "exchange",
-        "expiration_ms",
-        "mandatory",
-        "number",
-        "persistent",
-        "priority",
-        "publisher",
-        "returned",
-        "routing_key",
-        "state",
-        "stored_no",
-    )
-
-    def __init__(self, number: int, publisher: str, exchange: str, routing_key: str, body: bytes) -> None:
-        self.number = number
-        # the publishing channel: a new connection is another publisher
-        self.publisher = publisher
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.body = body
-        self.priority = 0
-        self.expiration_ms: int | None = None
-        # how long its exchange delays it
-        self.delay_ms = 0
-        self.mandatory = False
-        self.persistent = False
-        self.state = SENT
-        self.returned = False
-        # its place among all accepted attempts
-        self.accepted_no = 0
-        self.accepted_at_ms = 0
-        # the journal batch it was accepted with
-        self.stored_no = 0
-        self.copies: dict[str, QueuedCopy] = {}
+    number: int
+    # the publishing channel: a new connection is another publisher
+    publisher: str
+    body: bytes
+    exchange: str = ""
+    routing_key: str = ""
+    # the queues that its route leads to, as far as its publisher knows
+    queues: tuple[str, ...] = ()
+    priority: int = 0
+    expiration_ms: int | None = None
+    # how long its exchange delays it
+    delay_ms: int = 0
+    mandatory: bool = False
+    persistent: bool = False
+    state: str = SENT
+    returned: bool = False
+    sent_ms: int = 0
+    # the store revision that the publisher's node had applied; a node alone knows everything
+    known_revision: int = KNOWS_ALL
+    # its place among all accepted attempts
+    accepted_no: int = 0
+    accepted_at_ms: int = 0
+    # the journal batch it was accepted with
+    stored_no: int = 0
+    copies: dict[str, "QueuedCopy"] = field(default_factory=dict)
 
     def due_ms(self) -> int:
         """When its exchange routes it."""
@@ -162,6 +152,17 @@ class PublishAttempt:
     def lasts(self) -> bool:
         """Whether a queue holds it that must still hold it after a restart."""
         return any(copy.durable and not copy.spec.fleeting and copy.state != GONE for copy in self.copies.values())
+
+
+def why_undeliverable(
+    attempt: PublishAttempt | None, body: bytes, undeliverable: tuple[str, ...] = (WITHDRAWN,)
+) -> str:
+    """Why this body, of this attempt, should not have been delivered; "" if it may be."""
+    if attempt is None:
+        return "it was never published"
+    if attempt.state in undeliverable:
+        return f"it was {attempt.state}"
+    return "" if attempt.body == body else "its body was changed"
 
 
 class QueuedCopy:
@@ -200,12 +201,36 @@ class QueuedCopy:
         return None if self.dead_letter else self.attempt.expiration_ms
 
 
-class MessageHistory:
+class PromiseBook:
+    """What the clients of a world published, and what they were answered."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, PublishAttempt] = {}
+
+    def attempt(self, publisher: str, filler_bytes: int) -> PublishAttempt:
+        number = len(self.attempts) + 1
+        stem = f"{number:0{NUMBER_DIGITS}d}".encode()
+        body = (stem * (filler_bytes // NUMBER_DIGITS + 2))[: NUMBER_DIGITS + filler_bytes]
+        made = PublishAttempt(number, publisher, body)
+        self.attempts[number] = made
+        return made
+
+    def attempt_of(self, body: bytes) -> PublishAttempt | None:
+        """The attempt of a delivered body, if its number is readable and known."""
+        stem = body[:NUMBER_DIGITS]
+        return self.attempts.get(int(stem)) if stem.isdigit() else None
+
+    def counts(self) -> tuple[int, int]:
+        """How many were published, and how many of them confirmed."""
+        return len(self.attempts), sum(1 for attempt in self.attempts.values() if attempt.state == CONFIRMED)
+
+
+class MessageHistory(PromiseBook):
     """Every attempt and every copy of a run."""
 
     def __init__(self, undo: UndoLog) -> None:
+        super().__init__()
         self.undo = undo
-        self.attempts: dict[int, PublishAttempt] = {}
         self.live: dict[str, int] = {}
         self.out: dict[str, int] = {}
         # copies that are not GONE, so that the end of a run need not check all others
@@ -218,19 +243,6 @@ class MessageHistory:
         self.wanted: dict[str, None] = {}
         self.requeued: dict[str, None] = {}
         self._accepted_count = 0
-
-    def attempt(self, publisher: str, exchange: str, routing_key: str, filler_bytes: int) -> PublishAttempt:
-        number = len(self.attempts) + 1
-        stem = f"{number:0{NUMBER_DIGITS}d}".encode()
-        body = (stem * (filler_bytes // NUMBER_DIGITS + 1))[: NUMBER_DIGITS + filler_bytes]
-        made = PublishAttempt(number, publisher, exchange, routing_key, body)
-        self.attempts[number] = made
-        return made
-
-    def attempt_of(self, body: bytes) -> PublishAttempt | None:
-        """The attempt of a delivered body, if its number is readable and known."""
-        stem = body[:NUMBER_DIGITS]
-        return self.attempts.get(int(stem)) if stem.isdigit() else None
 
     def accept(self, attempt: PublishAttempt, specs: list[QueueSpec], now_ms: int) -> None:
         """The node accepted the attempt: each of these queues has a copy."""

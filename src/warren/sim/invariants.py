@@ -13,7 +13,17 @@ from warren.broker.model.ports import QueuePort
 from warren.broker.queues.queue import Queue
 from warren.broker.routing.topology import PREDECLARED
 from warren.sim.channel_model import ChannelModel, DurabilityClaim, ObservedDelivery
-from warren.sim.history import CONFIRMED, FORGOTTEN, GONE, OUT, READY, REFUSED, WITHDRAWN, PublishAttempt
+from warren.sim.history import (
+    CONFIRMED,
+    FORGOTTEN,
+    GONE,
+    OUT,
+    READY,
+    REFUSED,
+    WITHDRAWN,
+    PublishAttempt,
+    why_undeliverable,
+)
 from warren.sim.observer import Invariant, NodeObserver
 from warren.wire.properties import decode_properties
 
@@ -88,14 +98,13 @@ class OnlyPublished(Invariant):
 
     def delivered(self, delivery: ObservedDelivery) -> str:
         attempt, heard = delivery.attempt, delivery.heard
-        if attempt is None:
-            return f"{delivery}: nobody published it"
-        if attempt.state in (REFUSED, WITHDRAWN, FORGOTTEN) and not delivery.spec.surprising:
-            return f"{delivery}: it was {attempt.state}"
+        wrong = why_undeliverable(
+            attempt, heard.body, () if delivery.spec.surprising else (REFUSED, WITHDRAWN, FORGOTTEN)
+        )
+        if wrong:
+            return f"{delivery}: {wrong}"
         if delivery.copy is None:
             return f"{delivery}: it was not routed there, or was not dropped where it came from"
-        if heard.body != attempt.body:
-            return f"{delivery}: its body was changed"
         if delivery.copy.dead_letter:
             headers = decode_properties(heard.header, 0, len(heard.header)).headers or {}
             return "" if "x-death" in headers else f"{delivery}: a dead letter without x-death"

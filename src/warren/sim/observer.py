@@ -48,7 +48,7 @@ from warren.sim.history import (
 from warren.sim.process import SimulatedProcess
 from warren.sim.report import ViolationLog
 from warren.sim.routing_model import RoutingModel
-from warren.sim.simulation import SentMethod
+from warren.sim.simulation import SentMethod, answered_tags
 from warren.wire.frames import HEARTBEAT_FRAME
 from warren.wire.method_stream import MethodStream, ReceivedMethod
 from warren.wire.methods import (
@@ -445,9 +445,7 @@ class NodeObserver:
 
     def _answered(self, connection: ConnectionModel, channel: ChannelModel, method: BasicAck | BasicNack) -> None:
         self._checkers.answered(channel, method.delivery_tag, method.multiple)
-        last = method.delivery_tag
-        numbers = [number for number in channel.unanswered if number <= last] if method.multiple else [last]
-        for number in numbers:
+        for number in answered_tags(method, channel.unanswered):
             attempt = channel.unanswered.pop(number, None)
             if attempt is None:
                 continue

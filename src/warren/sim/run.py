@@ -10,7 +10,6 @@ from collections.abc import Callable
 from random import Random
 
 from warren.sim.faults import NodeFaults
-from warren.sim.history import CONFIRMED
 from warren.sim.invariants import durability_invariants, final_invariants, step_invariants
 from warren.sim.observer import Invariant, InvariantSet
 from warren.sim.process import Interceptor
@@ -52,11 +51,7 @@ def run_node(
             checkers.ended(world.node.observer)
         if not checkers.complaints:
             _die_once_more(world, workload, chance)
-    attempts = world.history.attempts.values()
-    confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
-    return RunResult(
-        seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken, world.history.seen
-    )
+    return RunResult(seed, steps, tuple(checkers.complaints), *world.history.counts(), world.steps_taken, world.seen)
 
 
 def _die_once_more(world: NodeWorld, workload: NodeWorkload, chance: Random) -> None:

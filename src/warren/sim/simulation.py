@@ -21,7 +21,7 @@ Not here: nodes (`sim.process`), publishers and consumers (`sim.clients`, `sim.c
 import heapq
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -39,6 +39,9 @@ from warren.wire.field_tables import Table
 from warren.wire.frames import HEARTBEAT_FRAME, PROTOCOL_HEADER
 from warren.wire.method_stream import MethodStream, ReceivedMethod
 from warren.wire.methods import (
+    BasicAck,
+    BasicNack,
+    BasicReject,
     ChannelClose,
     ChannelCloseOk,
     ConnectionClose,
@@ -66,6 +69,13 @@ class SentMethod:
     # the client knows that the node will close the channel for this
     provokes: bool
     end_offset: int = 0
+
+
+def answered_tags(method: BasicAck | BasicNack | BasicReject, open_tags: Iterable[int]) -> list[int]:
+    """The tags that an answer concerns, of publishes or deliveries; a single one even if it is not open."""
+    last = method.delivery_tag
+    multiple = not isinstance(method, BasicReject) and method.multiple
+    return [tag for tag in open_tags if tag <= last] if multiple else [last]
 
 
 class SimulatedNetwork:

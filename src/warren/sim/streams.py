@@ -16,7 +16,7 @@ from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
 from warren.sim.process import HEARTBEAT_S
 from warren.sim.report import RunResult, RunTrace, ViolationLog
-from warren.sim.simulation import SimulatedClient, Simulation
+from warren.sim.simulation import SimulatedClient, Simulation, answered_tags
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -216,9 +216,7 @@ class SimulatedStreamPublisher(SimulatedClient):
     def heard(self, heard: ReceivedMethod) -> None:
         method = heard.method
         if isinstance(method, BasicAck | BasicNack):
-            last = method.delivery_tag
-            tags = [tag for tag in self._unconfirmed if tag <= last] if method.multiple else [last]
-            for tag in tags:
+            for tag in answered_tags(method, self._unconfirmed):
                 message = self._unconfirmed.pop(tag)
                 if isinstance(method, BasicAck):
                     self._ledger.confirmed.add(message)

@@ -34,8 +34,7 @@ def members(node: SimulatedClusterNode) -> list[str]:
 
 
 def delivered(scenario: ClusterScenario, numbers: list[int]) -> bool:
-    attempts = scenario.world.ledger.attempts
-    return all("work" in attempts[number].copies for number in numbers)
+    return all((number, "work") in scenario.world.ledger.deliveries for number in numbers)
 
 
 def mirrored(scenario: ClusterScenario, home: SimulatedClusterNode, definition: Table) -> None:

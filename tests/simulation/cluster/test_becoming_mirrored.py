@@ -68,8 +68,7 @@ def test_whoever_consumes_goes_on_while_the_queue_becomes_mirrored() -> None:
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
     scenario.finish()
     assert scenario.confirmed(numbers) == numbers
-    attempts = scenario.world.ledger.attempts
-    assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
+    assert all(scenario.world.ledger.deliveries[number, "work"].count == 1 for number in numbers)
 
 
 def test_what_is_unacked_while_the_queue_becomes_mirrored_is_with_its_mirrors() -> None:
@@ -141,8 +140,7 @@ def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_mas
     publisher = scenario.publisher(one)
     numbers = scenario.publish(publisher, "work", 40)
     scenario.finish()
-    attempts = scenario.world.ledger.attempts
-    assert all(attempts[number].copies["work"].deliveries == 1 for number in numbers)
+    assert all(scenario.world.ledger.deliveries[number, "work"].count == 1 for number in numbers)
     # nobody was told to consume anew
     assert scenario.world.seen["consumer started"] == 2
 

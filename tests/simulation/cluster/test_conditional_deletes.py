@@ -3,20 +3,20 @@
 import pytest
 
 from tests.simulation.cluster.scenario import ClusterScenario, Guest, QuietPublisher
-from warren.sim.cluster.ledger import ClusterPublishAttempt
+from warren.sim.history import PublishAttempt
 from warren.wire.methods import BasicGet, BasicGetEmpty, ChannelClose, QueueDeclare, QueueDelete, QueueDeleteOk
 
 STORE_MS = 20
 """How long each way to the store takes: a decision is to take a while."""
 
 
-def attempts_of(scenario: ClusterScenario, publishers: list[QuietPublisher]) -> list[ClusterPublishAttempt]:
+def attempts_of(scenario: ClusterScenario, publishers: list[QuietPublisher]) -> list[PublishAttempt]:
     """One mandatory message of everybody."""
     numbers = [scenario.publish(one, "work", 1, mandatory=True)[0] for one in publishers]
     return [scenario.world.ledger.attempts[number] for number in numbers]
 
 
-def kept(scenario: ClusterScenario, attempts: list[ClusterPublishAttempt]) -> list[int]:
+def kept(scenario: ClusterScenario, attempts: list[PublishAttempt]) -> list[int]:
     """Those whose publishers were told that the queue has them."""
     confirmed = scenario.confirmed([attempt.number for attempt in attempts])
     return [attempt.number for attempt in attempts if attempt.number in confirmed and not attempt.returned]

@@ -36,7 +36,7 @@ def test_a_lost_homes_durable_queue_is_unavailable_and_comes_back_with_everythin
     scenario.until(lambda: two.up and scenario.world.whole())
     scenario.consumer(three, "work")
     scenario.finish()
-    assert all(scenario.world.ledger.attempts[number].copies["work"].deliveries for number in numbers)
+    assert all(scenario.world.ledger.deliveries[number, "work"].count for number in numbers)
 
 
 def test_a_lost_homes_transient_queues_vanish() -> None:

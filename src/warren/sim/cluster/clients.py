@@ -10,9 +10,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from warren.sim.clients import CONFIRM
-from warren.sim.cluster.ledger import CHANNEL, LOOSE, ClusterPublishAttempt
+from warren.sim.cluster.ledger import CHANNEL, LOOSE
 from warren.sim.cluster.world import ClusterWorld
-from warren.sim.simulation import SimulatedClient
+from warren.sim.history import CONFIRMED, WITHDRAWN, PublishAttempt
+from warren.sim.simulation import SimulatedClient, answered_tags
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
 from warren.wire.methods import (
@@ -161,9 +162,9 @@ class ClusterPublisher(ClusterClient):
         self.persistent_share = self.chance.choice((0.5, 1.0))
         self.mandatory_share = 0.5
         self._publish_no = 0
-        self._unanswered: dict[int, ClusterPublishAttempt] = {}
-        self._uncommitted: list[ClusterPublishAttempt] = []
-        self._committing: deque[list[ClusterPublishAttempt]] = deque()
+        self._unanswered: dict[int, PublishAttempt] = {}
+        self._uncommitted: list[PublishAttempt] = []
+        self._committing: deque[list[PublishAttempt]] = deque()
 
     def done(self) -> bool:
         return self.channel_open and not self._unanswered and not self._uncommitted and not self._committing
@@ -180,7 +181,7 @@ class ClusterPublisher(ClusterClient):
         self._unanswered.clear()
         self._committing.clear()
         for attempt in self._uncommitted:
-            self.world.ledger.withdrawn(attempt)
+            attempt.state = WITHDRAWN
         self._uncommitted.clear()
 
     def work(self) -> None:
@@ -199,7 +200,7 @@ class ClusterPublisher(ClusterClient):
         if self._uncommitted and (self.calmed or self.chance.random() < 0.5):
             self._end_transaction()
 
-    def publish(self, target: ClusterPublishTarget, mandatory: bool | None = None) -> ClusterPublishAttempt:
+    def publish(self, target: ClusterPublishTarget, mandatory: bool | None = None) -> PublishAttempt:
         """Publish one message, regardless of the window."""
         filler_bytes = self.chance.randint(0, 60)
         if self.chance.random() < self.large_bodies:
@@ -207,7 +208,7 @@ class ClusterPublisher(ClusterClient):
         persistent = self.chance.random() < self.persistent_share
         if mandatory is None:
             mandatory = self.chance.random() < self.mandatory_share
-        attempt = self.world.ledger.attempt(self.who, self.link, target.queues, persistent, mandatory, filler_bytes)
+        attempt = self.world.ledger.publish(self.who, self.link, target.queues, persistent, mandatory, filler_bytes)
         header = encode_header_payload(Properties(delivery_mode=2 if persistent else None), len(attempt.body))
         content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
         if self.mode == CONFIRM:
@@ -225,25 +226,23 @@ class ClusterPublisher(ClusterClient):
             self._answered(method)
         elif isinstance(method, TxCommitOk):
             for attempt in self._committing.popleft():
-                self.world.ledger.confirmed(attempt)
+                attempt.state = CONFIRMED
         elif isinstance(method, BasicReturn):
             self.world.ledger.returned(heard.body)
 
     def _answered(self, method: BasicAck | BasicNack) -> None:
-        last = method.delivery_tag
-        numbers = [number for number in self._unanswered if number <= last] if method.multiple else [last]
-        for number in numbers:
+        for number in answered_tags(method, self._unanswered):
             attempt = self._unanswered.pop(number, None)
             if attempt is None:
                 self.world.checkers.complain("confirms answer publishes", f"{self.who}: {number} answers nothing")
             elif isinstance(method, BasicAck):
-                self.world.ledger.confirmed(attempt)
+                attempt.state = CONFIRMED
 
     def _end_transaction(self) -> None:
         attempts, self._uncommitted = self._uncommitted, []
         if not self.calmed and self.chance.random() < 0.25:
             for attempt in attempts:
-                self.world.ledger.withdrawn(attempt)
+                attempt.state = WITHDRAWN
             self.send(CHANNEL, TxRollback())
         else:
             self._committing.append(attempts)
@@ -254,7 +253,7 @@ class ClusterPublisher(ClusterClient):
 class HeldDelivery:
     """A delivery that a client holds."""
 
-    attempt: ClusterPublishAttempt | None
+    attempt: PublishAttempt | None
     queue: str
     consumer: str
 
@@ -384,9 +383,7 @@ class ClusterConsumer(ClusterClient):
         self.send(CHANNEL, BasicRecover(requeue=True))
 
     def _settle(self, method: BasicAck | BasicNack | BasicReject, acked: bool, requeued: bool) -> None:
-        last = method.delivery_tag
-        multiple = not isinstance(method, BasicReject) and method.multiple
-        for tag in [tag for tag in self.held if tag == last or (multiple and tag < last)]:
+        for tag in answered_tags(method, self.held):
             held = self.held.pop(tag)
             if held.attempt is not None:
                 self.world.ledger.settled(held.attempt, held.queue, acked, requeued)

@@ -29,8 +29,9 @@ from warren.broker.model.replica_set import NodeIncarnation
 from warren.broker.queues.queue import Queue
 from warren.broker.replication.local_replica import LocalReplica
 from warren.broker.routing.topology import PREDECLARED_NAMES
-from warren.sim.cluster.ledger import ClientLedger, ClusterPublishAttempt
+from warren.sim.cluster.ledger import ClientLedger
 from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
+from warren.sim.history import PublishAttempt
 
 
 class ReplicaSetRules:
@@ -166,7 +167,7 @@ class ClusterInvariants:
                 text = f"{node} answered for {key}, and {other.name} does not know it"
                 self._complain("what is answered for is known everywhere", text)
 
-    def missing(self, text: str, queue: str, attempts: list[ClusterPublishAttempt]) -> None:
+    def missing(self, text: str, queue: str, attempts: list[PublishAttempt]) -> None:
         """A queue has fewer messages than were confirmed."""
         sent_ms = min(attempt.sent_ms for attempt in attempts)
         if self._world.disrupted_ms < sent_ms and self._deleted_ms[queue_key("/", queue)] < sent_ms:

@@ -1,9 +1,8 @@
 """The ledger of what the clients of a cluster were promised, from their side alone.
 
-A publish is an *attempt* with its own number, which its body carries. It is CONFIRMED if a node said so, WITHDRAWN if
-its transaction was rolled back. Otherwise it promises nothing: a message that was rejected, or never answered, may be
-delivered or not. A confirmed attempt has a *copy* in each queue of its route, which must be delivered, unless the loss
-is *excused* by an event since it was sent:
+An attempt is CONFIRMED if a node said so, WITHDRAWN if its transaction was rolled back. Otherwise it promises nothing:
+a message that was rejected, or never answered, may be delivered or not. A confirmed attempt must be delivered from each
+queue of its route, unless the loss is *excused* by an event since it was sent:
 
 - The queue was deleted or purged, or had been deleted and the publisher's node did not know that yet.
 - The queue's node ended, and the message or the queue is transient. If the queue is mirrored: all nodes ended, or
@@ -14,7 +13,8 @@ the unmarked deliveries of one consumer follow the order of publishing; a messag
 Deliveries to two clients arrive in any order. A message that the client never saw is requeued in place without a mark.
 So order and holders can be judged only while nothing was requeued or disrupted.
 
-Not here: what clients do (`sim.cluster.clients`), the rules for the end (`sim.cluster.invariants`).
+Not here: attempts (`sim.history`), what clients do (`sim.cluster.clients`), the rules for the end
+(`sim.cluster.invariants`).
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from warren.broker.metadata.definition_kinds import decode_definition
 from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.model.replica_set import NodeIncarnation
 from warren.sim.cluster.nodes import SimulatedCluster
-from warren.sim.history import CONFIRMED, NUMBER_DIGITS, SENT, WITHDRAWN
+from warren.sim.history import CONFIRMED, KNOWS_ALL, NUMBER_DIGITS, PromiseBook, PublishAttempt, why_undeliverable
 from warren.sim.simulation import SimulatedConnection
 
 CHANNEL = 1
@@ -34,35 +34,16 @@ CHANNEL = 1
 LOOSE = "loose"
 """The queue with consumers that do not ack: deliveries in transit to a lost one are lost with it."""
 
-KNOWS_ALL = 1 << 62
 UNDER_WAY_MS = 2_000
 """How long a message may be in transit to a node that will return it, or that news to a client."""
 
 
 @dataclass(eq=False)
-class ClusterPublishAttempt:
-    """One publish."""
-
-    number: int
-    publisher: str
-    queues: tuple[str, ...]
-    persistent: bool
-    mandatory: bool
-    body: bytes
-    sent_ms: int
-    # the store revision that the accepting node had applied; a node alone knows everything
-    known_revision: int = KNOWS_ALL
-    state: str = SENT
-    returned: bool = False
-    copies: dict[str, "ClusterQueuedCopy"] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class ClusterQueuedCopy:
+class DeliveryRecord:
     """An attempt in one queue, as far as clients know."""
 
-    deliveries: int = 0
-    delivered_ms: int = 0
+    count: int = 0
+    last_ms: int = 0
     # one of them was not marked as redelivered
     unmarked: bool = False
     # a client acked it; a client rejected it without requeueing
@@ -90,11 +71,13 @@ class QueueRecord:
     forsaken_ms: int = 0
 
 
-class ClientLedger:
+class ClientLedger(PromiseBook):
     """The promises of one world."""
 
     def __init__(self, world: SimulatedCluster) -> None:
-        self.attempts: dict[int, ClusterPublishAttempt] = {}
+        super().__init__()
+        # by the number of an attempt, and the queue
+        self.deliveries: dict[tuple[int, str], DeliveryRecord] = {}
         self.queues: dict[str, QueueRecord] = {}
         # messages rejected in the key arrive in the value
         self.dead_letter_queues: dict[str, str] = {}
@@ -107,7 +90,7 @@ class ClientLedger:
 
     # -- publishing
 
-    def attempt(
+    def publish(
         self,
         publisher: str,
         link: SimulatedConnection | None,
@@ -115,24 +98,17 @@ class ClientLedger:
         persistent: bool,
         mandatory: bool,
         filler_bytes: int,
-    ) -> ClusterPublishAttempt:
-        number = len(self.attempts) + 1
-        body = str(number).zfill(NUMBER_DIGITS).encode() + b"." * filler_bytes
-        made = ClusterPublishAttempt(number, publisher, queues, persistent, mandatory, body, self._world.now_ms)
-        self.attempts[number] = made
+    ) -> PublishAttempt:
+        made = self.attempt(publisher, filler_bytes)
+        made.queues, made.persistent, made.mandatory = queues, persistent, mandatory
+        made.sent_ms = self._world.now_ms
         if link is not None:
             cluster = self._world.member(link.node.name).broker.cluster
             made.known_revision = KNOWS_ALL if cluster is None else cluster.shared.applied
         return made
 
-    def confirmed(self, attempt: ClusterPublishAttempt) -> None:
-        attempt.state = CONFIRMED
-
-    def withdrawn(self, attempt: ClusterPublishAttempt) -> None:
-        attempt.state = WITHDRAWN
-
     def returned(self, body: bytes) -> None:
-        attempt = self._attempt_of(body)
+        attempt = self.attempt_of(body)
         if attempt is None or not attempt.mandatory:
             self._complain("returns are due", f"{_shown(body)} came back, which was not mandatory")
         else:
@@ -207,35 +183,34 @@ class ClientLedger:
 
     def delivered(
         self, consumer: str, link: SimulatedConnection, queue: str, body: bytes, redelivered: bool, kept: bool = True
-    ) -> ClusterPublishAttempt | None:
+    ) -> PublishAttempt | None:
         """A client got a message, and holds it unless it was requeued before it came; returns the attempt, if it is
         known."""
         what = f"{_shown(body)} from '{queue}' to {consumer}"
-        attempt = self._attempt_of(body)
-        if attempt is None or attempt.body != body:
-            self._complain("only what was published", f"{what}: nobody published it")
+        attempt = self.attempt_of(body)
+        wrong = why_undeliverable(attempt, body)
+        if wrong or attempt is None:
+            self._complain("only what was published", f"{what}: {wrong}")
             return None
         if queue not in attempt.queues and queue not in [self.dead_letter_queues.get(one) for one in attempt.queues]:
             self._complain("only what was published", f"{what}: it was routed to {attempt.queues}")
-        if attempt.state == WITHDRAWN:
-            self._complain("only what was published", f"{what}: its transaction was rolled back")
-        copy = attempt.copies.setdefault(queue, ClusterQueuedCopy())
+        copy = self.deliveries.setdefault((attempt.number, queue), DeliveryRecord())
         now_ms = self._world.now_ms
         if queue not in attempt.queues and self._world.disrupted_ms >= attempt.sent_ms:
             # a node that does not know whether a dead letter has arrived sends it again
-            copy.deliveries += 1
+            copy.count += 1
             return attempt
-        if not redelivered and copy.deliveries and (copy.unmarked or now_ms - copy.delivered_ms > UNDER_WAY_MS):
-            self._complain("a second delivery is marked", f"{what}: delivered {copy.deliveries} times before")
+        if not redelivered and copy.count and (copy.unmarked or now_ms - copy.last_ms > UNDER_WAY_MS):
+            self._complain("a second delivery is marked", f"{what}: delivered {copy.count} times before")
         self._look_at_order(attempt, consumer, queue, redelivered, what)
-        copy.deliveries += 1
-        copy.delivered_ms = now_ms
+        copy.count += 1
+        copy.last_ms = now_ms
         copy.unmarked = copy.unmarked or not redelivered
         if kept:
             self._hand_over(copy, link, what)
         return attempt
 
-    def _hand_over(self, copy: ClusterQueuedCopy, link: SimulatedConnection, what: str) -> None:
+    def _hand_over(self, copy: DeliveryRecord, link: SimulatedConnection, what: str) -> None:
         if not self._world.is_open(link, CHANNEL):
             # it was requeued before it arrived
             return
@@ -243,24 +218,22 @@ class ClientLedger:
             self._complain("one holder at a time", f"{what}: #{copy.holder.number} has not given it back")
         copy.holder, copy.disruptions = link, self._world.disruptions
 
-    def settled(self, attempt: ClusterPublishAttempt, queue: str, acked: bool, requeued: bool) -> None:
+    def settled(self, attempt: PublishAttempt, queue: str, acked: bool, requeued: bool) -> None:
         """A client settled a message."""
-        copy = attempt.copies[queue]
+        copy = self.deliveries[attempt.number, queue]
         copy.holder = None
         copy.acked = copy.acked or acked
         copy.rejected = copy.rejected or not (acked or requeued)
 
-    def given_back(self, attempt: ClusterPublishAttempt, queue: str) -> None:
-        attempt.copies[queue].holder = None
+    def given_back(self, attempt: PublishAttempt, queue: str) -> None:
+        self.deliveries[attempt.number, queue].holder = None
         self.shaken(queue)
 
-    def _still_holds(self, copy: ClusterQueuedCopy) -> bool:
+    def _still_holds(self, copy: DeliveryRecord) -> bool:
         link = copy.holder
         return link is not None and self._world.is_open(link, CHANNEL) and copy.disruptions == self._world.disruptions
 
-    def _look_at_order(
-        self, attempt: ClusterPublishAttempt, consumer: str, queue: str, redelivered: bool, what: str
-    ) -> None:
+    def _look_at_order(self, attempt: PublishAttempt, consumer: str, queue: str, redelivered: bool, what: str) -> None:
         if redelivered or queue not in attempt.queues:
             return
         key = (f"{consumer}/{queue}", attempt.publisher)
@@ -270,7 +243,7 @@ class ClientLedger:
             self._world.schedule(UNDER_WAY_MS + 1, lambda: self._judge_order(attempt, queue, told))
         self._last[key] = max(last, attempt.number)
 
-    def _judge_order(self, attempt: ClusterPublishAttempt, queue: str, told: str) -> None:
+    def _judge_order(self, attempt: PublishAttempt, queue: str, told: str) -> None:
         """It came out of order a while ago; that was wrong if nothing was requeued since it was published."""
         times_ms = [*self.record(queue).shaken_ms, *self._world.disruptions_ms]
         if not any(time_ms + UNDER_WAY_MS >= attempt.sent_ms for time_ms in times_ms):
@@ -284,18 +257,18 @@ class ClientLedger:
             if attempt.state != CONFIRMED or attempt.returned:
                 continue
             for queue in attempt.queues:
-                copy = attempt.copies.get(queue)
+                copy = self.deliveries.get((attempt.number, queue))
                 what = f"message {attempt.number}, confirmed for '{queue}' on {self.record(queue).node},"
-                if (copy is None or copy.deliveries == 0) and not self._excused(attempt, queue):
+                if (copy is None or copy.count == 0) and not self._excused(attempt, queue):
                     return f"{what} never came"
                 grave = self.dead_letter_queues.get(queue)
                 if copy is not None and copy.rejected and not copy.acked and grave is not None:
                     kept = self._excused(attempt, queue) or self._excused(attempt, grave)
-                    if grave not in attempt.copies and not kept:
+                    if (attempt.number, grave) not in self.deliveries and not kept:
                         return f"{what} was rejected and never came to '{grave}'"
         return ""
 
-    def _excused(self, attempt: ClusterPublishAttempt, queue: str) -> bool:
+    def _excused(self, attempt: PublishAttempt, queue: str) -> bool:
         record = self.record(queue)
         if queue == LOOSE or record.purges_open or max(record.deleted_ms, record.purged_ms) >= attempt.sent_ms:
             return True
@@ -307,10 +280,6 @@ class ClientLedger:
             return True
         # a transient queue may have been gone at the publish: only a mandatory message tells
         return not record.durable and not (attempt.mandatory and attempt.queues == (queue,))
-
-    def _attempt_of(self, body: bytes) -> ClusterPublishAttempt | None:
-        number = body[:NUMBER_DIGITS]
-        return self.attempts.get(int(number)) if number.isdigit() else None
 
     def _complain(self, rule: str, text: str) -> None:
         self._world.checkers.complain(rule, text)

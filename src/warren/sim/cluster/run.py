@@ -11,7 +11,6 @@ from warren.sim.cluster.faults import ClusterFaults
 from warren.sim.cluster.nodes import MakeInterceptor
 from warren.sim.cluster.workload import ClusterWorkload
 from warren.sim.cluster.world import ClusterWorld
-from warren.sim.history import CONFIRMED
 from warren.sim.report import RunResult, RunTrace, ViolationLog
 
 FOUNDING_STEPS_MAX = 20_000
@@ -40,11 +39,9 @@ def run_cluster(
         faults.heal()
         workload.calm()
         _rest(world, workload)
-    attempts = world.ledger.attempts.values()
-    confirmed = sum(1 for attempt in attempts if attempt.state == CONFIRMED)
     again = f"--nodes {nodes}"
     return RunResult(
-        seed, steps, tuple(checkers.complaints), len(attempts), confirmed, world.steps_taken, world.seen, again
+        seed, steps, tuple(checkers.complaints), *world.ledger.counts(), world.steps_taken, world.seen, again
     )
 
 

@@ -26,9 +26,10 @@ from warren.broker.model.events import Command, CommandReceived
 from warren.broker.policies.policies import QUEUES, Policy
 from warren.sim.clients import CONFIRM, TRANSACTION
 from warren.sim.cluster.clients import EXCUSES, ClusterClient, ClusterConsumer, ClusterPublisher, ClusterPublishTarget
-from warren.sim.cluster.ledger import CHANNEL, LOOSE, ClusterPublishAttempt
+from warren.sim.cluster.ledger import CHANNEL, LOOSE
 from warren.sim.cluster.world import ClusterWorld
-from warren.sim.history import CONFIRMED
+from warren.sim.history import CONFIRMED, PublishAttempt
+from warren.sim.simulation import answered_tags
 from warren.wire.field_tables import Table
 from warren.wire.frames import content_frames
 from warren.wire.method_stream import ReceivedMethod
@@ -191,11 +192,11 @@ class QueueLifecycleClient(ClusterClient):
         assert self.link is not None, "the answer came over one"
         self.world.rules.answered_for(self.link.node.name, key, sent_ms)
 
-    def _publish(self, name: str) -> Generator[None, ReceivedMethod, list[ClusterPublishAttempt]]:
-        attempts: dict[int, ClusterPublishAttempt] = {}
+    def _publish(self, name: str) -> Generator[None, ReceivedMethod, list[PublishAttempt]]:
+        attempts: dict[int, PublishAttempt] = {}
         for _ in range(self.chance.randint(1, PUBLISHES_MAX)):
             self._publish_no += 1
-            attempt = self.world.ledger.attempt(self.who, self.link, (name,), True, True, 10)
+            attempt = self.world.ledger.publish(self.who, self.link, (name,), True, True, 10)
             attempts[self._publish_no] = attempt
             header = encode_header_payload(Properties(delivery_mode=2), len(attempt.body))
             content = content_frames(header, attempt.body, CHANNEL, self.frame_max)
@@ -207,14 +208,13 @@ class QueueLifecycleClient(ClusterClient):
             if isinstance(method, BasicReturn):
                 self.world.ledger.returned(heard.body)
             elif isinstance(method, BasicAck | BasicNack):
-                last = method.delivery_tag
-                for number in [one for one in unanswered if one == last or (method.multiple and one < last)]:
-                    attempt = unanswered.pop(number)
-                    if isinstance(method, BasicAck):
-                        self.world.ledger.confirmed(attempt)
+                for number in answered_tags(method, unanswered):
+                    answered = unanswered.pop(number, None)
+                    if answered is not None and isinstance(method, BasicAck):
+                        answered.state = CONFIRMED
         return [one for one in attempts.values() if one.state == CONFIRMED and not one.returned]
 
-    def _count(self, name: str, attempts: list[ClusterPublishAttempt]) -> Script:
+    def _count(self, name: str, attempts: list[PublishAttempt]) -> Script:
         disruptions = self.world.disruptions
         heard = yield from self._ask(QueueDeclare(name, passive=True), QueueDeclareOk)
         assert isinstance(heard.method, QueueDeclareOk), "that was waited for"
@@ -222,7 +222,7 @@ class QueueLifecycleClient(ClusterClient):
             text = f"'{name}' has {heard.method.message_count} messages, and {len(attempts)} were confirmed"
             self.world.rules.missing(text, name, attempts)
 
-    def _take_some(self, name: str, attempts: list[ClusterPublishAttempt]) -> Script:
+    def _take_some(self, name: str, attempts: list[PublishAttempt]) -> Script:
         for _ in range(self.chance.randint(0, len(attempts))):
             heard = yield from self._ask(BasicGet(name), BasicGetOk, BasicGetEmpty)
             if isinstance(heard.method, BasicGetOk) and self.link is not None:
