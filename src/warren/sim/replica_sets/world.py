@@ -408,33 +408,11 @@ def _has_timer(member: ModelNode) -> bool:
 
 
 _ACTIONS: dict[str, Callable[[ReplicaSetWorld, str, str, int], None]] = {
-    "deliver": ReplicaSetWorld.deliver,
-    "notice": ReplicaSetWorld.notice,
-    "connect": ReplicaSetWorld.connect,
-    "flush": ReplicaSetWorld.flush,
-    "timer": ReplicaSetWorld.timer,
-    "hear": ReplicaSetWorld.hear,
-    "hear amid": ReplicaSetWorld.hear_amid,
-    "register": ReplicaSetWorld.register,
-    "propose itself": ReplicaSetWorld.propose_itself,
-    "feed": ReplicaSetWorld.feed,
-    "apply": ReplicaSetWorld.apply,
-    "answer": ReplicaSetWorld.answer,
-    "publish": ReplicaSetWorld.publish,
-    "consume": ReplicaSetWorld.consume,
-    "give up": ReplicaSetWorld.give_up,
-    "vanish": ReplicaSetWorld.vanish,
-    "crash": ReplicaSetWorld.crash,
-    "restart": ReplicaSetWorld.restart,
-    "lose": ReplicaSetWorld.lose,
-    "cut": ReplicaSetWorld.cut,
-    "mend": ReplicaSetWorld.mend,
-    "halt store": ReplicaSetWorld.halt_store,
-    "cut store": ReplicaSetWorld.cut_store,
-    "expire": ReplicaSetWorld.expire,
-    "watch anew": ReplicaSetWorld.watch_anew,
-    "want": ReplicaSetWorld.want,
-    "retreat": ReplicaSetWorld.retreat,
-    "sync": ReplicaSetWorld.sync,
-    "cancel sync": ReplicaSetWorld.cancel_sync,
+    name: getattr(ReplicaSetWorld, name.replace(" ", "_"))
+    for name in (
+        *("deliver", "notice", "connect", "flush", "timer", "hear", "hear amid", "register", "feed", "apply", "answer"),
+        *("propose itself", "publish", "consume", "want", "retreat", "sync", "cancel sync"),
+        *("give up", "vanish", "crash", "restart", "lose", "cut", "mend"),
+        *("halt store", "cut store", "expire", "watch anew"),
+    )
 }
