@@ -101,7 +101,7 @@ PLANTS = (
         0,
         "a publish that the new master already has is sent and stored again",
         (MASTERY, "if message.number <= marks.of(node, incarnation):", "if message.number == 0:"),
-        (SEAT, "                if count > message.number:", "                if count > 0:"),
+        (SEAT, "self._send_behind(message.number)", "self._send_behind(0)"),
     ),
     bug(
         0,

@@ -253,6 +253,7 @@ class ReplicaSetInvariants(ViolationLog):
         try:
             member.mirror.check()
             member.replica_set.check()
+            member.proxy.window.check()
         except InvariantBroken as broken:
             self.complain(SOUND, f"{member.name}: {broken}")
         if member.master_replica is not None:

@@ -15,6 +15,8 @@ Not here: the model queue (`sim.replica_sets.master`), the order of events (`sim
 from collections import Counter
 from collections.abc import Sequence
 
+from warren.broker.links.publish_window import PublishWindow
+from warren.broker.model.message import DROPPED, Message
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
 from warren.broker.model.turn import FlushWaiter, Turn
@@ -34,9 +36,7 @@ class ModelQueueProxy:
     """The proxy of one node, in one incarnation."""
 
     def __init__(self, member: "ModelNode") -> None:
-        self.count = 0
-        # by count: level and persistence
-        self.unconfirmed: dict[int, tuple[int, bool]] = {}
+        self.window = PublishWindow()
         self.attempt = 0
         self.epoch = 0
         self.open = False
@@ -44,10 +44,11 @@ class ModelQueueProxy:
         self._member = member
 
     def publish(self, level: int, persistent: bool) -> None:
-        self.count += 1
-        self.unconfirmed[self.count] = level, persistent
+        held = int(self.window.last_no)
+        content = self._payload(held + 1)
+        self.window.add(Message(DROPPED.envelope, content, 1, len(content), 4096, persistent, level), False)
         if self.open:
-            self._send(self.count)
+            self._send_behind(held)
 
     def attach(self, epoch: int) -> None:
         """The master of this epoch can be reached."""
@@ -68,26 +69,33 @@ class ModelQueueProxy:
             return
         if message.kind == HELD:
             self.open = True
-            for count in self.unconfirmed:
-                if count > message.number:
-                    self._send(count)
+            self._send_behind(message.number)
         else:
-            for count in [each for each in self.unconfirmed if each <= message.number]:
-                del self.unconfirmed[count]
-                self._member.rules.confirm_received(self._payload(count))
+            first = int(self.window.first_no)
+            self.window.settle_to(message.number)
+            for number in range(first, int(self.window.first_no)):
+                self._member.rules.confirm_received(self._payload(number))
 
-    def _send(self, count: int) -> None:
+    def _send_behind(self, held: int) -> None:
+        """The master holds all publishes up to this one: send it the others."""
         member = self._member
-        level, persistent = self.unconfirmed[count]
-        what = (member.incarnation, level, persistent, self._payload(count))
-        member.send(member.replica_set.master, ModelMessage(PUBLISH, self.epoch, self.attempt, count, what=what))
+        for number, *message in self._unconfirmed(held):
+            what = (member.incarnation, *message)
+            member.send(member.replica_set.master, ModelMessage(PUBLISH, self.epoch, self.attempt, number, what=what))
 
-    def _payload(self, count: int) -> bytes:
-        return f"{self._member.name}/{self._member.incarnation}/{count}".encode()
+    def _unconfirmed(self, held: int) -> list[tuple[int, int, bool, bytes]]:
+        return [
+            (int(kept.number), int(kept.message.priority), kept.message.persistent, kept.message.content)
+            for kept in self.window.to_send(held)
+            if kept.message is not None
+        ]
+
+    def _payload(self, number: int) -> bytes:
+        return f"{self._member.name}/{self._member.incarnation}/{number}".encode()
 
     def snapshot(self) -> object:
         """The state, for comparison."""
-        return (self.count, tuple(self.unconfirmed.items()), self.attempt, self.epoch, self.open)
+        return (int(self.window.last_no), tuple(self._unconfirmed(0)), self.attempt, self.epoch, self.open)
 
 
 class ModelCluster:
@@ -398,7 +406,7 @@ class ModelNode(UpstreamPort):
 
     def at_rest(self) -> bool:
         """It holds everything, as master or mirror, and waits for nothing."""
-        if not self.up or self.proxy.unconfirmed:
+        if not self.up or self.proxy.window.first_no <= self.proxy.window.last_no:
             return False
         if self.name not in self.replica_set.members:
             return not self.copy.held
