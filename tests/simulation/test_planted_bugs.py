@@ -51,7 +51,7 @@ PLANTS: list[tuple[str, Callable[[], Interceptor], type[Invariant] | None]] = [
     ("a redelivery is not marked", output(plants.mark_cleared), invariants.MarkedRedelivered),
     ("a body is changed", output(plants.body_changed), invariants.OnlyPublished),
     ("a confirm goes too far", output(plants.one_confirm_too_many), invariants.ConfirmsAnswerPublishes),
-    ("a confirm is swallowed", NO_CONFIRM, invariants.EveryoneProgresses),
+    ("a confirm is swallowed", NO_CONFIRM, invariants.EveryClientProgresses),
     ("a return is swallowed", output(plants.without_first(BasicReturn)), invariants.ReturnsAreDue),
     ("a closed channel gets more", output(plants.one_more_after_close, after=1), None),
     ("a frame is broken", output(plants.frame_end_missing), None),
@@ -75,7 +75,7 @@ PLANTS: list[tuple[str, Callable[[], Interceptor], type[Invariant] | None]] = [
 DISK_PLANTS: list[tuple[str, Callable[[], Interceptor], type[Invariant] | None]] = [
     ("batches are reported before they are flushed", EarlyReports, invariants.AnswersAreOnDisk),
     ("batches are written in another order", SwappedBatches, invariants.ContentsAgree),
-    ("a queue is written down wrongly", AnotherName, invariants.DurableThingsStay),
+    ("a queue is written down wrongly", AnotherName, invariants.DurableObjectsSurvive),
     ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), invariants.OneHolder),
     ("acks are not written down", lambda: OtherKind(REMOVED, RETURNED), invariants.NothingComesBack),
     ("segments stay", NothingDropped, invariants.NothingComesBack),
@@ -88,7 +88,7 @@ NAMES = [bug if rule is None else f"{bug}, says {rule.__name__}" for _steps, bug
 BY_THE_WITNESS = {
     "a closed channel gets more": "nothing for closed channels",
     "a frame is broken": "whole frames",
-    "bytes go to nobody": "effects for the living",
+    "bytes go to nobody": "no effects for closed connections",
     "the core breaks down": "the node lives",
     "a channel is closed for nothing": "no fault without cause",
 }
@@ -113,7 +113,7 @@ def _objects(seed: int, steps: int, expected: str, rule: type[Invariant] | None,
 
 @pytest.mark.parametrize(
     ("taken_away", "rule"),
-    [(10**9, invariants.NodeChecksItself), (-100, invariants.NothingHeldForNothing)],
+    [(10**9, invariants.NodeChecksItself), (-100, invariants.NoMemoryWithoutMessages)],
 )
 def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[Invariant]) -> None:
     spec = QueueSpec("work")
@@ -163,7 +163,7 @@ def test_returns_that_were_not_written_down_are_missed_by_the_next_life(written:
 
 def test_no_rule_is_without_a_bug_that_it_catches() -> None:
     proven = {rule.rule for _steps, _bug, _plant, rule in ALL_PLANTS if rule is not None}
-    proven |= {invariants.NodeChecksItself.rule, invariants.NothingHeldForNothing.rule}
+    proven |= {invariants.NodeChecksItself.rule, invariants.NoMemoryWithoutMessages.rule}
     assert proven == {
         rule.rule
         for rule in [*invariants.step_invariants(), *invariants.durability_invariants(), *invariants.final_invariants()]

@@ -96,7 +96,7 @@ class ChannelModel:
 
     def __init__(self, history: MessageHistory, routing: RoutingModel) -> None:
         self._history = history
-        self._fabric = routing
+        self._routing = routing
         # it ended, closed by either side; `closed`: the node also said so
         self.over = False
         self.closed = False
@@ -135,11 +135,11 @@ class ChannelModel:
             else:
                 self._transaction_settles.append(method)
         elif isinstance(method, BasicConsume):
-            spec = self._fabric.specs[method.queue]
+            spec = self._routing.specs[method.queue]
             self.consumers[method.consumer_tag] = ConsumerModel(spec, method.no_ack, self.consumer_prefetch)
             self._history.wanted[method.queue] = None
         elif isinstance(method, BasicGet):
-            self.gets.append((self._fabric.specs[method.queue], method.no_ack))
+            self.gets.append((self._routing.specs[method.queue], method.no_ack))
             self._history.wanted[method.queue] = None
         elif isinstance(method, BasicQos):
             self._qos(method)
@@ -191,7 +191,7 @@ class ChannelModel:
     # -- publishing
 
     def _publish(self, attempt: PublishAttempt, now_ms: int) -> None:
-        specs = self._fabric.route(attempt.exchange, attempt.routing_key)
+        specs = self._routing.route(attempt.exchange, attempt.routing_key)
         if self._transaction is not None:
             self._transaction.append((attempt, specs))
             return
@@ -253,7 +253,7 @@ class ChannelModel:
         spec, attempt = copy.spec, copy.attempt
         if spec.dead_letter_exchange:
             key = spec.dead_letter_key or attempt.routing_key
-            for grave in self._fabric.route(spec.dead_letter_exchange, key):
+            for grave in self._routing.route(spec.dead_letter_exchange, key):
                 self._history.copy_into(attempt, grave, dead_letter=True)
 
     # -- other methods
@@ -265,7 +265,7 @@ class ChannelModel:
             self.consumer_prefetch = method.prefetch_count
 
     def _declare(self, method: Method) -> None:
-        routing = self._fabric
+        routing = self._routing
         if isinstance(method, ExchangeDeclare):
             batch_no = routing.declare_exchange(method.exchange, method.type, method.durable)
         elif isinstance(method, QueueDeclare):

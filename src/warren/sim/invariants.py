@@ -94,7 +94,7 @@ class WithinPrefetch(Invariant):
 class OnlyPublished(Invariant):
     """Only published messages are delivered, unchanged, and only where their route leads."""
 
-    rule = "only what was published"
+    rule = "only published messages are delivered"
 
     def delivered(self, delivery: ObservedDelivery) -> str:
         attempt, heard = delivery.attempt, delivery.heard
@@ -188,7 +188,7 @@ class ReturnsAreDue(Invariant):
 
     def returned(self, attempt: PublishAttempt | None) -> str:
         if attempt is None:
-            return "a message came back that nobody published"
+            return "a message came back that was never published"
         if not attempt.mandatory:
             return f"message {attempt.number} came back, which was not mandatory"
         lasting = [copy.spec.name for copy in attempt.copies.values() if not copy.spec.fleeting]
@@ -287,10 +287,10 @@ class AnswersAreOnDisk(Invariant):
         return ""
 
 
-class DurableThingsStay(Invariant):
+class DurableObjectsSurvive(Invariant):
     """A node that starts has the durable exchanges, queues and bindings, and no others."""
 
-    rule = "durable things stay"
+    rule = "durable objects survive a restart"
 
     def recovered(self, observer: NodeObserver) -> str:
         routing, topology = observer.routing, observer.node.broker.vhosts["/"].topology
@@ -362,7 +362,7 @@ def durability_invariants() -> list[Invariant]:
     """Fresh rules about restarts."""
     return [
         AnswersAreOnDisk(),
-        DurableThingsStay(),
+        DurableObjectsSurvive(),
         ReturnsAreCounted(),
         FirstDeliveriesUnmarked(),
         NothingComesBack(),
@@ -381,7 +381,7 @@ class NothingConfirmedLost(Invariant):
                 continue
             if copy.may_have_died:
                 continue
-            promise = "confirmed" if attempt.state == CONFIRMED else "taken in"
+            promise = "confirmed" if attempt.state == CONFIRMED else "accepted"
             what = f"message {attempt.number} was {promise} for '{spec.name}'"
             if not copy.may_be_dropped():
                 return f"{what} and is lost; it was {copy.state}, delivered {copy.deliveries} times"
@@ -390,10 +390,10 @@ class NothingConfirmedLost(Invariant):
         return ""
 
 
-class EveryoneProgresses(Invariant):
+class EveryClientProgresses(Invariant):
     """Publishers have their answers, consumers their messages, and nothing is left."""
 
-    rule = "everyone makes progress"
+    rule = "every client makes progress"
 
     def ended(self, observer: NodeObserver) -> str:
         for client in observer.node.simulation.clients:
@@ -407,10 +407,10 @@ class EveryoneProgresses(Invariant):
         return ""
 
 
-class NothingHeldForNothing(Invariant):
+class NoMemoryWithoutMessages(Invariant):
     """A node without messages counts no memory for any."""
 
-    rule = "nothing is held for nothing"
+    rule = "no memory is counted without messages"
 
     def ended(self, observer: NodeObserver) -> str:
         queues = observer.node.broker.vhosts["/"].topology.queues.values()
@@ -423,4 +423,4 @@ class NothingHeldForNothing(Invariant):
 
 def final_invariants() -> list[Invariant]:
     """Fresh rules for the end of a run."""
-    return [EveryoneProgresses(), NothingConfirmedLost(), NothingHeldForNothing()]
+    return [EveryClientProgresses(), NothingConfirmedLost(), NoMemoryWithoutMessages()]

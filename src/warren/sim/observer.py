@@ -7,7 +7,7 @@
                             +-- history --+--> rules
 
 The observer stands at the node's own socket, so it has nothing to guess: a publish counts from the turn its last byte
-went in, a delivery from the turn its bytes came out, whatever the network does to either. Within one turn the order of
+went in, a delivery from the turn its bytes came out, independent of delays in the network. Within one turn the order of
 input and output is not visible from outside. So input is recorded first; then ends of channels and connections, with
 deliveries to those; then all other output. A delivery to a channel that ended, or that asked for `basic.recover` and
 was not answered before the delivery, was requeued in that turn.
@@ -314,7 +314,9 @@ class NodeObserver:
         lost = self._lost_this_turn.get(number)
         connection = lost or self.connections.get(number)
         if connection is None or (connection.over and lost is None):
-            self._checkers.complain("effects for the living", f"bytes for connection #{number}, which is over")
+            self._checkers.complain(
+                "no effects for closed connections", f"bytes for connection #{number}, which is over"
+            )
             return []
         if connection.ahead and effect.data == HEARTBEAT_FRAME:
             # a heartbeat overtakes held output

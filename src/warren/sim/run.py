@@ -55,7 +55,7 @@ def run_node(
 
 
 def _die_once_more(world: NodeWorld, workload: NodeWorkload, chance: Random) -> None:
-    """Everything is settled and on disk, so however the node ends, the next life finds exactly that."""
+    """Everything is acked and on disk, so however the node ends, the next life finds exactly that."""
     lives = [node.lives for node in world.members]
     for node in world.members:
         chance.choice((node.stop, node.kill, node.lose_power))()

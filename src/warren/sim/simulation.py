@@ -1,7 +1,7 @@
 """The base of every simulated world: the clock, the event heap, client connections, and the base class of clients.
 
 A step is one event: a piece of bytes arrives, a node takes its turn, a client acts, a fault strikes. Time stands still
-in between. Two runs with one seed are identical to the last byte, whatever the interpreter's hash seed.
+in between. Two runs with one seed are identical to the last byte, with any hash seed of the interpreter.
 
 **Connections.** Bytes arrive in order or not at all. Chance decides how they are cut into pieces, when a piece arrives,
 and at which byte a connection breaks. The node's send buffer has two watermarks: above the high one writes are paused,

@@ -176,7 +176,7 @@ class NodeWorkload:
             TransientConsumer(world, f"passerby{number}", self.topology.methods)
 
     def calm(self) -> None:
-        """Start nothing new; whatever is left in a queue is consumed."""
+        """Start nothing new; the messages that are left in queues are consumed."""
         for client in self._world.clients:
             client.calm()
         subscriptions = [PlannedSubscription(spec) for spec in self.topology.specs]

@@ -174,7 +174,7 @@ class PolicyOperator(Invariant):
         policy = observer.node.broker.policies.policies.get(("/", POLICY_NAME))
         found = None if policy is None else policy.definition
         if found not in self._possible:
-            return f"{observer.node.name} finds {found}, which nobody asked for last: {self._possible}"
+            return f"{observer.node.name} finds {found}, where one of {self._possible} is due"
         self._possible = [found]
         return ""
 

@@ -137,7 +137,7 @@ PLANTS = (
         ("broker.routing.exchanges", "                self.row.append(copy)\n", "                pass\n"),
     ),
     Plant(
-        "only what was published",
+        "only published messages are delivered",
         "patterns of copies are not looked at",
         ("broker.routing.copies", "Binding(hub, queue, source.pattern, {})", 'Binding(hub, queue, "#", {})'),
     ),

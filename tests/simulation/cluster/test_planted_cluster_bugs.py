@@ -19,13 +19,13 @@ from warren.wire.methods import BasicDeliver
 SEEDS = 60
 STEPS = 4_000
 
-AGREED = "what is answered for is agreed upon"
-KNOWN = "what is answered for is known everywhere"
+AGREED = "declared objects are in the store"
+KNOWN = "declared objects are known on every node"
 SAME = "all nodes end up the same"
-STUCK = "nobody waits for ever"
+STUCK = "no client waits for ever"
 LOST = "nothing confirmed is lost"
 MARKED = "a second delivery is marked"
-LEFT = "nothing is left of what is gone"
+LEFT = "a node holds the replicas that it should, and no others"
 
 
 def swallowed() -> Interceptor:
@@ -52,7 +52,7 @@ PLANTS: list[tuple[Callable[[], Interceptor], str, tuple[str, ...]]] = [
     (doubled, "two", (MARKED, "unacked within prefetch", "no fault without cause")),
     (unmarked, "", (MARKED,)),
     (AlwaysSwapped, "", ("order kept", MARKED)),
-    (changed, "two", ("only what was published",)),
+    (changed, "two", ("only published messages are delivered",)),
 ]
 
 

@@ -1,6 +1,6 @@
 """The rules for a cluster, during the run and at its end, when the faults are over and all clients had time to finish.
 
-*Answers are agreed upon.* When a client is told that an object was declared, it was in the store at some moment since
+*Declared objects exist.* When a client is told that an object was declared, it was in the store at some moment since
 the request, and every node knows it that was connected with the answering one all that time. A node that has not heard
 of the store for a while is excepted: it knows that it is behind.
 
@@ -11,7 +11,7 @@ of the keys: local ones as queues, remote ones as proxies.
 
 *Replicas are equal.* At the end every member of a replica set is in sync, and has what the master's queue has.
 
-*Nothing is left over.* At the end a node has replicas of the replica sets that name it, and of no others.
+*No replica is left over.* At the end a node has replicas of the replica sets that name it, and of no others.
 
 Not here: messages (`sim.cluster.ledger`).
 """
@@ -68,9 +68,9 @@ class ReplicaSetRules:
             for name in replica_set.members:
                 replica = self._replica(name, definition.name)
                 if replica is None or replica.replica_set != replica_set:
-                    return f"{name} does not know the ring of '{definition.name}' as it is"
+                    return f"{name} does not know the replica set of '{definition.name}' as it is"
                 if replica.copy.count() and name != replica_set.master:
-                    return f"{name} holds {replica.copy.count()} messages of '{definition.name}' that nobody took"
+                    return f"{name} holds {replica.copy.count()} messages of '{definition.name}' that were not consumed"
         return ""
 
     def ended(self) -> None:
@@ -83,11 +83,11 @@ class ReplicaSetRules:
         }
         if wanted != found:
             text = f"nodes hold {sorted(found - wanted)} for nothing and lack {sorted(wanted - found)}"
-            self._complain("nothing is left of what is gone", text)
+            self._complain("a node holds the replicas that it should, and no others", text)
         for definition in self._mirrored():
             held = {name: self._held(name, definition.name) for name in _members(definition)}
             if len({str(spans) for spans in held.values()}) > 1:
-                self._complain("all that hold a queue hold the same", f"'{definition.name}': {held}")
+                self._complain("all replicas of a queue are equal", f"'{definition.name}': {held}")
 
     def _held(self, name: str, queue: str) -> list[tuple[int, int]]:
         replica = self._replica(name, queue)
@@ -154,7 +154,7 @@ class ClusterInvariants:
         if not answering.is_member:
             return
         if key not in self._put_ms:
-            self._complain("what is answered for is agreed upon", f"{node} answered for {key}, which never was")
+            self._complain("declared objects are in the store", f"{node} answered for {key}, which never was")
             return
         for other in world.members:
             if other is answering or not other.up or other.broker.cluster is None:
@@ -165,13 +165,13 @@ class ClusterInvariants:
                 continue
             if shared.modified(key) == 0 and self._deleted_ms[key] < sent_ms:
                 text = f"{node} answered for {key}, and {other.name} does not know it"
-                self._complain("what is answered for is known everywhere", text)
+                self._complain("declared objects are known on every node", text)
 
     def missing(self, text: str, queue: str, attempts: list[PublishAttempt]) -> None:
         """A queue has fewer messages than were confirmed."""
         sent_ms = min(attempt.sent_ms for attempt in attempts)
         if self._world.disrupted_ms < sent_ms and self._deleted_ms[queue_key("/", queue)] < sent_ms:
-            self._complain("what is confirmed is there", text)
+            self._complain("confirmed messages are in the queue", text)
 
     # -- at the end
 
@@ -187,7 +187,7 @@ class ClusterInvariants:
             held = member.broker.turn.held_bytes
             if held and not any(queue.ready_count() for queue in member.broker.vhosts["/"].own_queues()):
                 text = f"{member.name} holds {held} bytes for messages it does not have"
-                self._complain("nothing is held for nothing", text)
+                self._complain("no memory is counted without messages", text)
 
     def unsettled(self) -> str:
         """What keeps the world from coming to rest; "" if nothing does."""

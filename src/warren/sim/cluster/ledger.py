@@ -190,10 +190,10 @@ class ClientLedger(PromiseBook):
         attempt = self.attempt_of(body)
         wrong = why_undeliverable(attempt, body)
         if wrong or attempt is None:
-            self._complain("only what was published", f"{what}: {wrong}")
+            self._complain("only published messages are delivered", f"{what}: {wrong}")
             return None
         if queue not in attempt.queues and queue not in [self.dead_letter_queues.get(one) for one in attempt.queues]:
-            self._complain("only what was published", f"{what}: it was routed to {attempt.queues}")
+            self._complain("only published messages are delivered", f"{what}: it was routed to {attempt.queues}")
         copy = self.deliveries.setdefault((attempt.number, queue), DeliveryRecord())
         now_ms = self._world.now_ms
         if queue not in attempt.queues and self._world.disrupted_ms >= attempt.sent_ms:
@@ -261,11 +261,11 @@ class ClientLedger(PromiseBook):
                 what = f"message {attempt.number}, confirmed for '{queue}' on {self.record(queue).node},"
                 if (copy is None or copy.count == 0) and not self._excused(attempt, queue):
                     return f"{what} never came"
-                grave = self.dead_letter_queues.get(queue)
-                if copy is not None and copy.rejected and not copy.acked and grave is not None:
-                    kept = self._excused(attempt, queue) or self._excused(attempt, grave)
-                    if (attempt.number, grave) not in self.deliveries and not kept:
-                        return f"{what} was rejected and never came to '{grave}'"
+                target = self.dead_letter_queues.get(queue)
+                if copy is not None and copy.rejected and not copy.acked and target is not None:
+                    kept = self._excused(attempt, queue) or self._excused(attempt, target)
+                    if (attempt.number, target) not in self.deliveries and not kept:
+                        return f"{what} was rejected and never came to '{target}'"
         return ""
 
     def _excused(self, attempt: PublishAttempt, queue: str) -> bool:

@@ -67,18 +67,18 @@ class SimulatedMetadataStore:
         self._history: list[MetadataChange] = []
         # changes up to there are forgotten
         self._forgotten = 0
-        self._seats: list[SimulatedStoreClient] = []
+        self._clients: list[SimulatedStoreClient] = []
         # held keys: the holder, and when the key expires
         self._held: dict[str, tuple[SimulatedStoreClient, int]] = {}
 
     def client(self, tell: EventSink, begin_after: int = 0) -> "SimulatedStoreClient":
         """A node's client; it is told what came after that revision, or, with 0, the whole state."""
-        seat = SimulatedStoreClient(self, tell, begin_after)
-        self._seats.append(seat)
-        return seat
+        client = SimulatedStoreClient(self, tell, begin_after)
+        self._clients.append(client)
+        return client
 
-    def leave(self, seat: "SimulatedStoreClient") -> None:
-        self._seats.remove(seat)
+    def leave(self, client: "SimulatedStoreClient") -> None:
+        self._clients.remove(client)
 
     # -- the table
 
@@ -137,8 +137,8 @@ class SimulatedMetadataStore:
         if there:
             for key, (holder, _until_ms) in list(self._held.items()):
                 self._prolong(key, holder)
-        for seat in self._seats:
-            seat.road_changed()
+        for client in self._clients:
+            client.road_changed()
 
     def _prolong(self, key: str, holder: "SimulatedStoreClient") -> None:
         self._held[key] = (holder, self.clock.now_ms + LEASE_MS)
@@ -174,8 +174,8 @@ class SimulatedMetadataStore:
                 created = self._values[key][0] if key in self._values else object_id(self.revision, key)
                 self._values[key] = (created, self.revision, value)
             self._history.append(MetadataChange(self.revision, key, value))
-        for seat in self._seats:
-            seat.news_came()
+        for client in self._clients:
+            client.news_came()
         return self.revision
 
 

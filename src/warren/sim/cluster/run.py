@@ -68,7 +68,7 @@ def _rest(world: ClusterWorld, workload: ClusterWorkload) -> None:
     # the draining consumers would keep them
     _await(world, "what was deserted is gone", lambda: not world.rules.deserted())
     workload.drain()
-    _await(world, "everything is settled", lambda: not world.rules.unsettled())
+    _await(world, "the cluster is at rest", lambda: not world.rules.unsettled())
     if not world.checkers.complaints:
         world.rules.ended()
 
@@ -80,7 +80,7 @@ def _await(world: ClusterWorld, what: str, met: Callable[[], bool]) -> None:
     world.run_until(lambda: world.now_ms > until_ms or met(), HEALING_STEPS_MAX)
     if not world.checkers.complaints and not met():
         reason = world.rules.unsettled()
-        world.checkers.complain("nobody waits for ever", f"it never came to pass that {what}: {reason}")
+        world.checkers.complain("no client waits for ever", f"it never came to pass that {what}: {reason}")
 
 
 def replay_cluster(seed: int, steps: int, nodes: int) -> int:

@@ -5,7 +5,7 @@
     orders (direct) --one--> plain, spread         --two--> spread, retried
     news   (fanout) --> plain, passing
     ""              plain, passing, lazy, loose (whose consumers do not ack)
-    dead   (direct) --rejected--> graves            whatever is rejected in retried
+    dead   (direct) --rejected--> graves            the messages rejected in retried
     copied                                          what plain gets with the key one, and all that lazy gets
 
 All of it is durable, except `passing`, which is transient: it ends with its node, and every client declares it again.
@@ -434,5 +434,5 @@ class ClusterWorkload:
         return all(client.done() for client in self._world.clients if isinstance(client, QueueLifecycleClient))
 
     def drain(self) -> None:
-        """Consume whatever is left in the queues."""
+        """Consume all messages that are left in the queues."""
         QueueDrainer(self._world, "drainer", passing_topology(), [], 20).calm()

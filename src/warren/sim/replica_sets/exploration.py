@@ -24,7 +24,7 @@ SCHEDULE_MAX = 2_000
 SERVING: tuple[Action, ...] = (
     ("publish", "b", "", 2),
     ("publish", "a", "", 0),
-    ("consume", "", "lend", 0),
+    ("consume", "", "raise watermark", 0),
     ("consume", "", "deliver", 0),
     ("consume", "", "ack", 0),
     ("publish", "b", "", 3),
@@ -157,7 +157,7 @@ class Explorer:
             master_replica = member.master_replica
             if member.up and master_replica is not None and master_replica.is_open:
                 able = {
-                    "lend": master_replica.can_raise_watermark(),
+                    "raise watermark": master_replica.can_raise_watermark(),
                     "deliver": bool(master_replica.deliverable()),
                     "ack": bool(master_replica.out),
                 }

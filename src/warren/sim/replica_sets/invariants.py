@@ -30,7 +30,7 @@ SOUND = "a member does not contradict itself"
 UNDERSTOOD = "members understand each other"
 IN_FLIGHT = "only committed messages below a committed watermark are delivered"
 MARKED = "a second delivery is marked"
-GONE = "what is gone stays gone"
+GONE = "a removed message is not delivered"
 CONFIRMED = "only committed messages are confirmed"
 ONCE = "publishes of one origin are stored once, completely and in order"
 REST = "a healed replica set comes to rest"
@@ -145,7 +145,7 @@ class ReplicaSetInvariants(ViolationLog):
         who = f"{master_replica.member.name}/{master_replica.member.incarnation}"
         if self.masters.setdefault(master_replica.epoch, who) != who:
             self.complain(
-                ONE_MASTER, f"{self.masters[master_replica.epoch]} and {who} settle in {master_replica.epoch}"
+                ONE_MASTER, f"{self.masters[master_replica.epoch]} and {who} commit in {master_replica.epoch}"
             )
         if master_replica.epoch not in self.epochs:
             stored = [operation for operation in operations if operation.kind == STORE]
@@ -161,17 +161,17 @@ class ReplicaSetInvariants(ViolationLog):
         self.batches[number] = epoch, operations
         before = self.contents.get(number - 1)
         if before is None:
-            self.complain(SAME_BATCHES, f"{who} settles {number}, and nobody settled what is before")
+            self.complain(SAME_BATCHES, f"{who} commits {number}, and no master has committed the batch before")
             return
         now, marks = set(before), self.marks[number - 1].copy()
         for operation in operations:
-            self._settle(operation, now)
+            self._apply(operation, now)
             if operation.kind == STORE:
                 name, incarnation, _count = operation.payload.decode().split("/")
                 marks.heard(name, int(incarnation), operation.last)
         self.contents[number], self.marks[number] = frozenset(now), marks
 
-    def _settle(self, operation: ReplicatedOperation, now: set[int]) -> None:
+    def _apply(self, operation: ReplicatedOperation, now: set[int]) -> None:
         if operation.kind == STORE:
             position = operation.first
             now.add(position)
@@ -198,13 +198,13 @@ class ReplicaSetInvariants(ViolationLog):
         # a successor may have the beginning of what a lost master had
         gap = operation.last - (last or 0) > 1 and not (self.world.promotes_unsynced and min(self.epochs) > 1)
         if last is not None and (operation.last <= last or gap):
-            self.complain(ONCE, f"{operation.payload.decode()} is settled behind {origin}/{last}")
+            self.complain(ONCE, f"{operation.payload.decode()} is committed behind {origin}/{last}")
         self.counts[origin] = operation.last
 
     def confirm_received(self, payload: bytes) -> None:
         """A publisher got its confirm."""
         if payload not in self.confirmed:
-            self.complain(CONFIRMED, f"{payload!r} is confirmed, and not settled")
+            self.complain(CONFIRMED, f"{payload!r} is confirmed, and not committed")
 
     def removed(self, payload: bytes) -> None:
         """It may be removed from now on."""
@@ -231,10 +231,10 @@ class ReplicaSetInvariants(ViolationLog):
                 self.complain(GONE, f"{master_replica.member.name} delivers {payload!r}, which was removed")
             return
         if payload not in self.confirmed and position not in self.began_with:
-            self.complain(IN_FLIGHT, f"{payload!r} is handed out, and not settled")
+            self.complain(IN_FLIGHT, f"{payload!r} is delivered, and not committed")
         for name, _incarnation in self.world.store.replica_set.in_sync:
             if self.world.members[name].copy.disk_watermark < position:
-                self.complain(IN_FLIGHT, f"{position} is handed out, which {name} does not know for good")
+                self.complain(IN_FLIGHT, f"{position} is delivered, above the watermark on the disk of {name}")
 
     # -- checks after every action
 
@@ -258,30 +258,30 @@ class ReplicaSetInvariants(ViolationLog):
             self.complain(SOUND, f"{member.name}: {broken}")
         if member.master_replica is not None:
             master_replica = member.master_replica
-            unsettled = [
+            uncommitted = [
                 operation for _epoch, operations in master_replica.uncommitted.values() for operation in operations
             ] + master_replica.current_operations
-            self._compare(member, master_replica.epoch, int(master_replica.master.committed), unsettled)
+            self._compare(member, master_replica.epoch, int(master_replica.master.committed), uncommitted)
         elif member.mirror.state == FOLLOWING and member.mirror.whole:
             mirror = member.mirror
             committed = int(mirror.committed)
             if committed in self.batches and self.batches[committed][0] != mirror.epochs.of(committed):
                 # a joining mirror takes its starting batch to be committed, which it may not be
                 return
-            unsettled = [operation for batch in mirror.batches for operation in replicated_operations(batch.data)]
-            self._compare(member, member.following, committed, unsettled)
+            uncommitted = [operation for batch in mirror.batches for operation in replicated_operations(batch.data)]
+            self._compare(member, member.following, committed, uncommitted)
             marks = self.marks.get(committed) if member.following in self.epochs else None
             if marks is not None and not _agree(mirror.marks, marks, min(self.epochs) == 1):
-                self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.runs} after step {committed}")
+                self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.runs} after batch {committed}")
 
-    def _compare(self, member: ModelNode, epoch: int, committed: int, unsettled: list[ReplicatedOperation]) -> None:
+    def _compare(self, member: ModelNode, epoch: int, committed: int, uncommitted: list[ReplicatedOperation]) -> None:
         contents = self.contents.get(committed)
         if contents is None or epoch not in self.epochs:
             return
-        should = contents | {operation.first for operation in unsettled if operation.kind == STORE}
+        should = contents | {operation.first for operation in uncommitted if operation.kind == STORE}
         if member.copy.held.keys() != should:
             wrong = sorted(should ^ member.copy.held.keys())
-            self.complain(COPIES_AGREE, f"{member.name} differs in {wrong} after step {committed}")
+            self.complain(COPIES_AGREE, f"{member.name} differs in {wrong} after batch {committed}")
 
     def snapshot(self) -> object:
         """The memory of the rules that matters for later actions."""

@@ -34,7 +34,7 @@ class DesiredReplicas(NamedTuple):
 def unmet_desire(wanted: DesiredReplicas, replica_set: ReplicaSet, nodes: list[str]) -> str:
     """How the replica set differs from the desired one while all nodes are there; "" if it does not."""
     if wanted.mode == ALONE:
-        return "" if replica_set.members == [replica_set.master] else f"mirrors in {replica_set!r}, which nobody wants"
+        return "" if replica_set.members == [replica_set.master] else f"mirrors in {replica_set!r}, and none is wanted"
     members = wanted_members(wanted.spec(), replica_set, nodes, nodes, 0)
     if sorted(members) != sorted(replica_set.members):
         return f"{replica_set!r}, where {members} are wanted"

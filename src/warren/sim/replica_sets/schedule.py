@@ -175,13 +175,13 @@ class RandomSchedule:
 
     def _client(self) -> Action | None:
         world = self.world
-        masteries = [
+        masters = [
             member.master_replica
             for member in world.members.values()
             if member.up and member.master_replica is not None
         ]
-        if masteries and self.random.random() > self.publish_rate:
-            action = self._consumer(self.random.choice(masteries))
+        if masters and self.random.random() > self.publish_rate:
+            action = self._consumer(self.random.choice(masters))
             if action is not None:
                 return action
         up = [name for name, member in world.members.items() if member.up]
@@ -199,7 +199,7 @@ class RandomSchedule:
         if master_replica.deliverable() and draw < 0.8:
             return "consume", name, "deliver", 0
         if master_replica.can_raise_watermark() and draw < 0.97:
-            return "consume", name, "lend", self.random.randrange(3)
+            return "consume", name, "raise watermark", self.random.randrange(3)
         if draw > 0.97 and master_replica.arrived:
             return "consume", name, "purge", 0
         return None

@@ -320,7 +320,7 @@ class ReplicaSetWorld(ModelCluster):
 
     def consume(self, name: str, other: str, number: int) -> None:
         master_replica = self._master_replica(name)
-        if other == "lend":
+        if other == "raise watermark":
             master_replica.mark_delivered(number)
         elif other == "deliver":
             master_replica.deliver()
