@@ -260,7 +260,7 @@ class ReplicaSetInvariants(ViolationLog):
             master_replica = member.master_replica
             uncommitted = [
                 operation for _epoch, operations in master_replica.uncommitted.values() for operation in operations
-            ] + master_replica.current_operations
+            ]
             self._compare(member, master_replica.epoch, int(master_replica.master.committed), uncommitted)
         elif member.mirror.state == FOLLOWING and member.mirror.whole:
             mirror = member.mirror

@@ -20,7 +20,6 @@ from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
 from warren.broker.model.turn import Turn
 from warren.broker.replication.backfill import span_difference
 from warren.broker.replication.batches import (
-    OPEN,
     REMOVE,
     RETURNED,
     STORE,
@@ -181,7 +180,6 @@ class ModelMaster(ReplicaSetOwner):
         self.returns: dict[int, int] = {}
         # the operations of uncommitted batches, and their epochs
         self.uncommitted: dict[int, tuple[int, tuple[ReplicatedOperation, ...]]] = {}
-        self.current_operations: list[ReplicatedOperation] = []
         # the last attempt of each node to follow, and to attach
         self.joins: dict[str, int] = {}
         self.proxies: dict[str, tuple[int, int]] = {}
@@ -198,10 +196,8 @@ class ModelMaster(ReplicaSetOwner):
         else:
             self._inherit(mirror)
         self.master.open()
-        self.current_operations.append(ReplicatedOperation(int(OPEN), 0, replica_set.epoch))
         if self.asked:
             self.master.writer.mark_delivered(self.asked)
-            self.current_operations.append(ReplicatedOperation(int(WATERMARK), 0, self.asked))
 
     def _inherit(self, mirror: Mirror) -> None:
         for batch in mirror.batches:
@@ -212,9 +208,9 @@ class ModelMaster(ReplicaSetOwner):
     # -- the turn
 
     def end_turn(self) -> None:
-        if self.current_operations:
-            self.uncommitted[int(self.master.end) + 1] = self.epoch, tuple(self.current_operations)
-            self.current_operations = []
+        writer = self.master.writer
+        if len(writer):
+            self.uncommitted[int(self.master.end) + 1] = self.epoch, replicated_operations(writer._out.getvalue())
         self.master.end_turn()
 
     def committed(self, number: int) -> None:
@@ -289,9 +285,6 @@ class ModelMaster(ReplicaSetOwner):
         self.master.writer.store(position, level, 0, persistent, message.number, payload, 0)
         if self.copy.store(position, level, 0, persistent, payload, 0):
             self.master.must_be_flushed()
-        self.current_operations.append(
-            ReplicatedOperation(int(STORE), level, position, message.number, persistent, payload)
-        )
 
     # -- consumers
 
@@ -302,7 +295,6 @@ class ModelMaster(ReplicaSetOwner):
         self.master.writer.mark_delivered(position)
         if self.copy.mark_delivered(position):
             self.master.must_be_flushed()
-        self.current_operations.append(ReplicatedOperation(int(WATERMARK), 0, position))
 
     def can_raise_watermark(self) -> bool:
         return any(position > self.asked for position in self.arrived)
@@ -334,14 +326,12 @@ class ModelMaster(ReplicaSetOwner):
             self.gone[position] = int(self.master.end) + 1
             self.member.rules.removed(self.copy.held[position].payload)
         self.master.writer.remove(level, first, last)
-        self.current_operations.append(ReplicatedOperation(int(REMOVE), level, first, last))
 
     def requeue(self, position: int) -> None:
         self.out.discard(position)
         count = self.returns.get(position, 0) + 1
         self.returns[position] = count
         self.master.writer.returned(position, count)
-        self.current_operations.append(ReplicatedOperation(int(RETURNED), 0, position, count))
 
     # -- followers
 

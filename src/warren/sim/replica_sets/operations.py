@@ -3,6 +3,7 @@
 Not here: the encoding (`broker.replication.batches`).
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from warren.broker.replication.batches import (
@@ -29,6 +30,7 @@ class ReplicatedOperation(NamedTuple):
     payload: bytes = b""
 
 
+@lru_cache(2_000)
 def replicated_operations(data: bytes) -> tuple[ReplicatedOperation, ...]:
     """All operations of a batch."""
     found: list[ReplicatedOperation] = []
