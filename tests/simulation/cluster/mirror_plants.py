@@ -247,7 +247,7 @@ PLANTS = (
     Plant(
         TAKEN_IN,
         "it waits for a master that no longer knows it",
-        (CLUSTERING, "                rejoin_masters(self.replica_sets)\n", "                pass\n"),
+        (CLUSTERING, "                self.replica_sets.rejoin_masters()\n", "                pass\n"),
         "test_taken_in_again.test_it_follows_anew_if_it_never_hears_what_came_in_between",
     ),
 )

@@ -17,11 +17,11 @@ def test_a_proposal_falls_as_soon_as_its_node_knows_of_a_later_version() -> None
     replica_sets = cluster.replica_sets
     assert replica_sets is not None
     proposal = ReplicaSetProposal(replica, replica.replica_set.dropping(["two", "three"]))
-    assert proposal.stands()
+    assert proposal.is_valid()
     # the part itself is told when everything that came with it is known
     replica_sets.put(replica.definition.with_replica_set(replica.replica_set.promoting(("two", 1))), replica.queue_id)
-    assert not proposal.stands()
+    assert not proposal.is_valid()
     replica_sets.act()
     assert replica.replica_set.epoch == 2
-    assert not proposal.stands()
-    assert ReplicaSetProposal(replica, replica.replica_set).stands()
+    assert not proposal.is_valid()
+    assert ReplicaSetProposal(replica, replica.replica_set).is_valid()

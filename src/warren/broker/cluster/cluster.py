@@ -65,11 +65,10 @@ from warren.broker.model.replica_set import ReplicaSet
 from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.network_partitions import CHECK_EVERY_MS, PAUSE, RESTART, RESUME, PartitionHandling
 from warren.broker.policies.policies import Policies
-from warren.broker.replication.backfill import SyncThrottle
 from warren.broker.replication.master_replica import MirroredQueueDelete
 from warren.broker.replication.mirroring_policy import MirroringPolicies
-from warren.broker.replication.replica_links import rejoin_masters
 from warren.broker.replication.replica_sets import ReplicaSets
+from warren.broker.replication.sync_throttle import SyncThrottle
 from warren.broker.sessions import direct_reply
 from warren.broker.sessions.ports import NodePort
 from warren.broker.storage import Storage
@@ -127,9 +126,9 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         if storage is not None:
             self.links.host_masters(own)
             mirroring_policies = MirroringPolicies(policies, vhosts, node.settings.sync_batch_count)
-            pace = SyncThrottle(node.settings.sync_bytes_per_s)
+            throttle = SyncThrottle(node.settings.sync_bytes_per_s)
             self.replica_sets = ReplicaSets(
-                turn, self.membership, self.shared, self.links, vhosts, storage, mirroring_policies, names, pace
+                turn, self.membership, self.shared, self.links, vhosts, storage, mirroring_policies, names, throttle
             )
         self.backend: PlacingMetadataBackend = PlacingMetadataBackend(turn, self.shared, placer, self.replica_sets)
         self.notices: PeerNotices = PeerNotices(self.links, self.shared, cluster_counts)
@@ -165,7 +164,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
             self.shared.replaced(event)
             self._act_on_replica_sets()
             if self.replica_sets is not None:
-                rejoin_masters(self.replica_sets)
+                self.replica_sets.rejoin_masters()
         elif isinstance(event, DefinitionsCurrent):
             self.shared.current(event)
 

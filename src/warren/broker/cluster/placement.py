@@ -168,7 +168,7 @@ class PlacingMetadataBackend(MetadataBackend):
                 new.node, new.incarnation = home
                 planned[new.node] = planned.get(new.node, 0) + 1
                 if self._replica_sets is not None:
-                    self._replica_sets.placing.mirror_new(new)
+                    self._replica_sets.placement.mirror_new(new)
         return self._shared.submit(plan, waiter)
 
 

@@ -15,6 +15,8 @@ from warren.errors import InvariantBroken
 POSITION_BITS: Final = 44
 """The positions of an epoch have so many bits: more than a queue can use in a year."""
 
+FIRST_EPOCH: Final = 1
+
 NodeIncarnation = tuple[str, int]
 """The name of a node, and the number of one start of its process."""
 

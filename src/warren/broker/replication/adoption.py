@@ -18,7 +18,7 @@ Not here: the ring's beginning (`broker.replication.local_replica`), where its m
 (`broker.replication.replica_sets`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -33,12 +33,9 @@ from warren.broker.model.replica_contents import ReplicaContents
 from warren.broker.model.turn import TimerTarget
 from warren.broker.queues.held_publishes import HeldPublishes
 from warren.broker.queues.queue import Queue
+from warren.broker.replication.context import ReplicationContext
 from warren.broker.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from warren.broker.replication.replica_sets import ReplicaSets
-    from warren.broker.vhost import Vhost
-
+from warren.broker.vhost import Vhost
 
 ADOPTION_RETRY_MS: Final[i64] = 500
 ADOPTIONS_PER_TRANSACTION_MAX: Final = 100
@@ -48,8 +45,8 @@ ADOPTIONS_PER_TRANSACTION_MAX: Final = 100
 class QueueAdoption(TransactionWaiter, TimerTarget):
     """One node's queues that nobody else holds, and should."""
 
-    def __init__(self, replica_sets: "ReplicaSets", vhosts: dict[str, "Vhost"]) -> None:
-        self._replica_sets: ReplicaSets = replica_sets
+    def __init__(self, context: ReplicationContext, vhosts: dict[str, Vhost]) -> None:
+        self._context: ReplicationContext = context
         self._vhosts: dict[str, Vhost] = vhosts
         self._due: bool = False
         self._under_way: bool = False
@@ -67,7 +64,7 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
         plan, left = self._plan()
         if plan.changes:
             self._under_way = True
-            if self._replica_sets.backend.submit(plan, self):
+            if self._context.backend.submit(plan, self):
                 self._under_way = False
         if left:
             self._look_later()
@@ -76,23 +73,20 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
         """Rings for some of them; and whether others are to be looked at again."""
         plan = MetadataTransaction()
         left = False
-        replica_sets = self._replica_sets
+        context = self._context
         for vhost in self._vhosts.values():
             for queue in vhost.own_queues():
                 if queue.exclusive or queue.deleted or vhost.topology.queues.get(queue.name) is not queue:
                     continue
                 definition = _definition_of(vhost.name, queue)
-                wish = replica_sets.mirroring_policies.of(definition)
-                if wish is None:
+                spec = context.mirroring_policies.of(definition)
+                if spec is None:
                     continue
                 if len(plan.changes) >= ADOPTIONS_PER_TRANSACTION_MAX or not _can_be_held(queue):
                     left = True
                     continue
-                plan.put(
-                    definition.with_replica_set(
-                        replica_sets.placing.first_replica_set(wish, replica_sets.own_incarnation)
-                    )
-                )
+                replica_set = context.placement.first_replica_set(spec, context.peers.own)
+                plan.put(definition.with_replica_set(replica_set))
         return plan, left
 
     def agreed(self) -> None:
@@ -111,7 +105,7 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
         self._due = True
         if not self._waits:
             self._waits = True
-            turn = self._replica_sets.turn
+            turn = self._context.turn
             turn.set_timer(turn.now_ms + ADOPTION_RETRY_MS, self)
 
     def timer_fired(self) -> None:

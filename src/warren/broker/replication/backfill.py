@@ -20,18 +20,16 @@ What one copy has and another has not, as spans of positions.
 Not here: sending it (`broker.mirrors`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from abc import abstractmethod
+from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, trait
 
-from warren.broker.model.replica_contents import BackfillReader, BackfillReceiver, PositionSpan
-from warren.broker.model.turn import TimerTarget
+from warren.broker.model.replica_contents import BackfillReader, BackfillReceiver, PositionSpan, ReplicaContents
+from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.replication import messages
-
-if TYPE_CHECKING:
-    from warren.broker.replication.local_replica import LocalReplica
-    from warren.broker.replication.master_replica import MasterReplica
-    from warren.broker.replication.replica_sets import ReplicaSets
+from warren.broker.replication.context import ReplicaPort, ReplicationContext
+from warren.broker.replication.replica_links import DownstreamLink
 
 
 def span_difference(ours: list[PositionSpan], theirs: list[PositionSpan], below: i64) -> list[PositionSpan]:
@@ -63,49 +61,39 @@ BACKFILL_RETRY_MS: Final[i64] = 60_000
 """When to try again to read what could not be read."""
 
 
-@final
-class SyncThrottle:
-    """How fast one node lets others catch up: what was sent is paid for with time before anything more is."""
+@trait
+class BackfillSource:
+    """The master whose messages joining mirrors lack."""
 
-    def __init__(self, bytes_per_s: int) -> None:
-        """0: as fast as it can."""
-        self._bytes_per_s: i64 = bytes_per_s
-        self._free_at_us: i64 = 0
+    @abstractmethod
+    def has_opened_and_committed(self, number: i64) -> bool:
+        """Whether there is a queue, and this batch is committed."""
 
-    def sent(self, size_bytes: i64, now_ms: i64) -> None:
-        if self._bytes_per_s > 0:
-            self._free_at_us = max(self._free_at_us, now_ms * 1000) + size_bytes * 1_000_000 // self._bytes_per_s
+    @abstractmethod
+    def publishing_ids_in_batches(self) -> list[bytes]:
+        """All publishing ids that are in batches, as rows."""
 
-    def free_at_ms(self) -> i64:
-        """From when on more may be sent."""
-        return -(-self._free_at_us // 1000)
+    @abstractmethod
+    def stored_offsets(self) -> dict[str, int]:
+        """The stored offset of each named reader."""
 
 
 @final
 class Backfill(BackfillReceiver, TimerTarget):
     """One newcomer's."""
 
-    def __init__(
-        self,
-        replica_sets: "ReplicaSets",
-        replica: "LocalReplica",
-        master_replica: "MasterReplica",
-        node: str,
-        spans: list[PositionSpan],
-        below: i64,
-        began: i64,
-    ) -> None:
+    def __init__(self, master: "JoiningMirrors", node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
         """`below` is the first position that it gets in a step, the first of them the one after `began`."""
         self.node: str = node
-        self.allowed: bool = replica.syncs_by_itself()
+        self.allowed: bool = master.syncs_by_itself()
         # how much there was to send when it began, how much of that is sent, and since when
         self.wanted_count: i64 = 0
         self.sent_count: i64 = 0
         self.since_ms: i64 = 0
         self._sent: list[PositionSpan] = []
-        self._replica_sets: ReplicaSets = replica_sets
-        self._replica: LocalReplica = replica
-        self._master_replica: MasterReplica = master_replica
+        self._master: JoiningMirrors = master
+        self._turn: Turn = master.context.turn
+        self._downstream: DownstreamLink = master.downstream
         self._theirs: list[PositionSpan] = spans
         self._below: i64 = below
         self._began: i64 = began
@@ -121,34 +109,34 @@ class Backfill(BackfillReceiver, TimerTarget):
 
     def look(self) -> None:
         """Begin, if it may; else see whether it lacks nothing any more."""
-        if self._over or self._reader is not None or self._replica_sets.turn.now_ms < self._again_at_ms:
+        if self._over or self._reader is not None or self._turn.now_ms < self._again_at_ms:
             return
         # what a step before its first removes is gone from here when that is settled, and it will not hear of it
-        if self._master_replica.queue is None or self._master_replica.master.committed < self._began:
+        if not self._master.source.has_opened_and_committed(self._began):
             return
-        ours = self._master_replica.copy.spans()
+        ours = self._master.copy.spans()
         lacking = span_difference(ours, self._theirs, self._below)
         if lacking and not self.allowed:
             self._look_later()
             return
         surplus = span_difference(self._theirs, ours, self._below)
         if surplus:
-            self._send(messages.encode_spans(messages.SURPLUS, self._replica.queue_id, self._tag(), surplus), b"")
+            self._downstream.send_spans(self.node, messages.SURPLUS, surplus)
             self._theirs = span_difference(self._theirs, surplus, self._below)
         if not lacking:
             self.backfill_done()
             return
         self.wanted_count = self.sent_count = 0
-        self.since_ms = self._replica_sets.turn.now_ms
+        self.since_ms = self._turn.now_ms
         for span in lacking:
             self.wanted_count += span.last - span.first + 1
-        self._reader = self._master_replica.copy.read(lacking, self)
+        self._reader = self._master.copy.read(lacking, self)
         self._go_on()
 
     def _look_later(self, after_ms: i64 = BACKFILL_POLL_MS) -> None:
         if not self._looking:
             self._looking = True
-            self._replica_sets.turn.set_timer(self._replica_sets.turn.now_ms + after_ms, self)
+            self._turn.set_timer(self._turn.now_ms + after_ms, self)
 
     def timer_fired(self) -> None:
         self._looking = False
@@ -173,9 +161,9 @@ class Backfill(BackfillReceiver, TimerTarget):
             return
         kind: i64 = priority << 8 | (1 if persistent else 0)
         values = [int(position), int(kind), int(expires_at_ms), int(returned), int(payload_crc)]
-        self._send(messages.encode_words(messages.BACKFILL, self._replica.queue_id, self._tag(), values), payload)
+        self._downstream.send(self.node, messages.BACKFILL, values, payload)
         self._sent_bytes += len(payload)
-        self._replica_sets.pace.sent(len(payload), self._replica_sets.turn.now_ms)
+        self._master.context.throttle.sent(len(payload), self._turn.now_ms)
         self.sent_count += 1
         if self._sent and self._sent[-1].last == position - 1:
             self._sent[-1].last = position
@@ -190,28 +178,26 @@ class Backfill(BackfillReceiver, TimerTarget):
         if not self._over:
             self._over = True
             self._tell_remembered()
-            self._send(messages.encode_words(messages.BACKFILL_END, self._replica.queue_id, self._tag(), []), b"")
+            self._downstream.send(self.node, messages.BACKFILL_END, [])
 
     def _tell_remembered(self) -> None:
         """What the queue remembers besides its messages. Of what comes from here on it hears in steps."""
-        log = self._master_replica.log()
+        source = self._master.source
         anew = 1
-        for rows in slices_of(self._master_replica.publishing_ids_in_batches()):
-            self._send(
-                messages.encode_words(messages.PUBLISHING_IDS, self._replica.queue_id, self._tag(), [anew]), rows
-            )
+        for rows in slices_of(source.publishing_ids_in_batches()):
+            self._downstream.send(self.node, messages.PUBLISHING_IDS, [anew], rows)
             anew = 0
-        for name, offset in log.remembered().items():
-            head = messages.encode_words(messages.STORED_OFFSET, self._replica.queue_id, self._tag(), [offset])
-            self._send(head, name.encode("utf-8", "surrogateescape"))
+        for name, offset in source.stored_offsets().items():
+            text = name.encode("utf-8", "surrogateescape")
+            self._downstream.send(self.node, messages.STORED_OFFSET, [offset], text)
 
     def backfill_failed(self, reason: str) -> None:
         """It cannot be read: the newcomer goes without, and is not in sync, unless it can be read another time."""
-        self._replica.note("error", "mirror.cannot_catch_up", {"node": self.node, "reason": reason})
+        self._master.replica.note("error", "mirror.cannot_catch_up", {"node": self.node, "reason": reason})
         self._reader = None
         self._keep_for_later()
-        self._again_at_ms = self._replica_sets.turn.now_ms + BACKFILL_RETRY_MS
-        self._replica_sets.turn.set_timer(self._again_at_ms, self)
+        self._again_at_ms = self._turn.now_ms + BACKFILL_RETRY_MS
+        self._turn.set_timer(self._again_at_ms, self)
 
     def is_under_way(self) -> bool:
         return self._reader is not None and not self._over
@@ -246,9 +232,7 @@ class Backfill(BackfillReceiver, TimerTarget):
         self._asking = True
         while self._may_ask() and self._reader is not None:
             self._asked = True
-            self._reader.more(
-                SLICE_BYTES, self._replica_sets.mirroring_policies.sync_batch_count(self._replica.definition)
-            )
+            self._reader.more(SLICE_BYTES, self._master.sync_batch_count())
         self._asking = False
 
     def _may_ask(self) -> bool:
@@ -256,16 +240,10 @@ class Backfill(BackfillReceiver, TimerTarget):
             return False
         if self._sent_bytes - self._taken_bytes >= WINDOW_BYTES:
             return False
-        wait_ms = self._replica_sets.pace.free_at_ms() - self._replica_sets.turn.now_ms
+        wait_ms = self._master.context.throttle.free_at_ms() - self._turn.now_ms
         if wait_ms > 0:
             self._look_later(wait_ms)
         return wait_ms <= 0
-
-    def _tag(self) -> int:
-        return self._master_replica.downstream.tags[self.node]
-
-    def _send(self, head: bytes, data: bytes) -> None:
-        self._replica_sets.links.send_replication(self.node, head, data)
 
 
 def slices_of(rows: list[bytes]) -> list[bytes]:
@@ -292,11 +270,28 @@ def _first_of(span: PositionSpan) -> int:
 class JoiningMirrors:
     """One master's."""
 
-    def __init__(self, replica_sets: "ReplicaSets", replica: "LocalReplica", master_replica: "MasterReplica") -> None:
-        self._replica_sets: ReplicaSets = replica_sets
-        self._replica: LocalReplica = replica
-        self._master_replica: MasterReplica = master_replica
+    def __init__(
+        self,
+        context: ReplicationContext,
+        replica: ReplicaPort,
+        source: BackfillSource,
+        copy: ReplicaContents,
+        downstream: DownstreamLink,
+    ) -> None:
+        self.context: ReplicationContext = context
+        self.replica: ReplicaPort = replica
+        self.source: BackfillSource = source
+        self.copy: ReplicaContents = copy
+        self.downstream: DownstreamLink = downstream
         self._catching_up: dict[str, Backfill] = {}
+
+    def syncs_by_itself(self) -> bool:
+        """Whether a joining mirror gets its backfill without a command."""
+        return self.context.mirroring_policies.syncs_by_itself(self.replica.latest_definition())
+
+    def sync_batch_count(self) -> int:
+        """How many messages a slice has at most."""
+        return self.context.mirroring_policies.sync_batch_count(self.replica.latest_definition())
 
     def all(self) -> list[Backfill]:
         return list(self._catching_up.values())
@@ -304,12 +299,9 @@ class JoiningMirrors:
     def any(self) -> bool:
         return len(self._catching_up) > 0
 
-    def come(self, node: str, spans: list[PositionSpan]) -> None:
+    def come(self, node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
         """One has told what it has."""
-        master_replica = self._master_replica
-        first = master_replica.downstream.firsts.get(node, master_replica.next_position)
-        began = master_replica.master.followers[node].began
-        self._catching_up[node] = Backfill(self._replica_sets, self._replica, master_replica, node, spans, first, began)
+        self._catching_up[node] = Backfill(self, node, spans, below, began)
         self.look()
 
     def look(self) -> None:

@@ -22,7 +22,7 @@ Not here: who counts and what is committed (`broker.replication.master`), what j
 (`broker.replication.backfill`), the queue (`broker.queues.queue`), the condition (`broker.links.queue_requests`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -32,23 +32,22 @@ from warren.broker.model.deduplication import identity_at
 from warren.broker.model.local_queue import LocalQueue
 from warren.broker.model.master_port import MasterIntake, MasterWaiter
 from warren.broker.model.message import Entry, Message
-from warren.broker.model.ports import PENDING, REJECTED
+from warren.broker.model.ports import PENDING, REJECTED, QueueLog
 from warren.broker.model.replica_contents import PositionSpan, ReplicaContents, ReplicaIdleWaiter
-from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
+from warren.broker.model.replica_set import FIRST_EPOCH, NodeIncarnation, ReplicaSet
 from warren.broker.model.turn import FlushWaiter, TimerTarget, Turn
 from warren.broker.queues.queue import Queue
-from warren.broker.replication.backfill import JoiningMirrors
-from warren.broker.replication.batches import ReplicationBatch
+from warren.broker.replication import messages
+from warren.broker.replication.backfill import BackfillSource, JoiningMirrors
+from warren.broker.replication.batches import OriginMarks, ReplicationBatch
+from warren.broker.replication.context import BatchSource, ReplicaPort, ReplicationContext
 from warren.broker.replication.delivery_lease import DeliveryLease, LeaseOwner
 from warren.broker.replication.master import Master, ReplicaSetOwner
+from warren.broker.replication.messages import ReplicationMessageReader
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
-from warren.broker.replication.mirrored_log import BatchGatherer, MirroredLog, RemovedRange
-from warren.broker.replication.replica_links import DownstreamLink
-from warren.errors import InvariantBroken
-
-if TYPE_CHECKING:
-    from warren.broker.replication.local_replica import LocalReplica
-    from warren.broker.replication.replica_sets import ReplicaSets
+from warren.broker.replication.mirrored_log import BatchGatherer, MirroredLog, RemovedRange, max_priority_of
+from warren.broker.replication.replica_links import DownstreamLink, DownstreamOwner
+from warren.errors import InvariantBroken, PeerFault
 
 
 @final
@@ -121,7 +120,6 @@ class NodeIntake(MasterIntake):
 
     def __init__(
         self,
-        replica_sets: "ReplicaSets",
         master_replica: "MasterReplica",
         node: str,
         incarnation: int,
@@ -137,7 +135,6 @@ class NodeIntake(MasterIntake):
         self.notice: CommitNotice | None = None
         # of its last publish, if that is to be confirmed early
         self.count: i64 = 0
-        self._replica_sets: ReplicaSets = replica_sets
         self._master_replica: MasterReplica = master_replica
 
     def publish(self, count: i64, place: i64, message: Message, counted: bool) -> i64:
@@ -174,8 +171,7 @@ class NodeIntake(MasterIntake):
             self._master_replica.queue.acked_late(positions)
 
     def deserted(self) -> None:
-        if self._master_replica.queue is not None:
-            self._replica_sets.deserted(self._master_replica.queue)
+        self._master_replica.consumers_left()
 
 
 @final
@@ -223,32 +219,46 @@ class EarlyConfirms(FlushWaiter):
                 intake.publisher.held(count)
 
 
-FIRST_EPOCH: Final = 1
 FIRST_MIRRORS_TIMEOUT_MS: Final[i64] = 2_000
 """How long a new queue waits for its mirrors before it may be used."""
 
 
 @final
-class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner, BatchGatherer):
+class MasterReplica(
+    ReplicaSetOwner,
+    TimerTarget,
+    ReplicaIdleWaiter,
+    LeaseOwner,
+    BatchGatherer,
+    BatchSource,
+    DownstreamOwner,
+    BackfillSource,
+):
     """One queue's, for one epoch."""
 
     def __init__(
-        self, replica_sets: "ReplicaSets", replica: "LocalReplica", replica_set: ReplicaSet, copy: ReplicaContents
+        self,
+        context: ReplicationContext,
+        replica: ReplicaPort,
+        replica_set: ReplicaSet,
+        queue_id: int,
+        queue_index: QueueLog,
+        copy: ReplicaContents,
     ) -> None:
         self.queue: LocalQueue | None = None
         self.copy: ReplicaContents = copy
         self.min_in_sync: int = 1
         # the lowest position of the next message
         self.next_position: i64 = replica_set.first_position()
-        self._replica_sets: ReplicaSets = replica_sets
-        self._replica: LocalReplica = replica
-        self._turn: Turn = replica_sets.turn
+        self._context: ReplicationContext = context
+        self._replica: ReplicaPort = replica
+        self._queue_id: int = queue_id
+        self._queue_index: QueueLog = queue_index
+        self._turn: Turn = context.turn
         self._log: MirroredLog | None = None
-        self.downstream: DownstreamLink = DownstreamLink(replica_sets, replica.queue_id, self)
-        self.master: Master = Master(
-            replica_set, replica_sets.own_incarnation, self.downstream, self, replica_sets.turn
-        )
-        self.joining_mirrors: JoiningMirrors = JoiningMirrors(replica_sets, replica, self)
+        self.downstream: DownstreamLink = DownstreamLink(context.links, context.unsent_commits, queue_id, copy, self)
+        self.master: Master = Master(replica_set, context.peers.own, self.downstream, self, context.turn)
+        self.joining_mirrors: JoiningMirrors = JoiningMirrors(context, replica, self, copy, self.downstream)
         # those that wait for the queue to be open, with their node and its incarnation
         self._waiting: list[tuple[MasterWaiter, str, int]] = []
         # of the batch that is being gathered
@@ -260,12 +270,14 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
         # nodes that published since the last batch
         self._gathered: list[NodeIntake] = []
         self._under_way: UncommittedBatches = UncommittedBatches()
+        # the mirror that this node was, and the uncommitted batches that it had
+        self._mirror: Mirror | None = None
         self._inherited: list[ReplicationBatch] = []
-        self.early: EarlyConfirms = EarlyConfirms(replica_sets.turn, self)
+        self.early: EarlyConfirms = EarlyConfirms(context.turn, self)
         self.delivery_lease: DeliveryLease = DeliveryLease(
-            replica_sets.own_incarnation[0], self, replica_sets, replica_sets.heartbeat, replica_sets.turn
+            context.peers.own[0], self, context.peers, context.heartbeat, context.turn
         )
-        self._since_ms: i64 = replica_sets.turn.now_ms
+        self._since_ms: i64 = context.turn.now_ms
         self._waits: bool = False
         # this node is the master no more, or the queue is gone
         self.ended: bool = False
@@ -278,10 +290,16 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
 
     # -- the beginning
 
-    def adopt(self, queue: LocalQueue, log: MirroredLog) -> None:
+    def adopt(self, queue: LocalQueue) -> MirroredLog:
         """The queue exists already. The epoch begins when it is known what it has."""
+        log = self._new_log()
         self.queue, self._log = queue, log
         self._adopted = True
+        return log
+
+    def _new_log(self) -> MirroredLog:
+        max_priority = max_priority_of(self._replica.latest_definition().arguments)
+        return MirroredLog(self._queue_index, self, self.copy, self.delivery_lease, max_priority)
 
     def begin(self, mirror: Mirror) -> None:
         """Open the epoch with what this node has as a mirror."""
@@ -291,6 +309,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
             master.end = mirror.end
             master.opening = mirror.end + 1
             master.inherit(list(mirror.batches), mirror.committed, mirror.epochs, mirror.marks.copy())
+            self._mirror = mirror
             self._inherited = list(mirror.batches)
         else:
             # it had heard of batches that did not come: what it has counts, and nothing else
@@ -301,10 +320,15 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
 
     def _open(self) -> None:
         """Everything up to the epoch's first batch is committed: there is a queue."""
-        for batch in self._inherited:
-            self._replica.mirror.carry_out(batch)
+        mirror = self._mirror
+        if mirror is not None:
+            for batch in self._inherited:
+                mirror.carry_out(batch)
+        self._mirror = None
         self._inherited = []
-        self.queue, self._log = self._replica.make_queue(self)
+        definition, log = self._replica.latest_definition(), self._new_log()
+        self.queue = self._context.queues.make(definition, self._queue_id, self.copy, log)
+        self._log = log
         self._let_in()
 
     def contents_idle(self) -> None:
@@ -355,7 +379,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
 
     def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         assert self.queue is not None
-        intake = NodeIntake(self._replica_sets, self, node, incarnation, waiter)
+        intake = NodeIntake(self, node, incarnation, waiter)
         marks = self.master.marks
         self._write_down_marks()
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
@@ -450,7 +474,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
     def touch(self) -> None:
         if not self._touched:
             self._touched = True
-            self._replica_sets.touched.append(self)
+            self._context.touched.append(self)
 
     # -- the turn
 
@@ -523,7 +547,7 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
         if log.watermark.batch_committed(number):
             queue.delivery_allowed()
         if committed is not None and committed.entries:
-            self._replica_sets.trace_committed(queue, self.master, committed.entries)
+            self._context.queues.trace_committed(queue, self.master, committed.entries)
             queue.arrive(committed.entries)
             self.copy.committed(committed.entries[-1].position)
         if self._waiting:
@@ -546,14 +570,36 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
 
     def changed(self, replica_set: ReplicaSet) -> None:
         self.may_go(False)
-        self.master.changed(replica_set, self._replica_sets.backend.modified(self._replica.definition.key()))
+        key = self._replica.latest_definition().key()
+        self.master.changed(replica_set, self._context.backend.modified(key))
         for joining_mirror in self.joining_mirrors.all():
             if joining_mirror.node not in replica_set.members:
                 self.joining_mirrors.forget(joining_mirror.node)
-        self._replica_sets.placing.look(self._replica)
-        self._replica_sets.partners_changed()
+        self.apply_policies()
+        self._context.counted_changed = True
         self._let_in()
         self.delivery_lease.look()
+
+    def apply_policies(self) -> None:
+        """Do what policies and running nodes ask for: other members, another master, another rule for confirms."""
+        definition, placement, policies = (
+            self._replica.latest_definition(),
+            self._context.placement,
+            self._context.mirroring_policies,
+        )
+        replica_set = definition.replica_set
+        assert replica_set is not None, "a mirrored queue has one"
+        spec = policies.of(definition)
+        self.min_in_sync = policies.min_in_sync(definition)
+        self.early.wanted = policies.confirms_early(definition)
+        if placement.stopping:
+            successor = placement.successor(definition, replica_set)
+            self.master.want_master(successor, policies.promotes_on_shutdown(definition), leaves=True)
+        elif spec is None:
+            self.master.want([replica_set.master])
+        else:
+            self.master.want(placement.members(spec, replica_set))
+            self.master.want_master(placement.other_master(spec, replica_set))
 
     def joined(self, node: str, incarnation: int, tag: int, request: MirrorJoinRequest) -> None:
         self.joining_mirrors.forget(node)
@@ -563,16 +609,29 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
         self.master.joined(node, incarnation, request)
         self.delivery_lease.follows((node, incarnation))
 
-    def bears(self, node: str, tag: int) -> bool:
-        """Whether this is the tag of the node's messages as a follower."""
-        return self.downstream.tags.get(node) == tag
+    def receive(self, node: str, reader: ReplicationMessageReader) -> None:
+        """A message of a mirror; ignored if the mirror sent it before it last joined."""
+        if self.downstream.tags.get(node) != reader.tag:
+            return
+        kind = reader.kind
+        if kind == messages.FLUSHED:
+            self.master.flushed_to(node, reader.word())
+        elif kind == messages.CONTENTS:
+            self.master.told(node, reader.spans())
+        elif kind == messages.BACKFILL_ACK:
+            self.joining_mirrors.taken(node, reader.word())
+        elif kind == messages.CAUGHT_UP:
+            self.joining_mirrors.caught_up(node)
+            self.master.caught_up(node)
+        else:
+            raise PeerFault(f"a message of kind {kind} came from a mirror")
 
     def propose(self, replica_set: ReplicaSet) -> None:
         if not self.ended:
             self._replica.propose(replica_set)
 
     def reached(self, node: str) -> bool:
-        return self._replica_sets.links.is_connected(node)
+        return self._context.links.is_connected(node)
 
     def lost(self, node: str) -> None:
         self.joining_mirrors.forget(node)
@@ -581,11 +640,25 @@ class MasterReplica(ReplicaSetOwner, TimerTarget, ReplicaIdleWaiter, LeaseOwner,
         self._let_in()
 
     def lacks(self, node: str, spans: list[PositionSpan]) -> None:
-        self.joining_mirrors.come(node, spans)
+        below = self.downstream.firsts.get(node, self.next_position)
+        self.joining_mirrors.come(node, spans, below, self.master.followers[node].began)
 
-    def caught_up(self, node: str) -> None:
-        self.joining_mirrors.caught_up(node)
-        self.master.caught_up(node)
+    def next_free_position(self) -> i64:
+        return self.next_position
+
+    def origin_marks(self) -> OriginMarks:
+        return self.master.marks
+
+    def has_opened_and_committed(self, number: i64) -> bool:
+        return self.queue is not None and self.master.committed >= number
+
+    def stored_offsets(self) -> dict[str, int]:
+        return self.log().remembered()
+
+    def consumers_left(self) -> None:
+        """The last consumer of one node is gone."""
+        if self.queue is not None:
+            self._context.queues.consumers_left(self.queue)
 
     def check(self) -> None:
         """Raise `InvariantBroken` if the master contradicts itself; between turns."""

@@ -17,7 +17,7 @@ The master always is one of them: another one must be in sync before it goes (`m
 Not here: what a policy may say (`broker.policies.keys`), when members come and go (`broker.replication.master`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -38,11 +38,8 @@ from warren.broker.policies.policies import Policies
 from warren.broker.queues.arguments import STREAM, type_of
 from warren.broker.routing.exchanges import Exchange
 from warren.broker.streams.settings import stream_settings_of
+from warren.broker.vhost import Vhost
 from warren.wire.field_tables import Table
-
-if TYPE_CHECKING:
-    from warren.broker.vhost import Vhost
-
 
 ALL: Final = "all"
 EXACTLY: Final = "exactly"
@@ -104,7 +101,7 @@ MASTER: Final = "master"
 class MirroringPolicies:
     """One node's view of what policies say."""
 
-    def __init__(self, policies: Policies, vhosts: "dict[str, Vhost]", sync_batch_count: int) -> None:
+    def __init__(self, policies: Policies, vhosts: dict[str, Vhost], sync_batch_count: int) -> None:
         self._sync_batch_count: int = sync_batch_count
         self._policies: Policies = policies
         self._vhosts: dict[str, Vhost] = vhosts

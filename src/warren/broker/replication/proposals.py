@@ -13,33 +13,48 @@ Not here: what is proposed, and what comes of it (`broker.replication.local_repl
 (`broker.metadata.proposal`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from abc import abstractmethod
+from typing import Final, final
+
+from mypy_extensions import trait
 
 from warren.broker.metadata.backend import MetadataBackend
 from warren.broker.metadata.topology_definitions import QueueDefinition
 from warren.broker.metadata.transaction import MetadataTransaction, TransactionWaiter
 from warren.broker.model.replica_set import ReplicaSet
 
-if TYPE_CHECKING:
-    from warren.broker.replication.local_replica import LocalReplica
-
-
 PROPOSALS_PER_TRANSACTION_MAX: Final = 50
+
+
+@trait
+class ReplicaSetProposer:
+    """The replica for whose queue a replica set is proposed."""
+
+    @abstractmethod
+    def latest_definition(self) -> QueueDefinition:
+        """The definition that this replica acts on."""
+
+    @abstractmethod
+    def is_latest(self, definition: QueueDefinition) -> bool:
+        """Whether this node still holds the queue, and neither node nor replica knows a later version."""
+
+    @abstractmethod
+    def proposal_failed(self, replica_set: ReplicaSet) -> None:
+        """The replica set did not take effect, or is not known to have done so."""
 
 
 @final
 class ReplicaSetProposal:
-    """Another ring for a queue."""
+    """Another replica set for a queue."""
 
-    def __init__(self, replica: "LocalReplica", replica_set: ReplicaSet) -> None:
-        self.replica: LocalReplica = replica
+    def __init__(self, proposer: ReplicaSetProposer, replica_set: ReplicaSet) -> None:
+        self.proposer: ReplicaSetProposer = proposer
         self.replica_set: ReplicaSet = replica_set
-        self.basis: QueueDefinition = replica.definition
+        self.basis: QueueDefinition = proposer.latest_definition()
 
-    def stands(self) -> bool:
-        """Whether it was made of the version that is known, to the part and to the node."""
-        replica = self.replica
-        return replica.definition is self.basis and not replica.over and not replica.is_behind
+    def is_valid(self) -> bool:
+        """Whether it was made from the latest version that the node knows."""
+        return self.proposer.is_latest(self.basis)
 
 
 @final
@@ -50,15 +65,15 @@ class ReplicaSetProposals:
         self._backend: MetadataBackend = backend
         self._gathered: list[ReplicaSetProposal] = []
 
-    def add(self, replica: "LocalReplica", replica_set: ReplicaSet) -> None:
-        self._gathered.append(ReplicaSetProposal(replica, replica_set))
+    def add(self, proposer: ReplicaSetProposer, replica_set: ReplicaSet) -> None:
+        self._gathered.append(ReplicaSetProposal(proposer, replica_set))
 
     def waiting(self) -> bool:
         return len(self._gathered) > 0
 
     def make(self) -> None:
         """Propose what was gathered."""
-        latest = {proposal.replica: proposal for proposal in self._gathered if proposal.stands()}
+        latest = {proposal.proposer: proposal for proposal in self._gathered if proposal.is_valid()}
         self._gathered = []
         gathered = list(latest.values())
         for start in range(0, len(gathered), PROPOSALS_PER_TRANSACTION_MAX):
@@ -67,7 +82,7 @@ class ReplicaSetProposals:
     def make_each(self, proposals: list[ReplicaSetProposal]) -> None:
         """Propose each for itself, unless it is outdated."""
         for proposal in proposals:
-            if proposal.stands():
+            if proposal.is_valid():
                 self._propose([proposal])
 
     def _propose(self, proposals: list[ReplicaSetProposal]) -> None:
@@ -99,4 +114,4 @@ class ProposalOutcome(TransactionWaiter):
 
     def _fail(self) -> None:
         for proposal in self._proposals:
-            proposal.replica.proposal_failed(proposal.replica_set)
+            proposal.proposer.proposal_failed(proposal.replica_set)

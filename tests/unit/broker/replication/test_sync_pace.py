@@ -1,6 +1,6 @@
 """What is sent to mirrors that catch up is paid for with time."""
 
-from warren.broker.replication.backfill import SyncThrottle
+from warren.broker.replication.sync_throttle import SyncThrottle
 
 
 def test_without_a_limit_there_is_nothing_to_wait_for() -> None:
