@@ -115,10 +115,12 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         priority=st.integers(0, 3),
         expiration_ms=st.sampled_from([-1, -1, -1, -1, -1, 0, 8]),
         persistent=st.booleans(),
-        tight=st.booleans(),
+        memory_low=st.booleans(),
     )
-    def publish(self, count: int, size: int, priority: int, expiration_ms: int, persistent: bool, tight: bool) -> None:
-        self.world.turn.tight = tight
+    def publish(
+        self, count: int, size: int, priority: int, expiration_ms: int, persistent: bool, memory_low: bool
+    ) -> None:
+        self.world.turn.memory_low = memory_low
         for _ in range(count):
             self.publish_one(size, priority, expiration_ms, persistent)
 
@@ -165,7 +167,7 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
     @rule(count=st.integers(1, 8), no_ack=st.sampled_from([False, False, True]))
     def get(self, count: int, no_ack: bool) -> None:
         for _ in range(count):
-            if not self.queue.at_hand():
+            if not self.queue.can_get():
                 self.follow_deaths()
                 return
             self.follow_deaths()

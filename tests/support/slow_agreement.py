@@ -27,7 +27,7 @@ class SlowAgreement(MetadataBackend):
         plan, waiter = self.waiting.pop(0)
         self._lone.submit(plan, None)
         if waiter is not None:
-            waiter.agreed()
+            waiter.committed()
 
     def outdate(self) -> None:
         """The oldest plan is refused, because of something that has changed."""

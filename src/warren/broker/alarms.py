@@ -2,7 +2,7 @@
 
 Memory: the process is measured once a second. Between two measurements, changes of the bytes held in messages are added
 to the last one. Freed memory is not always returned to the system, so a process above its watermark that holds few
-messages raises no alarm: it uses the freed memory again. At a fraction of the watermark memory is *tight*: messages
+messages raises no alarm: it uses the freed memory again. At a fraction of the watermark memory is *low*: messages
 that arrive are kept on disk only.
 
 Disk: an alarm is raised when free space is below its limit, or when a write finds no room.
@@ -44,9 +44,9 @@ class Alarms:
         return True
 
     def update(self) -> str:
-        """The reason in connection.blocked; empty if no alarm is raised. Also sets `Turn.tight`."""
+        """The reason in connection.blocked; empty if no alarm is raised. Also sets `Turn.memory_low`."""
         held_bytes = self._turn.held_bytes
-        self._turn.tight = self._memory.tight(held_bytes)
+        self._turn.memory_low = self._memory.is_low(held_bytes)
         return reason_of(self._memory.update(held_bytes), self._disk.is_raised())
 
 
@@ -78,7 +78,7 @@ class MemoryAlarm:
         self.raised = held_bytes > enough and self._other_bytes + held_bytes > ceiling
         return self.raised
 
-    def tight(self, held_bytes: i64) -> bool:
+    def is_low(self, held_bytes: i64) -> bool:
         """Whether arriving messages are kept on disk only."""
         if self._limit_bytes == 0:
             return False

@@ -109,7 +109,7 @@ class PendingDelete(TransactionWaiter, TimerTarget):
         for waiter in self.waiters:
             waiter.outdated()
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         """The queue is removed on all nodes."""
         if self.held_publishes is not None:
             self.held_publishes.known()
@@ -131,7 +131,7 @@ class PendingDelete(TransactionWaiter, TimerTarget):
         if self._topology.queues.get(self._queue.name) is self._queue:
             self.plan()
         else:
-            self.agreed()
+            self.committed()
 
 
 @final
@@ -159,7 +159,7 @@ class PendingMirroredDelete(TransactionWaiter, TimerTarget):
         plan_queue_removal(plan, self._topology, self._proxy)
         self._backend.submit(plan, self)
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         """The queue is removed."""
 
     def outdated(self) -> None:
@@ -191,9 +191,9 @@ class ConditionalDelete(TransactionWaiter):
         self._revocation: DeleteRevocation = revocation
         self._waiter: TransactionWaiter = waiter
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self._held_publishes.known()
-        self._waiter.agreed()
+        self._waiter.committed()
 
     def outdated(self) -> None:
         self._held_publishes.release()
@@ -224,9 +224,9 @@ class DeleteRevocation(TransactionWaiter, TimerTarget):
         plan = MetadataTransaction()
         plan.touch(queue_key(self._queue.vhost, self._queue.name))
         if self._backend.submit(plan, self):
-            self.agreed()
+            self.committed()
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self._held_publishes.release()
 
     def outdated(self) -> None:

@@ -65,7 +65,7 @@ from warren.broker.streams.stream import Stream
 def move_consumers(queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
     """Before the local queue closes, because the master is on another node."""
     places = {consumer: queue.begins_at(consumer) for consumer, _served in queue.consumers()}
-    for consumer in queue.dismiss():
+    for consumer in queue.remove_all_consumers():
         if isinstance(consumer, ChannelConsumer):
             proxy.take_over(consumer, places.get(consumer, -1))
         else:
@@ -165,7 +165,7 @@ class Vhost(VhostPort):
         if proxy is None:
             waiter.outdated()
         elif self.delete_queue(proxy, waiter):
-            waiter.agreed()
+            waiter.committed()
 
     def declare_exchange(self, exchange: ExchangeDefinition, waiter: TransactionWaiter | None = None) -> bool:
         matcher_for(exchange.type, exchange.arguments)

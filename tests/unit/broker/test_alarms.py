@@ -75,19 +75,19 @@ def test_a_process_that_seems_smaller_than_its_messages_counts_its_messages() ->
 
 def test_memory_is_tight_well_below_the_limit() -> None:
     alarm = alarm_with(used=500_000, held=200_000)
-    assert not alarm.tight(200_000)
-    assert alarm.tight(200_001)
+    assert not alarm.is_low(200_000)
+    assert alarm.is_low(200_001)
 
 
 def test_a_large_process_that_holds_few_messages_does_not_page() -> None:
-    assert not alarm_with(used=3 * LIMIT, held=125_000).tight(125_000)
-    assert alarm_with(used=3 * LIMIT, held=125_001).tight(125_001)
+    assert not alarm_with(used=3 * LIMIT, held=125_000).is_low(125_000)
+    assert alarm_with(used=3 * LIMIT, held=125_001).is_low(125_001)
 
 
 def test_a_ratio_above_one_leaves_paging_to_the_alarm() -> None:
     alarm = MemoryAlarm(2.0)
     alarm.measured(LIMIT, LIMIT, LIMIT)
-    assert not alarm.tight(LIMIT)
+    assert not alarm.is_low(LIMIT)
 
 
 def test_too_little_free_space_raises_the_alarm_of_the_disk() -> None:

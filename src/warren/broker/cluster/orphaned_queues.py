@@ -91,7 +91,7 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
         self._timer = None
         self._go_on()
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self._under_way = False
         self._go_on()
 

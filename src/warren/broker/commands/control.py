@@ -127,9 +127,9 @@ class Control:
             return
         pending.replan(plan)
         if not plan.changes or self.backend.submit(plan, pending):
-            self.agreed(pending)
+            self.committed(pending)
 
-    def agreed(self, pending: "PendingCommand") -> None:
+    def committed(self, pending: "PendingCommand") -> None:
         """The transaction is committed."""
         self._follow_up(pending.command)
         answer = CompleteCommand(pending.ticket, pending.result)
@@ -212,8 +212,8 @@ class PendingCommand(TransactionWaiter):
         made = max(self._made, self._plan.made)
         return f"; {made} of {len(self._plan.changes)} {PARTLY_DONE}" if made else ""
 
-    def agreed(self) -> None:
-        self._control.agreed(self)
+    def committed(self) -> None:
+        self._control.committed(self)
 
     def outdated(self) -> None:
         self._control.outdated(self)

@@ -113,7 +113,7 @@ class GetRequest(OutputPort):
 
     def _get(self, queue: QueuePort) -> None:
         queue.touch()
-        if not queue.at_hand():
+        if not queue.can_get():
             queue.await_entry(self)
             return
         entry = queue.get(self._no_ack)
@@ -229,7 +229,7 @@ class DeleteCompletion(TransactionWaiter):
         self._message_count: i64 = message_count
         self._turn: Turn = turn
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self._target.answer(self._ticket, self._message_count, 0)
 
     def outdated(self) -> None:

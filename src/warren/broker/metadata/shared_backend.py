@@ -2,7 +2,7 @@
 
 ::
 
-    submit ──► ProposeTransaction ─┬─► agreed ────► applied here and on every connected node ──► agreed
+    submit ──► ProposeTransaction ─┬─► COMMITTED ─► applied here and on every connected node ──► committed
                                    ├─► outdated ──► the newer state is applied here ──► outdated: plan again
                                    └─► anything else, or no answer in time ──► failed
 
@@ -11,18 +11,18 @@
 A node applies only the changes that the store reports, its own like those of others. So every node is a fold of the
 same sequence of changes, some a little further along.
 
-**When `agreed` is told.** Every node that serves clients has applied the change: nodes report the revision they have
+**When `committed` is told.** Every node that serves clients has applied the change: nodes report the revision they have
 applied, and a waiter waits for the slowest. A node that does not get there within `PEER_TIMEOUT_MS` is left behind: it
 is not waited for until it has caught up. Such a node knows itself that it is behind (`is_stale`), and does not confirm
 messages without a queue. Therefore the timeout is longer than `STALE_AFTER_MS`.
 
-**How current a node is.** The answer of the store is as old as the question: it has everything that was agreed before
-the question, and need not have more. A snapshot that replaces missed changes does not say when it was taken, so it does
+**How current a node is.** The answer of the store is as old as the question: it has everything committed before the
+question, and need not have more. A snapshot that replaces missed changes does not say when it was taken, so it does
 not make a node current.
 
 **A node that may be behind** is stale, or has lost its link to a node that lives and may have ceased to wait for it. It
 serves the queues it knows. A message for which it finds no queue, by the default exchange, bindings or an alternate
-exchange, it neither confirms nor commits. A message that it can route it confirms, though a binding agreed since might
+exchange, it neither confirms nor commits. A message that it can route it confirms, though a later binding might
 lead to another queue: a confirm covers the queues that a node knows. To nack all messages would stop every publisher of
 a cluster whose store has no majority, where nothing can have changed.
 
@@ -48,7 +48,7 @@ caught up, hears of a change from the store a little later.
 **Joining.** While a node moves from its own store to the shared one, transactions are held. They are judged by the
 state at the time they were submitted, so any change since makes them outdated.
 
-Invariants: a waiter is told exactly once, and never within `submit`. It is not told `agreed` before this node has
+Invariants: a waiter is told exactly once, and never within `submit`. It is not told `committed` before this node has
 applied the change.
 
 Not here: large transactions (`broker.metadata.proposal`), the applied definitions
@@ -173,8 +173,8 @@ class SharedMetadataBackend(MetadataBackend):
         self._undecided: dict[int, PendingTransaction] = {}
         # refused, by ticket, with the revision that shows why
         self._refused: dict[int, tuple[int, PendingTransaction]] = {}
-        # agreed: revision and last ticket
-        self._agreed: list[tuple[int, int, PendingTransaction]] = []
+        # committed: revision and last ticket
+        self._committed: list[tuple[int, int, PendingTransaction]] = []
         self._peers_applied: PeerRevisions = PeerRevisions(turn)
         self._reported: int = 0
         # the time of the last question to the store after which this node had applied everything
@@ -281,7 +281,7 @@ class SharedMetadataBackend(MetadataBackend):
 
     def peer_applied(self, node: str, revision: int) -> None:
         self._peers_applied.applied(node, revision)
-        self._tell_agreed()
+        self._tell_committed()
 
     def peer_lost(self, node: str) -> None:
         self._peers_applied.lost(node)
@@ -289,7 +289,7 @@ class SharedMetadataBackend(MetadataBackend):
     def peer_over(self, node: str) -> None:
         """The incarnation has ended."""
         self._peers_applied.over(node)
-        self._tell_agreed()
+        self._tell_committed()
 
     def lost_incarnations(self) -> list[tuple[str, int, int]]:
         return self._peers_applied.lost_incarnations()
@@ -319,8 +319,8 @@ class SharedMetadataBackend(MetadataBackend):
             pending.revision = revision
             pending.applied_then = self.applied
             pending.wait(self._turn, PEER_TIMEOUT_MS)
-            heapq.heappush(self._agreed, (revision, pending.ticket, pending))
-            self._tell_agreed()
+            heapq.heappush(self._committed, (revision, pending.ticket, pending))
+            self._tell_committed()
 
     def _refuse(self, pending: "PendingTransaction", revision: int) -> None:
         self._refused[pending.ticket] = (revision, pending)
@@ -328,7 +328,7 @@ class SharedMetadataBackend(MetadataBackend):
 
     def _advanced(self) -> None:
         self._end_refused()
-        self._tell_agreed()
+        self._tell_committed()
 
     def _end_refused(self) -> None:
         for ticket, (revision, pending) in list(self._refused.items()):
@@ -338,22 +338,22 @@ class SharedMetadataBackend(MetadataBackend):
                 if pending.waiter is not None:
                     pending.waiter.outdated()
 
-    def _tell_agreed(self) -> None:
+    def _tell_committed(self) -> None:
         """Tell the waiters of transactions that all nodes have applied."""
         reached = self._peers_applied.reached(self.applied)
-        while self._agreed and (self._agreed[0][0] <= reached or self._agreed[0][2].ended):
-            pending = heapq.heappop(self._agreed)[2]
+        while self._committed and (self._committed[0][0] <= reached or self._committed[0][2].ended):
+            pending = heapq.heappop(self._committed)[2]
             if not pending.ended:
                 pending.end(self._turn)
                 if pending.waiter is not None:
-                    pending.waiter.agreed()
+                    pending.waiter.committed()
 
     # -- timeouts
 
     def timed_out(self, pending: "PendingTransaction") -> None:
         if 0 < pending.revision <= self.applied:
             self._peers_applied.leave_behind(pending.revision)
-            self._tell_agreed()
+            self._tell_committed()
             return
         if pending.revision and self.applied > pending.applied_then:
             # this node is behind but still applies changes, as after a large import: wait for this one, too

@@ -28,7 +28,7 @@ class TransactionWaiter:
     """Is told the outcome of a transaction, once, and never within `MetadataBackend.submit`."""
 
     @abstractmethod
-    def agreed(self) -> None:
+    def committed(self) -> None:
         """The transaction took effect and is visible."""
 
     @abstractmethod

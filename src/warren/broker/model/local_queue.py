@@ -89,7 +89,7 @@ class LocalQueue(QueuePort, FetchWaiter, PromotionTarget):
     # -- consumers and reports
 
     @abstractmethod
-    def dismiss(self) -> list[ConsumerPort]:
+    def remove_all_consumers(self) -> list[ConsumerPort]:
         """Remove all consumers, and return them; the caller must tell them."""
 
     @abstractmethod

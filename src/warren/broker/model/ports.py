@@ -197,7 +197,7 @@ class QueuePort:
         self.held_publishes.await_settlement(waiter, place)
 
     @abstractmethod
-    def at_hand(self) -> bool:
+    def can_get(self) -> bool:
         """Whether `get` can answer now. If not, the entry is being read from disk: use `await_entry`."""
 
     @abstractmethod

@@ -141,7 +141,7 @@ class RemoteQueuePort(QueuePort):
     def add_consumer(self, consumer: ConsumerPort) -> None:
         raise InvariantBroken("add_consumer on a remote queue: ask CONSUME")
 
-    def at_hand(self) -> bool:
+    def can_get(self) -> bool:
         return False
 
     def await_entry(self, waiter: OutputPort) -> None:

@@ -73,8 +73,8 @@ class Turn:
         self.inputs: list[OutputPort] = []
         # bytes of messages in memory
         self.held_bytes: i64 = 0
-        # memory is short: new messages are kept on disk only
-        self.tight: bool = False
+        # memory is low: new messages are kept on disk only
+        self.memory_low: bool = False
         # this node may lack recent metadata of the cluster: queues that it does not know may exist
         self.may_be_behind: bool = False
         # wait for the flush of this turn's batch

@@ -104,7 +104,7 @@ class QueueAdmission:
             return False
         if contents.paged_count != 0 and contents.has_backlog(level):
             return True
-        if not self._turn.tight and not self._limits.settings.lazy:
+        if not self._turn.memory_low and not self._limits.settings.lazy:
             return False
         if not self._consumers.members:
             return True

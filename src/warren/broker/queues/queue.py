@@ -205,7 +205,7 @@ class Queue(LocalQueue):
         self._admission.arrive(entries)
         self.wake()
 
-    def at_hand(self) -> bool:
+    def can_get(self) -> bool:
         paging = self._paging
         if self.deleted or paging is None:
             return True
@@ -311,7 +311,7 @@ class Queue(LocalQueue):
         if self.auto_delete:
             self._owner.queue_unused(self)
 
-    def dismiss(self) -> list[ConsumerPort]:
+    def remove_all_consumers(self) -> list[ConsumerPort]:
         return self._consumers.clear()
 
     # -- the turn

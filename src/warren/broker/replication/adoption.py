@@ -89,7 +89,7 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
                 plan.put(definition.with_replica_set(replica_set))
         return plan, left
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self._under_way = False
         self.act()
 

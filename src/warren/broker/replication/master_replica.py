@@ -691,8 +691,8 @@ class MirroredQueueDelete(TransactionWaiter, TimerTarget):
         self._turn: Turn = turn
         master_replica.may_go(True)
 
-    def agreed(self) -> None:
-        self._waiter.agreed()
+    def committed(self) -> None:
+        self._waiter.committed()
 
     def outdated(self) -> None:
         self._master_replica.may_go(False)

@@ -100,7 +100,7 @@ class ProposalOutcome(TransactionWaiter):
         self._owner: ReplicaSetProposals = owner
         self._proposals: list[ReplicaSetProposal] = proposals
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         """It is heard of as every change is."""
 
     def outdated(self) -> None:

@@ -355,7 +355,7 @@ def basic_get(channel: Channel, method: Method) -> None:
             _answer_get(channel, queue, answer.entry, method.no_ack)
         return
     queue.touch()
-    if not queue.at_hand():
+    if not queue.can_get():
         channel.connection.await_entry(queue)
         return
     _answer_get(channel, queue, queue.get(method.no_ack), method.no_ack)

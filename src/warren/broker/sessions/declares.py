@@ -95,7 +95,7 @@ class PendingDeclare(TransactionWaiter):
         connection.reader.step_back()
         connection.await_answer()
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self.granted = True
         self._resume_input()
         connection = self._channel.connection

@@ -1,7 +1,7 @@
 """The archiver of a stream: committed messages go to archive files a chunk at a time, and retention drops old segments.
 
 One write is in flight at a time: a chunk or, if many messages wait, a few. When it is on disk, the journal drops its
-messages. The last chunk stays in memory for readers that are a little behind. When memory is tight, chunks are smaller
+messages. The last chunk stays in memory for readers that are a little behind. When memory is low, chunks are smaller
 and nothing waits for long.
 
 Invariants: `check`.
@@ -24,7 +24,7 @@ from warren.errors import InvariantBroken
 
 SMALL_CHUNK_BYTES: Final[i64] = 1 << 16
 CHECK_MS: Final[i64] = 10_000
-"""The interval of checks for retention and for tight memory."""
+"""The interval of checks for retention and for low memory."""
 
 
 @final
@@ -55,13 +55,13 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
     def go_on(self, waited: bool = False) -> None:
         """Write the next chunk, if there are enough messages for one, and more chunks with it if there are many.
 
-        When memory is tight, fewer messages are enough; `waited`: any number is.
+        When memory is low, fewer messages are enough; `waited`: any number is.
         """
         tail = self._tail
         if self._ended or self._in_flight or tail.committed == tail.archived:
             return
         self._set_timer()
-        small = self._turn.tight and (waited or tail.committed_bytes >= SMALL_CHUNK_BYTES)
+        small = self._turn.memory_low and (waited or tail.committed_bytes >= SMALL_CHUNK_BYTES)
         if not small and not _is_enough(tail.committed_bytes, tail.committed - tail.archived):
             return
         self._place = self._catalog.place()
@@ -95,7 +95,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
         for entry in tail.archive(count):
             self.log.forget(entry)
         # the last chunk may still be of use to those who are a little behind
-        self._drop_to(tail.archived if self._turn.tight else tail.archived - heads[-1].count)
+        self._drop_to(tail.archived if self._turn.memory_low else tail.archived - heads[-1].count)
         if self._place[1] == 0:
             self.expire()
         self.go_on()
@@ -136,7 +136,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
     def timer_fired(self) -> None:
         self._timer_set = False
         self.expire()
-        if self._turn.tight and not self._ended:
+        if self._turn.memory_low and not self._ended:
             self._drop_to(self._tail.archived)
         self.go_on(waited=True)
 

@@ -370,8 +370,8 @@ class ChunkReader(Reader):
         return self._delivery(data, head)
 
     def _ahead(self) -> i64:
-        """As many blocks as its client takes, if memory is not tight."""
-        return 1 if self._source.turn.tight else min(BLOCKS_AHEAD, i64(self.consumer.unacked_max()))
+        """As many blocks as its client takes, if memory is not low."""
+        return 1 if self._source.turn.memory_low else min(BLOCKS_AHEAD, i64(self.consumer.unacked_max()))
 
     def _head_of(self, block: ArchiveBlock, data: bytes) -> ChunkHead | None:
         archived = block.archived

@@ -170,8 +170,8 @@ class Stream(LocalQueue, FlushWaiter):
         # another member of its group may become active
         self.wake()
 
-    def dismiss(self) -> list[ConsumerPort]:
-        return self._readers.dismiss()
+    def remove_all_consumers(self) -> list[ConsumerPort]:
+        return self._readers.remove_all_consumers()
 
     def wake(self) -> None:
         if len(self._readers):
@@ -220,7 +220,7 @@ class Stream(LocalQueue, FlushWaiter):
 
     # -- operations that streams do not support
 
-    def at_hand(self) -> bool:
+    def can_get(self) -> bool:
         return True
 
     def await_entry(self, waiter: OutputPort) -> None:
@@ -302,7 +302,7 @@ class Stream(LocalQueue, FlushWaiter):
         self._end_service()
 
     def _end_service(self) -> None:
-        for consumer in sorted(self.dismiss(), key=lambda consumer: consumer.tag):
+        for consumer in sorted(self.remove_all_consumers(), key=lambda consumer: consumer.tag):
             consumer.cancelled()
 
     # -- stats

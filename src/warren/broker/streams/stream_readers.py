@@ -22,7 +22,7 @@ member to come would be served while another still holds messages from the old m
 while no other master can be serving it, as queues do (`QueueLog.serves`). Readers outside groups are served by any
 master, because committed messages do not change.
 
-A reader whose client has no room for a whole check interval is idle; when memory is tight, its blocks are released and
+A reader whose client has no room for a whole check interval is idle; when memory is low, its blocks are released and
 read again later. A slow reader keeps them, because it would read its chunk again for every message.
 
 Invariants: `check`.
@@ -178,7 +178,7 @@ class IdleReaders(TimerTarget):
         watched, self._watched = self._watched, {}
         for reader, offset in watched.items():
             idle = offset >= 0 and reader.offset == offset
-            if idle and self._turn.tight and not reader.consumer.able():
+            if idle and self._turn.memory_low and not reader.consumer.able():
                 reader.close()
             elif reader.has_blocks():
                 self.watch(reader)
@@ -256,7 +256,7 @@ class StreamReaders(TimerTarget):
         if group is not None:
             self._update_group(group)
 
-    def dismiss(self) -> list[ConsumerPort]:
+    def remove_all_consumers(self) -> list[ConsumerPort]:
         """Remove all consumers. The caller informs them."""
         gone = list(self._readers) + list(self._waiting)
         for reader in self._readers.values():

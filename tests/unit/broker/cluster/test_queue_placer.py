@@ -135,7 +135,7 @@ class Answers(TransactionWaiter):
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self.reasons.append("")
 
     def outdated(self) -> None:

@@ -49,7 +49,7 @@ class LateBackend(MetadataBackend):
     def commit(self) -> list[CompleteCommand]:
         """The last transaction is committed; the answers."""
         self.make()
-        return self.decide("agreed")
+        return self.decide("committed")
 
     def make(self) -> None:
         assert self._real.submit(self.plans[-1], None)
@@ -154,7 +154,7 @@ def test_a_virtual_host_that_went_at_once_is_not_traced(core: Core, late: LateBa
     order(core, put_vhost("v", True))
     late.make()
     late.commit_from_another_node(DeleteVhost("v"))
-    assert late.decide("agreed") == [CompleteCommand(7, True)]
+    assert late.decide("committed") == [CompleteCommand(7, True)]
 
 
 @pytest.mark.parametrize("outcome", [("failed", "no majority"), ("outdated",)])

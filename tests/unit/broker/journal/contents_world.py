@@ -213,7 +213,7 @@ class ContentsWorld:
         for _round in range(ROUNDS_MAX):
             if queue.ready_count() == 0:
                 return entries
-            if queue.at_hand():
+            if queue.can_get():
                 entry = queue.get(no_ack=False)
                 assert entry is not None
                 entries.append(entry)

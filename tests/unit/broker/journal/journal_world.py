@@ -162,7 +162,7 @@ class Recovered:
         found: list[Entry] = []
         try:
             while queue.ready_count() > 0:
-                if queue.at_hand():
+                if queue.can_get():
                     entry = queue.get(no_ack=False)
                     assert entry is not None
                     found.append(entry)

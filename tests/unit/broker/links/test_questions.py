@@ -83,9 +83,9 @@ def test_a_queue_elsewhere_is_not_deleted_against_its_conditions(nodes: Together
 
 
 def test_a_get_waits_for_the_disk_of_the_home(nodes: Together, client: Client) -> None:
-    nodes["there"].node.turn.tight = True
+    nodes["there"].node.turn.memory_low = True
     nodes.client("there").read(persistent("q", b"1"))
-    nodes["there"].node.turn.tight = False
+    nodes["there"].node.turn.memory_low = False
     client.say(BasicGet("q", no_ack=True))
     nodes.settle()
     assert client.methods() == []

@@ -338,7 +338,7 @@ def test_a_queue_that_was_to_be_deleted_as_the_master_stepped_down_is_checked_by
     assert client.methods() == []
     seated.fail_over()
     seated.open("two")
-    seated.homes["two"].removals.pop().agreed()
+    seated.homes["two"].removals.pop().committed()
     seated.nodes["two"].turn()
     seated.nodes.settle()
     assert [type(method) for method in client.methods()] == [QueueDeleteOk]

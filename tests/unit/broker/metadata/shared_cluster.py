@@ -71,7 +71,7 @@ class Ending(TransactionWaiter):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def agreed(self) -> None:
+    def committed(self) -> None:
         self.told.append("agreed")
 
     def outdated(self) -> None:

@@ -17,7 +17,7 @@ def world_of(arguments: Table | None = None, durable: bool = True) -> tuple[Worl
 
 
 def taken(world: World, no_ack: bool = False) -> Entry:
-    assert world.queue.at_hand()
+    assert world.queue.can_get()
     entry = world.queue.get(no_ack)
     assert entry is not None
     return entry
@@ -218,7 +218,7 @@ def test_permission_is_not_requested_without_an_able_consumer() -> None:
 
 def test_permission_is_requested_for_durable_entries_only() -> None:
     world, log = world_of(durable=False)
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("1", "2", persistent=True)
     log.prompt = True
     assert world.take_all() == ["1", "2"]
@@ -229,7 +229,7 @@ def test_a_get_waits_for_permission() -> None:
     world, log = world_of()
     log.deliverable_to = 0
     world.publish("1", persistent=True)
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     waiter = Waiter()
     world.queue.await_entry(waiter)
     assert world.turn.inputs == []
@@ -242,7 +242,7 @@ def test_a_purge_ends_the_wait_for_permission() -> None:
     world, log = world_of()
     log.deliverable_to = 0
     world.publish("1", persistent=True)
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     waiter = Waiter()
     world.queue.await_entry(waiter)
     world.queue.purge()

@@ -20,7 +20,7 @@ def world_of(arguments: Table | None = None, durable: bool = True, prompt: bool 
 
 def tight_world(arguments: Table | None = None, prompt: bool = False) -> tuple[World, ScriptedLog]:
     world, log = world_of(arguments, prompt=prompt)
-    world.turn.tight = True
+    world.turn.memory_low = True
     return world, log
 
 
@@ -55,19 +55,19 @@ def test_the_default_mode_is_not_lazy() -> None:
 
 def test_a_queue_without_a_log_ignores_lazy_mode() -> None:
     world = World(LAZY)
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("1", "2")
-    assert world.queue.at_hand()
+    assert world.queue.can_get()
     assert world.take_all() == ["1", "2"]
 
 
 def test_messages_after_a_paged_one_are_paged_until_the_disk_is_read() -> None:
     world, log = tight_world()
     world.publish("1")
-    world.turn.tight = False
+    world.turn.memory_low = False
     world.publish("2")
     assert log.positions() == [1, 2]
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     log.answer()
     # transient messages are in memory again, and there is nothing left to be behind
     world.publish("3")
@@ -78,7 +78,7 @@ def test_messages_after_a_paged_one_are_paged_until_the_disk_is_read() -> None:
 def test_only_the_level_with_a_backlog_pages() -> None:
     world, log = tight_world({"x-max-priority": 5})
     world.publish("low")
-    world.turn.tight = False
+    world.turn.memory_low = False
     world.publish("high", priority=5)
     world.publish("later")
     assert log.positions() == [1, 3]
@@ -108,7 +108,7 @@ def test_messages_that_no_consumer_can_take_are_paged() -> None:
 def test_paged_in_entries_count_as_memory() -> None:
     world, log = tight_world()
     world.publish("1", "2", "3", "4")
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     assert log.answer() == [1, 2, 3]
     world.end_turn()
     assert (world.queue.ready_count(), world.turn.held_bytes) == (4, 3 * COST_BYTES)
@@ -139,7 +139,7 @@ def test_entries_that_are_read_within_the_call_are_delivered_at_once() -> None:
 def test_entries_in_memory_go_before_those_on_disk() -> None:
     world, log = world_of()
     world.publish("1", "2")
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("3", "4")
     consumer = world.consumer(credit=1)
     world.end_turn()
@@ -155,7 +155,7 @@ def test_there_is_one_fetch_at_a_time() -> None:
     for _ in range(3):
         world.queue.wake()
         world.end_turn()
-        assert not world.queue.at_hand()
+        assert not world.queue.can_get()
     assert log.fetches == 1
     log.answer()
     world.end_turn()
@@ -217,24 +217,24 @@ def test_a_large_entry_is_read_ahead_alone() -> None:
 def test_a_get_waits_for_its_entry() -> None:
     world, log = tight_world()
     world.publish("1")
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     waiter = Waiter()
     world.queue.await_entry(waiter)
     assert (log.fetches, world.turn.inputs) == (1, [])
     log.answer()
     assert world.turn.inputs == [waiter]
     assert world.take_all() == ["1"]
-    assert world.queue.at_hand()
+    assert world.queue.can_get()
 
 
 def test_a_waiter_is_woken_once() -> None:
     world, log = tight_world()
     log.batch_entries = 1
     world.publish("1", "2")
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     world.queue.await_entry(Waiter())
     log.answer()
-    assert world.queue.at_hand()
+    assert world.queue.can_get()
     log.answer()
     assert len(world.turn.inputs) == 1
 
@@ -243,7 +243,7 @@ def test_a_waiter_is_woken_once() -> None:
 def test_a_waiter_is_woken_when_the_queue_becomes_empty(end: str) -> None:
     world, _ = tight_world()
     world.publish("1")
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     waiter = Waiter()
     world.queue.await_entry(waiter)
     if end == "purge":
@@ -261,16 +261,16 @@ def test_a_waiter_is_woken_when_the_queue_becomes_empty(end: str) -> None:
 def test_a_purge_removes_entries_in_memory_on_disk_and_in_a_fetch() -> None:
     world, log = world_of()
     world.publish("1", persistent=True)
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish(*"2345678")
-    assert world.queue.at_hand()
+    assert world.queue.can_get()
     assert log.fetching is not None
     assert world.queue.purge() == 8
     assert (log.positions(), log.live_count(), log.cancelled) == ([], 0, 1)
     assert (world.queue.ready_count(), world.queue.ready_bytes(), world.turn.held_bytes) == (0, 0, 0)
     world.queue.check()
     world.publish("9")
-    assert not world.queue.at_hand()
+    assert not world.queue.can_get()
     log.answer()
     assert world.take_all() == ["9"]
 
@@ -293,7 +293,7 @@ def test_a_deleted_queue_ignores_fetched_entries() -> None:
 def test_the_highest_level_goes_next_even_if_it_is_on_disk() -> None:
     world, log = world_of({"x-max-priority": 5})
     world.publish("low")
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("high", priority=5)
     consumer = world.consumer()
     world.end_turn()

@@ -53,7 +53,7 @@ def test_delivery_counts_survive_a_restart() -> None:
     found.prompt = True
     after = World(limited, log=found)
     after.queue.recover(found.runs(), 2)
-    assert after.queue.at_hand()
+    assert after.queue.can_get()
     again = after.queue.get(False)
     assert again is not None
     after.queue.requeue([again])
@@ -70,7 +70,7 @@ def test_estimated_bytes_are_corrected_when_all_is_read() -> None:
     after.queue.recover(runs, 3)
     assert after.queue.ready_bytes() == 11
     found.prompt = True
-    assert after.queue.at_hand()
+    assert after.queue.can_get()
     assert after.queue.ready_bytes() == 4
     after.queue.check()
 

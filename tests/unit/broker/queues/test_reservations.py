@@ -122,7 +122,7 @@ def test_messages_that_arrive_in_a_lazy_queue_stay_on_disk_only() -> None:
 
 def test_messages_that_are_not_on_disk_stay_in_memory() -> None:
     world = World({"x-queue-mode": "lazy"}, log=ScriptedLog(durable=False))
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.queue.arrive(reserve(world, "a", "b"))
     assert world.turn.held_bytes > 0
     assert world.take_all() == ["a", "b"]
@@ -206,7 +206,7 @@ def test_a_mirrored_log_sees_every_removal() -> None:
     world.end_turn()
     world.queue.ack(consumer.entries[0])
     assert log.forgotten == ["a"]
-    assert world.queue.at_hand()
+    assert world.queue.can_get()
     assert world.queue.get(no_ack=True) is not None
     assert log.forgotten == ["a", "b"]
     assert world.queue.purge() == 1

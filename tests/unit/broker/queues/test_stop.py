@@ -20,9 +20,9 @@ def stopped_world(arguments: Table | None = None) -> tuple[World, ScriptedLog]:
     log = ScriptedLog()
     world = World(arguments, log=log, auto_delete=True)
     world.publish("1", "2", persistent=True)
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("3", "4", persistent=True)
-    assert world.queue.at_hand()
+    assert world.queue.can_get()
     world.queue.stop(REASON)
     return world, log
 
@@ -55,7 +55,7 @@ def test_publishes_are_refused() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda world: world.queue.at_hand(),
+        lambda world: world.queue.can_get(),
         lambda world: world.queue.get(True),
         lambda world: world.queue.purge(),
         lambda world: world.queue.add_consumer(ScriptedConsumer()),
@@ -76,7 +76,7 @@ def test_a_running_queue_is_usable() -> None:
 def test_a_stopped_queue_reads_and_expires_nothing() -> None:
     log = ScriptedLog()
     world = World({"x-message-ttl": 5, "x-expires": 50, "x-max-length": 1, **DLX}, log=log)
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("1", "2")
     world.queue.stop(REASON)
     assert (log.fetching, log.cancelled) == (None, 1)
@@ -103,7 +103,7 @@ def test_damage_found_during_expiry_stops_the_queue(consumers: int) -> None:
     world = World(DLX, log=log)
     world.publish("1", expiration_ms=5)
     world.publish("2", expiration_ms=5, persistent=True)
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("3", expiration_ms=5)
     taking = [world.consumer(f"{number}", credit=0) for number in range(consumers)]
     world.turn.now_ms += 10
@@ -146,7 +146,7 @@ def test_a_stopped_queue_can_be_deleted() -> None:
 def test_a_fetch_without_entries_stops_the_queue() -> None:
     log = ScriptedLog()
     world = World(log=log)
-    world.turn.tight = True
+    world.turn.memory_low = True
     world.publish("1", "2")
     consumer = world.consumer()
     world.end_turn()
@@ -160,7 +160,7 @@ def test_damage_found_during_delivery_stops_the_queue() -> None:
     log = ScriptedLog(prompt=True)
     world = World(log=log)
     world.publish("1")
-    world.turn.tight = True
+    world.turn.memory_low = True
     assert world.publish("2", persistent=True) == [PENDING]
     log.stored.clear()
     consumer = world.consumer()

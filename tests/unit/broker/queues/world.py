@@ -129,7 +129,7 @@ class World:
     def take_all(self) -> list[str]:
         """The bodies of all ready entries in memory, taken by `basic.get`."""
         bodies = []
-        while self.queue.at_hand() and (entry := self.queue.get(True)) is not None:
+        while self.queue.can_get() and (entry := self.queue.get(True)) is not None:
             bodies.append(body_of(entry))
         return bodies
 

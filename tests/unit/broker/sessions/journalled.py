@@ -211,8 +211,8 @@ def persistent(key: str, *bodies: bytes) -> bytes:
 
 def paged(client: Client, core: JournalledCore, queue: str, *bodies: bytes) -> Log:
     """Publish to a queue that is short of memory, so that all of it is on disk only."""
-    core.node.turn.tight = True
+    core.node.turn.memory_low = True
     client.read(persistent(queue, *bodies))
-    core.node.turn.tight = False
+    core.node.turn.memory_low = False
     names = list(core.node.only_vhost.topology.queues)
     return core.logs.opened[names.index(queue)]

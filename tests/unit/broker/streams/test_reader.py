@@ -179,7 +179,7 @@ def test_little_is_read_ahead_when_memory_is_tight() -> None:
         return int(stage.turn.held_bytes - before)
 
     assert read_ahead() > 4_000_000
-    stage.turn.tight = True
+    stage.turn.memory_low = True
     assert 1_000_000 < read_ahead() < 2_500_000
 
 
@@ -199,7 +199,7 @@ def test_idle_readers_release_their_blocks_when_memory_is_tight() -> None:
     assert stage.turn.held_bytes - before > 10_000_000
     pass_time(stage, 3)
     assert stage.turn.held_bytes - before > 10_000_000, "there is room"
-    stage.turn.tight = True
+    stage.turn.memory_low = True
     pass_time(stage, 2)
     assert stage.turn.held_bytes <= before
     for reader in readers:
@@ -215,7 +215,7 @@ def test_idle_readers_release_their_blocks_when_memory_is_tight() -> None:
 def test_a_reader_whose_client_is_slow_reads_no_chunk_twice() -> None:
     stage = Stage()
     stage.fill(5_000)
-    stage.turn.tight = True
+    stage.turn.memory_low = True
     reader = stage.reader(credit=1, x_stream_offset=0)
     reads = stage.archive.reads
     for _ in range(20):

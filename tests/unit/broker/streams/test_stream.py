@@ -244,7 +244,7 @@ def test_an_offset_that_neither_the_files_nor_the_journal_have_stops_the_stream(
 
 def test_a_stream_that_has_nothing_in_the_journal_notices_as_well() -> None:
     stage = Stage()
-    stage.turn.tight = True
+    stage.turn.memory_low = True
     stage.fill(3_000)
     assert stage.log.positions() == []
     again = Stage(PretendArchive({}))
@@ -258,7 +258,7 @@ def test_nothing_waits_for_a_whole_chunk_when_memory_is_tight() -> None:
     stage.fill(10)
     assert stage.archive.segments == {}
     held = stage.turn.held_bytes
-    stage.turn.tight = True
+    stage.turn.memory_low = True
     stage.turn.now_ms += 10_000
     stage.turn.fire_timers()
     stage.settle()
@@ -269,7 +269,7 @@ def test_nothing_waits_for_a_whole_chunk_when_memory_is_tight() -> None:
 
 def test_chunks_are_small_when_memory_is_tight_and_not_one_for_each_message() -> None:
     stage = Stage()
-    stage.turn.tight = True
+    stage.turn.memory_low = True
     for number in range(200):
         stage.publish(numbered(number))
         stage.flush()
