@@ -106,7 +106,7 @@ class QueuesAgainstRepetition(RuleBasedStateMachine):
     @rule(queue=st.sampled_from(QUEUES), name=st.sampled_from("ab"), offset=st.integers(0, 1 << 40))
     def remember(self, queue: str, name: str, offset: int) -> None:
         self.model[queue].offsets[name] = offset
-        self._book(self.core, queue).remember(name, offset)
+        self._book(self.core, queue).store_offset(name, offset)
         self.core.turn()
 
     @rule(count=st.integers(1, 6), tell=st.booleans())
@@ -162,7 +162,7 @@ class QueuesAgainstRepetition(RuleBasedStateMachine):
         for publisher in PUBLISHERS:
             known = [number for number in IDS if book.seen.has((publisher.encode(), b"%d" % number))]
             assert known == sorted(model.ids[publisher]), queue
-        assert book.remembered() == model.offsets, queue
+        assert book.stored_offsets() == model.offsets, queue
 
     def _book(self, core: SlowCore, queue: str) -> QueueIndex:
         storage = core.broker._storage

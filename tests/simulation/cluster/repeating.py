@@ -76,7 +76,7 @@ def remember(node: SimulatedClusterNode, name: str, offset: int) -> None:
     replica = part_of(node)
     assert replica is not None
     assert replica.master_replica is not None
-    replica.master_replica.log().remember(name, offset)
+    replica.master_replica.log().store_offset(name, offset)
     # whatever a reader does happens in a turn
     node._schedule_turn()
 
@@ -90,7 +90,7 @@ def knows(node: SimulatedClusterNode, one: bytes) -> bool:
 def remembered(node: SimulatedClusterNode) -> dict[str, int]:
     replica = part_of(node)
     assert replica is not None
-    return replica._queue_index.remembered()
+    return replica._queue_index.stored_offsets()
 
 
 class Repeating:

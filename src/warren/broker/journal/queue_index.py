@@ -276,8 +276,8 @@ class QueueIndex(JournalLog):
             self._archive_moved = True
             self.tail.touch(self)
 
-    def remember(self, name: str, offset: i64) -> None:
-        super().remember(name, offset)
+    def store_offset(self, name: str, offset: i64) -> None:
+        super().store_offset(name, offset)
         if self.durable and not self._closed:
             write_offset(self.tail.batch, self.queue_id, name, offset)
 

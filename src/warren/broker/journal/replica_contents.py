@@ -93,11 +93,11 @@ class IndexedContents(ReplicaContents):
             write_publishing_ids(queue_index.tail.batch, queue_index.queue_id, mode, rows)
         return queue_index.durable
 
-    def remember(self, name: str, offset: i64) -> None:
-        self.queue_index.remember(name, offset)
+    def store_offset(self, name: str, offset: i64) -> None:
+        self.queue_index.store_offset(name, offset)
 
-    def names(self) -> list[str]:
-        return list(self.queue_index.remembered())
+    def offset_names(self) -> list[str]:
+        return list(self.queue_index.stored_offsets())
 
 
 @final
@@ -157,7 +157,7 @@ class DiskContents(IndexedContents):
             self.add_publishing_id(payload, persistent)
         return persistent
 
-    def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
+    def store_entry(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
         message = entry.message
         persistent = message.persistent
         extent = self._put(
@@ -210,7 +210,7 @@ class DiskContents(IndexedContents):
         position_index = self._durable[level] if message.persistent else self._transient[level]
         if not position_index.has(entry.position):
             self.queue_index.removed_at(level).revive(entry.position)
-            self.hold(entry, payload, payload_crc)
+            self.store_entry(entry, payload, payload_crc)
 
     # -- removing
 
@@ -289,7 +289,7 @@ class DiskContents(IndexedContents):
             runs += merge_position_ranges(position_index, self._transient[level])
         return runs
 
-    def left_alone(self) -> None:
+    def queue_closed(self) -> None:
         """Everything is on disk already."""
 
     def close(self) -> None:
@@ -388,7 +388,7 @@ class MemoryContents(IndexedContents):
             self.add_publishing_id(payload, persistent)
         return False
 
-    def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
+    def store_entry(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
         """Share the message with the queue, which counts its content. The payload is encoded again when it is read."""
         message = entry.message
         self._keep(
@@ -491,7 +491,7 @@ class MemoryContents(IndexedContents):
             entries.append(entry)
         target.take_over(entries, self.next_position)
 
-    def left_alone(self) -> None:
+    def queue_closed(self) -> None:
         for entry in self._entries.values():
             if entry.message is not None:
                 entry.payload, entry.payload_crc = message_payload(entry.message)

@@ -353,11 +353,11 @@ class QueueLog:
         """How many of its messages survive a restart, and the bytes of their bodies."""
         return 0, 0
 
-    def remember(self, name: str, offset: i64) -> None:
+    def store_offset(self, name: str, offset: i64) -> None:
         """Store the offset of a named reader; `NO_OFFSET` removes the name."""
         self.offsets.keep(name, offset)
 
-    def remembered(self) -> dict[str, int]:
+    def stored_offsets(self) -> dict[str, int]:
         return self.offsets.by_name
 
     @abstractmethod

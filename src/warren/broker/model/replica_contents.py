@@ -179,10 +179,10 @@ class MirrorContents:
         """
         return False
 
-    def remember(self, name: str, offset: i64) -> None:
+    def store_offset(self, name: str, offset: i64) -> None:
         """Store the offset of a named reader; `NO_OFFSET` removes the name."""
 
-    def names(self) -> list[str]:
+    def offset_names(self) -> list[str]:
         """The names of readers with a stored offset."""
         return []
 
@@ -190,7 +190,7 @@ class MirrorContents:
     def spans(self) -> list[PositionSpan]:
         """The positions of all messages, in order; no two spans are adjacent."""
 
-    def claims(self) -> list[PositionSpan]:
+    def skippable_spans(self) -> list[PositionSpan]:
         """The positions that a backfill can skip: `spans`, and more for some contents."""
         return self.spans()
 
@@ -227,7 +227,7 @@ class ReplicaContents(MirrorContents):
     def body_bytes(self) -> int: ...
 
     @abstractmethod
-    def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
+    def store_entry(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
         """`store` an entry of the master's queue on this node, which also has the entry."""
 
     def archived(self, first: i64, last: i64) -> None:
@@ -241,24 +241,24 @@ class ReplicaContents(MirrorContents):
     def read(self, spans: list[PositionSpan], receiver: BackfillReceiver) -> BackfillReader:
         """A reader of the messages in these spans, in nearly the order of positions."""
 
-    def lack(self) -> str:
+    def describe_gap(self) -> str:
         """A description of a gap in the contents; empty if there is none. A replica in sync must not have one."""
         return ""
 
-    def disown(self) -> bool:
+    def accept_gap(self) -> bool:
         """This replica is not in sync: accept its gap. Whether that must be flushed before anything else."""
         return False
 
-    def has_lost(self) -> bool:
+    def has_accepted_gap(self) -> bool:
         """Whether it lacks messages that a backfill cannot bring back, so that it must start with empty contents."""
         return False
 
-    def rests(self) -> bool:
-        """Whether no write is in progress, so that `hand_over` may be called; if not, use `await_rest`."""
+    def prepare_handover(self) -> bool:
+        """Whether no write is in progress, so that `hand_over` may be called; if not, use `await_idle`."""
         return True
 
-    def await_rest(self, waiter: ReplicaIdleWaiter) -> None:
-        """Call the waiter when `rests` may have become true."""
+    def await_idle(self, waiter: ReplicaIdleWaiter) -> None:
+        """Call the waiter when `prepare_handover` may succeed."""
 
     @abstractmethod
     def hand_over(self, target: PromotionTarget) -> None:
@@ -268,7 +268,7 @@ class ReplicaContents(MirrorContents):
         """
 
     @abstractmethod
-    def left_alone(self) -> None:
+    def queue_closed(self) -> None:
         """This node is no longer master, and the master's queue is gone: shared entries belong to this object alone."""
 
     @abstractmethod

@@ -156,7 +156,7 @@ def _hold(entries: list[Entry], copy: ReplicaContents) -> None:
             if isinstance(copy, DiskContents):
                 copy.adopt(entry, payload, crc)
             else:
-                copy.hold(entry, payload, crc)
+                copy.store_entry(entry, payload, crc)
 
 
 def _can_be_held(queue: LocalQueue) -> bool:

@@ -149,7 +149,7 @@ class ReplicationBatchWriter:
         self._head(OPEN, 0, HEAD_BYTES + 8)
         write_i64_be(self._out, epoch)
 
-    def remember(self, name: str, offset: i64) -> None:
+    def store_offset(self, name: str, offset: i64) -> None:
         text = name.encode("utf-8", "surrogateescape")
         self._head(STORED_OFFSET, 0, HEAD_BYTES + 8 + len(text))
         write_i64_be(self._out, offset)

@@ -147,12 +147,12 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.copy.prepare(self)
 
     def contents_prepared(self) -> None:
-        lack = self.copy.lack()
+        lack = self.copy.describe_gap()
         self._lacks = lack != "" and self._is_counted_on()
         if self._lacks:
             # as the master it would give up what lies behind that, and have the others do so, who may have it all
             self._tell_damage(lack)
-        elif self.copy.disown():
+        elif self.copy.accept_gap():
             self.note("warning", "mirror.lost_files", {"node": self._own[0], "reason": lack})
             self._turn.await_flush(self)
         else:
@@ -305,7 +305,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.master_replica = None
         master_replica.end()
         self._context.queues.close(self.definition)
-        self.copy.left_alone()
+        self.copy.queue_closed()
         self.mirror = Mirror(self.copy, self.upstream, self._turn)
         # one whose epoch was never opened may have done what did not count: whoever is master compares what it has
         if master_replica.master.opened:
@@ -320,7 +320,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         if self._master_is_there(replica_set):
             self._stop_timer()
             self._lost_at_ms = 0
-            if self.copy.has_lost():
+            if self.copy.has_accepted_gap():
                 self._begin_anew()
             elif self.mirror.state == ALONE or (upstream.node, epoch_of(upstream.tag)) != (
                 replica_set.master,

@@ -416,7 +416,7 @@ class MasterReplica(
         intake.further = count
         if persistent and queue.durable:
             master.must_be_flushed()
-        self.copy.hold(entry, payload, crc)
+        self.copy.store_entry(entry, payload, crc)
         self._entries.append(entry)
         self.next_position = entry.position + 1
         return PENDING
@@ -533,8 +533,8 @@ class MasterReplica(
         if self.queue is None:
             if not self.master.opened:
                 return
-            if not self.copy.rests():
-                self.copy.await_rest(self)
+            if not self.copy.prepare_handover():
+                self.copy.await_idle(self)
                 return
             self._open()
         queue, log = self.queue, self._log
@@ -653,7 +653,7 @@ class MasterReplica(
         return self.queue is not None and self.master.committed >= number
 
     def stored_offsets(self) -> dict[str, int]:
-        return self.log().remembered()
+        return self.log().stored_offsets()
 
     def consumers_left(self) -> None:
         """The last consumer of one node is gone."""

@@ -173,8 +173,8 @@ class Mirror(FlushWaiter):
         self._unflushed = True
         self.copy.begin_catching_up()
         self.copy.mark_delivered(lent)
-        self._untold = dict.fromkeys(self.copy.names())
-        self._upstream.has(self.copy.claims())
+        self._untold = dict.fromkeys(self.copy.offset_names())
+        self._upstream.has(self.copy.skippable_spans())
 
     def take(self, batch: ReplicationBatch) -> None:
         """The next step."""
@@ -224,11 +224,11 @@ class Mirror(FlushWaiter):
     def take_offset(self, name: str, offset: i64) -> None:
         """How far a reader has come."""
         if self.state == FOLLOWING:
-            self._remember(name, offset)
+            self._store_offset(name, offset)
 
-    def _remember(self, name: str, offset: i64) -> None:
+    def _store_offset(self, name: str, offset: i64) -> None:
         self._untold.pop(name, None)
-        self.copy.remember(name, offset)
+        self.copy.store_offset(name, offset)
 
     def remove_surplus(self, span: PositionSpan) -> None:
         """Something it has that the master has not.
@@ -245,7 +245,7 @@ class Mirror(FlushWaiter):
         """It has been sent all that it lacked, and told all that the master remembers."""
         if self.state == FOLLOWING:
             for name in self._untold:
-                self.copy.remember(name, NO_OFFSET)
+                self.copy.store_offset(name, NO_OFFSET)
             self._untold = {}
             self._all_here = True
             self._moved = True
@@ -312,7 +312,7 @@ class Mirror(FlushWaiter):
                     count = 0
                 name, incarnation = reader.name(), int(reader.word(0))
             elif reader.kind == STORED_OFFSET:
-                self._remember(reader.name(), reader.word(0))
+                self._store_offset(reader.name(), reader.word(0))
             elif reader.kind in (REMOVE, RETURNED):
                 self._defer(batch, reader)
         if count:

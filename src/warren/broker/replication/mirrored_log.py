@@ -129,7 +129,7 @@ class MirroredLog(QueueLog):
         self._first: i64 = 0
         self._last: i64 = 0
         self._returned: list[tuple[int, int]] = []
-        self._remembered: list[tuple[str, int]] = []
+        self._new_offsets: list[tuple[str, int]] = []
 
     def store(self, message: Message, position: i64, expires_at_ms: i64, level: i64) -> SegmentExtent:
         extent = self._queue_index.store(message, position, expires_at_ms, level)
@@ -169,10 +169,10 @@ class MirroredLog(QueueLog):
     def serves(self) -> bool:
         return self._lease.allowed()
 
-    def remember(self, name: str, offset: i64) -> None:
+    def store_offset(self, name: str, offset: i64) -> None:
         # a reader's offset is true whatever becomes of the batch
-        self._queue_index.remember(name, offset)
-        self._remembered.append((name, int(offset)))
+        self._queue_index.store_offset(name, offset)
+        self._new_offsets.append((name, int(offset)))
         self._gatherer.touch()
 
     def kept(self) -> tuple[int, int]:
@@ -205,9 +205,9 @@ class MirroredLog(QueueLog):
                 # it did come back, whatever becomes of the batch
                 self._copy.returned(position, count)
             self._returned = []
-        for name, offset in self._remembered:
-            writer.remember(name, offset)
-        self._remembered = []
+        for name, offset in self._new_offsets:
+            writer.store_offset(name, offset)
+        self._new_offsets = []
         lent = self.watermark.take_unwritten()
         if lent:
             writer.mark_delivered(lent)
@@ -221,7 +221,7 @@ class MirroredLog(QueueLog):
 
     def only_left(self) -> bool:
         """Whether removals are all there is for a batch."""
-        return self.anything_left() and not self._returned and not self._remembered and not self.watermark.unwritten
+        return self.anything_left() and not self._returned and not self._new_offsets and not self.watermark.unwritten
 
     def _leave(self, level: i64, first: i64, last: i64) -> None:
         if self._first != 0 and self._last + 1 == first and self._level == level:

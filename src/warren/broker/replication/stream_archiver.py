@@ -90,11 +90,11 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self._rest()
             self.go_on()
 
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is under way."""
         return self._under_way is None and self._reader is None and not self._clearing
 
-    def await_rest(self, waiter: ReplicaIdleWaiter) -> None:
+    def await_idle(self, waiter: ReplicaIdleWaiter) -> None:
         if waiter not in self._resting:
             self._resting.append(waiter)
 
@@ -114,7 +114,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._writer = writer
         self._archive.write(segment, at, data, self)
 
-    def left_alone(self) -> None:
+    def queue_closed(self) -> None:
         """There is no stream here any more: its chunk is this one's."""
         self.leads = False
         self._writer = None
@@ -138,7 +138,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self.go_on()
 
     def _rest(self) -> None:
-        if self.rests():
+        if self.is_idle():
             resting, self._resting = self._resting, []
             for waiter in resting:
                 waiter.contents_idle()
@@ -147,7 +147,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
 
     def go_on(self) -> None:
         """Make the next chunk, if there is enough for one."""
-        if self._over or self._failed or self.leads or not self.rests() or not self._enough():
+        if self._over or self._failed or self.leads or not self.is_idle() or not self._enough():
             return
         first = self._first()
         if first == 0:

@@ -130,7 +130,11 @@ class StreamContents(ReplicaContents):
             self.archive.drop(self.catalog.clear())
         for span in self.catalog.spans():
             self.disk.remove_any(span.first, span.last)
-        if not self.has_lost() and not self.catalog.empty() and self.catalog.last_position() > self.disk.archived_to():
+        if (
+            not self.has_accepted_gap()
+            and not self.catalog.empty()
+            and self.catalog.last_position() > self.disk.archived_to()
+        ):
             self.disk.archive_goes_to(self.catalog.last_position())
 
     def count(self) -> int:
@@ -155,8 +159,8 @@ class StreamContents(ReplicaContents):
             return False
         return self.disk.store(position, priority, expires_at_ms, persistent, payload, payload_crc)
 
-    def hold(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
-        self.disk.hold(entry, payload, payload_crc)
+    def store_entry(self, entry: Entry, payload: bytes, payload_crc: i64) -> None:
+        self.disk.store_entry(entry, payload, payload_crc)
 
     def archived(self, first: i64, last: i64) -> None:
         # before it is known what the journal has, the catalog has it
@@ -225,11 +229,11 @@ class StreamContents(ReplicaContents):
     def load_publishing_ids(self, rows: bytes, anew: bool) -> bool:
         return self.disk.load_publishing_ids(rows, anew)
 
-    def remember(self, name: str, offset: i64) -> None:
-        self.disk.remember(name, offset)
+    def store_offset(self, name: str, offset: i64) -> None:
+        self.disk.store_offset(name, offset)
 
-    def names(self) -> list[str]:
-        return self.disk.names()
+    def offset_names(self) -> list[str]:
+        return self.disk.offset_names()
 
     def spans(self) -> list[PositionSpan]:
         spans: list[PositionSpan] = []
@@ -240,7 +244,7 @@ class StreamContents(ReplicaContents):
                 spans.append(PositionSpan(max(span.first, self.archiver.gone_to + 1), span.last))
         return spans
 
-    def claims(self) -> list[PositionSpan]:
+    def skippable_spans(self) -> list[PositionSpan]:
         """An archive begins with what was the first thing there was: what lies before that is not wanted."""
         archived = self.catalog.spans()
         if not archived:
@@ -256,9 +260,9 @@ class StreamContents(ReplicaContents):
     def read(self, spans: list[PositionSpan], taker: BackfillReceiver) -> BackfillReader:
         return StreamBackfillReader(self.disk, self.catalog, self.archive, spans, taker)
 
-    def lack(self) -> str:
+    def describe_gap(self) -> str:
         catalog, went_to = self.catalog, self.disk.archived_to()
-        if self.has_lost():
+        if self.has_accepted_gap():
             return ""
         if catalog.last_position() < went_to:
             left = "are missing" if catalog.empty() else f"end with offset {catalog.end() - 1}"
@@ -272,20 +276,20 @@ class StreamContents(ReplicaContents):
             return catalog.torn[0] == 0 or len(spans) > 0
         return any(offset_of(span.first) <= end <= offset_of(span.last) for span in spans)
 
-    def disown(self) -> bool:
-        if self.has_lost() or not self.lack():
+    def accept_gap(self) -> bool:
+        if self.has_accepted_gap() or not self.describe_gap():
             return False
         self.disk.archive_goes_to(LOST_POSITION)
         return True
 
-    def has_lost(self) -> bool:
+    def has_accepted_gap(self) -> bool:
         return self.disk.archived_to() == LOST_POSITION
 
     # -- its end
 
-    def rests(self) -> bool:
+    def prepare_handover(self) -> bool:
         archiver = self.archiver
-        if not archiver.rests():
+        if not archiver.is_idle():
             return False
         self._catching_up = False
         self.disk.caught_up()
@@ -295,9 +299,9 @@ class StreamContents(ReplicaContents):
             # a stream has all of that in memory
             self._tried_at = self.catalog.end()
             archiver.go_on()
-            if not archiver.rests():
+            if not archiver.is_idle():
                 return False
-        if self.has_lost():
+        if self.has_accepted_gap():
             # what is missing is nobody's any more: it is this one's to say what there is
             self.disk.archive_goes_to(self.catalog.last_position())
         # from here on the journal is left to the stream
@@ -306,8 +310,8 @@ class StreamContents(ReplicaContents):
             self.catalog.begin_with(offset_of(max(self.disk.lowest(), 1)))
         return True
 
-    def await_rest(self, waiter: ReplicaIdleWaiter) -> None:
-        self.archiver.await_rest(waiter)
+    def await_idle(self, waiter: ReplicaIdleWaiter) -> None:
+        self.archiver.await_idle(waiter)
 
     def hand_over(self, target: PromotionTarget) -> None:
         """When it is at rest."""
@@ -358,8 +362,8 @@ class StreamContents(ReplicaContents):
         self.disk.remove_any(span.first, span.last)
         return int(span.last - span.first) + 1
 
-    def left_alone(self) -> None:
-        self.archiver.left_alone()
+    def queue_closed(self) -> None:
+        self.archiver.queue_closed()
 
     def close(self) -> None:
         self.archiver.close()

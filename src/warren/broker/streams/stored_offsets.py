@@ -99,24 +99,24 @@ class StoredOffsets(TimerTarget):
     def end(self, name: str) -> i64:
         """All messages before this offset are processed under the name; -1 if nothing is stored."""
         self._write()
-        stored = self._log.remembered().get(name)
+        stored = self._log.stored_offsets().get(name)
         return -1 if stored is None else stored + 1
 
     def all_stored(self) -> dict[str, int]:
         """By name, the last processed offset."""
-        return dict(self._log.remembered())
+        return dict(self._log.stored_offsets())
 
     def store(self, name: str, offset: i64) -> None:
         """Store the last processed offset of a name."""
-        self._log.remember(name, offset)
+        self._log.store_offset(name, offset)
 
     def forget(self, name: str) -> None:
         self._write()
-        self._log.remember(name, NO_OFFSET)
+        self._log.store_offset(name, NO_OFFSET)
 
     def has_room(self, name: str) -> bool:
         """Whether the name is stored already, or there is room for another one."""
-        stored = self._log.remembered()
+        stored = self._log.stored_offsets()
         if name in stored or len(stored) + len(self._of_reader) < NAMES_MAX:
             return True
         names = {progress.name for progress in self._of_reader.values()}
@@ -202,4 +202,4 @@ class StoredOffsets(TimerTarget):
         for progress in due:
             end = progress.unwritten()
             if end >= 0:
-                self._log.remember(progress.name, end - 1)
+                self._log.store_offset(progress.name, end - 1)

@@ -245,7 +245,7 @@ def test_a_master_stores_the_entries_its_queue_reserves() -> None:
     for number in range(4):
         entry = queue.reserve(message_of(f"{number}", persistent=number % 2 == 0))
         assert entry is not None
-        world.copy.hold(entry, *message_payload(entry.message))
+        world.copy.store_entry(entry, *message_payload(entry.message))
         assert entry.extent is not None
         entries.append(entry)
     assert queue.ready_count() == 0
@@ -267,7 +267,7 @@ def test_messages_behind_a_backlog_stay_on_disk_alone() -> None:
     for number in range(30):
         entry = queue.reserve(message_of(f"{number}"))
         assert entry is not None
-        world.copy.hold(entry, *message_payload(entry.message))
+        world.copy.store_entry(entry, *message_payload(entry.message))
         world.go_on()
         queue.arrive([entry])
         queue.check()

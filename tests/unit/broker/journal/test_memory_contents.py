@@ -123,7 +123,7 @@ def test_a_master_shares_messages_with_its_queue() -> None:
     queue.begin_epoch(1 << POSITION_BITS)
     entry = queue.reserve(message_of("of this node", persistent=False))
     assert entry is not None
-    world.copy.hold(entry, *message_payload(entry.message))
+    world.copy.store_entry(entry, *message_payload(entry.message))
     queue.arrive([entry])
     with_queue = world.turn.held_bytes
     queue.close()
@@ -143,7 +143,7 @@ def test_messages_cost_the_same_when_the_queue_is_gone() -> None:
     queue = world.queue()
     queue.close()
     assert world.turn.held_bytes < before
-    world.copy.left_alone()
+    world.copy.queue_closed()
     assert world.turn.held_bytes == before
     world.copy.remove_any(1, 2)
     assert world.turn.held_bytes == 0

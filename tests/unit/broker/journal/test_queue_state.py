@@ -68,7 +68,7 @@ def test_ids_are_found_in_messages_that_are_replayed_though_they_are_gone() -> N
 
 def test_ids_and_offsets_stay_when_their_segments_are_deleted() -> None:
     world = World(segment_bytes=700)
-    index_of(world.core).remember("reader", 7)
+    index_of(world.core).store_offset("reader", 7)
     world.publish(1)
     drain(world.client, "q")
     for number in range(2, 30):
@@ -77,17 +77,17 @@ def test_ids_and_offsets_stay_when_their_segments_are_deleted() -> None:
     assert world.disk.segments()[0] > 1
     found = world.restarted()
     assert known(found) == list(range(1, 30))
-    assert found.remembered() == {"reader": 7}
+    assert found.stored_offsets() == {"reader": 7}
 
 
 def test_a_queue_that_is_declared_again_knows_nothing() -> None:
     world = World()
     world.publish(1, 2)
-    index_of(world.core).remember("reader", 7)
+    index_of(world.core).store_offset("reader", 7)
     world.client.say(QueueDelete("q"))
     world.client.say(QueueDeclare("q", durable=True))
     found = world.restarted()
-    assert (known(found), found.remembered()) == ([], {})
+    assert (known(found), found.stored_offsets()) == ([], {})
 
 
 def test_records_of_ids_and_messages_count_in_the_order_they_came() -> None:
@@ -138,7 +138,7 @@ def test_salvage_takes_no_id_from_a_message_that_was_rolled_back(checkpoint: str
     write_publishing_ids(
         world.core.journal().tail.batch, queue_index.queue_id, IDS_REMOVED, window_row((b"p", b"1"), True)
     )
-    queue_index.remember("reader", 7)
+    queue_index.store_offset("reader", 7)
     for number in range(3, 30):
         world.publish(number)
     assert world.disk.segments()[0] == 1
@@ -149,7 +149,7 @@ def test_salvage_takes_no_id_from_a_message_that_was_rolled_back(checkpoint: str
         disk.files[CHECKPOINT] = b"x" + disk.files[CHECKPOINT][1:]
     lenient = Recovered(disk, lenient=True).journal.queue_indexes[int(queue_index.queue_id)]
     assert known(lenient) == list(range(2, 30))
-    assert lenient.remembered() == {"reader": 7}
+    assert lenient.stored_offsets() == {"reader": 7}
 
 
 def test_an_offset_is_kept_until_it_is_forgotten() -> None:
@@ -165,18 +165,18 @@ def test_an_offset_is_kept_until_it_is_forgotten() -> None:
 
 def test_a_name_that_was_forgotten_does_not_come_back() -> None:
     world = World()
-    index_of(world.core).remember("reader", 7)
-    index_of(world.core).remember("another", 8)
+    index_of(world.core).store_offset("reader", 7)
+    index_of(world.core).store_offset("another", 8)
     world.publish(1)
-    index_of(world.core).remember("reader", NO_OFFSET)
+    index_of(world.core).store_offset("reader", NO_OFFSET)
     world.publish(2)
-    assert world.restarted().remembered() == {"another": 8}
+    assert world.restarted().stored_offsets() == {"another": 8}
 
 
 def test_a_queue_state_cut_short_is_refused() -> None:
     world = World()
     world.publish(1)
-    index_of(world.core).remember("reader", 7)
+    index_of(world.core).store_offset("reader", 7)
     whole = index_of(world.core).mark().queue_state
     for size in range(1, len(whole)):
         # cut behind the ids it is valid, without names

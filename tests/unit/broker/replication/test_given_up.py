@@ -55,12 +55,14 @@ def test_a_gap_between_the_archive_and_the_journal_is_told() -> None:
     world = StreamCopyWorld()
     world.settle(range(60))
     world.store(range(60, 63))
-    assert world.copy.lack() == ""
+    assert world.copy.describe_gap() == ""
     again = world.restart()
-    assert again.copy.lack() == ""
+    assert again.copy.describe_gap() == ""
     end = int(again.catalog.end())
     segment, at = again.catalog.place()
     again.copy.remove_any(position_of(1, end), position_of(1, end))
     again.go_on()
     lost = again.restart()
-    assert lost.copy.lack() == f"offset {end} is missing: segment {segment} of the stream is damaged at byte {at}"
+    assert (
+        lost.copy.describe_gap() == f"offset {end} is missing: segment {segment} of the stream is damaged at byte {at}"
+    )

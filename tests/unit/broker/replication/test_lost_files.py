@@ -33,21 +33,21 @@ def test_an_archive_that_lost_its_end_is_told_whatever_the_journal_has(kept: int
     end = int(world.catalog.end())
     world.store(range(end, end + in_journal))
     world = world.restart()
-    assert world.copy.lack() == ""
+    assert world.copy.describe_gap() == ""
     for segment in sorted(world.archive.segments)[kept:]:
         del world.archive.segments[segment]
     lost = world.restart()
     left = f"end with offset {lost.catalog.end() - 1}" if kept else "are missing"
-    assert lost.copy.lack() == f"the files of the stream {left}, and had everything up to offset {end - 1}"
+    assert lost.copy.describe_gap() == f"the files of the stream {left}, and had everything up to offset {end - 1}"
 
 
 def test_it_is_still_known_when_the_journal_has_been_through_a_checkpoint() -> None:
     world = archived_world(ContentsWorld(segment_bytes=300_000, prepared=False))
     for _life in range(2):
         world = world.restart()
-        assert world.copy.lack() == ""
+        assert world.copy.describe_gap() == ""
     world.archive.segments.clear()
-    assert world.restart().copy.lack() != ""
+    assert world.restart().copy.describe_gap() != ""
 
 
 def test_what_never_counted_is_not_missed() -> None:
@@ -56,16 +56,16 @@ def test_what_never_counted_is_not_missed() -> None:
     world.copy.remove_any(position_of(1, 0), position_of(1, 4))
     world.go_on()
     again = world.restart()
-    assert (again.copy.spans(), again.copy.lack()) == ([], "")
+    assert (again.copy.spans(), again.copy.describe_gap()) == ([], "")
 
 
 def test_an_archive_goes_when_the_journal_knows_it() -> None:
     world = cleared_world()
     files = dict(world.archive.segments)
     assert files
-    assert not world.copy.rests()
+    assert not world.copy.prepare_handover()
     world.disk.go_on()
-    assert world.copy.rests()
+    assert world.copy.prepare_handover()
     assert world.archive.segments == {}
 
 
@@ -75,7 +75,7 @@ def test_an_archive_that_was_cleared_is_not_missed(follows: int) -> None:
     world.settle(range(5_000, 5_000 + follows))
     assert bool(world.archive.segments) == (follows == 30)
     again = world.restart()
-    assert again.copy.lack() == ""
+    assert again.copy.describe_gap() == ""
     assert again.promoted().end_offset() == (5_000 + follows if follows else 0)
 
 
@@ -87,7 +87,7 @@ def test_a_crash_while_an_archive_is_cleared_leaves_no_damage() -> None:
     # it was to be deleted next
     world.archive.segments.update(files)
     again = world.restart()
-    assert again.copy.lack() == ""
+    assert again.copy.describe_gap() == ""
     assert again.archive.segments == {}
     assert again.promoted().first_offset() == 5_000
 
@@ -100,7 +100,7 @@ def test_a_crash_before_a_chunk_is_known_to_be_in_the_archive_costs_nothing() ->
     [(segment, at, data, _writer)] = world.archive.writing
     world.archive.segments[segment] = world.archive.segments.get(segment, b"")[:at] + data
     again = world.restart()
-    assert again.copy.lack() == ""
+    assert again.copy.describe_gap() == ""
     assert again.bodies() == [body_of(offset) for offset in range(5_000, 5_011)]
 
 
@@ -119,15 +119,15 @@ def test_what_is_read_for_a_chunk_while_the_archive_is_cleared_gets_into_one_lat
 
 def test_one_that_nobody_counts_on_knows_for_good_that_it_has_lost_something() -> None:
     world = archived_world()
-    assert not world.copy.disown()
+    assert not world.copy.accept_gap()
     del world.archive.segments[max(world.archive.segments)]
     lost = world.restart()
-    assert not lost.copy.has_lost()
-    assert lost.copy.disown()
-    assert not lost.copy.disown()
+    assert not lost.copy.has_accepted_gap()
+    assert lost.copy.accept_gap()
+    assert not lost.copy.accept_gap()
     lost.go_on()
     again = lost.restart()
-    assert (again.copy.has_lost(), again.copy.lack(), again.copy.disown()) == (True, "", False)
+    assert (again.copy.has_accepted_gap(), again.copy.describe_gap(), again.copy.accept_gap()) == (True, "", False)
 
 
 def test_one_that_is_promoted_with_what_is_left_has_lost_nothing() -> None:
@@ -135,14 +135,14 @@ def test_one_that_is_promoted_with_what_is_left_has_lost_nothing() -> None:
     del world.archive.segments[max(world.archive.segments)]
     lost = world.restart()
     end = int(lost.catalog.end())
-    lost.copy.disown()
+    lost.copy.accept_gap()
     lost.go_on()
     lost = lost.restart()
     stream = lost.promoted()
     assert stream.end_offset() == end
     again = lost.restart()
-    assert (again.copy.has_lost(), again.copy.lack()) == (False, "")
+    assert (again.copy.has_accepted_gap(), again.copy.describe_gap()) == (False, "")
     again.settle(range(end, 66), epoch=2)
     assert again.copy.spans() == [span_of(range(end)), span_of(range(end, 66), 2)]
     again.archive.segments.clear()
-    assert again.restart().copy.lack() != ""
+    assert again.restart().copy.describe_gap() != ""

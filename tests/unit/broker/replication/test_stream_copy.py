@@ -88,7 +88,7 @@ def test_a_promotion_waits_for_the_chunk_that_is_being_written() -> None:
     world.copy.committed(position_of(1, 29))
     world.disk.go_on()
     assert world.archive.writing
-    assert not world.copy.rests()
+    assert not world.copy.prepare_handover()
     stream = world.promoted()
     assert world.catalog.end() > 0
     assert (stream.first_offset(), stream.end_offset()) == (0, 30)
@@ -117,12 +117,12 @@ def test_what_the_master_keeps_no_more_goes_with_whole_segments() -> None:
 
 def test_what_lies_before_an_archive_is_not_wanted() -> None:
     world = StreamCopyWorld()
-    assert world.copy.claims() == []
+    assert world.copy.skippable_spans() == []
     world.store(range(90, 95))
-    assert world.copy.claims() == [span_of(range(90, 95))]
+    assert world.copy.skippable_spans() == [span_of(range(90, 95))]
     world = StreamCopyWorld()
     world.settle(range(20, 50))
-    assert world.copy.claims() == [PositionSpan(1, position_of(1, 49))]
+    assert world.copy.skippable_spans() == [PositionSpan(1, position_of(1, 49))]
 
 
 def test_an_archive_of_which_all_is_gone_makes_way_for_what_comes() -> None:
@@ -205,6 +205,6 @@ def test_a_promoted_one_archives_most_of_what_its_journal_has_before_it_is_hande
     world.store(range(400))
     world.go_on()
     assert world.catalog.empty()
-    assert not world.copy.rests()
+    assert not world.copy.prepare_handover()
     assert world.promoted().end_offset() == 400
     assert world.catalog.end() > 220

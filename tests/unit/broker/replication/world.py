@@ -76,7 +76,7 @@ class StreamCopyWorld:
     def promoted(self) -> Stream:
         """The stream that goes on with what it has, once it is at rest."""
         for _round in range(1_000):
-            if self.copy.rests():
+            if self.copy.prepare_handover():
                 break
             self.disk.go_on()
             self.archive.finish_writes()

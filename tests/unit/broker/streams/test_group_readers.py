@@ -145,8 +145,8 @@ def test_members_wait_while_the_journal_is_read_after_a_restart() -> None:
     ack(stage, first, 0, 1)
     go(stage, first, 2, 3)
     again = stage.restarted()
-    for name, offset in stage.log.remembered().items():
-        again.log.remember(name, offset)
+    for name, offset in stage.log.stored_offsets().items():
+        again.log.store_offset(name, offset)
     assert join(again, "b").offsets() == [2, 3]
 
 
