@@ -151,7 +151,7 @@ class QueueAdmission:
             arrived_bytes += len(message.content)
         settings = limits.settings
         drops_heads = settings.limited and not settings.rejects
-        may_page = self._contents.paged_count != 0 or self._turn.tight or settings.lazy
+        may_page = self._contents.paged_count != 0 or self._turn.memory_low or settings.lazy
         if drops_heads or may_page:
             for entry in entries:
                 self._admit_or_page(entry)
