@@ -133,7 +133,7 @@ PLANTS = (
     Plant(
         MARKED,
         "a restarted master forgets which messages it delivered",
-        (LOG, "            self._copy.mark_delivered(lent)\n", ""),
+        (LOG, "            self._contents.mark_delivered(lent)\n", ""),
         "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
     ),
     Plant(
@@ -155,7 +155,7 @@ PLANTS = (
     Plant(
         GONE,
         "a master keeps removed messages",
-        (MASTERY, "                self.copy.remove(level, first, last)\n", "                pass\n"),
+        (MASTERY, "                self.contents.remove(level, first, last)\n", "                pass\n"),
         "test_mirrored_queues.test_what_is_confirmed_is_there_whoever_was_lost",
         ((0,), "killed"),
     ),
@@ -175,7 +175,7 @@ PLANTS = (
     Plant(
         GONE,
         "a replica is left behind when its queue is deleted",
-        (PART, "        self.copy.close()\n        if", "        if"),
+        (PART, "        self.contents.close()\n        if", "        if"),
         "test_mirrored_contents.test_a_queue_can_be_deleted_at_any_moment_and_nothing_is_left_of_it",
         (True, 0),
     ),

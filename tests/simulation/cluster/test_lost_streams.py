@@ -18,8 +18,8 @@ EVERYBODY = ["one", "three", "two"]
 def copy_of(node: SimulatedClusterNode) -> StreamContents:
     replica = part_of(node, "log")
     assert replica is not None
-    assert isinstance(replica.copy, StreamContents)
-    return replica.copy
+    assert isinstance(replica.contents, StreamContents)
+    return replica.contents
 
 
 def filled(scenario: ClusterScenario, count: int = 60) -> Streams:

@@ -78,7 +78,7 @@ def books_of(node: SimulatedClusterNode) -> int:
 
 def held(node: SimulatedClusterNode, name: str = "work") -> int:
     replica = part_of(node, name)
-    return 0 if replica is None else replica.copy.count()
+    return 0 if replica is None else replica.contents.count()
 
 
 @pytest.mark.parametrize("durable", [True, False])

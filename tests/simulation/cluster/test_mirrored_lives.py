@@ -275,7 +275,7 @@ def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool
     assert scenario.confirmed(numbers) == numbers
     scenario.elapse(3_000)
     assert in_sync(one) == ["one", "three", "two"]
-    assert replica.copy.count() == 30
+    assert replica.contents.count() == 30
     for node in (one, three):
         node.lose_power(down_ms=1_000_000)
     scenario.until(lambda: masters(scenario) == ["two"])

@@ -14,8 +14,8 @@ LARGE = 100_000
 def copy_of(node: SimulatedClusterNode) -> StreamContents:
     replica = part_of(node, "log")
     assert replica is not None
-    assert isinstance(replica.copy, StreamContents)
-    return replica.copy
+    assert isinstance(replica.contents, StreamContents)
+    return replica.contents
 
 
 def archived(node: SimulatedClusterNode) -> int:

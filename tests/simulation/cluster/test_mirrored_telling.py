@@ -18,7 +18,7 @@ def master_of(node: SimulatedClusterNode) -> Master:
 
 def counts(scenario: ClusterScenario) -> list[int]:
     replicas = [part_of(node) for node in scenario.nodes]
-    return [replica.copy.count() for replica in replicas if replica is not None]
+    return [replica.contents.count() for replica in replicas if replica is not None]
 
 
 def test_mirrors_hear_what_is_settled_though_no_step_comes() -> None:

@@ -118,8 +118,8 @@ PLANTS = (
         "a removal also removes the positions below its range",
         (
             MIRROR,
-            "                self.copy.remove(level, first, last)",
-            "                self.copy.remove(level, 0, last)",
+            "                self.contents.remove(level, first, last)",
+            "                self.contents.remove(level, 0, last)",
         ),
     ),
     bug(
@@ -154,7 +154,7 @@ PLANTS = (
     bug(
         3,
         "a mirror keeps the batches beyond the last common one",
-        (MIRROR, "discard_batch(self.copy, self.batches.pop())", "self.batches.pop()"),
+        (MIRROR, "discard_batch(self.contents, self.batches.pop())", "self.batches.pop()"),
     ),
     bug(
         3,
@@ -178,7 +178,7 @@ PLANTS = (
     bug(
         3,
         "a master that hands over keeps batches that it did not send",
-        (STEPPING_DOWN, "    discard_batch(mirror.copy, unfinished)\n", ""),
+        (STEPPING_DOWN, "    discard_batch(mirror.contents, unfinished)\n", ""),
     ),
     bug(
         3,
@@ -299,9 +299,9 @@ PLANTS = (
         "a mirror reports its delivery watermark before it is on disk",
         (
             MIRROR,
-            "            elif reader.kind == WATERMARK and copy.mark_delivered(reader.word(0)):\n"
+            "            elif reader.kind == WATERMARK and contents.mark_delivered(reader.word(0)):\n"
             "                unflushed = True",
-            "            elif reader.kind == WATERMARK:\n                copy.mark_delivered(reader.word(0))",
+            "            elif reader.kind == WATERMARK:\n                contents.mark_delivered(reader.word(0))",
         ),
     ),
     bug(
@@ -327,7 +327,7 @@ PLANTS = (
     bug(
         13,
         "a joining mirror keeps messages that its master does not have",
-        (MIRROR, "self.copy.remove_any(span.first, span.last)", "pass"),
+        (MIRROR, "self.contents.remove_any(span.first, span.last)", "pass"),
     ),
     bug(
         13,
@@ -344,8 +344,8 @@ PLANTS = (
         "a joining mirror counts as caught up before its backfill is on disk",
         (
             MIRROR,
-            "flushed\n        self._unflushed = True\n        self.copy.begin",
-            "flushed\n        self.copy.begin",
+            "flushed\n        self._unflushed = True\n        self.contents.begin",
+            "flushed\n        self.contents.begin",
         ),
     ),
     bug(

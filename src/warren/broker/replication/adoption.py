@@ -143,20 +143,20 @@ def forward_to_proxy(queue: LocalQueue, proxy: QueuePort) -> None:
         queue.held_publishes = AdoptedQueueForwarder(proxy)
 
 
-def hold_entries(queue: Queue, copy: ReplicaContents, lent: list[Entry]) -> None:
+def hold_entries(queue: Queue, contents: ReplicaContents, lent: list[Entry]) -> None:
     """Let a copy hold what its queue has in memory alone, and what of that is lent out."""
-    _hold(queue.in_memory(), copy)
-    _hold(lent, copy)
+    _hold(queue.in_memory(), contents)
+    _hold(lent, contents)
 
 
-def _hold(entries: list[Entry], copy: ReplicaContents) -> None:
+def _hold(entries: list[Entry], contents: ReplicaContents) -> None:
     for entry in entries:
         if entry.extent is None:
             payload, crc = message_payload(entry.message)
-            if isinstance(copy, DiskContents):
-                copy.adopt(entry, payload, crc)
+            if isinstance(contents, DiskContents):
+                contents.adopt(entry, payload, crc)
             else:
-                copy.store_entry(entry, payload, crc)
+                contents.store_entry(entry, payload, crc)
 
 
 def _can_be_held(queue: LocalQueue) -> bool:

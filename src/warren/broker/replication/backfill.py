@@ -114,7 +114,7 @@ class Backfill(BackfillReceiver, TimerTarget):
         # what a step before its first removes is gone from here when that is settled, and it will not hear of it
         if not self._master.source.has_opened_and_committed(self._began):
             return
-        ours = self._master.copy.spans()
+        ours = self._master.contents.spans()
         lacking = span_difference(ours, self._theirs, self._below)
         if lacking and not self.allowed:
             self._look_later()
@@ -130,7 +130,7 @@ class Backfill(BackfillReceiver, TimerTarget):
         self.since_ms = self._turn.now_ms
         for span in lacking:
             self.wanted_count += span.last - span.first + 1
-        self._reader = self._master.copy.read(lacking, self)
+        self._reader = self._master.contents.read(lacking, self)
         self._go_on()
 
     def _look_later(self, after_ms: i64 = BACKFILL_POLL_MS) -> None:
@@ -275,13 +275,13 @@ class JoiningMirrors:
         context: ReplicationContext,
         replica: ReplicaPort,
         source: BackfillSource,
-        copy: ReplicaContents,
+        contents: ReplicaContents,
         downstream: DownstreamLink,
     ) -> None:
         self.context: ReplicationContext = context
         self.replica: ReplicaPort = replica
         self.source: BackfillSource = source
-        self.copy: ReplicaContents = copy
+        self.contents: ReplicaContents = contents
         self.downstream: DownstreamLink = downstream
         self._catching_up: dict[str, Backfill] = {}
 

@@ -99,11 +99,11 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         definition: QueueDefinition,
         queue_id: int,
         queue_index: QueueLog,
-        copy: ReplicaContents,
+        contents: ReplicaContents,
     ) -> None:
         self.definition: QueueDefinition = definition
         self.queue_id: int = queue_id
-        self.copy: ReplicaContents = copy
+        self.contents: ReplicaContents = contents
         self.master_replica: MasterReplica | None = None
         self.history: ReplicaHistory = ReplicaHistory()
         self._context: ReplicationContext = context
@@ -113,7 +113,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self._own: NodeIncarnation = context.peers.own
         self._queue_index: QueueLog = queue_index
         self.upstream: UpstreamLink = UpstreamLink(context.links, context.backend, context.join_tags, queue_id)
-        self.mirror: Mirror = Mirror(copy, self.upstream, context.turn)
+        self.mirror: Mirror = Mirror(contents, self.upstream, context.turn)
         self._prepared: bool = False
         # what it should hold is not here, or cannot be read at all
         self._lacks: bool = False
@@ -144,15 +144,15 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
     # -- what it holds
 
     def prepare(self) -> None:
-        self.copy.prepare(self)
+        self.contents.prepare(self)
 
     def contents_prepared(self) -> None:
-        lack = self.copy.describe_gap()
+        lack = self.contents.describe_gap()
         self._lacks = lack != "" and self._is_counted_on()
         if self._lacks:
             # as the master it would give up what lies behind that, and have the others do so, who may have it all
             self._tell_damage(lack)
-        elif self.copy.accept_gap():
+        elif self.contents.accept_gap():
             self.note("warning", "mirror.lost_files", {"node": self._own[0], "reason": lack})
             self._turn.await_flush(self)
         else:
@@ -185,13 +185,13 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             log.watermark.ask(self._lent_of(queue) if queue.durable else self.replica_set.first_position() - 1)
             queue.mirror(log)
         elif isinstance(queue, Stream):
-            self._context.queues.mirror_stream(queue, self.copy, log)
+            self._context.queues.mirror_stream(queue, self.contents, log)
         queue.begin_epoch(self.replica_set.first_position())
         self.master_replica = master_replica
 
     def _lent_of(self, queue: Queue) -> i64:
         """Up to where it was handed out: the disk knows of what lasts, memory of the rest."""
-        highest = self.copy.delivered_up_to()
+        highest = self.contents.delivered_up_to()
         for entry in self._context.queues.unacked_entries(queue) + [
             one for one in queue.in_memory() if one.redelivered
         ]:
@@ -237,8 +237,8 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
     def _heed_policies(self) -> None:
         mirroring_policies = self._context.mirroring_policies
         self._queue_index.seen.bound(mirroring_policies.dedup_window(self.definition))
-        if isinstance(self.copy, StreamContents):
-            self.copy.catalog.segment_bytes = mirroring_policies.segment_bytes(self.definition)
+        if isinstance(self.contents, StreamContents):
+            self.contents.catalog.segment_bytes = mirroring_policies.segment_bytes(self.definition)
 
     def act(self) -> None:
         """Be what the ring says this node is."""
@@ -268,7 +268,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             return
         if self._lacks:
             self.contents_prepared()
-        elif self._unreadable and isinstance(self.copy, StreamContents) and self._master_is_there(self.replica_set):
+        elif self._unreadable and isinstance(self.contents, StreamContents) and self._master_is_there(self.replica_set):
             self._begin_anew()
 
     def _lead(self, replica_set: ReplicaSet) -> None:
@@ -279,11 +279,13 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self._begin(replica_set, self.master_replica)
 
     def _new_master_replica(self) -> MasterReplica:
-        return MasterReplica(self._context, self, self.replica_set, self.queue_id, self._queue_index, self.copy)
+        return MasterReplica(self._context, self, self.replica_set, self.queue_id, self._queue_index, self.contents)
 
     def _begin(self, replica_set: ReplicaSet, master_replica: MasterReplica) -> None:
         if isinstance(master_replica.queue, Queue):
-            hold_entries(master_replica.queue, self.copy, self._context.queues.unacked_entries(master_replica.queue))
+            hold_entries(
+                master_replica.queue, self.contents, self._context.queues.unacked_entries(master_replica.queue)
+            )
         master_replica.begin(self.mirror)
         facts: dict[str, object] = {
             "node": replica_set.master,
@@ -294,7 +296,11 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         }
         self.note("info", "mirror.promoted", facts)
         if self._synced_before and replica_set.master not in self._synced_before:
-            left = {"epoch": replica_set.epoch, "messages": self.copy.count(), "body_bytes": self.copy.body_bytes()}
+            left = {
+                "epoch": replica_set.epoch,
+                "messages": self.contents.count(),
+                "body_bytes": self.contents.body_bytes(),
+            }
             self.note("warning", "mirror.promoted_unsynced", {**left, "had_all": ",".join(self._synced_before)})
         self._owner.promoted(self)
         self._context.counted_changed = True
@@ -305,8 +311,8 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.master_replica = None
         master_replica.end()
         self._context.queues.close(self.definition)
-        self.copy.queue_closed()
-        self.mirror = Mirror(self.copy, self.upstream, self._turn)
+        self.contents.queue_closed()
+        self.mirror = Mirror(self.contents, self.upstream, self._turn)
         # one whose epoch was never opened may have done what did not count: whoever is master compares what it has
         if master_replica.master.opened:
             step_down(master_replica.master, self.mirror)
@@ -320,7 +326,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         if self._master_is_there(replica_set):
             self._stop_timer()
             self._lost_at_ms = 0
-            if self.copy.has_accepted_gap():
+            if self.contents.has_accepted_gap():
                 self._begin_anew()
             elif self.mirror.state == ALONE or (upstream.node, epoch_of(upstream.tag)) != (
                 replica_set.master,
@@ -454,7 +460,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
     def _remove_surplus(self, reader: ReplicationMessageReader) -> None:
         for span in reader.spans():
             self.mirror.remove_surplus(span)
-        if isinstance(self.copy, StreamContents) and self.copy.contradicts:
+        if isinstance(self.contents, StreamContents) and self.contents.contradicts:
             # its archive has messages that were never committed
             self._begin_anew()
 
@@ -474,7 +480,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         if self.master_replica is not None:
             self.master_replica.end()
             self.master_replica = None
-        self.copy.close()
+        self.contents.close()
         if not self.definition.durable:
             # that copy was in memory
             self._queue_index.close()

@@ -501,7 +501,7 @@ def step_down(master: Master, mirror: Mirror) -> None:
     mirror.epochs = Epochs(list(master.epochs.beginnings))
     mirror.marks = master.marks.without([*master.batches, unfinished])
     # nobody was sent that one
-    discard_batch(mirror.copy, unfinished)
+    discard_batch(mirror.contents, unfinished)
 
 
 def _defer_operations(batch: ReplicationBatch) -> None:

@@ -243,10 +243,10 @@ class MasterReplica(
         replica_set: ReplicaSet,
         queue_id: int,
         queue_index: QueueLog,
-        copy: ReplicaContents,
+        contents: ReplicaContents,
     ) -> None:
         self.queue: LocalQueue | None = None
-        self.copy: ReplicaContents = copy
+        self.contents: ReplicaContents = contents
         self.min_in_sync: int = 1
         # the lowest position of the next message
         self.next_position: i64 = replica_set.first_position()
@@ -256,9 +256,11 @@ class MasterReplica(
         self._queue_index: QueueLog = queue_index
         self._turn: Turn = context.turn
         self._log: MirroredLog | None = None
-        self.downstream: DownstreamLink = DownstreamLink(context.links, context.unsent_commits, queue_id, copy, self)
+        self.downstream: DownstreamLink = DownstreamLink(
+            context.links, context.unsent_commits, queue_id, contents, self
+        )
         self.master: Master = Master(replica_set, context.peers.own, self.downstream, self, context.turn)
-        self.joining_mirrors: JoiningMirrors = JoiningMirrors(context, replica, self, copy, self.downstream)
+        self.joining_mirrors: JoiningMirrors = JoiningMirrors(context, replica, self, contents, self.downstream)
         # those that wait for the queue to be open, with their node and its incarnation
         self._waiting: list[tuple[MasterWaiter, str, int]] = []
         # of the batch that is being gathered
@@ -299,7 +301,7 @@ class MasterReplica(
 
     def _new_log(self) -> MirroredLog:
         max_priority = max_priority_of(self._replica.latest_definition().arguments)
-        return MirroredLog(self._queue_index, self, self.copy, self.delivery_lease, max_priority)
+        return MirroredLog(self._queue_index, self, self.contents, self.delivery_lease, max_priority)
 
     def begin(self, mirror: Mirror) -> None:
         """Open the epoch with what this node has as a mirror."""
@@ -313,7 +315,7 @@ class MasterReplica(
             self._inherited = list(mirror.batches)
         else:
             # it had heard of batches that did not come: what it has counts, and nothing else
-            self.copy.caught_up()
+            self.contents.caught_up()
             master.marks.complete = self._adopted or master.replica_set.epoch == FIRST_EPOCH
         master.open()
         self.touch()
@@ -327,7 +329,7 @@ class MasterReplica(
         self._mirror = None
         self._inherited = []
         definition, log = self._replica.latest_definition(), self._new_log()
-        self.queue = self._context.queues.make(definition, self._queue_id, self.copy, log)
+        self.queue = self._context.queues.make(definition, self._queue_id, self.contents, log)
         self._log = log
         self._let_in()
 
@@ -416,7 +418,7 @@ class MasterReplica(
         intake.further = count
         if persistent and queue.durable:
             master.must_be_flushed()
-        self.copy.store_entry(entry, payload, crc)
+        self.contents.store_entry(entry, payload, crc)
         self._entries.append(entry)
         self.next_position = entry.position + 1
         return PENDING
@@ -533,8 +535,8 @@ class MasterReplica(
         if self.queue is None:
             if not self.master.opened:
                 return
-            if not self.copy.prepare_handover():
-                self.copy.await_idle(self)
+            if not self.contents.prepare_handover():
+                self.contents.await_idle(self)
                 return
             self._open()
         queue, log = self.queue, self._log
@@ -543,13 +545,13 @@ class MasterReplica(
         committed = self._under_way.commit(number)
         if committed is not None:
             for level, first, last in committed.gone:
-                self.copy.remove(level, first, last)
+                self.contents.remove(level, first, last)
         if log.watermark.batch_committed(number):
             queue.delivery_allowed()
         if committed is not None and committed.entries:
             self._context.queues.trace_committed(queue, self.master, committed.entries)
             queue.arrive(committed.entries)
-            self.copy.committed(committed.entries[-1].position)
+            self.contents.committed(committed.entries[-1].position)
         if self._waiting:
             self._let_in()
         if self.joining_mirrors.any():

@@ -94,8 +94,8 @@ class FlushMark:
 class Mirror(FlushWaiter):
     """One node's part in one ring, while another is the master."""
 
-    def __init__(self, copy: MirrorContents, upstream: UpstreamPort, turn: Turn) -> None:
-        self.copy: MirrorContents = copy
+    def __init__(self, contents: MirrorContents, upstream: UpstreamPort, turn: Turn) -> None:
+        self.contents: MirrorContents = contents
         self.state: str = ALONE
         self.whole: bool = False
         self.end: i64 = 0
@@ -171,10 +171,10 @@ class Mirror(FlushWaiter):
         self._flushed_to = 0
         # nothing tells whether what it has was flushed
         self._unflushed = True
-        self.copy.begin_catching_up()
-        self.copy.mark_delivered(lent)
-        self._untold = dict.fromkeys(self.copy.offset_names())
-        self._upstream.has(self.copy.skippable_spans())
+        self.contents.begin_catching_up()
+        self.contents.mark_delivered(lent)
+        self._untold = dict.fromkeys(self.contents.offset_names())
+        self._upstream.has(self.contents.skippable_spans())
 
     def take(self, batch: ReplicationBatch) -> None:
         """The next step."""
@@ -210,15 +210,15 @@ class Mirror(FlushWaiter):
         """Something it lacked, which came back to its queue so often."""
         if self.state != FOLLOWING:
             return
-        if self.copy.store(position, priority, expires_at_ms, persistent, payload, payload_crc):
+        if self.contents.store(position, priority, expires_at_ms, persistent, payload, payload_crc):
             self._unflushed = True
         if returned:
-            self.copy.returned(position, returned)
-        self.copy.backfill_stored(position)
+            self.contents.returned(position, returned)
+        self.contents.backfill_stored(position)
 
     def load_publishing_ids(self, rows: bytes, anew: bool) -> None:
         """Publishing ids that the master knows, when it has sent all else."""
-        if self.state == FOLLOWING and self.copy.load_publishing_ids(rows, anew):
+        if self.state == FOLLOWING and self.contents.load_publishing_ids(rows, anew):
             self._unflushed = True
 
     def take_offset(self, name: str, offset: i64) -> None:
@@ -228,7 +228,7 @@ class Mirror(FlushWaiter):
 
     def _store_offset(self, name: str, offset: i64) -> None:
         self._untold.pop(name, None)
-        self.copy.store_offset(name, offset)
+        self.contents.store_offset(name, offset)
 
     def remove_surplus(self, span: PositionSpan) -> None:
         """Something it has that the master has not.
@@ -237,15 +237,15 @@ class Mirror(FlushWaiter):
         publishing ids the master knows, when all else is here, it knows none.
         """
         if self.state == FOLLOWING:
-            self.copy.remove_any(span.first, span.last)
-            if self.copy.load_publishing_ids(b"", True):
+            self.contents.remove_any(span.first, span.last)
+            if self.contents.load_publishing_ids(b"", True):
                 self._unflushed = True
 
     def backfill_done(self) -> None:
         """It has been sent all that it lacked, and told all that the master remembers."""
         if self.state == FOLLOWING:
             for name in self._untold:
-                self.copy.store_offset(name, NO_OFFSET)
+                self.contents.store_offset(name, NO_OFFSET)
             self._untold = {}
             self._all_here = True
             self._moved = True
@@ -278,14 +278,14 @@ class Mirror(FlushWaiter):
             self._upstream.flushed_to(mark.end)
         if mark.caught_up:
             self.whole = True
-            self.copy.caught_up()
+            self.contents.caught_up()
             self._upstream.caught_up()
 
     # -- what steps say
 
     def _store(self, batch: ReplicationBatch) -> bool:
         """Hold what must be safe, and note what comes later; whether a part of it must be on disk."""
-        copy = self.copy
+        contents = self.contents
         reader = ReplicationBatchReader(batch)
         unflushed = False
         name, incarnation = "", 0
@@ -295,7 +295,7 @@ class Mirror(FlushWaiter):
                 persistent = reader.flags & PERSISTENT != 0
                 count = max(count, reader.origin_count)
                 batch.stored_to = reader.position
-                if copy.store(
+                if contents.store(
                     reader.position,
                     reader.priority,
                     reader.expires_at_ms,
@@ -304,7 +304,7 @@ class Mirror(FlushWaiter):
                     reader.payload_crc,
                 ):
                     unflushed = True
-            elif reader.kind == WATERMARK and copy.mark_delivered(reader.word(0)):
+            elif reader.kind == WATERMARK and contents.mark_delivered(reader.word(0)):
                 unflushed = True
             elif reader.kind == ORIGIN:
                 if count:
@@ -323,7 +323,7 @@ class Mirror(FlushWaiter):
         first, last = reader.word(0), reader.word(1)
         if reader.kind == REMOVE:
             # whoever carries it out one day may be promoted by then, and have nobody to blame
-            check_range(reader.priority, self.copy.max_priority, first, last)
+            check_range(reader.priority, self.contents.max_priority, first, last)
         batch.later.append((int(reader.kind), int(reader.priority), int(first), int(last)))
 
     def _carry_out_to(self, committed: i64) -> None:
@@ -344,15 +344,15 @@ class Mirror(FlushWaiter):
             self.marks.heard(name, incarnation, count)
         for kind, level, first, last in batch.later:
             if kind == REMOVE:
-                self.copy.remove(level, first, last)
+                self.contents.remove(level, first, last)
             elif kind == RETURNED:
-                self.copy.returned(first, last)
+                self.contents.returned(first, last)
         if batch.stored_to:
-            self.copy.committed(batch.stored_to)
+            self.contents.committed(batch.stored_to)
 
     def _drop_beyond(self, common: i64) -> None:
         while self.batches and self.batches[-1].number > common:
-            discard_batch(self.copy, self.batches.pop())
+            discard_batch(self.contents, self.batches.pop())
         self.end = common
         self._flushed_to = 0
         self.epochs.cut(common)
@@ -364,14 +364,14 @@ class Mirror(FlushWaiter):
             raise InvariantBroken(f"a mirror has steps {numbers} between {self.committed} and {self.end}")
 
 
-def discard_batch(copy: MirrorContents, batch: ReplicationBatch) -> None:
+def discard_batch(contents: MirrorContents, batch: ReplicationBatch) -> None:
     """Take out what a step stored, which does not count."""
     payloads: list[bytes] = []
     reader = ReplicationBatchReader(batch)
     while reader.next():
         if reader.kind == STORE:
-            copy.drop(reader.priority, reader.position)
+            contents.drop(reader.priority, reader.position)
             payloads.append(reader.payload())
     # the last one is the one that was seen last
     for payload in reversed(payloads):
-        copy.drop_publishing_id(payload)
+        contents.drop_publishing_id(payload)

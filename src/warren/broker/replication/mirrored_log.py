@@ -107,7 +107,7 @@ class MirroredLog(QueueLog):
         self,
         queue_index: QueueLog,
         gatherer: BatchGatherer,
-        copy: ReplicaContents,
+        contents: ReplicaContents,
         lease: DeliveryLease,
         max_priority: i64,
     ) -> None:
@@ -120,7 +120,7 @@ class MirroredLog(QueueLog):
         self.offsets = queue_index.offsets
         self._queue_index: QueueLog = queue_index
         self._gatherer: BatchGatherer = gatherer
-        self._copy: ReplicaContents = copy
+        self._contents: ReplicaContents = contents
         self._lease: DeliveryLease = lease
         self._max_priority: i64 = max_priority
         # removals since the last batch, and the range that may still grow; none if its first is 0
@@ -138,13 +138,13 @@ class MirroredLog(QueueLog):
 
     def forget(self, entry: Entry) -> None:
         if self.archives:
-            self._copy.archived(entry.position, entry.position)
+            self._contents.archived(entry.position, entry.position)
             return
         self._leave(min(entry.message.priority, self._max_priority), entry.position, entry.position)
 
     def forget_run(self, run: PositionRange) -> None:
         if self.archives:
-            self._copy.archived(run.first, run.last)
+            self._contents.archived(run.first, run.last)
             return
         self._leave(run.level, run.first, run.last)
 
@@ -203,7 +203,7 @@ class MirroredLog(QueueLog):
             for position, count in self._returned:
                 writer.returned(position, count)
                 # it did come back, whatever becomes of the batch
-                self._copy.returned(position, count)
+                self._contents.returned(position, count)
             self._returned = []
         for name, offset in self._new_offsets:
             writer.store_offset(name, offset)
@@ -212,7 +212,7 @@ class MirroredLog(QueueLog):
         if lent:
             writer.mark_delivered(lent)
             # this node is a member, too, and may be the only one that restarts
-            self._copy.mark_delivered(lent)
+            self._contents.mark_delivered(lent)
         return gone
 
     def anything_left(self) -> bool:

@@ -71,7 +71,7 @@ class DownstreamLink(DownstreamPort):
         links: NodeLinks,
         unsent_commits: UnsentCommits,
         queue_id: int,
-        copy: ReplicaContents,
+        contents: ReplicaContents,
         owner: DownstreamOwner,
     ) -> None:
         # of each follower: what its messages and those to it bear, and the first position it gets in a step
@@ -80,7 +80,7 @@ class DownstreamLink(DownstreamPort):
         self._links: NodeLinks = links
         self._unsent_commits: UnsentCommits = unsent_commits
         self._queue_id: int = queue_id
-        self._copy: ReplicaContents = copy
+        self._contents: ReplicaContents = contents
         self._owner: DownstreamOwner = owner
         # of each follower: up to where what it has is settled, which it was not told
         self._committed: dict[str, int] = {}
@@ -97,7 +97,7 @@ class DownstreamLink(DownstreamPort):
     def start(self, node: str, number: i64) -> None:
         self._committed.pop(node, None)
         self.firsts[node] = self._owner.next_free_position()
-        watermark, marks = self._copy.delivered_up_to(), self._owner.origin_marks()
+        watermark, marks = self._contents.delivered_up_to(), self._owner.origin_marks()
         head = messages.encode_start(self._queue_id, self.tags[node], number, watermark, marks)
         self._links.send_replication(node, head, b"")
 

@@ -35,23 +35,23 @@ from warren.broker.vhost import Vhost
 class MirroredArchive(Archive):
     """The archive that a master's stream uses: it writes to the archive of the master's replica."""
 
-    def __init__(self, copy: StreamContents, log: MirroredLog) -> None:
-        self._copy: StreamContents = copy
+    def __init__(self, contents: StreamContents, log: MirroredLog) -> None:
+        self._contents: StreamContents = contents
         self._log: MirroredLog = log
 
     def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter) -> None:
-        self._copy.archiver.write(segment, at, data, writer)
+        self._contents.archiver.write(segment, at, data, writer)
 
     def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
-        self._copy.archive.read(segment, at, length, asker)
+        self._contents.archive.read(segment, at, length, asker)
 
     def withdraw(self, asker: ArchiveReadWaiter) -> None:
-        self._copy.archive.withdraw(asker)
+        self._contents.archive.withdraw(asker)
 
     def drop(self, segments: list[int]) -> None:
         """Retention dropped these: the next batch tells the mirrors how far."""
-        self._copy.archive.drop(segments)
-        self._log.gone_to(self._copy.catalog.first_position() - 1)
+        self._contents.archive.drop(segments)
+        self._log.gone_to(self._contents.catalog.first_position() - 1)
 
     def close(self) -> None:
         """The stream is closed here. The replica keeps its archive."""
@@ -91,30 +91,32 @@ class ReplicaQueues:
 
     # -- the master's queue
 
-    def make(self, definition: QueueDefinition, queue_id: int, copy: ReplicaContents, log: MirroredLog) -> LocalQueue:
+    def make(
+        self, definition: QueueDefinition, queue_id: int, contents: ReplicaContents, log: MirroredLog
+    ) -> LocalQueue:
         """The master's queue, with the contents of its replica."""
         vhost, replica_set = self._vhosts[definition.vhost], definition.replica_set
         assert replica_set is not None, "a mirrored queue has one"
         queue: LocalQueue
-        if isinstance(copy, StreamContents):
+        if isinstance(contents, StreamContents):
             log.archives = True
-            archive = MirroredArchive(copy, log)
-            queue = vhost.make_master_stream(definition, queue_id, log, archive, copy.catalog)
+            archive = MirroredArchive(contents, log)
+            queue = vhost.make_master_stream(definition, queue_id, log, archive, contents.catalog)
         else:
             queue = vhost.make_master_queue(definition, queue_id, log)
         # sessions publish through the proxy, which counts: messages published before stay counted
         queue.counted = vhost.topology.queues[queue.name].counted
         queue.uncounted -= queue.counted.published
-        copy.hand_over(queue)
+        contents.hand_over(queue)
         queue.begin_epoch(replica_set.first_position())
         return queue
 
-    def mirror_stream(self, stream: Stream, copy: ReplicaContents, log: MirroredLog) -> None:
+    def mirror_stream(self, stream: Stream, contents: ReplicaContents, log: MirroredLog) -> None:
         """A stream that was not mirrored before becomes the master's."""
-        assert isinstance(copy, StreamContents), "a stream's replica has a stream's contents"
+        assert isinstance(contents, StreamContents), "a stream's replica has a stream's contents"
         log.archives = True
-        copy.archiver.leads = True
-        stream.mirror(log, MirroredArchive(copy, log))
+        contents.archiver.leads = True
+        stream.mirror(log, MirroredArchive(contents, log))
 
     def close(self, definition: QueueDefinition) -> None:
         """This node is no longer the master, or the queue was deleted."""

@@ -172,8 +172,8 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         """A queue of this node alone is to be held by others, too."""
         queue_index = queue.log()
         assert isinstance(queue_index, QueueIndex), "this node's journal has it"
-        copy = self._queues.adopted_contents(definition, queue, queue_index)
-        replica = self._new_part(definition, queue.queue_id, queue_index, copy, ReplicaHistory())
+        contents = self._queues.adopted_contents(definition, queue, queue_index)
+        replica = self._new_part(definition, queue.queue_id, queue_index, contents, ReplicaHistory())
         replica.adopt(queue)
         forward_to_proxy(queue, proxy)
         self._fresh.append(replica)
@@ -225,18 +225,18 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         log_id = queue_id if definition.durable else -abs(queue_id)
         queue_index = self._logs.open(log_id, definition.durable, max_priority_of(definition.arguments))
         assert isinstance(queue_index, QueueIndex), "this node's journal has it"
-        copy = self._queues.contents(definition, queue_id, queue_index)
-        self._fresh.append(self._new_part(definition, queue_id, queue_index, copy, history))
+        contents = self._queues.contents(definition, queue_id, queue_index)
+        self._fresh.append(self._new_part(definition, queue_id, queue_index, contents, history))
 
     def _new_part(
         self,
         definition: QueueDefinition,
         queue_id: int,
         queue_index: QueueIndex,
-        copy: ReplicaContents,
+        contents: ReplicaContents,
         history: ReplicaHistory,
     ) -> LocalReplica:
-        replica = LocalReplica(self._context, self, definition, queue_id, queue_index, copy)
+        replica = LocalReplica(self._context, self, definition, queue_id, queue_index, contents)
         replica.history = history
         self._replicas[queue_id] = replica
         return replica

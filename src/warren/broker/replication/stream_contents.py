@@ -375,12 +375,12 @@ class StreamContents(ReplicaContents):
 class DiskPrepared(ReplicaContentsWaiter):
     """Waits for what the journal has to be known."""
 
-    def __init__(self, copy: StreamContents, asker: ReplicaContentsWaiter) -> None:
-        self._copy: StreamContents = copy
+    def __init__(self, contents: StreamContents, asker: ReplicaContentsWaiter) -> None:
+        self._contents: StreamContents = contents
         self._asker: ReplicaContentsWaiter = asker
 
     def contents_prepared(self) -> None:
-        self._copy.drop_archived()
+        self._contents.drop_archived()
         self._asker.contents_prepared()
 
     def contents_damaged(self, reason: str) -> None:

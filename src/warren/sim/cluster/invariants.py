@@ -47,7 +47,7 @@ class ReplicaSetRules:
         run = (member.name, member.disk.incarnation)
         for replica in local_replicas_of(member):
             replica.mirror.check()
-            replica.copy.check()
+            replica.contents.check()
             master_replica = replica.master_replica
             if master_replica is None or master_replica.queue is None:
                 continue
@@ -69,8 +69,9 @@ class ReplicaSetRules:
                 replica = self._replica(name, definition.name)
                 if replica is None or replica.replica_set != replica_set:
                     return f"{name} does not know the replica set of '{definition.name}' as it is"
-                if replica.copy.count() and name != replica_set.master:
-                    return f"{name} holds {replica.copy.count()} messages of '{definition.name}' that were not consumed"
+                held = replica.contents.count()
+                if held and name != replica_set.master:
+                    return f"{name} holds {held} messages of '{definition.name}' that were not consumed"
         return ""
 
     def ended(self) -> None:
@@ -91,7 +92,7 @@ class ReplicaSetRules:
 
     def _held(self, name: str, queue: str) -> list[tuple[int, int]]:
         replica = self._replica(name, queue)
-        return [] if replica is None else [(int(span.first), int(span.last)) for span in replica.copy.spans()]
+        return [] if replica is None else [(int(span.first), int(span.last)) for span in replica.contents.spans()]
 
     def _mirrored(self) -> list[QueueDefinition]:
         found: list[QueueDefinition] = []
