@@ -81,8 +81,8 @@ PLANTS = (
         "publishes are confirmed before they are committed",
         (
             MASTERY,
-            "        self._under_way.add(number, self._entries, gone, self._waiters)\n",
-            "        self._under_way.add(number, self._entries, gone, [])\n        self._tell_safe(self._waiters)\n",
+            "        self._uncommitted.add(number, self._entries, removed, self._waiters)\n",
+            "        self._uncommitted.add(number, self._entries, removed, [])\n        self._notify(self._waiters)\n",
         ),
     ),
     Plant(
@@ -133,7 +133,7 @@ PLANTS = (
     Plant(
         MARKED,
         "a restarted master forgets which messages it delivered",
-        (LOG, "            self._contents.mark_delivered(lent)\n", ""),
+        (LOG, "            self._contents.mark_delivered(watermark)\n", ""),
         "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
     ),
     Plant(
@@ -141,8 +141,8 @@ PLANTS = (
         "a master that hears from no mirror goes on delivering",
         (
             SERVING,
-            "        self.look()\n        return self.turn.now_ms < self.until_ms\n",
-            "        self.look()\n        return self._predecessor is None\n",
+            "        self.update()\n        return self.turn.now_ms < self.until_ms\n",
+            "        self.update()\n        return self._predecessor is None\n",
         ),
         "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
     ),
@@ -162,7 +162,7 @@ PLANTS = (
     Plant(
         CAUGHT_UP,
         "a joining mirror gets no backfill",
-        (CATCHING_UP, "        if not lacking:\n", "        if lacking or not lacking:\n"),
+        (CATCHING_UP, "        if not missing:\n", "        if missing or not missing:\n"),
         "test_mirrored_contents.test_a_mirror_that_was_away_gets_what_it_lacks_and_drops_what_is_gone",
         (True,),
     ),
@@ -182,7 +182,7 @@ PLANTS = (
     Plant(
         ANOTHER_RUN,
         "a node with an empty disk is trusted because of its name",
-        (SUCCESSION, "    if born is not None:\n", "    if False:\n"),
+        (SUCCESSION, "    if first_with_data is not None:\n", "    if False:\n"),
         scenario="test_lost_disks.test_a_node_with_an_empty_disk_does_not_take_the_place_of_one_that_has_everything",
     ),
     Plant(

@@ -53,7 +53,7 @@ def told(node: SimulatedClusterNode, event: str) -> list[str]:
     """The reasons that were given for this in the story of its ring."""
     replica = part_of(node, "log")
     assert replica is not None
-    return [str(one.facts["reason"]) for one in replica.history.happenings if one.name == event]
+    return [str(one.facts["reason"]) for one in replica.history.events if one.name == event]
 
 
 @pytest.mark.parametrize("kept", [0, 1])

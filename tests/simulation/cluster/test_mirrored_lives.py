@@ -205,7 +205,7 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
     scenario.until(lambda: masters(scenario) == ["one"])
     replica = part_of(one)
     assert replica is not None
-    assert "mirror.promoted_unsynced" in [said.name for said in replica.history.happenings]
+    assert "mirror.promoted_unsynced" in [said.name for said in replica.history.events]
 
 
 def test_with_fewer_nodes_in_sync_than_a_policy_demands_publishes_are_refused() -> None:

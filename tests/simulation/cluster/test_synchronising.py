@@ -96,9 +96,9 @@ def test_what_was_lost_and_who_took_over_is_told_by_those_who_are_left() -> None
     scenario.until(lambda: mastered(two) is not None)
     replica = part_of(two)
     assert replica is not None
-    told = [(happening.name, happening.facts["node"]) for happening in replica.history.happenings]
+    told = [(happening.name, happening.facts["node"]) for happening in replica.history.events]
     assert told == [("mirror.in_sync", two.name), ("mirror.dropped", one.name), ("mirror.promoted", two.name)]
-    promoted = replica.history.happenings[-1].facts
+    promoted = replica.history.events[-1].facts
     assert promoted["reason"] in (f"{one.name} has stopped", f"{one.name} is not reached")
     assert promoted["epoch"] == replica.replica_set.epoch
 

@@ -147,7 +147,7 @@ PLANTS = (
             "        self.mirror = Mirror(self.copy, self, self.turn)\n"
             "        self.master_replica: ModelMaster | None = None",
             '        self.mirror = getattr(self, "mirror", None) or Mirror(self.copy, self, self.turn)\n'
-            "        self.mirror._flushes, self.mirror._void = [], 0\n"
+            "        self.mirror._flushes, self.mirror._stale_flushes = [], 0\n"
             "        self.master_replica = None",
         ),
     ),
@@ -193,7 +193,7 @@ PLANTS = (
     bug(
         3,
         "a master hands over before its epoch is open",
-        (MASTER, "if has_all and not self._leaves and self.opened:", "if has_all and not self._leaves:"),
+        (MASTER, "if has_all and not self._stopping and self.opened:", "if has_all and not self._stopping:"),
     ),
     bug(
         4,
@@ -235,7 +235,11 @@ PLANTS = (
     bug(
         6,
         "a proposal without an answer is forgotten",
-        (MASTER, "        self._resting = True\n", "        self._resting = True\n        self._proposals = []\n"),
+        (
+            MASTER,
+            "        self._backing_off = True\n",
+            "        self._backing_off = True\n        self._proposals = []\n",
+        ),
     ),
     bug(
         6,
@@ -258,7 +262,7 @@ PLANTS = (
     bug(
         8,
         "a mirror that resumes does not report its progress",
-        (MIRROR, "        self._carry_out_to(committed)\n        self._moved = True\n", ""),
+        (MIRROR, "        self._carry_out_to(committed)\n        self._progressed = True\n", ""),
     ),
     bug(
         8,

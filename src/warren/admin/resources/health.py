@@ -61,7 +61,7 @@ class MirrorSyncMonitor:
         return sum(size > 0 and now_ms - at_ms < STALLED_AFTER_MS for size, at_ms in found.values())
 
     def _now(self, replica: LocalReplica, now_ms: int) -> tuple[int, int]:
-        size = int(replica.upstream.taken_bytes)
+        size = int(replica.upstream.acked_bytes)
         before = self._seen.get(replica.queue_id)
         return before if before is not None and before[0] == size else (size, now_ms)
 

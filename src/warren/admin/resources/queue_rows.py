@@ -78,7 +78,7 @@ class MirrorRows:
             "members": replica_set.members,
             "in_sync": replica_set.synced_names(),
             "catching_up": [self._progress(one) for one in self._joining(queue)],
-            "story": [] if replica is None else [_event_row(one) for one in reversed(replica.history.happenings)],
+            "story": [] if replica is None else [_event_row(one) for one in reversed(replica.history.events)],
         }
         return {"ring": row}
 

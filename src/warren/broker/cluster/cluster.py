@@ -272,7 +272,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
 
     def replication_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
         if self.replica_sets is not None:
-            self.replica_sets.arrived(node, data, start, end)
+            self.replica_sets.received(node, data, start, end)
 
     def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
         if self.replica_sets is not None:

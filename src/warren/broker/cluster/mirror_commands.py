@@ -100,7 +100,7 @@ class MirrorCommands(CommandHandler):
         if master_replica is None:
             return
         if isinstance(command, SyncMirrors):
-            master_replica.joining_mirrors.let_all()
+            master_replica.joining_mirrors.allow_all()
         else:
             master_replica.joining_mirrors.stop_all()
 

@@ -49,30 +49,30 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
         self._context: ReplicationContext = context
         self._vhosts: dict[str, Vhost] = vhosts
         self._due: bool = False
-        self._under_way: bool = False
-        self._waits: bool = False
+        self._submitted: bool = False
+        self._timer_set: bool = False
 
-    def look_soon(self) -> None:
+    def request_check(self) -> None:
         """Something changed that may make somebody want mirrors."""
         self._due = True
 
     def act(self) -> None:
         """All that is agreed upon is known."""
-        if not self._due or self._under_way:
+        if not self._due or self._submitted:
             return
         self._due = False
-        plan, left = self._plan()
+        plan, remaining = self._plan()
         if plan.changes:
-            self._under_way = True
+            self._submitted = True
             if self._context.backend.submit(plan, self):
-                self._under_way = False
-        if left:
-            self._look_later()
+                self._submitted = False
+        if remaining:
+            self._retry_later()
 
     def _plan(self) -> tuple[MetadataTransaction, bool]:
         """Rings for some of them; and whether others are to be looked at again."""
         plan = MetadataTransaction()
-        left = False
+        remaining = False
         context = self._context
         for vhost in self._vhosts.values():
             for queue in vhost.own_queues():
@@ -82,34 +82,34 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
                 spec = context.mirroring_policies.of(definition)
                 if spec is None:
                     continue
-                if len(plan.changes) >= ADOPTIONS_PER_TRANSACTION_MAX or not _can_be_held(queue):
-                    left = True
+                if len(plan.changes) >= ADOPTIONS_PER_TRANSACTION_MAX or not _can_be_adopted(queue):
+                    remaining = True
                     continue
                 replica_set = context.placement.first_replica_set(spec, context.peers.own)
                 plan.put(definition.with_replica_set(replica_set))
-        return plan, left
+        return plan, remaining
 
     def committed(self) -> None:
-        self._under_way = False
+        self._submitted = False
         self.act()
 
     def outdated(self) -> None:
-        self._under_way = False
-        self._look_later()
+        self._submitted = False
+        self._retry_later()
 
     def failed(self, reason: str) -> None:
-        self._under_way = False
-        self._look_later()
+        self._submitted = False
+        self._retry_later()
 
-    def _look_later(self) -> None:
+    def _retry_later(self) -> None:
         self._due = True
-        if not self._waits:
-            self._waits = True
+        if not self._timer_set:
+            self._timer_set = True
             turn = self._context.turn
             turn.set_timer(turn.now_ms + ADOPTION_RETRY_MS, self)
 
     def timer_fired(self) -> None:
-        self._waits = False
+        self._timer_set = False
         self.act()
 
 
@@ -159,7 +159,7 @@ def _hold(entries: list[Entry], contents: ReplicaContents) -> None:
                 contents.store_entry(entry, payload, crc)
 
 
-def _can_be_held(queue: LocalQueue) -> bool:
+def _can_be_adopted(queue: LocalQueue) -> bool:
     """Whether a copy can be made of it; if so, it stays like that."""
     if isinstance(queue, Stream):
         return queue.is_read()

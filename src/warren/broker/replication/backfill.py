@@ -85,7 +85,7 @@ class Backfill(BackfillReceiver, TimerTarget):
     def __init__(self, master: "JoiningMirrors", node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
         """`below` is the first position that it gets in a step, the first of them the one after `began`."""
         self.node: str = node
-        self.allowed: bool = master.syncs_by_itself()
+        self.allowed: bool = master.syncs_automatically()
         # how much there was to send when it began, how much of that is sent, and since when
         self.wanted_count: i64 = 0
         self.sent_count: i64 = 0
@@ -94,58 +94,58 @@ class Backfill(BackfillReceiver, TimerTarget):
         self._master: JoiningMirrors = master
         self._turn: Turn = master.context.turn
         self._downstream: DownstreamLink = master.downstream
-        self._theirs: list[PositionSpan] = spans
+        self._their_spans: list[PositionSpan] = spans
         self._below: i64 = below
         self._began: i64 = began
         self._reader: BackfillReader | None = None
         self._sent_bytes: i64 = 0
-        self._taken_bytes: i64 = 0
-        self._asked: bool = False
-        self._asking: bool = False
+        self._acked_bytes: i64 = 0
+        self._slice_requested: bool = False
+        self._requesting: bool = False
         self._over: bool = False
-        self._looking: bool = False
+        self._timer_set: bool = False
         # what could not be read is not read before
-        self._again_at_ms: i64 = 0
+        self._retry_at_ms: i64 = 0
 
-    def look(self) -> None:
+    def start_if_allowed(self) -> None:
         """Begin, if it may; else see whether it lacks nothing any more."""
-        if self._over or self._reader is not None or self._turn.now_ms < self._again_at_ms:
+        if self._over or self._reader is not None or self._turn.now_ms < self._retry_at_ms:
             return
         # what a step before its first removes is gone from here when that is settled, and it will not hear of it
         if not self._master.source.has_opened_and_committed(self._began):
             return
         ours = self._master.contents.spans()
-        lacking = span_difference(ours, self._theirs, self._below)
-        if lacking and not self.allowed:
-            self._look_later()
+        missing = span_difference(ours, self._their_spans, self._below)
+        if missing and not self.allowed:
+            self._retry_later()
             return
-        surplus = span_difference(self._theirs, ours, self._below)
+        surplus = span_difference(self._their_spans, ours, self._below)
         if surplus:
             self._downstream.send_spans(self.node, messages.SURPLUS, surplus)
-            self._theirs = span_difference(self._theirs, surplus, self._below)
-        if not lacking:
+            self._their_spans = span_difference(self._their_spans, surplus, self._below)
+        if not missing:
             self.backfill_done()
             return
         self.wanted_count = self.sent_count = 0
         self.since_ms = self._turn.now_ms
-        for span in lacking:
+        for span in missing:
             self.wanted_count += span.last - span.first + 1
-        self._reader = self._master.contents.read(lacking, self)
-        self._go_on()
+        self._reader = self._master.contents.read(missing, self)
+        self._request_slices()
 
-    def _look_later(self, after_ms: i64 = BACKFILL_POLL_MS) -> None:
-        if not self._looking:
-            self._looking = True
+    def _retry_later(self, after_ms: i64 = BACKFILL_POLL_MS) -> None:
+        if not self._timer_set:
+            self._timer_set = True
             self._turn.set_timer(self._turn.now_ms + after_ms, self)
 
     def timer_fired(self) -> None:
-        self._looking = False
-        self.look()
-        self._go_on()
+        self._timer_set = False
+        self.start_if_allowed()
+        self._request_slices()
 
-    def taken(self, size_bytes: i64) -> None:
-        self._taken_bytes = size_bytes
-        self._go_on()
+    def acked(self, size_bytes: i64) -> None:
+        self._acked_bytes = size_bytes
+        self._request_slices()
 
     def backfill_message(
         self,
@@ -171,22 +171,22 @@ class Backfill(BackfillReceiver, TimerTarget):
             self._sent.append(PositionSpan(position, position))
 
     def backfill_slice_done(self) -> None:
-        self._asked = False
-        self._go_on()
+        self._slice_requested = False
+        self._request_slices()
 
     def backfill_done(self) -> None:
         if not self._over:
             self._over = True
-            self._tell_remembered()
+            self._send_ids_and_offsets()
             self._downstream.send(self.node, messages.BACKFILL_END, [])
 
-    def _tell_remembered(self) -> None:
+    def _send_ids_and_offsets(self) -> None:
         """What the queue remembers besides its messages. Of what comes from here on it hears in steps."""
         source = self._master.source
-        anew = 1
+        replace = 1
         for rows in slices_of(source.publishing_ids_in_batches()):
-            self._downstream.send(self.node, messages.PUBLISHING_IDS, [anew], rows)
-            anew = 0
+            self._downstream.send(self.node, messages.PUBLISHING_IDS, [replace], rows)
+            replace = 0
         for name, offset in source.stored_offsets().items():
             text = name.encode("utf-8", "surrogateescape")
             self._downstream.send(self.node, messages.STORED_OFFSET, [offset], text)
@@ -195,9 +195,9 @@ class Backfill(BackfillReceiver, TimerTarget):
         """It cannot be read: the newcomer goes without, and is not in sync, unless it can be read another time."""
         self._master.replica.note("error", "mirror.cannot_catch_up", {"node": self.node, "reason": reason})
         self._reader = None
-        self._keep_for_later()
-        self._again_at_ms = self._turn.now_ms + BACKFILL_RETRY_MS
-        self._turn.set_timer(self._again_at_ms, self)
+        self._keep_sent_spans()
+        self._retry_at_ms = self._turn.now_ms + BACKFILL_RETRY_MS
+        self._turn.set_timer(self._retry_at_ms, self)
 
     def is_under_way(self) -> bool:
         return self._reader is not None and not self._over
@@ -210,14 +210,14 @@ class Backfill(BackfillReceiver, TimerTarget):
             return False
         reader.cancel()
         self._reader = None
-        self._keep_for_later()
-        self._look_later()
+        self._keep_sent_spans()
+        self._retry_later()
         return True
 
-    def _keep_for_later(self) -> None:
+    def _keep_sent_spans(self) -> None:
         """What it was sent it has: it lacks the rest."""
-        self._asked = False
-        self._theirs = sorted([*self._theirs, *self._sent], key=_first_of)
+        self._slice_requested = False
+        self._their_spans = sorted([*self._their_spans, *self._sent], key=_first_of)
         self._sent = []
 
     def cancel(self) -> None:
@@ -225,24 +225,24 @@ class Backfill(BackfillReceiver, TimerTarget):
         if self._reader is not None:
             self._reader.cancel()
 
-    def _go_on(self) -> None:
+    def _request_slices(self) -> None:
         """Ask for slices, one after another: some readers give them at once."""
-        if self._asking:
+        if self._requesting:
             return
-        self._asking = True
-        while self._may_ask() and self._reader is not None:
-            self._asked = True
+        self._requesting = True
+        while self._may_request() and self._reader is not None:
+            self._slice_requested = True
             self._reader.more(SLICE_BYTES, self._master.sync_batch_count())
-        self._asking = False
+        self._requesting = False
 
-    def _may_ask(self) -> bool:
-        if self._reader is None or self._over or self._asked:
+    def _may_request(self) -> bool:
+        if self._reader is None or self._over or self._slice_requested:
             return False
-        if self._sent_bytes - self._taken_bytes >= WINDOW_BYTES:
+        if self._sent_bytes - self._acked_bytes >= WINDOW_BYTES:
             return False
         wait_ms = self._master.context.throttle.free_at_ms() - self._turn.now_ms
         if wait_ms > 0:
-            self._look_later(wait_ms)
+            self._retry_later(wait_ms)
         return wait_ms <= 0
 
 
@@ -283,61 +283,61 @@ class JoiningMirrors:
         self.source: BackfillSource = source
         self.contents: ReplicaContents = contents
         self.downstream: DownstreamLink = downstream
-        self._catching_up: dict[str, Backfill] = {}
+        self._backfills: dict[str, Backfill] = {}
 
-    def syncs_by_itself(self) -> bool:
+    def syncs_automatically(self) -> bool:
         """Whether a joining mirror gets its backfill without a command."""
-        return self.context.mirroring_policies.syncs_by_itself(self.replica.latest_definition())
+        return self.context.mirroring_policies.syncs_automatically(self.replica.latest_definition())
 
     def sync_batch_count(self) -> int:
         """How many messages a slice has at most."""
         return self.context.mirroring_policies.sync_batch_count(self.replica.latest_definition())
 
     def all(self) -> list[Backfill]:
-        return list(self._catching_up.values())
+        return list(self._backfills.values())
 
     def any(self) -> bool:
-        return len(self._catching_up) > 0
+        return len(self._backfills) > 0
 
-    def come(self, node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
+    def add(self, node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
         """One has told what it has."""
-        self._catching_up[node] = Backfill(self, node, spans, below, began)
-        self.look()
+        self._backfills[node] = Backfill(self, node, spans, below, began)
+        self.start_if_allowed()
 
-    def look(self) -> None:
+    def start_if_allowed(self) -> None:
         """Those who may catch up do."""
-        for catching_up in self.all():
-            catching_up.look()
+        for backfill in self.all():
+            backfill.start_if_allowed()
 
-    def let_all(self) -> bool:
+    def allow_all(self) -> bool:
         """Let all catch up that have not been let so far; whether there are any."""
-        for catching_up in self._catching_up.values():
-            catching_up.allowed = True
-        self.look()
+        for backfill in self._backfills.values():
+            backfill.allowed = True
+        self.start_if_allowed()
         return self.any()
 
     def stop_all(self) -> bool:
         """Let nobody catch up until that is asked for again; whether anybody did."""
         stopped = False
-        for catching_up in self._catching_up.values():
-            stopped = catching_up.stop() or stopped
+        for backfill in self._backfills.values():
+            stopped = backfill.stop() or stopped
         return stopped
 
-    def taken(self, node: str, size_bytes: i64) -> None:
+    def acked(self, node: str, size_bytes: i64) -> None:
         """One has taken in so much of what it lacked, in all."""
-        catching_up = self._catching_up.get(node)
-        if catching_up is not None:
-            catching_up.taken(size_bytes)
+        backfill = self._backfills.get(node)
+        if backfill is not None:
+            backfill.acked(size_bytes)
 
     def caught_up(self, node: str) -> None:
-        self._catching_up.pop(node, None)
+        self._backfills.pop(node, None)
 
     def forget(self, node: str) -> None:
         """It is not reached any more, or comes anew."""
-        catching_up = self._catching_up.pop(node, None)
-        if catching_up is not None:
-            catching_up.cancel()
+        backfill = self._backfills.pop(node, None)
+        if backfill is not None:
+            backfill.cancel()
 
     def end(self) -> None:
-        for node in list(self._catching_up):
+        for node in list(self._backfills):
             self.forget(node)

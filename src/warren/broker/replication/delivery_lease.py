@@ -111,26 +111,26 @@ class DeliveryLease(TimerTarget):
         # the incarnation that was master before, until it can deliver nothing any more; and when this one began
         self._predecessor: NodeIncarnation | None = None
         self._since_ms: i64 = turn.now_ms
-        self._waits: bool = False
+        self._timer_set: bool = False
 
-    def succeeds(self, run: NodeIncarnation | None) -> None:
+    def set_predecessor(self, run: NodeIncarnation | None) -> None:
         """This incarnation was master before, and may not know that it is not any more."""
         self._predecessor = run
 
-    def follows(self, run: NodeIncarnation) -> None:
+    def follower_joined(self, run: NodeIncarnation) -> None:
         """An incarnation follows this master, so it knows that it is not master any more."""
         if run == self._predecessor:
             self._predecessor = None
-            self.look()
+            self.update()
 
     def allowed(self) -> bool:
         """Whether the master may deliver now; if not, it is told when."""
         if self.turn.now_ms < self.until_ms:
             return True
-        self.look()
+        self.update()
         return self.turn.now_ms < self.until_ms
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Find out until when the master may deliver."""
         was_allowed = self.turn.now_ms < self.until_ms
         self.until_ms = self._allowed_until()
@@ -138,15 +138,15 @@ class DeliveryLease(TimerTarget):
             self._owner.delivery_resumed()
 
     def timer_fired(self) -> None:
-        self._waits = False
-        self.look()
+        self._timer_set = False
+        self.update()
 
     def _allowed_until(self) -> i64:
         predecessor = self._predecessor
         if predecessor is not None:
             over_ms = self._since_ms + DELIVERY_LEASE_MS + LEASE_MARGIN_MS
             if self.turn.now_ms < over_ms and not self._watch.has_ended(predecessor):
-                self._look_again_at(over_ms)
+                self._update_at(over_ms)
                 return 0
             self._predecessor = None
         until_ms: i64 = FOREVER_MS
@@ -155,7 +155,7 @@ class DeliveryLease(TimerTarget):
                 until_ms = min(until_ms, self._heartbeat.heard_ms(name) + DELIVERY_LEASE_MS)
         return until_ms
 
-    def _look_again_at(self, at_ms: i64) -> None:
-        if not self._waits:
-            self._waits = True
+    def _update_at(self, at_ms: i64) -> None:
+        if not self._timer_set:
+            self._timer_set = True
             self.turn.set_timer(at_ms, self)

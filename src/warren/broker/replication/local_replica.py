@@ -116,20 +116,20 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.mirror: Mirror = Mirror(contents, self.upstream, context.turn)
         self._prepared: bool = False
         # what it should hold is not here, or cannot be read at all
-        self._lacks: bool = False
+        self._has_gap: bool = False
         self._unreadable: bool = False
-        self.over: bool = False
+        self.closed: bool = False
         # the node knows of a later version than this part has acted on
-        self.is_behind: bool = False
+        self.is_outdated: bool = False
         # what it proposed, until it is seen to have come about or not
-        self._standing: bool = False
+        self._proposing_itself: bool = False
         self._timer: Timer | None = None
         # since when there has been no master, as far as this node can tell; 0 if there is one
-        self._lost_at_ms: i64 = 0
+        self._master_lost_at_ms: i64 = 0
         # the master of the ring before this one
         self._predecessor: NodeIncarnation | None = None
         self._synced_before: list[str] = []
-        self._heed_policies()
+        self._apply_queue_policies()
 
     @property
     def replica_set(self) -> ReplicaSet:
@@ -147,32 +147,32 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.contents.prepare(self)
 
     def contents_prepared(self) -> None:
-        lack = self.contents.describe_gap()
-        self._lacks = lack != "" and self._is_counted_on()
-        if self._lacks:
+        gap = self.contents.describe_gap()
+        self._has_gap = gap != "" and self._counts_as_in_sync()
+        if self._has_gap:
             # as the master it would give up what lies behind that, and have the others do so, who may have it all
-            self._tell_damage(lack)
+            self._report_damage(gap)
         elif self.contents.accept_gap():
-            self.note("warning", "mirror.lost_files", {"node": self._own[0], "reason": lack})
+            self.note("warning", "mirror.lost_files", {"node": self._own[0], "reason": gap})
             self._turn.await_flush(self)
         else:
             self._prepared = True
             self.act()
 
     def flushed(self) -> None:
-        if not self.over:
+        if not self.closed:
             self.contents_prepared()
 
-    def _is_counted_on(self) -> bool:
+    def _counts_as_in_sync(self) -> bool:
         """Whether it is in sync, or was until it restarted and nobody has taken note of that."""
         return self._own[0] in self.replica_set.synced_names()
 
     def contents_damaged(self, reason: str) -> None:
         self._unreadable = True
-        self._tell_damage(reason)
+        self._report_damage(reason)
         self.act()
 
-    def _tell_damage(self, reason: str) -> None:
+    def _report_damage(self, reason: str) -> None:
         """It holds nothing it could vouch for, and takes part no more until another is master, who has everything."""
         self.note("error", "mirror.damaged", {"node": self._own[0], "reason": reason})
 
@@ -182,14 +182,16 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         log = master_replica.adopt(queue)
         if isinstance(queue, Queue):
             # a transient queue has no stored watermark: all its messages may have been delivered
-            log.watermark.ask(self._lent_of(queue) if queue.durable else self.replica_set.first_position() - 1)
+            log.watermark.ask(
+                self._highest_delivered(queue) if queue.durable else self.replica_set.first_position() - 1
+            )
             queue.mirror(log)
         elif isinstance(queue, Stream):
             self._context.queues.mirror_stream(queue, self.contents, log)
         queue.begin_epoch(self.replica_set.first_position())
         self.master_replica = master_replica
 
-    def _lent_of(self, queue: Queue) -> i64:
+    def _highest_delivered(self, queue: Queue) -> i64:
         """Up to where it was handed out: the disk knows of what lasts, memory of the rest."""
         highest = self.contents.delivered_up_to()
         for entry in self._context.queues.unacked_entries(queue) + [
@@ -205,17 +207,17 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self._predecessor = before.master_incarnation
         self._synced_before = before.synced_names()
         self.definition = definition
-        self.is_behind = False
-        self._standing = False
-        self._lost_at_ms = 0
-        self._tell(before)
+        self.is_outdated = False
+        self._proposing_itself = False
+        self._master_lost_at_ms = 0
+        self._record_changes(before)
         master_replica = self.master_replica
         if master_replica is not None and master_replica.master.replica_set.epoch == self.replica_set.epoch:
             master_replica.changed(self.replica_set)
         else:
             self.act()
 
-    def _tell(self, before: ReplicaSet) -> None:
+    def _record_changes(self, before: ReplicaSet) -> None:
         """Let the ring's story go on; the master writes it into the log as well."""
         replica_set = self.replica_set
         leads = self.master_replica is not None and replica_set.epoch == before.epoch
@@ -227,14 +229,14 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             elif leads and name == DROPPED:
                 self.note("warning", "mirror.dropped", facts)
             elif name != PROMOTED or replica_set.master_incarnation != self._own:
-                self.history.tell(self._turn.now_ms, name, facts)
+                self.history.add(self._turn.now_ms, name, facts)
 
     def policies_changed(self) -> None:
-        self._heed_policies()
+        self._apply_queue_policies()
         if self.master_replica is not None:
             self.master_replica.apply_policies()
 
-    def _heed_policies(self) -> None:
+    def _apply_queue_policies(self) -> None:
         mirroring_policies = self._context.mirroring_policies
         self._queue_index.seen.bound(mirroring_policies.dedup_window(self.definition))
         if isinstance(self.contents, StreamContents):
@@ -242,10 +244,10 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
 
     def act(self) -> None:
         """Be what the ring says this node is."""
-        if self.over:
+        if self.closed:
             return
         if not self._prepared:
-            self._be_a_newcomer_if_it_may()
+            self._start_over_if_not_counted()
             return
         replica_set, master_replica = self.replica_set, self.master_replica
         if master_replica is not None:
@@ -258,24 +260,28 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
                 return
             self._step_down()
         if replica_set.master_incarnation == self._own:
-            self._lead(replica_set)
+            self._become_master(replica_set)
         else:
-            self._follow(replica_set)
+            self._follow_master(replica_set)
 
-    def _be_a_newcomer_if_it_may(self) -> None:
+    def _start_over_if_not_counted(self) -> None:
         """One that has lost something can get everything from the master, once nobody counts on it."""
-        if self._is_counted_on():
+        if self._counts_as_in_sync():
             return
-        if self._lacks:
+        if self._has_gap:
             self.contents_prepared()
-        elif self._unreadable and isinstance(self.contents, StreamContents) and self._master_is_there(self.replica_set):
-            self._begin_anew()
+        elif (
+            self._unreadable
+            and isinstance(self.contents, StreamContents)
+            and self._master_is_reachable(self.replica_set)
+        ):
+            self._start_empty()
 
-    def _lead(self, replica_set: ReplicaSet) -> None:
+    def _become_master(self, replica_set: ReplicaSet) -> None:
         self._stop_timer()
         self.mirror.leave()
         self.master_replica = self._new_master_replica()
-        self.master_replica.delivery_lease.succeeds(self._predecessor)
+        self.master_replica.delivery_lease.set_predecessor(self._predecessor)
         self._begin(replica_set, self.master_replica)
 
     def _new_master_replica(self) -> MasterReplica:
@@ -319,15 +325,15 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
 
     # -- as a mirror
 
-    def _follow(self, replica_set: ReplicaSet) -> None:
+    def _follow_master(self, replica_set: ReplicaSet) -> None:
         upstream = self.upstream
-        if self._standing:
+        if self._proposing_itself:
             return
-        if self._master_is_there(replica_set):
+        if self._master_is_reachable(replica_set):
             self._stop_timer()
-            self._lost_at_ms = 0
+            self._master_lost_at_ms = 0
             if self.contents.has_accepted_gap():
-                self._begin_anew()
+                self._start_empty()
             elif self.mirror.state == ALONE or (upstream.node, epoch_of(upstream.tag)) != (
                 replica_set.master,
                 replica_set.epoch,
@@ -336,9 +342,9 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
                 self.mirror.follow(replica_set.epoch)
             return
         self.mirror.leave()
-        self._consider(replica_set)
+        self._wait_or_propose(replica_set)
 
-    def _master_is_there(self, replica_set: ReplicaSet) -> bool:
+    def _master_is_reachable(self, replica_set: ReplicaSet) -> bool:
         """Whether it is reached, and has not ceased to claim that it lives: a node that is paused does."""
         master = replica_set.master_incarnation
         return self._peers.reached(master[0]) == master[1] and not self._peers.has_ended_by_store(master)
@@ -346,50 +352,50 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
     def master_lost(self, refused: bool) -> None:
         """The link to the master is gone."""
         self.mirror.leave()
-        if not self._prepared or self.over or self._standing:
+        if not self._prepared or self.closed or self._proposing_itself:
             return
         if refused:
-            self._stand()
+            self._propose_itself()
         else:
             self._wait(MASTER_LOST_DELAY_MS)
 
-    def _consider(self, replica_set: ReplicaSet) -> None:
+    def _wait_or_propose(self, replica_set: ReplicaSet) -> None:
         """There is no way to the master: is it this node's turn?"""
         if self._peers.alive(replica_set.master) == replica_set.master_incarnation[1]:
             self._wait(MASTER_LOST_DELAY_MS)
         else:
-            self._stand()
+            self._propose_itself()
 
     def timer_fired(self) -> None:
         self._timer = None
-        if self.over or self.master_replica is not None or not self._prepared:
+        if self.closed or self.master_replica is not None or not self._prepared:
             return
-        if self._standing:
+        if self._proposing_itself:
             # the result of the proposal is unknown: this node follows no master until the replica set changes
             self.propose(self.replica_set.promoting(self._own))
-        elif self._master_is_there(self.replica_set):
+        elif self._master_is_reachable(self.replica_set):
             self.act()
         else:
-            self._stand()
+            self._propose_itself()
 
-    def _stand(self) -> None:
+    def _propose_itself(self) -> None:
         """Stand for election, when those before have had their time."""
         peers, replica_set, now_ms = self._peers, self.replica_set, self._turn.now_ms
-        anybody = self._context.mirroring_policies.promotes_anybody(self.definition)
+        allow_unsynced = self._context.mirroring_policies.promotes_unsynced(self.definition)
         order = promotion_candidates(
-            replica_set, peers.all_alive(), anybody, self.definition.durable, peers.first_with_data()
+            replica_set, peers.all_alive(), allow_unsynced, self.definition.durable, peers.first_with_data()
         )
         if self._own not in order or self._context.placement.stopping:
             self._wait(PROMOTION_RETRY_MS)
             return
         before = [run for run in order if run == self._own or peers.reached(run[0]) == run[1]]
-        if self._lost_at_ms == 0:
-            self._lost_at_ms = now_ms
-        at_ms = self._lost_at_ms + promotion_delay_ms(before, self._own)
+        if self._master_lost_at_ms == 0:
+            self._master_lost_at_ms = now_ms
+        at_ms = self._master_lost_at_ms + promotion_delay_ms(before, self._own)
         if now_ms < at_ms:
             self._wait(at_ms - now_ms)
             return
-        self._standing = True
+        self._proposing_itself = True
         self.mirror.leave()
         self.propose(replica_set.promoting(self._own))
 
@@ -397,11 +403,11 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self._context.proposals.add(self, replica_set)
 
     def is_latest(self, definition: QueueDefinition) -> bool:
-        return self.definition is definition and not self.over and not self.is_behind
+        return self.definition is definition and not self.closed and not self.is_outdated
 
     def proposal_failed(self, replica_set: ReplicaSet) -> None:
         """It is not known to have come about, or has not."""
-        if self.over:
+        if self.closed:
             return
         master_replica = self.master_replica
         if master_replica is not None:
@@ -411,7 +417,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             return
         self._wait(PROMOTION_RETRY_MS)
 
-    def _begin_anew(self) -> None:
+    def _start_empty(self) -> None:
         self.note("warning", "mirror.begins_anew", {"node": self._own[0]})
         self._owner.replace_empty(self)
 
@@ -434,13 +440,13 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             common = reader.word()
             mirror.resume(common, reader.word())
         elif kind == messages.START:
-            number, lent = reader.word(), reader.word()
-            mirror.start(number, lent, reader.marks())
+            number, watermark = reader.word(), reader.word()
+            mirror.start(number, watermark, reader.marks())
         elif kind == messages.SURPLUS:
             self._remove_surplus(reader)
         elif kind == messages.PUBLISHING_IDS:
-            anew = reader.word() != 0
-            mirror.load_publishing_ids(reader.rest(), anew)
+            replace = reader.word() != 0
+            mirror.load_publishing_ids(reader.rest(), replace)
         elif kind == messages.STORED_OFFSET:
             offset = reader.word()
             mirror.take_offset(reader.rest().decode("utf-8", "surrogateescape"), offset)
@@ -455,14 +461,14 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         returned, crc = reader.word(), reader.word()
         payload = reader.rest()
         self.mirror.take_backfill(position, kind >> 8, expires_at_ms, kind & 1 != 0, returned, payload, crc)
-        self.upstream.taken(len(payload))
+        self.upstream.ack_backfill(len(payload))
 
     def _remove_surplus(self, reader: ReplicationMessageReader) -> None:
         for span in reader.spans():
             self.mirror.remove_surplus(span)
-        if isinstance(self.contents, StreamContents) and self.contents.contradicts:
+        if isinstance(self.contents, StreamContents) and self.contents.diverged:
             # its archive has messages that were never committed
-            self._begin_anew()
+            self._start_empty()
 
     def rejoin(self) -> None:
         """Ask the master to follow it once more, unless this replica is in sync."""
@@ -474,7 +480,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
 
     def close(self) -> None:
         """This node is not to hold the queue any more, or there is none."""
-        self.over = True
+        self.closed = True
         self._stop_timer()
         self.mirror.leave()
         if self.master_replica is not None:
@@ -486,7 +492,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self._queue_index.close()
 
     def note(self, level: str, name: str, facts: dict[str, object]) -> None:
-        self.history.tell(self._turn.now_ms, name, facts)
+        self.history.add(self._turn.now_ms, name, facts)
         where: dict[str, object] = {"vhost": self.definition.vhost, "queue": self.definition.name}
         self._turn.note(level, name, {**where, **facts})
 

@@ -74,7 +74,7 @@ class JoinGate:
         self._left: dict[str, int] = {}
         self._early: dict[str, PendingJoin] = {}
 
-    def lets_in(self, asked: PendingJoin, members: list[str]) -> bool:
+    def admits(self, asked: PendingJoin, members: list[str]) -> bool:
         """Whether it is heard now."""
         node = asked[0]
         if asked[2].known < self._left.get(node, 0):
@@ -185,9 +185,9 @@ class Master(FlushWaiter, TimerTarget):
         # the first step of this epoch
         self.opening: i64 = end + 1
         self.followers: dict[str, MirrorProgress] = {}
-        self._entrance: JoinGate = JoinGate()
+        self._join_gate: JoinGate = JoinGate()
         # who came while a step was being written, which may be new to them
-        self._arrivals: list[tuple[str, int, MirrorJoinRequest]] = []
+        self._waiting_joins: list[tuple[str, int, MirrorJoinRequest]] = []
         self._own: NodeIncarnation = own
         self._downstream: DownstreamPort = downstream
         self._owner: ReplicaSetOwner = owner
@@ -200,16 +200,16 @@ class Master(FlushWaiter, TimerTarget):
         self._proposals: list[ReplicaSet] = []
         # the last of them is under way, or came to nothing that is known and it is too early for another
         self._under_way: bool = False
-        self._resting: bool = False
+        self._backing_off: bool = False
         self._timer: Timer | None = None
         self._timer_at_ms: i64 = 0
         self._opened_at_ms: i64 = 0
-        self._patience_over: bool = False
+        self._join_timed_out: bool = False
         # who is to hold the queue, and who is to be master; empty: whoever does and is
         self._wanted: list[str] = []
         self._candidate: str = ""
         self._promote_unsynced: bool = False
-        self._leaves: bool = False
+        self._stopping: bool = False
 
     def inherit(self, batches: list[ReplicationBatch], committed: i64, epochs: Epochs, marks: OriginMarks) -> None:
         """It was a mirror before: these steps are not known to be settled."""
@@ -255,29 +255,29 @@ class Master(FlushWaiter, TimerTarget):
             self._turn.await_flush(self)
         else:
             self._own_flushed_to = self.end
-            self._look()
-        arrivals = self._arrivals
-        self._arrivals = []
-        for node, incarnation, request in arrivals:
-            self._welcome(node, incarnation, request)
+            self._advance_commit()
+        joins = self._waiting_joins
+        self._waiting_joins = []
+        for node, incarnation, request in joins:
+            self._accept(node, incarnation, request)
 
     def flushed(self) -> None:
         self._own_flushed_to = self._flushes.pop(0)
-        self._look()
+        self._advance_commit()
 
     # -- followers
 
     def joined(self, node: str, incarnation: int, request: MirrorJoinRequest) -> None:
         """A mirror wants to follow. It begins behind a step of this epoch, so that it knows of which one that is."""
         self._forget(node)
-        if not self._entrance.lets_in((node, incarnation, request), self.replica_set.members):
+        if not self._join_gate.admits((node, incarnation, request), self.replica_set.members):
             return
         if len(self.writer) or self.end < self.opening:
-            self._arrivals.append((node, incarnation, request))
+            self._waiting_joins.append((node, incarnation, request))
         else:
-            self._welcome(node, incarnation, request)
+            self._accept(node, incarnation, request)
 
-    def _welcome(self, node: str, incarnation: int, request: MirrorJoinRequest) -> None:
+    def _accept(self, node: str, incarnation: int, request: MirrorJoinRequest) -> None:
         """To one that has the whole queue its own steps are of use, as far as they are the same."""
         common: i64 = 0
         if request.whole:
@@ -293,8 +293,8 @@ class Master(FlushWaiter, TimerTarget):
         else:
             self.followers[node] = MirrorProgress(node, incarnation, self.end, self.end, False)
             self._downstream.start(node, self.end)
-        self._improve()
-        self._look()
+        self._propose_better()
+        self._advance_commit()
 
     def told(self, node: str, spans: list[PositionSpan]) -> None:
         if node in self.followers:
@@ -305,76 +305,76 @@ class Master(FlushWaiter, TimerTarget):
         if follower is not None and number <= self.end:
             follower.flushed_to = number
             if (node, follower.incarnation) not in self.replica_set.in_sync:
-                self._improve()
-            self._look()
+                self._propose_better()
+            self._advance_commit()
 
     def caught_up(self, node: str) -> None:
         """A newcomer has on disk whatever it lacked."""
         follower = self.followers.get(node)
         if follower is not None:
             follower.complete = True
-            self._improve()
-            self._look()
+            self._propose_better()
+            self._advance_commit()
 
     def lost(self, node: str) -> None:
         """There is no way to it any more."""
         self._forget(node)
-        self._improve()
-        self._look()
+        self._propose_better()
+        self._advance_commit()
 
     def _forget(self, node: str) -> None:
         self.followers.pop(node, None)
-        self._entrance.forget(node)
-        self._arrivals = [arrival for arrival in self._arrivals if arrival[0] != node]
+        self._join_gate.forget(node)
+        self._waiting_joins = [join for join in self._waiting_joins if join[0] != node]
 
     # -- the ring
 
     def want(self, members: list[str]) -> None:
         """Who is to hold the queue from now on, this node among them."""
         self._wanted = members
-        self._improve()
+        self._propose_better()
 
-    def want_master(self, name: str, anyhow: bool = False, leaves: bool = False) -> None:
+    def want_master(self, name: str, unsynced_too: bool = False, stopping: bool = False) -> None:
         """Let another be master as soon as it is in sync, or `anyhow`; this one is a mirror then, unless it `leaves`.
 
         Nothing has to come to rest for that: all who count, the other among them, hold whatever is settled, and once it
         knows this one settles nothing without it. To stay in sync this epoch must be open: what it has is certain then.
         """
         self._candidate = name
-        self._promote_unsynced = anyhow
-        self._leaves = leaves
-        self._improve()
+        self._promote_unsynced = unsynced_too
+        self._stopping = stopping
+        self._propose_better()
 
     def changed(self, replica_set: ReplicaSet, version: int = 0) -> None:
         """The ring, with this master in this epoch, was agreed upon anew; versions grow."""
-        asked = self._entrance.changed(self.replica_set.members, replica_set.members, version)
+        asked = self._join_gate.changed(self.replica_set.members, replica_set.members, version)
         self.replica_set = replica_set
         self._proposals = []
         self._under_way = False
-        self._resting = False
+        self._backing_off = False
         for node in [node for node in self.followers if node not in replica_set.members]:
             del self.followers[node]
-        self._arrivals = [arrival for arrival in self._arrivals if arrival[0] in replica_set.members]
+        self._waiting_joins = [join for join in self._waiting_joins if join[0] in replica_set.members]
         for one, incarnation, request in asked:
             self.joined(one, incarnation, request)
-        self._improve()
-        self._look()
+        self._propose_better()
+        self._advance_commit()
 
     def refused(self) -> None:
         """What was proposed is not known to have come about; it counts until the ring is seen to change."""
-        self._resting = True
+        self._backing_off = True
         self._wait(PROPOSAL_RETRY_MS)
 
     def timer_fired(self) -> None:
         self._timer = None
         if self._turn.now_ms >= self._opened_at_ms + JOIN_TIMEOUT_MS:
-            self._patience_over = True
+            self._join_timed_out = True
         else:
             self._wait(self._opened_at_ms + JOIN_TIMEOUT_MS - self._turn.now_ms)
-        if self._resting:
-            self._resting = False
+        if self._backing_off:
+            self._backing_off = False
             self._under_way = False
-        self._improve()
+        self._propose_better()
 
     def counted(self) -> list[NodeIncarnation]:
         """All whom a step must have reached to be settled, this node among them."""
@@ -383,10 +383,10 @@ class Master(FlushWaiter, TimerTarget):
             runs += [run for run in replica_set.in_sync if run not in runs]
         return runs
 
-    def _improve(self) -> None:
+    def _propose_better(self) -> None:
         """Propose what would be better than the ring there is, or to be sure of it, unless something is under way."""
         if not self._under_way:
-            replica_set = self._better()
+            replica_set = self._better_replica_set()
             if replica_set != self.replica_set or self._proposals:
                 self._proposals.append(replica_set)
                 self._under_way = True
@@ -399,14 +399,14 @@ class Master(FlushWaiter, TimerTarget):
             for name, incarnation in self.replica_set.in_sync
             if (name, incarnation) != self._own
             and not self._follows(name, incarnation)
-            and (self._patience_over or not self._owner.reached(name))
+            and (self._join_timed_out or not self._owner.reached(name))
         ]
 
     def _follows(self, name: str, incarnation: int) -> bool:
         follower = self.followers.get(name)
         return follower is not None and follower.incarnation == incarnation and follower.complete
 
-    def _better(self) -> ReplicaSet:
+    def _better_replica_set(self) -> ReplicaSet:
         replica_set = self.replica_set
         absent = self._absent()
         if absent:
@@ -425,13 +425,13 @@ class Master(FlushWaiter, TimerTarget):
         if candidate is not None:
             run = (candidate.node, candidate.incarnation)
             has_all = run in self.replica_set.in_sync and run in replica_set.in_sync and candidate.complete
-            if has_all and not self._leaves and self.opened:
+            if has_all and not self._stopping and self.opened:
                 return replica_set.handing_over(run)
-            if (has_all and self._leaves) or self._promote_unsynced:
+            if (has_all and self._stopping) or self._promote_unsynced:
                 return replica_set.promoting(run)
-        return self._as_wanted(replica_set)
+        return self._with_wanted_members(replica_set)
 
-    def _as_wanted(self, replica_set: ReplicaSet) -> ReplicaSet:
+    def _with_wanted_members(self, replica_set: ReplicaSet) -> ReplicaSet:
         """Members are added at once, and dropped when all that are wanted and reached are in sync.
 
         Those that stay keep their order: of two orders each could be proposed in the place of the other for ever.
@@ -461,7 +461,7 @@ class Master(FlushWaiter, TimerTarget):
 
     # -- settling
 
-    def _look(self) -> None:
+    def _advance_commit(self) -> None:
         committed = self._own_flushed_to
         if committed <= self.committed:
             return
@@ -486,7 +486,7 @@ class Master(FlushWaiter, TimerTarget):
         self._owner.committed(committed)
         # whoever is in sync follows, or nothing would have been settled: are there others, or is one to be master?
         if self._candidate or len(self.followers) >= len(self.replica_set.in_sync):
-            self._improve()
+            self._propose_better()
 
 
 def step_down(master: Master, mirror: Mirror) -> None:

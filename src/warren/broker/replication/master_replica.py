@@ -54,10 +54,12 @@ from warren.errors import InvariantBroken, PeerFault
 class UncommittedBatch:
     """What waits for one batch or several: entries to arrive, positions to remove, waiters to tell."""
 
-    def __init__(self, number: i64, entries: list[Entry], gone: list[RemovedRange], waiters: list[FlushWaiter]) -> None:
+    def __init__(
+        self, number: i64, entries: list[Entry], removed: list[RemovedRange], waiters: list[FlushWaiter]
+    ) -> None:
         self.number: i64 = number
         self.entries: list[Entry] = entries
-        self.gone: list[RemovedRange] = gone
+        self.removed: list[RemovedRange] = removed
         self.waiters: list[FlushWaiter] = waiters
 
 
@@ -66,39 +68,39 @@ class UncommittedBatches:
     """One queue's, in order."""
 
     def __init__(self) -> None:
-        self._row: list[UncommittedBatch] = []
+        self._batches: list[UncommittedBatch] = []
 
     def any(self) -> bool:
-        return len(self._row) > 0
+        return len(self._batches) > 0
 
-    def add(self, number: i64, entries: list[Entry], gone: list[RemovedRange], waiters: list[FlushWaiter]) -> None:
-        self._row.append(UncommittedBatch(number, entries, gone, waiters))
+    def add(self, number: i64, entries: list[Entry], removed: list[RemovedRange], waiters: list[FlushWaiter]) -> None:
+        self._batches.append(UncommittedBatch(number, entries, removed, waiters))
 
     def await_last(self, waiters: list[FlushWaiter]) -> None:
         """These wait for the last batch."""
-        self._row[-1].waiters += waiters
+        self._batches[-1].waiters += waiters
 
     def check(self, committed: i64) -> None:
         """Raise `InvariantBroken` unless the batches are in order, behind those that are committed."""
         before = committed
-        for batch in self._row:
+        for batch in self._batches:
             if batch.number <= before:
                 raise InvariantBroken(f"batch {batch.number} waits behind batch {before}")
             before = batch.number
 
     def commit(self, number: i64) -> UncommittedBatch | None:
         """All that waited for the batches up to this one, which are under way no more."""
-        row = self._row
-        if not row or row[0].number > number:
+        batches = self._batches
+        if not batches or batches[0].number > number:
             return None
-        committed = row[0]
+        committed = batches[0]
         count = 1
-        while count < len(row) and row[count].number <= number:
-            committed.entries += row[count].entries
-            committed.gone += row[count].gone
-            committed.waiters += row[count].waiters
+        while count < len(batches) and batches[count].number <= number:
+            committed.entries += batches[count].entries
+            committed.removed += batches[count].removed
+            committed.waiters += batches[count].waiters
             count += 1
-        del row[:count]
+        del batches[:count]
         return committed
 
 
@@ -187,7 +189,7 @@ class EarlyConfirms(FlushWaiter):
         self._taken: list[NodeIntake] = []
         self._unflushed: bool = False
         # batches on their way to the disk: nodes, and the counts of their publishes
-        self._unsafe: list[list[tuple[NodeIntake, int]]] = []
+        self._unflushed_batches: list[list[tuple[NodeIntake, int]]] = []
 
     def taken(self, intake: NodeIntake, persistent: bool) -> None:
         if intake not in self._taken:
@@ -202,19 +204,19 @@ class EarlyConfirms(FlushWaiter):
             return
         held = [(intake, int(intake.count)) for intake in self._taken]
         self._taken = []
-        if self._unflushed or self._unsafe:
+        if self._unflushed or self._unflushed_batches:
             self._unflushed = False
-            self._unsafe.append(held)
+            self._unflushed_batches.append(held)
             self._turn.await_flush(self)
         else:
             self._tell(held)
 
     def flushed(self) -> None:
-        self._tell(self._unsafe.pop(0))
+        self._tell(self._unflushed_batches.pop(0))
 
     def _tell(self, held: list[tuple[NodeIntake, int]]) -> None:
         # while it is undecided whether the queue is deleted, nothing is confirmed
-        if self.wanted and not self._master_replica.undecided():
+        if self.wanted and not self._master_replica.is_delete_pending():
             for intake, count in held:
                 intake.publisher.held(count)
 
@@ -270,8 +272,8 @@ class MasterReplica(
         # the node that the batch being written named last
         self._origin: NodeIntake | None = None
         # nodes that published since the last batch
-        self._gathered: list[NodeIntake] = []
-        self._under_way: UncommittedBatches = UncommittedBatches()
+        self._publishing: list[NodeIntake] = []
+        self._uncommitted: UncommittedBatches = UncommittedBatches()
         # the mirror that this node was, and the uncommitted batches that it had
         self._mirror: Mirror | None = None
         self._inherited: list[ReplicationBatch] = []
@@ -280,12 +282,12 @@ class MasterReplica(
             context.peers.own[0], self, context.peers, context.heartbeat, context.turn
         )
         self._since_ms: i64 = context.turn.now_ms
-        self._waits: bool = False
+        self._timer_set: bool = False
         # this node is the master no more, or the queue is gone
         self.ended: bool = False
-        self._going: bool = False
+        self._delete_pending: bool = False
         # those to tell when it is decided whether the queue is deleted
-        self._held: list[FlushWaiter] = []
+        self._held_waiters: list[FlushWaiter] = []
         self.begun: bool = False
         # it was a queue of this node alone before
         self._adopted: bool = False
@@ -331,7 +333,7 @@ class MasterReplica(
         definition, log = self._replica.latest_definition(), self._new_log()
         self.queue = self._context.queues.make(definition, self._queue_id, self.contents, log)
         self._log = log
-        self._let_in()
+        self._open_to_waiters()
 
     def contents_idle(self) -> None:
         if not self.ended and self.queue is None:
@@ -339,9 +341,9 @@ class MasterReplica(
 
     def await_open(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         self._waiting.append((waiter, node, incarnation))
-        self._let_in()
+        self._open_to_waiters()
 
-    def _let_in(self) -> None:
+    def _open_to_waiters(self) -> None:
         """Open the queue to those that wait, if the epoch is open and a new queue has its mirrors."""
         if self.queue is None or not self.master.opened or not self._has_first_mirrors():
             return
@@ -358,15 +360,15 @@ class MasterReplica(
         synced = replica_set.synced_names()
         if all(name in synced or not self.reached(name) for name in replica_set.members):
             return True
-        if not self._waits:
-            self._waits = True
+        if not self._timer_set:
+            self._timer_set = True
             self._turn.set_timer(until_ms, self)
         return False
 
     def timer_fired(self) -> None:
-        self._waits = False
+        self._timer_set = False
         if not self.ended:
-            self._let_in()
+            self._open_to_waiters()
 
     def counted(self) -> list[NodeIncarnation]:
         return self.master.counted()
@@ -383,7 +385,7 @@ class MasterReplica(
         assert self.queue is not None
         intake = NodeIntake(self, node, incarnation, waiter)
         marks = self.master.marks
-        self._write_down_marks()
+        self._update_marks()
         known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
         waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
 
@@ -425,12 +427,12 @@ class MasterReplica(
 
     def gather(self, intake: NodeIntake) -> None:
         """The node publishes to the batch that is being gathered."""
-        self._gathered.append(intake)
+        self._publishing.append(intake)
 
-    def _write_down_marks(self) -> None:
+    def _update_marks(self) -> None:
         """The marks say how much each node has published; its next publish begins another notice."""
-        gathered, self._gathered = self._gathered, []
-        for intake in gathered:
+        publishing, self._publishing = self._publishing, []
+        for intake in publishing:
             intake.notice = None
             if intake.further != 0:
                 self.master.marks.heard(intake.node, intake.incarnation, intake.further)
@@ -457,19 +459,19 @@ class MasterReplica(
             self._waiters.append(waiter)
             self.touch()
 
-    def may_go(self, going: bool) -> None:
+    def set_delete_pending(self, pending: bool) -> None:
         """Whether the queue may be about to be deleted: nothing is confirmed until that is decided."""
-        self._going = going
-        if not going:
-            held = self._held
-            self._held = []
-            self._tell_safe(held)
+        self._delete_pending = pending
+        if not pending:
+            held = self._held_waiters
+            self._held_waiters = []
+            self._notify(held)
 
-    def undecided(self) -> bool:
+    def is_delete_pending(self) -> bool:
         """Whether it is not known yet if the queue is deleted."""
-        return self._going and not self.ended
+        return self._delete_pending and not self.ended
 
-    def make_certain(self) -> None:
+    def void_delete(self) -> None:
         """A delete that may still come about does not once the replica set has another version."""
         self._replica.propose(self.master.replica_set)
 
@@ -489,45 +491,45 @@ class MasterReplica(
         if not self.begun or self.ended:
             return
         master, log = self.master, self._log
-        gone: list[RemovedRange] = []
-        self._write_down_marks()
-        if log is not None and self._waits_itself(log):
+        removed: list[RemovedRange] = []
+        self._update_marks()
+        if log is not None and self._removals_can_wait(log):
             return
         if log is not None:
-            self._lend_ahead(log)
-            gone = log.write(master.writer)
+            self._raise_watermark(log)
+            removed = log.write(master.writer)
             if log.watermark.asked > log.watermark.committed and log.durable:
                 master.must_be_flushed()
         if not len(master.writer):
-            self._wait_for_last()
+            self._await_last_batch()
             return
         number: i64 = master.end + 1
         if log is not None:
             log.watermark.written(number)
-        self._under_way.add(number, self._entries, gone, self._waiters)
+        self._uncommitted.add(number, self._entries, removed, self._waiters)
         self._entries = []
         self._waiters = []
         self._origin = None
         master.end_turn()
         self.early.end_round()
 
-    def _waits_itself(self, log: MirroredLog) -> bool:
-        return self._under_way.any() and not self._entries and not self._waiters and log.only_left()
+    def _removals_can_wait(self, log: MirroredLog) -> bool:
+        return self._uncommitted.any() and not self._entries and not self._waiters and log.has_only_removals()
 
-    def _lend_ahead(self, log: MirroredLog) -> None:
+    def _raise_watermark(self, log: MirroredLog) -> None:
         """A consumer waits for the messages: raise the delivery watermark over them in the same batch."""
         queue = self.queue
         if self._entries and queue is not None and queue.consumer_count() and queue.ready_count() == 0:
             log.watermark.ask(self._entries[-1].position)
 
-    def _wait_for_last(self) -> None:
+    def _await_last_batch(self) -> None:
         """Nothing to replicate. Waiters complete with the previous batch."""
         waiters = self._waiters
         self._waiters = []
-        if self._under_way.any():
-            self._under_way.await_last(waiters)
+        if self._uncommitted.any():
+            self._uncommitted.await_last(waiters)
         else:
-            self._tell_safe(waiters)
+            self._notify(waiters)
 
     def committed(self, number: i64) -> None:
         if self.ended:
@@ -542,9 +544,9 @@ class MasterReplica(
         queue, log = self.queue, self._log
         assert queue is not None
         assert log is not None
-        committed = self._under_way.commit(number)
+        committed = self._uncommitted.commit(number)
         if committed is not None:
-            for level, first, last in committed.gone:
+            for level, first, last in committed.removed:
                 self.contents.remove(level, first, last)
         if log.watermark.batch_committed(number):
             queue.delivery_allowed()
@@ -553,17 +555,17 @@ class MasterReplica(
             queue.arrive(committed.entries)
             self.contents.committed(committed.entries[-1].position)
         if self._waiting:
-            self._let_in()
+            self._open_to_waiters()
         if self.joining_mirrors.any():
-            self.joining_mirrors.look()
+            self.joining_mirrors.start_if_allowed()
         if committed is not None:
-            self._tell_safe(committed.waiters)
-        if not self._under_way.any() and log.anything_left():
+            self._notify(committed.waiters)
+        if not self._uncommitted.any() and log.has_removals():
             self.touch()
 
-    def _tell_safe(self, waiters: list[FlushWaiter]) -> None:
-        if self._going:
-            self._held += waiters
+    def _notify(self, waiters: list[FlushWaiter]) -> None:
+        if self._delete_pending:
+            self._held_waiters += waiters
             return
         for waiter in waiters:
             waiter.flushed()
@@ -571,7 +573,7 @@ class MasterReplica(
     # -- the replica set
 
     def changed(self, replica_set: ReplicaSet) -> None:
-        self.may_go(False)
+        self.set_delete_pending(False)
         key = self._replica.latest_definition().key()
         self.master.changed(replica_set, self._context.backend.modified(key))
         for joining_mirror in self.joining_mirrors.all():
@@ -579,8 +581,8 @@ class MasterReplica(
                 self.joining_mirrors.forget(joining_mirror.node)
         self.apply_policies()
         self._context.counted_changed = True
-        self._let_in()
-        self.delivery_lease.look()
+        self._open_to_waiters()
+        self.delivery_lease.update()
 
     def apply_policies(self) -> None:
         """Do what policies and running nodes ask for: other members, another master, another rule for confirms."""
@@ -596,7 +598,7 @@ class MasterReplica(
         self.early.wanted = policies.confirms_early(definition)
         if placement.stopping:
             successor = placement.successor(definition, replica_set)
-            self.master.want_master(successor, policies.promotes_on_shutdown(definition), leaves=True)
+            self.master.want_master(successor, policies.promotes_on_shutdown(definition), stopping=True)
         elif spec is None:
             self.master.want([replica_set.master])
         else:
@@ -609,7 +611,7 @@ class MasterReplica(
         self.downstream.tags[node] = tag
         self._replica.note("info", "mirror.joined", {"node": node, "epoch": request.epoch, "whole": request.whole})
         self.master.joined(node, incarnation, request)
-        self.delivery_lease.follows((node, incarnation))
+        self.delivery_lease.follower_joined((node, incarnation))
 
     def receive(self, node: str, reader: ReplicationMessageReader) -> None:
         """A message of a mirror; ignored if the mirror sent it before it last joined."""
@@ -621,7 +623,7 @@ class MasterReplica(
         elif kind == messages.CONTENTS:
             self.master.told(node, reader.spans())
         elif kind == messages.BACKFILL_ACK:
-            self.joining_mirrors.taken(node, reader.word())
+            self.joining_mirrors.acked(node, reader.word())
         elif kind == messages.CAUGHT_UP:
             self.joining_mirrors.caught_up(node)
             self.master.caught_up(node)
@@ -639,11 +641,11 @@ class MasterReplica(
         self.joining_mirrors.forget(node)
         self.downstream.forget(node)
         self.master.lost(node)
-        self._let_in()
+        self._open_to_waiters()
 
     def lacks(self, node: str, spans: list[PositionSpan]) -> None:
         below = self.downstream.firsts.get(node, self.next_position)
-        self.joining_mirrors.come(node, spans, below, self.master.followers[node].began)
+        self.joining_mirrors.add(node, spans, below, self.master.followers[node].began)
 
     def next_free_position(self) -> i64:
         return self.next_position
@@ -666,8 +668,8 @@ class MasterReplica(
         """Raise `InvariantBroken` if the master contradicts itself; between turns."""
         if self.ended or self.queue is None:
             return
-        self._under_way.check(self.master.committed)
-        if self._gathered or self._entries or self._origin is not None:
+        self._uncommitted.check(self.master.committed)
+        if self._publishing or self._entries or self._origin is not None:
             raise InvariantBroken(f"{len(self._entries)} publishes are in no batch, and the turn is over")
 
     # -- the end
@@ -691,13 +693,13 @@ class MirroredQueueDelete(TransactionWaiter, TimerTarget):
         self._master_replica: MasterReplica = master_replica
         self._waiter: TransactionWaiter = waiter
         self._turn: Turn = turn
-        master_replica.may_go(True)
+        master_replica.set_delete_pending(True)
 
     def committed(self) -> None:
         self._waiter.committed()
 
     def outdated(self) -> None:
-        self._master_replica.may_go(False)
+        self._master_replica.set_delete_pending(False)
         self._waiter.outdated()
 
     def failed(self, reason: str) -> None:
@@ -705,6 +707,6 @@ class MirroredQueueDelete(TransactionWaiter, TimerTarget):
         self.timer_fired()
 
     def timer_fired(self) -> None:
-        if self._master_replica.undecided():
-            self._master_replica.make_certain()
+        if self._master_replica.is_delete_pending():
+            self._master_replica.void_delete()
             self._turn.set_timer(self._turn.now_ms + DELETE_RETRY_MS, self)

@@ -110,13 +110,13 @@ class Mirror(FlushWaiter):
         self._flushed_to: i64 = 0
         self._flushes: list[FlushMark] = []
         # answers to flushes that were asked for before it joined anew, and say nothing any more
-        self._void: int = 0
+        self._stale_flushes: int = 0
         # what this turn brought
-        self._moved: bool = False
+        self._progressed: bool = False
         self._unflushed: bool = False
-        self._all_here: bool = False
+        self._backfill_received: bool = False
         # names that it remembered when it began to catch up, and was not told of since
-        self._untold: dict[str, None] = {}
+        self._unreported_names: dict[str, None] = {}
 
     # -- whom it follows
 
@@ -132,10 +132,10 @@ class Mirror(FlushWaiter):
     def leave(self) -> None:
         """It follows nobody: whatever comes from now on does not count."""
         self.state = ALONE
-        self._void += len(self._flushes)
+        self._stale_flushes += len(self._flushes)
         self._flushes = []
-        self._moved = False
-        self._all_here = False
+        self._progressed = False
+        self._backfill_received = False
 
     # -- what the master says
 
@@ -145,10 +145,10 @@ class Mirror(FlushWaiter):
             return
         if self.state != JOINING or not self.whole or not self.committed <= common <= self.end or committed > common:
             raise PeerFault(f"a mirror that ends with step {self.end} was told to go on behind {common}")
-        self._drop_beyond(common)
+        self._drop_after(common)
         self.state = FOLLOWING
         self._carry_out_to(committed)
-        self._moved = True
+        self._progressed = True
         # nothing tells whether what it had was flushed
         self._unflushed = True
 
@@ -173,7 +173,7 @@ class Mirror(FlushWaiter):
         self._unflushed = True
         self.contents.begin_catching_up()
         self.contents.mark_delivered(lent)
-        self._untold = dict.fromkeys(self.contents.offset_names())
+        self._unreported_names = dict.fromkeys(self.contents.offset_names())
         self._upstream.has(self.contents.skippable_spans())
 
     def take(self, batch: ReplicationBatch) -> None:
@@ -187,7 +187,7 @@ class Mirror(FlushWaiter):
         self.end = batch.number
         self.batches.append(batch)
         self.epochs.add(batch.epoch, batch.number)
-        self._moved = True
+        self._progressed = True
 
     def commit(self, number: i64) -> None:
         """Everything up to this step is settled."""
@@ -227,7 +227,7 @@ class Mirror(FlushWaiter):
             self._store_offset(name, offset)
 
     def _store_offset(self, name: str, offset: i64) -> None:
-        self._untold.pop(name, None)
+        self._unreported_names.pop(name, None)
         self.contents.store_offset(name, offset)
 
     def remove_surplus(self, span: PositionSpan) -> None:
@@ -244,21 +244,21 @@ class Mirror(FlushWaiter):
     def backfill_done(self) -> None:
         """It has been sent all that it lacked, and told all that the master remembers."""
         if self.state == FOLLOWING:
-            for name in self._untold:
+            for name in self._unreported_names:
                 self.contents.store_offset(name, NO_OFFSET)
-            self._untold = {}
-            self._all_here = True
-            self._moved = True
+            self._unreported_names = {}
+            self._backfill_received = True
+            self._progressed = True
 
     # -- the turn
 
     def end_turn(self) -> None:
         """Tell what is safe, or wait for the disk."""
-        if not self._moved:
+        if not self._progressed:
             return
-        self._moved = False
-        mark = FlushMark(self.end, self._all_here)
-        self._all_here = False
+        self._progressed = False
+        mark = FlushMark(self.end, self._backfill_received)
+        self._backfill_received = False
         if self._unflushed or self._flushes:
             self._unflushed = False
             self._flushes.append(mark)
@@ -267,8 +267,8 @@ class Mirror(FlushWaiter):
             self._tell(mark)
 
     def flushed(self) -> None:
-        if self._void:
-            self._void -= 1
+        if self._stale_flushes:
+            self._stale_flushes -= 1
         else:
             self._tell(self._flushes.pop(0))
 
@@ -350,7 +350,7 @@ class Mirror(FlushWaiter):
         if batch.stored_to:
             self.contents.committed(batch.stored_to)
 
-    def _drop_beyond(self, common: i64) -> None:
+    def _drop_after(self, common: i64) -> None:
         while self.batches and self.batches[-1].number > common:
             discard_batch(self.contents, self.batches.pop())
         self.end = common

@@ -47,7 +47,7 @@ class ReplicatedWatermark:
         self.unwritten: bool = False
         self._ahead: i64 = 0
 
-    def may_go(self, position: i64) -> bool:
+    def may_deliver(self, position: i64) -> bool:
         if position <= self.committed:
             return True
         if position > self.asked:
@@ -124,7 +124,7 @@ class MirroredLog(QueueLog):
         self._lease: DeliveryLease = lease
         self._max_priority: i64 = max_priority
         # removals since the last batch, and the range that may still grow; none if its first is 0
-        self._gone: list[RemovedRange] = []
+        self._removed: list[RemovedRange] = []
         self._level: i64 = 0
         self._first: i64 = 0
         self._last: i64 = 0
@@ -140,28 +140,28 @@ class MirroredLog(QueueLog):
         if self.archives:
             self._contents.archived(entry.position, entry.position)
             return
-        self._leave(min(entry.message.priority, self._max_priority), entry.position, entry.position)
+        self._remove(min(entry.message.priority, self._max_priority), entry.position, entry.position)
 
     def forget_run(self, run: PositionRange) -> None:
         if self.archives:
             self._contents.archived(run.first, run.last)
             return
-        self._leave(run.level, run.first, run.last)
+        self._remove(run.level, run.first, run.last)
 
     def returned(self, entry: Entry) -> None:
         self._returned.append((int(entry.position), int(entry.delivery_count)))
         self._gatherer.touch()
 
-    def gone_to(self, position: i64) -> None:
+    def removed_up_to(self, position: i64) -> None:
         """A stream dropped everything up to this position."""
-        self._leave(0, position, position)
+        self._remove(0, position, position)
 
     def mark_delivered(self, entry: Entry) -> bool:
         lease = self._lease
         if lease.turn.now_ms >= lease.until_ms and not lease.allowed():
             self.watermark.refused = True
             return False
-        if entry.position <= self.watermark.committed or self.watermark.may_go(entry.position):
+        if entry.position <= self.watermark.committed or self.watermark.may_deliver(entry.position):
             return True
         self._gatherer.touch()
         return False
@@ -196,8 +196,8 @@ class MirroredLog(QueueLog):
         """Write into the batch what happened since the last one; the ranges that it removes."""
         self._end_range()
         # the caller keeps the list: later removals go to another
-        gone, self._gone = self._gone, []
-        for level, first, last in gone:
+        removed, self._removed = self._removed, []
+        for level, first, last in removed:
             writer.remove(level, first, last)
         if self._returned:
             for position, count in self._returned:
@@ -208,22 +208,22 @@ class MirroredLog(QueueLog):
         for name, offset in self._new_offsets:
             writer.store_offset(name, offset)
         self._new_offsets = []
-        lent = self.watermark.take_unwritten()
-        if lent:
-            writer.mark_delivered(lent)
+        watermark = self.watermark.take_unwritten()
+        if watermark:
+            writer.mark_delivered(watermark)
             # this node is a member, too, and may be the only one that restarts
-            self._contents.mark_delivered(lent)
-        return gone
+            self._contents.mark_delivered(watermark)
+        return removed
 
-    def anything_left(self) -> bool:
+    def has_removals(self) -> bool:
         """Whether there are removals that no batch has."""
-        return self._first != 0 or len(self._gone) > 0
+        return self._first != 0 or len(self._removed) > 0
 
-    def only_left(self) -> bool:
+    def has_only_removals(self) -> bool:
         """Whether removals are all there is for a batch."""
-        return self.anything_left() and not self._returned and not self._new_offsets and not self.watermark.unwritten
+        return self.has_removals() and not self._returned and not self._new_offsets and not self.watermark.unwritten
 
-    def _leave(self, level: i64, first: i64, last: i64) -> None:
+    def _remove(self, level: i64, first: i64, last: i64) -> None:
         if self._first != 0 and self._last + 1 == first and self._level == level:
             self._last = last
             return
@@ -235,7 +235,7 @@ class MirroredLog(QueueLog):
 
     def _end_range(self) -> None:
         if self._first != 0:
-            self._gone.append((int(self._level), int(self._first), int(self._last)))
+            self._removed.append((int(self._level), int(self._first), int(self._last)))
             self._first = 0
 
 

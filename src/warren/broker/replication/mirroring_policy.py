@@ -57,36 +57,36 @@ class MirrorSpec:
 
 
 def wanted_members(
-    wish: MirrorSpec, replica_set: ReplicaSet, nodes: list[str], running: list[str], draw: int
+    spec: MirrorSpec, replica_set: ReplicaSet, nodes: list[str], running: list[str], draw: int
 ) -> list[str]:
     """The members there should be, those that stay in their order.
 
     `nodes` are all that may hold queues, `running` those that are reached; `draw` is a number that chance gave.
     """
     master = replica_set.master
-    if wish.mode == ALL:
+    if spec.mode == ALL:
         wanted = [name for name in replica_set.members if name in nodes or name == master]
         return [*wanted, *[name for name in nodes if name not in wanted]]
-    if wish.mode == NODES:
-        listed = [name for name in replica_set.members if name in wish.names and name in nodes]
-        listed += [name for name in wish.names if name in nodes and name not in listed]
+    if spec.mode == NODES:
+        listed = [name for name in replica_set.members if name in spec.names and name in nodes]
+        listed += [name for name in spec.names if name in nodes and name not in listed]
         return listed if master in listed else [master, *listed]
     mirrors = [name for name in replica_set.members if name != master and name in nodes]
     stay = [name for name in mirrors if name in running]
     rest = sorted([name for name in running if name != master and name not in stay and name in nodes])
-    while rest and len(stay) < wish.count - 1:
+    while rest and len(stay) < spec.count - 1:
         stay.append(rest.pop(draw % len(rest)))
     stay += [name for name in mirrors if name not in stay]
-    chosen = [master, *stay[: wish.count - 1]]
+    chosen = [master, *stay[: spec.count - 1]]
     kept = [name for name in replica_set.members if name in chosen]
     return [*kept, *[name for name in chosen if name not in kept]]
 
 
-def wanted_master(wish: MirrorSpec, replica_set: ReplicaSet, running: list[str]) -> str:
+def wanted_master(spec: MirrorSpec, replica_set: ReplicaSet, running: list[str]) -> str:
     """The master there should be: with `nodes` one that is listed, as soon as one of those is in sync."""
-    if wish.mode != NODES or replica_set.master in wish.names:
+    if spec.mode != NODES or replica_set.master in spec.names:
         return replica_set.master
-    ready = [name for name in wish.names if name in replica_set.synced_names() and name in running]
+    ready = [name for name in spec.names if name in replica_set.synced_names() and name in running]
     return ready[0] if ready else replica_set.master
 
 
@@ -135,7 +135,7 @@ class MirroringPolicies:
         """Whether a publish is confirmed when its master holds it."""
         return self._policy(queue).get(CONFIRM) == MASTER
 
-    def syncs_by_itself(self, queue: QueueDefinition) -> bool:
+    def syncs_automatically(self, queue: QueueDefinition) -> bool:
         """Streams always do: what is in them does not go by and by."""
         if type_of(queue.arguments) == STREAM:
             return True
@@ -155,7 +155,7 @@ class MirroringPolicies:
         """How large a file of a stream becomes, on each node that holds it."""
         return stream_settings_of(queue.arguments, self._policy(queue)).segment_bytes
 
-    def promotes_anybody(self, queue: QueueDefinition) -> bool:
+    def promotes_unsynced(self, queue: QueueDefinition) -> bool:
         """Whether a mirror may be promoted that is not in sync, should there be no other."""
         return self._policy(queue).get(PROMOTE_ON_FAILURE) == ALWAYS
 

@@ -24,9 +24,9 @@ PROMOTION_DELAY_MS: Final[i64] = 1_000
 def promotion_candidates(
     replica_set: ReplicaSet,
     living: dict[str, int],
-    anybody: bool,
-    lasting: bool = True,
-    born: dict[str, int] | None = None,
+    allow_unsynced: bool,
+    durable: bool = True,
+    first_with_data: dict[str, int] | None = None,
 ) -> list[NodeIncarnation]:
     """Those who may become master, in the order in which they should; `living` has the incarnation of each node.
 
@@ -44,12 +44,12 @@ def promotion_candidates(
     # whoever seems to live in a run before the one that was in sync does not: the store has yet to say so
     living = {name: run for name, run in living.items() if run >= replica_set.synced_incarnation(name)}
     names = [replica_set.master, *[name for name in replica_set.synced_names() if name != replica_set.master]]
-    if born is not None:
-        names = [name for name in names if born.get(name, 0) <= replica_set.synced_incarnation(name)]
+    if first_with_data is not None:
+        names = [name for name in names if first_with_data.get(name, 0) <= replica_set.synced_incarnation(name)]
     restarted = [(name, living[name]) for name in names if name in living and (name, living[name]) != last]
-    if not lasting:
+    if not durable:
         return []
-    if restarted or not anybody:
+    if restarted or not allow_unsynced:
         return restarted
     return [(name, living[name]) for name in replica_set.members if name in living and (name, living[name]) != last]
 

@@ -38,11 +38,11 @@ class ReplicaHistory:
     """The last things that happened, the latest last."""
 
     def __init__(self) -> None:
-        self.happenings: list[ReplicaEvent] = []
+        self.events: list[ReplicaEvent] = []
 
-    def tell(self, at_ms: i64, name: str, facts: EventFacts) -> None:
-        self.happenings.append(ReplicaEvent(at_ms, name, facts))
-        del self.happenings[:-EVENTS_KEPT]
+    def add(self, at_ms: i64, name: str, facts: EventFacts) -> None:
+        self.events.append(ReplicaEvent(at_ms, name, facts))
+        del self.events[:-EVENTS_KEPT]
 
 
 def changes_between(before: ReplicaSet, after: ReplicaSet) -> list[tuple[str, EventFacts]]:

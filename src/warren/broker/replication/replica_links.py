@@ -152,11 +152,11 @@ class UpstreamLink(UpstreamPort):
         self._join_tags: JoinTags = join_tags
         self._queue_id: int = queue_id
         # of the past, since the last attempt to join
-        self.taken_bytes: i64 = 0
+        self.acked_bytes: i64 = 0
 
     def join(self, request: MirrorJoinRequest) -> None:
         self.tag = self._join_tags.next(request.epoch)
-        self.taken_bytes = 0
+        self.acked_bytes = 0
         request.known = self._backend.applied
         self._send(messages.encode_join(self._queue_id, self.tag, request))
 
@@ -169,10 +169,10 @@ class UpstreamLink(UpstreamPort):
     def caught_up(self) -> None:
         self._send(messages.encode_words(messages.CAUGHT_UP, self._queue_id, self.tag, []))
 
-    def taken(self, size_bytes: i64) -> None:
+    def ack_backfill(self, size_bytes: i64) -> None:
         """So much more of the past was taken in."""
-        self.taken_bytes += size_bytes
-        self._send(messages.encode_words(messages.BACKFILL_ACK, self._queue_id, self.tag, [int(self.taken_bytes)]))
+        self.acked_bytes += size_bytes
+        self._send(messages.encode_words(messages.BACKFILL_ACK, self._queue_id, self.tag, [int(self.acked_bytes)]))
 
     def _send(self, message: bytes) -> None:
         self._links.send_replication(self.node, message, b"")

@@ -51,7 +51,7 @@ class MirroredArchive(Archive):
     def drop(self, segments: list[int]) -> None:
         """Retention dropped these: the next batch tells the mirrors how far."""
         self._contents.archive.drop(segments)
-        self._log.gone_to(self._contents.catalog.first_position() - 1)
+        self._log.removed_up_to(self._contents.catalog.first_position() - 1)
 
     def close(self) -> None:
         """The stream is closed here. The replica keeps its archive."""
@@ -115,7 +115,7 @@ class ReplicaQueues:
         """A stream that was not mirrored before becomes the master's."""
         assert isinstance(contents, StreamContents), "a stream's replica has a stream's contents"
         log.archives = True
-        contents.archiver.leads = True
+        contents.archiver.is_master = True
         stream.mirror(log, MirroredArchive(contents, log))
 
     def close(self, definition: QueueDefinition) -> None:

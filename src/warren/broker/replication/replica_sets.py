@@ -69,7 +69,7 @@ class ShutdownHandover(TimerTarget):
         self._replica_sets: ReplicaSets = replica_sets
         self._begun: bool = False
         self._until_ms: i64 = 0
-        self._saying_farewell: bool = False
+        self._lingering: bool = False
 
     def begin(self) -> None:
         self._begun = True
@@ -83,8 +83,8 @@ class ShutdownHandover(TimerTarget):
         """Whether the node may leave; one that does not retreat has nothing to wait for."""
         if not self._begun or self._replica_sets.turn.now_ms >= self._until_ms:
             return True
-        if not self._saying_farewell and not self._any_to_hand_over():
-            self._saying_farewell = True
+        if not self._lingering and not self._any_to_hand_over():
+            self._lingering = True
             self._wait(HANDOVER_LINGER_MS)
         return False
 
@@ -138,14 +138,14 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         self._streams: StreamFiles = storage.streams
         self._replicas: dict[int, LocalReplica] = {}
         # mirrors that heard something
-        self._moved: dict[LocalReplica, None] = {}
-        self._early: dict[int, dict[str, tuple[int, int, MirrorJoinRequest]]] = {}
+        self._mirrors_moved: dict[LocalReplica, None] = {}
+        self._early_joins: dict[int, dict[str, tuple[int, int, MirrorJoinRequest]]] = {}
         # who waits for a queue to be open here: by its id
-        self._awaiting: dict[int, list[tuple[MasterWaiter, str, int]]] = {}
-        self._began: bool = False
+        self._master_waiters: dict[int, list[tuple[MasterWaiter, str, int]]] = {}
+        self._started: bool = False
         # parts that were told something and have not acted on it, and those that are new
         self._changed: dict[LocalReplica, QueueDefinition] = {}
-        self._fresh: list[LocalReplica] = []
+        self._unprepared: list[LocalReplica] = []
         # queues that this node held before, whose past is not forgotten yet
         self._postponed: dict[int, tuple[QueueDefinition, ReplicaHistory]] = {}
 
@@ -164,36 +164,36 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
                 self._logs.forget_past(queue_id)
         elif replica is not None:
             self._changed[replica] = definition
-            replica.is_behind = True
+            replica.is_outdated = True
         else:
-            self._take_part(definition, queue_id, self._postponed.pop(queue_id, (definition, ReplicaHistory()))[1])
+            self._open_replica(definition, queue_id, self._postponed.pop(queue_id, (definition, ReplicaHistory()))[1])
 
     def adopt(self, definition: QueueDefinition, queue: LocalQueue, proxy: QueuePort) -> None:
         """A queue of this node alone is to be held by others, too."""
         queue_index = queue.log()
         assert isinstance(queue_index, QueueIndex), "this node's journal has it"
         contents = self._queues.adopted_contents(definition, queue, queue_index)
-        replica = self._new_part(definition, queue.queue_id, queue_index, contents, ReplicaHistory())
+        replica = self._add_replica(definition, queue.queue_id, queue_index, contents, ReplicaHistory())
         replica.adopt(queue)
         forward_to_proxy(queue, proxy)
-        self._fresh.append(replica)
+        self._unprepared.append(replica)
 
     def act(self) -> None:
         """Everything that was told is known: what is proposed from here on relies on that."""
-        if not self._began:
+        if not self._started:
             return
         changed, self._changed = self._changed, {}
         for replica, definition in changed.items():
             replica.changed(definition)
-        fresh, self._fresh = self._fresh, []
-        for replica in fresh:
+        replicas, self._unprepared = self._unprepared, []
+        for replica in replicas:
             replica.prepare()
         self._adoption.act()
 
     def delete(self, queue_id: int) -> None:
         """The queue is gone."""
         self._postponed.pop(queue_id, None)
-        self._early.pop(queue_id, None)
+        self._early_joins.pop(queue_id, None)
         replica = self._replicas.get(queue_id)
         if replica is not None:
             self._drop(replica)
@@ -213,11 +213,11 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
 
     def begin(self) -> None:
         """What is on disk was read: from here on this node acts."""
-        self._began = True
-        self._adoption.look_soon()
+        self._started = True
+        self._adoption.request_check()
         self.act()
 
-    def _take_part(self, definition: QueueDefinition, queue_id: int, history: ReplicaHistory) -> None:
+    def _open_replica(self, definition: QueueDefinition, queue_id: int, history: ReplicaHistory) -> None:
         if not self._logs.may_open(queue_id):
             self._postponed[queue_id] = (definition, history)
             self.turn.set_timer(self.turn.now_ms + REOPEN_RETRY_MS, self)
@@ -226,9 +226,9 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         queue_index = self._logs.open(log_id, definition.durable, max_priority_of(definition.arguments))
         assert isinstance(queue_index, QueueIndex), "this node's journal has it"
         contents = self._queues.contents(definition, queue_id, queue_index)
-        self._fresh.append(self._new_part(definition, queue_id, queue_index, contents, history))
+        self._unprepared.append(self._add_replica(definition, queue_id, queue_index, contents, history))
 
-    def _new_part(
+    def _add_replica(
         self,
         definition: QueueDefinition,
         queue_id: int,
@@ -245,13 +245,13 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         """See whether those queues may be held again that this node held before."""
         postponed, self._postponed = self._postponed, {}
         for queue_id, (definition, history) in postponed.items():
-            self._take_part(definition, queue_id, history)
+            self._open_replica(definition, queue_id, history)
         self.act()
 
     def replace_empty(self, replica: LocalReplica) -> None:
         self._drop(replica)
         self._logs.forget_past(replica.queue_id)
-        self._take_part(replica.definition, replica.queue_id, replica.history)
+        self._open_replica(replica.definition, replica.queue_id, replica.history)
         self.act()
 
     def _drop(self, replica: LocalReplica) -> None:
@@ -259,7 +259,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
             self._queues.close(replica.definition)
         del self._replicas[replica.queue_id]
         self._changed.pop(replica, None)
-        self._fresh = [fresh for fresh in self._fresh if fresh is not replica]
+        self._unprepared = [one for one in self._unprepared if one is not replica]
         replica.close()
 
     # -- nodes
@@ -275,14 +275,14 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
     def peer_lost(self, node: str, refused: bool) -> None:
         self._peers.lost(node, refused)
         self._heartbeat.lost(node)
-        for queue_id in [one for one, early in self._early.items() if node in early]:
-            self._early[queue_id].pop(node)
-            if not self._early[queue_id]:
-                del self._early[queue_id]
+        for queue_id in [one for one, early in self._early_joins.items() if node in early]:
+            self._early_joins[queue_id].pop(node)
+            if not self._early_joins[queue_id]:
+                del self._early_joins[queue_id]
         for replica in list(self._replicas.values()):
             if replica.master_replica is not None:
                 replica.master_replica.lost(node)
-                replica.master_replica.delivery_lease.look()
+                replica.master_replica.delivery_lease.update()
                 replica.master_replica.apply_policies()
             elif replica.replica_set.master == node:
                 replica.master_lost(refused)
@@ -292,7 +292,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
             if replica.master_replica is None:
                 replica.act()
             else:
-                replica.master_replica.delivery_lease.look()
+                replica.master_replica.delivery_lease.update()
                 replica.master_replica.apply_policies()
 
     def rejoin_masters(self) -> None:
@@ -306,20 +306,20 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
 
     # -- what members say
 
-    def arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
+    def received(self, node: str, data: bytes, start: i64, end: i64) -> None:
         reader = ReplicationMessageReader(data, start, end)
         if reader.kind == messages.HEARTBEAT:
             self._heartbeat.asked(node, reader.word())
             return
         if reader.kind == messages.HEARTBEAT_REPLY:
             self._heartbeat.answered(node, reader.word())
-            self._serve_on(node)
+            self._update_leases(node)
             return
         replica = self._replicas.get(reader.queue_id)
         if messages.is_from_mirror(reader.kind):
             self._from_mirror(node, replica, reader)
         elif replica is not None and replica.master_replica is None and replica.receive(node, reader):
-            self._moved[replica] = None
+            self._mirrors_moved[replica] = None
 
     def _from_mirror(self, node: str, replica: LocalReplica | None, reader: ReplicationMessageReader) -> None:
         master_replica = None if replica is None else replica.master_replica
@@ -335,22 +335,22 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         if master_replica is not None and epoch == request.epoch:
             master_replica.joined(node, incarnation, reader.tag, request)
         elif epoch < request.epoch:
-            self._early.setdefault(reader.queue_id, {})[node] = (incarnation, reader.tag, request)
+            self._early_joins.setdefault(reader.queue_id, {})[node] = (incarnation, reader.tag, request)
 
     def promoted(self, replica: LocalReplica) -> None:
         """Mirrors that asked too early, and users that wait for the queue, are heard."""
         master_replica = replica.master_replica
         assert master_replica is not None
-        for node, (incarnation, tag, request) in self._early.pop(replica.queue_id, {}).items():
+        for node, (incarnation, tag, request) in self._early_joins.pop(replica.queue_id, {}).items():
             if request.epoch == replica.replica_set.epoch and self._peers.reached(node) == incarnation:
                 master_replica.joined(node, incarnation, tag, request)
-        for waiter, node, incarnation in self._awaiting.pop(replica.queue_id, []):
+        for waiter, node, incarnation in self._master_waiters.pop(replica.queue_id, []):
             master_replica.await_open(waiter, node, incarnation)
         master_replica.apply_policies()
 
     # -- handing out
 
-    def _find_partners(self) -> None:
+    def _watch_counted_members(self) -> None:
         self._context.counted_changed = False
         partners: dict[str, None] = {}
         for replica in self._replicas.values():
@@ -360,28 +360,28 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         partners.pop(self._peers.own[0], None)
         self._heartbeat.watch(list(partners))
 
-    def _serve_on(self, node: str) -> None:
+    def _update_leases(self, node: str) -> None:
         for replica in self._replicas.values():
             if replica.master_replica is not None and node in replica.master_replica.master.followers:
-                replica.master_replica.delivery_lease.look()
+                replica.master_replica.delivery_lease.update()
 
     # -- the turn
 
     def waiting(self) -> bool:
         context = self._context
-        gathered = len(context.touched) > 0 or len(self._moved) > 0 or context.proposals.waiting()
+        gathered = len(context.touched) > 0 or len(self._mirrors_moved) > 0 or context.proposals.waiting()
         return gathered or context.counted_changed
 
     def end_round(self) -> None:
         """What was gathered becomes steps, and what came is told to be safe."""
         context = self._context
         if context.counted_changed:
-            self._find_partners()
+            self._watch_counted_members()
         touched, context.touched = context.touched, []
         for master_replica in touched:
             master_replica.end_round()
-        moved, self._moved = self._moved, {}
-        for replica in moved:
+        mirrors, self._mirrors_moved = self._mirrors_moved, {}
+        for replica in mirrors:
             replica.mirror.end_turn()
         context.proposals.make()
 
@@ -400,19 +400,19 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         if replica is not None and replica.master_replica is not None:
             replica.master_replica.await_open(waiter, node, incarnation)
         else:
-            self._awaiting.setdefault(queue_id, []).append((waiter, node, incarnation))
+            self._master_waiters.setdefault(queue_id, []).append((waiter, node, incarnation))
 
     def forget_master(self, queue_id: int, waiter: MasterWaiter) -> None:
-        waiting = self._awaiting.pop(queue_id, [])
+        waiting = self._master_waiters.pop(queue_id, [])
         left = [one for one in waiting if one[0] is not waiter]
         if left:
-            self._awaiting[queue_id] = left
+            self._master_waiters[queue_id] = left
         replica = self._replicas.get(queue_id)
         if replica is not None and replica.master_replica is not None:
             replica.master_replica.forget(waiter)
 
     def policies_changed(self, vhost: str) -> None:
-        self._adoption.look_soon()
+        self._adoption.request_check()
         for replica in self._replicas.values():
             if replica.definition.vhost == vhost:
                 replica.policies_changed()

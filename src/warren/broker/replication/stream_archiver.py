@@ -34,11 +34,11 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
 
     def __init__(self, disk: DiskContents, catalog: ArchiveIndex, archive: Archive, turn: Turn) -> None:
         # whatever is held up to here is settled
-        self.settled_to: i64 = catalog.last_position()
+        self.committed_to: i64 = catalog.last_position()
         # whatever lies up to here counts as gone
-        self.gone_to: i64 = 0
+        self.removed_to: i64 = 0
         # this node's stream gives it chunks: it makes none itself
-        self.leads: bool = False
+        self.is_master: bool = False
         self._disk: DiskContents = disk
         self._catalog: ArchiveIndex = catalog
         self._archive: Archive = archive
@@ -47,7 +47,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         # the journal cannot be read
         self._failed: bool = False
         # the chunk that is being written, its place, and whose it is if it is not its own
-        self._under_way: ChunkHead | None = None
+        self._writing: ChunkHead | None = None
         self._place: tuple[i64, i64] = (0, 0)
         self._writer: ArchiveWriteWaiter | None = None
         # the chunk that is being made: what comes next in it, and where it ends at the latest
@@ -56,28 +56,28 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._next: i64 = 0
         self._last: i64 = 0
         self._envelopes: dict[bytes, Envelope] = {}
-        self._resting: list[ReplicaIdleWaiter] = []
+        self._idle_waiters: list[ReplicaIdleWaiter] = []
         # segments that are not in the catalog any more, and are to go
         self._clearing: list[int] = []
 
     def committed(self, position: i64) -> None:
-        if position > self.settled_to:
-            self.settled_to = position
-            self.go_on()
+        if position > self.committed_to:
+            self.committed_to = position
+            self.start_chunk()
 
-    def gone(self, position: i64) -> None:
+    def removed_up_to(self, position: i64) -> None:
         """Whatever lies up to here is not wanted any more: segments that have nothing else go."""
-        self.gone_to = max(self.gone_to, position)
-        segments = self._catalog.forget_to(self.gone_to)
+        self.removed_to = max(self.removed_to, position)
+        segments = self._catalog.forget_to(self.removed_to)
         if segments:
             self._archive.drop(segments)
-        self._clear_if_all_is_gone()
+        self._clear_if_all_removed()
 
-    def _clear_if_all_is_gone(self) -> None:
+    def _clear_if_all_removed(self) -> None:
         """Keep nothing of an archive that ends before what there is: what comes may not follow it without a gap."""
-        if self.leads or self._under_way is not None or self._catalog.empty():
+        if self.is_master or self._writing is not None or self._catalog.empty():
             return
-        if self._catalog.last_position() <= self.gone_to:
+        if self._catalog.last_position() <= self.removed_to:
             self._clearing += self._catalog.clear()
             self._disk.archive_goes_to(0)
             self._turn.await_flush(self)
@@ -87,20 +87,20 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         clearing, self._clearing = self._clearing, []
         if not self._over:
             self._archive.drop(clearing)
-            self._rest()
-            self.go_on()
+            self._notify_if_idle()
+            self.start_chunk()
 
     def is_idle(self) -> bool:
         """Whether nothing is under way."""
-        return self._under_way is None and self._reader is None and not self._clearing
+        return self._writing is None and self._reader is None and not self._clearing
 
     def await_idle(self, waiter: ReplicaIdleWaiter) -> None:
-        if waiter not in self._resting:
-            self._resting.append(waiter)
+        if waiter not in self._idle_waiters:
+            self._idle_waiters.append(waiter)
 
     def close(self) -> None:
         self._over = True
-        self._resting = []
+        self._idle_waiters = []
         if self._reader is not None:
             self._reader.cancel()
             self._reader = None
@@ -109,20 +109,20 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
 
     def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter | None) -> None:
         """Put a chunk there; whoever wrote it is told, and sees to the rest."""
-        self._under_way = ChunkHead(data)
+        self._writing = ChunkHead(data)
         self._place = (segment, at)
         self._writer = writer
         self._archive.write(segment, at, data, self)
 
     def queue_closed(self) -> None:
         """There is no stream here any more: its chunk is this one's."""
-        self.leads = False
+        self.is_master = False
         self._writer = None
-        self.go_on()
+        self.start_chunk()
 
     def archive_written(self) -> None:
-        head, writer = self._under_way, self._writer
-        self._under_way = None
+        head, writer = self._writing, self._writer
+        self._writing = None
         self._writer = None
         if self._over or head is None:
             return
@@ -133,36 +133,36 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self._catalog.add(segment, at, head)
             self._disk.remove(0, head.first_position, head.first_position + head.count - 1)
             self._disk.archive_goes_to(self._catalog.last_position())
-            self._clear_if_all_is_gone()
-        self._rest()
-        self.go_on()
+            self._clear_if_all_removed()
+        self._notify_if_idle()
+        self.start_chunk()
 
-    def _rest(self) -> None:
+    def _notify_if_idle(self) -> None:
         if self.is_idle():
-            resting, self._resting = self._resting, []
-            for waiter in resting:
+            waiters, self._idle_waiters = self._idle_waiters, []
+            for waiter in waiters:
                 waiter.contents_idle()
 
     # -- what a mirror reads from its journal
 
-    def go_on(self) -> None:
+    def start_chunk(self) -> None:
         """Make the next chunk, if there is enough for one."""
-        if self._over or self._failed or self.leads or not self.is_idle() or not self._enough():
+        if self._over or self._failed or self.is_master or not self.is_idle() or not self._has_full_chunk():
             return
         first = self._first()
         if first == 0:
             return
         self._builder = ChunkBuilder()
         self._next = first
-        self._last = min(self.settled_to, first | OFFSET_MASK)
+        self._last = min(self.committed_to, first | OFFSET_MASK)
         self._reader = self._disk.read([PositionSpan(self._next, self._last)], self)
         self._reader.more(CHUNK_BYTES, CHUNK_MESSAGES)
 
-    def _enough(self) -> bool:
+    def _has_full_chunk(self) -> bool:
         # most of what is held is settled: looking closer is seldom in vain
         if not _fills_a_chunk(self._disk.count(), self._disk.body_bytes()):
             return False
-        count, body_bytes = self._disk.sums_to(self.settled_to)
+        count, body_bytes = self._disk.sums_to(self.committed_to)
         return _fills_a_chunk(count, body_bytes)
 
     def _first(self) -> i64:
@@ -211,7 +211,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._reader = None
         self._failed = True
         self._turn.note("error", "stream.not_archived", {"reason": reason})
-        self._rest()
+        self._notify_if_idle()
 
     def _finish(self) -> None:
         reader = self._reader
@@ -225,7 +225,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self.write(segment, at, self._builder.finish(), None)
             self._builder = ChunkBuilder()
         else:
-            self._rest()
+            self._notify_if_idle()
 
 
 def _fills_a_chunk(count: i64, body_bytes: i64) -> bool:

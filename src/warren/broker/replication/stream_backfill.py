@@ -34,19 +34,19 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
         catalog: ArchiveIndex,
         archive: Archive,
         spans: list[PositionSpan],
-        taker: BackfillReceiver,
+        receiver: BackfillReceiver,
     ) -> None:
         self._disk: DiskContents = disk
         self._catalog: ArchiveIndex = catalog
         self._archive: Archive = archive
         self._spans: list[PositionSpan] = spans
-        self._taker: BackfillReceiver = taker
+        self._receiver: BackfillReceiver = receiver
         # everything wanted below this position was given, or is gone
         self._from: i64 = 0
         self._size_bytes: i64 = 0
         self._count: i64 = 0
         # of this slice
-        self._given: i64 = 0
+        self._passed_count: i64 = 0
         # the chunk it is in, and the one that is being read
         self._chunk: Chunk | None = None
         self._asked: ArchivedChunk | None = None
@@ -57,16 +57,16 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
     def more(self, size_bytes: i64, count: i64 = ANY_COUNT) -> None:
         self._size_bytes = size_bytes
         self._count = count
-        self._given = 0
-        self._go_on()
+        self._passed_count = 0
+        self._read_next()
 
     def cancel(self) -> None:
         self._over = True
         self._chunk = None
         self._archive.withdraw(self)
-        self._leave_journal()
+        self._close_journal_reader()
 
-    def _go_on(self) -> None:
+    def _read_next(self) -> None:
         """Give what comes next, from wherever it is."""
         while not self._over:
             wanted = self._wanted_from(self._from)
@@ -101,14 +101,14 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
         while position <= kept.last_position() and self._size_bytes > 0 and self._count > 0:
             index = position - kept.first_position
             payload, crc = message_payload(chunk_message(chunk, index))
-            self._pass_on(position, chunk.arrived_ms(index), payload, crc)
+            self._pass(position, chunk.arrived_ms(index), payload, crc)
             position = self._wanted_from(self._from)
         if position > kept.last_position():
             self._from = kept.last_position() + 1
             self._chunk = None
             if self._size_bytes > 0 and self._count > 0:
                 return True
-        self._taker.backfill_slice_done()
+        self._receiver.backfill_slice_done()
         return False
 
     def archive_read(self, data: bytes, error: str) -> None:
@@ -125,29 +125,29 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
             self.fail(f"{error}: segment {kept.segment} of the stream at byte {kept.at}")
         else:
             # what was dropped before it could be read is gone
-            self._go_on()
+            self._read_next()
 
-    def _pass_on(self, position: i64, arrived_ms: i64, payload: bytes, payload_crc: i64) -> None:
+    def _pass(self, position: i64, arrived_ms: i64, payload: bytes, payload_crc: i64) -> None:
         self._from = position + 1
         self._size_bytes -= len(payload)
         self._count -= 1
-        self._given += 1
-        self._taker.backfill_message(position, 0, arrived_ms, True, 0, payload, payload_crc)
+        self._passed_count += 1
+        self._receiver.backfill_message(position, 0, arrived_ms, True, 0, payload, payload_crc)
 
     # -- the journal
 
     def _read_journal(self, wanted: i64) -> None:
         if wanted == BEYOND:
             self._over = True
-            self._leave_journal()
-            self._taker.backfill_done()
+            self._close_journal_reader()
+            self._receiver.backfill_done()
             return
         if self._journal is None:
             left = [PositionSpan(max(span.first, wanted), span.last) for span in self._spans if span.last >= wanted]
             self._journal = self._disk.read(left, JournalBackfill(self))
         self._journal.more(self._size_bytes, self._count)
 
-    def _leave_journal(self) -> None:
+    def _close_journal_reader(self) -> None:
         if self._journal is not None:
             self._journal.cancel()
             self._journal = None
@@ -159,22 +159,22 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
         # what lies between may be in the archive by now: then this one comes after that
         if not self._over and position == self._wanted_from(self._from):
             self._from = position + 1
-            self._given += 1
-            self._taker.backfill_message(position, priority, expires_at_ms, persistent, 0, payload, payload_crc)
+            self._passed_count += 1
+            self._receiver.backfill_message(position, priority, expires_at_ms, persistent, 0, payload, payload_crc)
 
-    def journal_gave(self, all_it_has: bool) -> None:
+    def journal_slice_done(self, all_it_has: bool) -> None:
         if self._over:
             return
         if all_it_has:
             self._journal = None
-        if self._given > 0:
-            self._taker.backfill_slice_done()
+        if self._passed_count > 0:
+            self._receiver.backfill_slice_done()
         else:
-            self._look_again()
+            self._skip_missing()
 
-    def _look_again(self) -> None:
+    def _skip_missing(self) -> None:
         """What comes next was not in the journal: it is in the archive by now, or gone."""
-        self._leave_journal()
+        self._close_journal_reader()
         wanted = self._wanted_from(self._from)
         if self._catalog.from_position(wanted) is None:
             lowest = BEYOND
@@ -183,12 +183,12 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
                     lowest = max(span.first, wanted)
                     break
             self._from = max(lowest, wanted)
-        self._go_on()
+        self._read_next()
 
     def fail(self, reason: str) -> None:
         if not self._over:
             self._over = True
-            self._taker.backfill_failed(reason)
+            self._receiver.backfill_failed(reason)
 
 
 @final
@@ -211,10 +211,10 @@ class JournalBackfill(BackfillReceiver):
         self._reading.found(position, priority, expires_at_ms, persistent, payload, payload_crc)
 
     def backfill_slice_done(self) -> None:
-        self._reading.journal_gave(False)
+        self._reading.journal_slice_done(False)
 
     def backfill_done(self) -> None:
-        self._reading.journal_gave(True)
+        self._reading.journal_slice_done(True)
 
     def backfill_failed(self, reason: str) -> None:
         self._reading.fail(reason)

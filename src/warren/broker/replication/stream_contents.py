@@ -104,7 +104,7 @@ class StreamContents(ReplicaContents):
         self.archive: Archive = archive
         self.archiver: ChunkArchiver = ChunkArchiver(disk, catalog, archive, turn)
         # its archive has what its master does not have: it can only begin anew
-        self.contradicts: bool = False
+        self.diverged: bool = False
         self._turn: Turn = turn
         self._damage: str = damage
         self._prepared: bool = False
@@ -112,7 +112,7 @@ class StreamContents(ReplicaContents):
         # where it ends, when it is about to be handed over
         self._last: i64 = 0
         # where its archive ended when it was last to be handed over, and had too much in the journal
-        self._tried_at: i64 = -1
+        self._archived_at_last_try: i64 = -1
         # what steps have settled meanwhile
         self._batches_committed_to: i64 = 0
 
@@ -125,7 +125,7 @@ class StreamContents(ReplicaContents):
     def drop_archived(self) -> None:
         """What is in the archive need not be in the journal: the node ended before that was written down."""
         self._prepared = True
-        if self.disk.archived_to() == 0 and not self._follows():
+        if self.disk.archived_to() == 0 and not self._journal_continues_archive():
             # the node ended while it was being cleared
             self.archive.drop(self.catalog.clear())
         for span in self.catalog.spans():
@@ -191,7 +191,7 @@ class StreamContents(ReplicaContents):
 
     def remove(self, level: i64, first: i64, last: i64) -> None:
         """The master keeps nothing up to there."""
-        self.archiver.gone(last)
+        self.archiver.removed_up_to(last)
 
     def remove_any(self, first: i64, last: i64) -> None:
         """The master has none of these: because they are gone, or because they never counted."""
@@ -201,12 +201,12 @@ class StreamContents(ReplicaContents):
         found = self.catalog.from_position(first)
         if found is None or found.first_position > last:
             return
-        oldest = self.catalog.from_position(self.archiver.gone_to + 1)
-        if oldest is not None and max(oldest.first_position, self.archiver.gone_to + 1) < first:
+        oldest = self.catalog.from_position(self.archiver.removed_to + 1)
+        if oldest is not None and max(oldest.first_position, self.archiver.removed_to + 1) < first:
             # what is gone goes from the beginning; and what does not count was never archived, unless it did before
-            self.contradicts = True
+            self.diverged = True
         else:
-            self.archiver.gone(last)
+            self.archiver.removed_up_to(last)
 
     def drop(self, priority: i64, position: i64) -> None:
         self.disk.drop(priority, position)
@@ -240,8 +240,8 @@ class StreamContents(ReplicaContents):
         for span in sorted(self.catalog.spans() + self.disk.spans(), key=_first_of):
             if spans and spans[-1].last + 1 >= span.first:
                 spans[-1].last = max(spans[-1].last, span.last)
-            elif span.last > self.archiver.gone_to:
-                spans.append(PositionSpan(max(span.first, self.archiver.gone_to + 1), span.last))
+            elif span.last > self.archiver.removed_to:
+                spans.append(PositionSpan(max(span.first, self.archiver.removed_to + 1), span.last))
         return spans
 
     def skippable_spans(self) -> list[PositionSpan]:
@@ -257,8 +257,8 @@ class StreamContents(ReplicaContents):
                 claims.append(span)
         return claims
 
-    def read(self, spans: list[PositionSpan], taker: BackfillReceiver) -> BackfillReader:
-        return StreamBackfillReader(self.disk, self.catalog, self.archive, spans, taker)
+    def read(self, spans: list[PositionSpan], receiver: BackfillReceiver) -> BackfillReader:
+        return StreamBackfillReader(self.disk, self.catalog, self.archive, spans, receiver)
 
     def describe_gap(self) -> str:
         catalog, went_to = self.catalog, self.disk.archived_to()
@@ -267,9 +267,9 @@ class StreamContents(ReplicaContents):
         if catalog.last_position() < went_to:
             left = "are missing" if catalog.empty() else f"end with offset {catalog.end() - 1}"
             return f"the files of the stream {left}, and had everything up to offset {offset_of(went_to)}"
-        return "" if self._follows() else catalog.lack(catalog.end())
+        return "" if self._journal_continues_archive() else catalog.lack(catalog.end())
 
-    def _follows(self) -> bool:
+    def _journal_continues_archive(self) -> bool:
         """What was in the archive is in the journal until it is written: so the one goes on where the other ends."""
         catalog, spans, end = self.catalog, self.disk.spans(), self.catalog.end()
         if catalog.empty() or not spans:
@@ -293,19 +293,19 @@ class StreamContents(ReplicaContents):
             return False
         self._catching_up = False
         self.disk.caught_up()
-        self._last = self._without_gaps()
-        archiver.settled_to = max(archiver.settled_to, self._last)
-        if self.disk.body_bytes() > HANDED_OVER_BYTES and self._tried_at != self.catalog.end():
+        self._last = self._trim_to_gapless()
+        archiver.committed_to = max(archiver.committed_to, self._last)
+        if self.disk.body_bytes() > HANDED_OVER_BYTES and self._archived_at_last_try != self.catalog.end():
             # a stream has all of that in memory
-            self._tried_at = self.catalog.end()
-            archiver.go_on()
+            self._archived_at_last_try = self.catalog.end()
+            archiver.start_chunk()
             if not archiver.is_idle():
                 return False
         if self.has_accepted_gap():
             # what is missing is nobody's any more: it is this one's to say what there is
             self.disk.archive_goes_to(self.catalog.last_position())
         # from here on the journal is left to the stream
-        archiver.leads = True
+        archiver.is_master = True
         if self.catalog.empty():
             self.catalog.begin_with(offset_of(max(self.disk.lowest(), 1)))
         return True
@@ -317,9 +317,9 @@ class StreamContents(ReplicaContents):
         """When it is at rest."""
         target.recover(self.disk.runs(), self._last + 1)
 
-    def _without_gaps(self) -> i64:
+    def _trim_to_gapless(self) -> i64:
         """Keep what follows the archive without a gap, of what two epochs have the later one's; the last position."""
-        catalog, given_up = self.catalog, 0
+        catalog, dropped = self.catalog, 0
         last = catalog.last_position()
         chain: list[PositionSpan] = []
         for span in self.disk.spans():
@@ -329,36 +329,36 @@ class StreamContents(ReplicaContents):
             else:
                 end = offset_of(last) + 1
             if offset_of(first) < end:
-                given_up += self._take_back(chain, offset_of(first))
+                dropped += self._drop_from_offset(chain, offset_of(first))
                 last = chain[-1].last if chain else catalog.last_position()
                 end = offset_of(last) + 1
             if offset_of(first) < end:
                 # the archive has others under these offsets
                 first = min(first + end - offset_of(first), span.last + 1)
-                given_up += self._give_up(PositionSpan(span.first, first - 1))
+                dropped += self._drop_span(PositionSpan(span.first, first - 1))
             if first <= span.last and offset_of(first) > end:
-                given_up += self._give_up(PositionSpan(first, span.last))
+                dropped += self._drop_span(PositionSpan(first, span.last))
             elif first <= span.last:
                 chain.append(PositionSpan(first, span.last))
                 last = span.last
-        if given_up:
-            self._turn.note("warning", "stream.given_up", {"messages": given_up})
+        if dropped:
+            self._turn.note("warning", "stream.given_up", {"messages": dropped})
             # it is not known whose they were: whoever publishes one of them again must not be told that it is here
             self.disk.load_publishing_ids(b"", True)
         return last
 
-    def _take_back(self, chain: list[PositionSpan], offset: i64) -> int:
+    def _drop_from_offset(self, chain: list[PositionSpan], offset: i64) -> int:
         """Nothing of an earlier epoch counts from this offset on."""
-        given_up = 0
+        dropped = 0
         while chain and offset_of(chain[-1].last) >= offset:
             span = chain.pop()
             kept = offset - offset_of(span.first)
             if kept > 0:
                 chain.append(PositionSpan(span.first, span.first + kept - 1))
-            given_up += self._give_up(PositionSpan(span.first + max(kept, 0), span.last))
-        return given_up
+            dropped += self._drop_span(PositionSpan(span.first + max(kept, 0), span.last))
+        return dropped
 
-    def _give_up(self, span: PositionSpan) -> int:
+    def _drop_span(self, span: PositionSpan) -> int:
         self.disk.remove_any(span.first, span.last)
         return int(span.last - span.first) + 1
 

@@ -357,7 +357,7 @@ class ModelNode(UpstreamPort):
             return
         master, replica_set, wanted = self.master_replica.master, self.replica_set, self.wanted
         if self.retreats:
-            master.want_master(self._promotion_target(), self.world.promotes_unsynced, leaves=True)
+            master.want_master(self._promotion_target(), self.world.promotes_unsynced, stopping=True)
         elif wanted.mode == metadata_store.ALONE:
             master.want([replica_set.master])
         else:

@@ -62,7 +62,7 @@ def _mirror_snapshot(mirror: Mirror) -> object:
         tuple(sorted(mirror.marks.runs.items())),
         int(mirror._flushed_to),
         tuple((int(mark.end), mark.caught_up) for mark in mirror._flushes),
-        mirror._void,
+        mirror._stale_flushes,
         mirror._unflushed,
     )
 
@@ -83,8 +83,8 @@ def _master_snapshot(master: Master) -> object:
         tuple(int(number) for number in master._flushes),
         tuple(repr(replica_set) for replica_set in master._proposals),
         master._under_way,
-        master._resting,
-        master._patience_over,
+        master._backing_off,
+        master._join_timed_out,
         (tuple(master._wanted), master._candidate),
     )
 

@@ -253,7 +253,7 @@ def test_a_master_hands_over_when_its_epoch_is_open() -> None:
 
 def test_a_master_that_leaves_does_not_wait_for_that() -> None:
     stage = promoted().opened()
-    stage.master.want_master("b", leaves=True)
+    stage.master.want_master("b", stopping=True)
     resumed(stage, "b", 3)
     assert stage.proposed == [BOTH.promoting(("b", 1))]
 

@@ -32,5 +32,5 @@ def test_the_same_ring_again_tells_nothing() -> None:
 def test_only_the_last_things_are_kept() -> None:
     story = ReplicaHistory()
     for number in range(EVENTS_KEPT + 5):
-        story.tell(number, "mirror.joined", {"node": "b"})
-    assert [happening.at_ms for happening in story.happenings] == list(range(5, EVENTS_KEPT + 5))
+        story.add(number, "mirror.joined", {"node": "b"})
+    assert [happening.at_ms for happening in story.events] == list(range(5, EVENTS_KEPT + 5))

@@ -132,7 +132,7 @@ def test_an_archive_of_which_all_is_gone_makes_way_for_what_comes() -> None:
     again = world.restart()
     again.copy.begin_catching_up()
     again.copy.remove_any(1, position_of(1, 60))
-    assert not again.copy.contradicts
+    assert not again.copy.diverged
     for offset in range(61, 91):
         again.copy.backfill_stored(again.store(range(offset, offset + 1)))
     again.copy.caught_up()
@@ -147,7 +147,7 @@ def test_one_whose_archive_has_what_the_master_has_not_can_only_begin_anew() -> 
     world.settle(range(30))
     last = int(world.catalog.end()) - 1
     world.copy.remove_any(position_of(1, last), position_of(1, last))
-    assert world.copy.contradicts
+    assert world.copy.diverged
 
 
 def test_what_moves_to_the_archive_while_it_is_read_is_read_there() -> None:
