@@ -1,21 +1,19 @@
-"""A queue that one node has becomes the queue of a ring, with all it has, while it is used.
+"""Makes a queue of one node a mirrored queue, with its messages, while clients use it.
 
 ::
 
-    policies, arguments, bindings ──► a wish for mirrors ──► the home proposes a ring: itself, in sync, and members
-    the ring is agreed upon ──► everywhere a seat takes the queue's place; at home the queue goes on as the master's,
-                                its log says what leaves in steps, its copy is made of what it has
+    a policy, argument or binding wants mirrors ──► the queue's node proposes a replica set: itself in sync, and members
+    the replica set is committed ──► every node puts a proxy in the queue's place; on the queue's node the queue becomes
+                                     the master's: its log writes batches, its replica's contents are made from it
 
-Whoever consumes goes on with the queue as before; whoever publishes does so through the seat. What was on its way to
-the queue by the old road is passed to the seat. Nothing is handed out or removed between the moment at which the queue
-has another log and the one at which its copy is known.
+Consumers stay with the queue. Publishers use the proxy; publishes that reach the queue directly are forwarded to the
+proxy. Between the change of the log and the preparation of the contents nothing is delivered or removed.
 
-A stream that was just started is left alone until it has read what its journal has: its copy takes off what is in the
-files as well. What is in memory alone, lent out or not, gets onto the copy. A queue that is not durable and has a part
-of its messages on disk, because memory was short, is left alone until it has not: its copy would be in memory.
+Two kinds of queue are left alone for a while. A stream must have read its journal after a start, because its contents
+drop messages that are in its files too. A transient queue must have no messages on disk, because its contents are kept
+in memory. Messages that are only in memory, unacked ones among them, are added to the contents.
 
-Not here: the ring's beginning (`broker.replication.local_replica`), where its members are
-(`broker.replication.replica_sets`).
+Not here: the first epoch (`broker.replication.local_replica`), the choice of members (`broker.replication.placement`).
 """
 
 from typing import Final, final
@@ -43,7 +41,7 @@ ADOPTIONS_PER_TRANSACTION_MAX: Final = 100
 
 @final
 class QueueAdoption(TransactionWaiter, TimerTarget):
-    """One node's queues that nobody else holds, and should."""
+    """Finds queues of this node that should be mirrored and are not, and proposes their replica sets."""
 
     def __init__(self, context: ReplicationContext, vhosts: dict[str, Vhost]) -> None:
         self._context: ReplicationContext = context
@@ -53,11 +51,11 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
         self._timer_set: bool = False
 
     def request_check(self) -> None:
-        """Something changed that may make somebody want mirrors."""
+        """Policies, arguments or bindings may want mirrors for other queues."""
         self._due = True
 
     def act(self) -> None:
-        """All that is agreed upon is known."""
+        """Every committed change is applied: propose replica sets, if a check was requested."""
         if not self._due or self._submitted:
             return
         self._due = False
@@ -70,7 +68,7 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
             self._retry_later()
 
     def _plan(self) -> tuple[MetadataTransaction, bool]:
-        """Rings for some of them; and whether others are to be looked at again."""
+        """Replica sets for some queues, and whether other queues must be checked again."""
         plan = MetadataTransaction()
         remaining = False
         context = self._context
@@ -115,7 +113,7 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
 
 @final
 class AdoptedQueueForwarder(PublishHold):
-    """Takes what is published to a queue that has come to be mirrored by whoever had not heard of that."""
+    """Forwards publishes that reach an adopted queue directly to its proxy."""
 
     def __init__(self, proxy: QueuePort) -> None:
         super().__init__()
@@ -131,11 +129,11 @@ class AdoptedQueueForwarder(PublishHold):
         return False
 
     def gone(self) -> None:
-        """The seat knows."""
+        """The proxy is told by itself."""
 
 
 def forward_to_proxy(queue: LocalQueue, proxy: QueuePort) -> None:
-    """What is published to the queue from here on is passed to the seat."""
+    """Forward later publishes of the queue to its proxy."""
     held_publishes = queue.held_publishes
     if isinstance(held_publishes, HeldPublishes) and not held_publishes.over:
         held_publishes.next = AdoptedQueueForwarder(proxy)
@@ -144,7 +142,7 @@ def forward_to_proxy(queue: LocalQueue, proxy: QueuePort) -> None:
 
 
 def hold_entries(queue: Queue, contents: ReplicaContents, lent: list[Entry]) -> None:
-    """Let a copy hold what its queue has in memory alone, and what of that is lent out."""
+    """Add the messages that are only in memory, ready or unacked, to the contents."""
     _hold(queue.in_memory(), contents)
     _hold(lent, contents)
 
@@ -160,7 +158,7 @@ def _hold(entries: list[Entry], contents: ReplicaContents) -> None:
 
 
 def _can_be_adopted(queue: LocalQueue) -> bool:
-    """Whether a copy can be made of it; if so, it stays like that."""
+    """Whether contents can be made from the queue; if so, that stays true."""
     if isinstance(queue, Stream):
         return queue.is_read()
     if queue.durable or not isinstance(queue, Queue):

@@ -1,23 +1,21 @@
-"""What a newcomer to a ring lacks is sent to it, behind everything else, and bounded by what it has taken in.
+"""Backfills: the master sends a joining mirror the messages it lacks.
 
-Where a policy says so (`ha-sync-mode` = `automatic`) a newcomer catches up at once, else when an operator says so.
-Until then it gets what is new; and if by and by everything goes that it lacks, it has caught up, too. An operator may
-stop it as well: what it has been sent it keeps, and when it is let again it gets the rest. At last it is told what the
-queue remembers besides its messages.
+A backfill starts at once where the policy says so (`ha-sync-mode` = `automatic`), otherwise at an operator's command.
+An operator can also stop it. The mirror keeps what it got; a later start sends the rest. Without a backfill the mirror
+gets new batches only, and has caught up once all messages that it lacks were consumed.
 
-It is sent in slices, of 64 KiB or of as many messages as a policy or the settings say, and no faster than the settings
-allow: all that a node sends like that, whatever the queue and to whom, has one pace.
+::
 
-Not here: telling what differs (`broker.replication.backfill`), reading it (`broker.model.replica_contents`), admitting
-it (`broker.replication.master`).
+    the mirror reports its spans ──► difference ──► SURPLUS: spans to remove
+                                                └─► BACKFILL, in slices ──► publishing ids, offsets ──► BACKFILL_END
 
-Those who are not in sync with a master and have come to catch up.
+A slice has 64 KiB, or the number of messages that policy or settings give. At most `WINDOW_BYTES` are sent and not
+acked. All backfills of a node together keep to one rate (`broker.replication.sync_throttle`).
 
-Not here: one of them (`broker.replication.backfill`), admitting it (`broker.replication.master`).
+The spans of the master are read when the batch before the mirror's first one is committed. Earlier, a removal in such a
+batch would still be pending here, and the mirror would never hear of it.
 
-What one copy has and another has not, as spans of positions.
-
-Not here: sending it (`broker.mirrors`).
+Not here: reading messages (`broker.model.replica_contents`), admitting the mirror (`broker.replication.master`).
 """
 
 from abc import abstractmethod
@@ -33,7 +31,7 @@ from warren.broker.replication.replica_links import DownstreamLink
 
 
 def span_difference(ours: list[PositionSpan], theirs: list[PositionSpan], below: i64) -> list[PositionSpan]:
-    """What is in `ours` and not in `theirs`, of positions below that one. Both are in order, and so is the answer."""
+    """The positions below `below` that are in `ours` and not in `theirs`. All lists are in order."""
     found: list[PositionSpan] = []
     place = 0
     for span in ours:
@@ -54,11 +52,11 @@ def span_difference(ours: list[PositionSpan], theirs: list[PositionSpan], below:
 
 SLICE_BYTES: Final[i64] = 64 * 1024
 WINDOW_BYTES: Final[i64] = 1024 * 1024
-"""What may be sent and not be taken in."""
+"""How much may be sent and not acked."""
 
 BACKFILL_POLL_MS: Final[i64] = 1_000
 BACKFILL_RETRY_MS: Final[i64] = 60_000
-"""When to try again to read what could not be read."""
+"""The delay before messages are read again after an error."""
 
 
 @trait
@@ -80,13 +78,13 @@ class BackfillSource:
 
 @final
 class Backfill(BackfillReceiver, TimerTarget):
-    """One newcomer's."""
+    """Of one joining mirror."""
 
     def __init__(self, master: "JoiningMirrors", node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
-        """`below` is the first position that it gets in a step, the first of them the one after `began`."""
+        """The mirror gets positions from `below` on in batches; the first of those follows batch `began`."""
         self.node: str = node
         self.allowed: bool = master.syncs_automatically()
-        # how much there was to send when it began, how much of that is sent, and since when
+        # messages to send when it started, messages sent, and the time of its start
         self.wanted_count: i64 = 0
         self.sent_count: i64 = 0
         self.since_ms: i64 = 0
@@ -104,14 +102,14 @@ class Backfill(BackfillReceiver, TimerTarget):
         self._requesting: bool = False
         self._over: bool = False
         self._timer_set: bool = False
-        # what could not be read is not read before
+        # no read before this time, after an error
         self._retry_at_ms: i64 = 0
 
     def start_if_allowed(self) -> None:
-        """Begin, if it may; else see whether it lacks nothing any more."""
+        """Start sending if policy or operator allow it; end the backfill if the mirror lacks nothing."""
         if self._over or self._reader is not None or self._turn.now_ms < self._retry_at_ms:
             return
-        # what a step before its first removes is gone from here when that is settled, and it will not hear of it
+        # removals in batches before the mirror's first one must be carried out here: the mirror does not get them
         if not self._master.source.has_opened_and_committed(self._began):
             return
         ours = self._master.contents.spans()
@@ -181,7 +179,7 @@ class Backfill(BackfillReceiver, TimerTarget):
             self._downstream.send(self.node, messages.BACKFILL_END, [])
 
     def _send_ids_and_offsets(self) -> None:
-        """What the queue remembers besides its messages. Of what comes from here on it hears in steps."""
+        """Send the state besides messages. Later changes of it are in batches."""
         source = self._master.source
         replace = 1
         for rows in slices_of(source.publishing_ids_in_batches()):
@@ -192,7 +190,7 @@ class Backfill(BackfillReceiver, TimerTarget):
             self._downstream.send(self.node, messages.STORED_OFFSET, [offset], text)
 
     def backfill_failed(self, reason: str) -> None:
-        """It cannot be read: the newcomer goes without, and is not in sync, unless it can be read another time."""
+        """The mirror stays out of sync until the messages can be read."""
         self._master.replica.note("error", "mirror.cannot_catch_up", {"node": self.node, "reason": reason})
         self._reader = None
         self._keep_sent_spans()
@@ -203,7 +201,7 @@ class Backfill(BackfillReceiver, TimerTarget):
         return self._reader is not None and not self._over
 
     def stop(self) -> bool:
-        """Send no more of what it lacks until it is let again; whether it was being sent."""
+        """Pause until it is allowed again; whether it was sending."""
         self.allowed = False
         reader = self._reader
         if reader is None or self._over:
@@ -215,7 +213,7 @@ class Backfill(BackfillReceiver, TimerTarget):
         return True
 
     def _keep_sent_spans(self) -> None:
-        """What it was sent it has: it lacks the rest."""
+        """The mirror has the messages that were sent."""
         self._slice_requested = False
         self._their_spans = sorted([*self._their_spans, *self._sent], key=_first_of)
         self._sent = []
@@ -226,7 +224,7 @@ class Backfill(BackfillReceiver, TimerTarget):
             self._reader.cancel()
 
     def _request_slices(self) -> None:
-        """Ask for slices, one after another: some readers give them at once."""
+        """Request slices one after another. Some readers answer within the call, so this is a loop."""
         if self._requesting:
             return
         self._requesting = True
@@ -247,7 +245,7 @@ class Backfill(BackfillReceiver, TimerTarget):
 
 
 def slices_of(rows: list[bytes]) -> list[bytes]:
-    """Rows together, in parts of about a slice; one that is empty if there are none."""
+    """Rows joined to parts of about a slice; one empty part if there are no rows."""
     parts: list[bytes] = []
     replica: list[bytes] = []
     size_bytes: i64 = 0
@@ -268,7 +266,7 @@ def _first_of(span: PositionSpan) -> int:
 
 @final
 class JoiningMirrors:
-    """One master's."""
+    """The backfills of one master."""
 
     def __init__(
         self,
@@ -300,31 +298,31 @@ class JoiningMirrors:
         return len(self._backfills) > 0
 
     def add(self, node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
-        """One has told what it has."""
+        """A joining mirror reported its spans."""
         self._backfills[node] = Backfill(self, node, spans, below, began)
         self.start_if_allowed()
 
     def start_if_allowed(self) -> None:
-        """Those who may catch up do."""
+        """Start every backfill that is allowed."""
         for backfill in self.all():
             backfill.start_if_allowed()
 
     def allow_all(self) -> bool:
-        """Let all catch up that have not been let so far; whether there are any."""
+        """Allow all backfills; whether there are any."""
         for backfill in self._backfills.values():
             backfill.allowed = True
         self.start_if_allowed()
         return self.any()
 
     def stop_all(self) -> bool:
-        """Let nobody catch up until that is asked for again; whether anybody did."""
+        """Pause all backfills; whether one was sending."""
         stopped = False
         for backfill in self._backfills.values():
             stopped = backfill.stop() or stopped
         return stopped
 
     def acked(self, node: str, size_bytes: i64) -> None:
-        """One has taken in so much of what it lacked, in all."""
+        """The mirror has stored so many bytes of its backfill in all."""
         backfill = self._backfills.get(node)
         if backfill is not None:
             backfill.acked(size_bytes)
@@ -333,7 +331,7 @@ class JoiningMirrors:
         self._backfills.pop(node, None)
 
     def forget(self, node: str) -> None:
-        """It is not reached any more, or comes anew."""
+        """The link to the mirror is lost, or the mirror joins again."""
         backfill = self._backfills.pop(node, None)
         if backfill is not None:
             backfill.cancel()

@@ -1,34 +1,28 @@
-"""What a step says, as bytes: all that a master did to its queue in one turn.
+"""Replication batches as bytes: everything that a master did to its queue in one turn.
 
 ::
 
     0        4      5       6          8
-    | size   | kind | flags | priority | words of 64 bits, and of a STORE the payload |
+    | size   | kind | flags | priority | words of 64 bits, then the payload of a STORE, or a name |
 
-    STORE      position, deadline, the origin's count, checksum, payload
-    REMOVE     first, last              (`priority` is the level)
-    LEND       position
-    RETURNED   position, count
-    ORIGIN     incarnation, name        of the STOREs that follow in this step
-    OPEN       epoch
-    REMEMBER   offset, name             of a reader
+    STORE            position, deadline, the origin's count, checksum, payload
+    REMOVE           first, last              (`priority` is the level)
+    WATERMARK        position
+    RETURNED         position, count
+    ORIGIN           incarnation, name        of the STOREs that follow in this batch
+    OPEN             epoch
+    STORED_OFFSET    offset, name             of a reader
 
-`size` counts all of it. A step stands for itself: it can be sent to whoever has the one before, and read again later.
-A mirror reads it once, when it comes, and keeps beside it what is to be done later.
+`size` counts the whole operation. A batch is self-contained: it can be sent to every mirror that has the batch before,
+and can be read again. A mirror reads it once, when it arrives, and keeps the operations that must wait for the commit.
 
-Not here: when what is carried out (`broker.replication.mirror`), the payload (`broker.journal.records`).
+**Origin marks.** An *origin* is one incarnation of a node; it counts its publishes to a queue. `OriginMarks` has the
+highest count of each origin that is held. Only the latest incarnation of a node matters: earlier ones have ended.
 
-How much of what each origin sent is held: an origin is one run of a node, which counts its publishes to a queue.
+**Epochs.** A batch keeps the epoch in which it was numbered. `Epochs` has the first batch of each epoch, back to the
+last committed batch: up to there all members have the same batches.
 
-Of a node only its latest run matters: an earlier one sends nothing any more, and asks nothing.
-
-Not here: who asks (`broker.mirrors`).
-
-In which epoch steps were numbered: where each epoch begins, as far back as anybody has to know.
-
-Steps up to the settled one are the same everywhere, so only those above have to be told apart.
-
-Not here: the steps themselves (`broker.replication.batches`).
+Not here: when an operation is carried out (`broker.replication.mirror`), the payload (`broker.journal.records`).
 """
 
 from typing import Final, final
@@ -50,21 +44,21 @@ PERSISTENT: Final[i64] = 1
 
 HEAD_BYTES: Final[i64] = 8
 STORE_BYTES: Final[i64] = 40
-"""Of a STORE, up to its payload."""
+"""The size of a STORE without its payload."""
 
 
 DeferredOperation = tuple[int, int, int, int]
-"""A REMOVE or a RETURNED: its kind, its level, its two words."""
+"""A REMOVE or RETURNED: its kind, level and two words."""
 
 OriginCount = tuple[str, int, int]
-"""An origin, name and incarnation, and how far it counted."""
+"""The name and incarnation of an origin, and its count."""
 
 
 @final
 class ReplicationBatch:
-    """One step; what it says never changes.
+    """One batch; its bytes never change.
 
-    It may lie within the bytes that came from another node, from `start` to `end`: what was read once is not copied.
+    They may be a part, from `start` to `end`, of the bytes that came from another node: they are not copied.
     """
 
     def __init__(self, number: i64, epoch: i64, within: bytes, start: i64 = 0, end: i64 = -1) -> None:
@@ -73,15 +67,15 @@ class ReplicationBatch:
         self.within: bytes = within
         self.start: i64 = start
         self.end: i64 = len(within) if end < 0 else end
-        # of one that was read: what is to be done, and to be noted, when it is settled
+        # set by a mirror: operations and origin counts that wait for the commit
         self.later: list[DeferredOperation] = []
         self.heard: list[OriginCount] = []
-        # the highest position that it stores under; 0 if it stores nothing
+        # the highest position that it stores; 0 if it stores nothing
         self.stored_to: i64 = 0
 
     @property
     def data(self) -> bytes:
-        """All that it says."""
+        """The bytes of this batch alone."""
         if self.start == 0 and self.end == len(self.within):
             return self.within
         return self.within[self.start : self.end]
@@ -89,7 +83,7 @@ class ReplicationBatch:
 
 @final
 class ReplicationBatchWriter:
-    """Gathers what a turn does."""
+    """Collects the operations of a turn."""
 
     def __init__(self) -> None:
         self._out: BytesWriter = BytesWriter()
@@ -110,7 +104,7 @@ class ReplicationBatchWriter:
         payload: bytes,
         payload_crc: i64,
     ) -> None:
-        """`origin_count` is 0 for a message that no node sent; otherwise it is that of the origin named last."""
+        """`origin_count` is the count of the origin named last; 0 if no node sent the message."""
         out = self._out
         flags: i64 = PERSISTENT if persistent else 0
         size: i64 = STORE_BYTES + len(payload)
@@ -122,7 +116,7 @@ class ReplicationBatchWriter:
         out.write(payload)
 
     def origin(self, name: str, incarnation: int) -> None:
-        """Who sent what is stored from here on."""
+        """Name the origin of the messages that follow."""
         if name is self._name and incarnation == self._incarnation:
             return
         self._name, self._incarnation = name, incarnation
@@ -156,7 +150,7 @@ class ReplicationBatchWriter:
         self._out.write(text)
 
     def finish(self) -> bytes:
-        """All of it; the next step begins with nothing."""
+        """The bytes of the batch; the writer is empty afterwards."""
         data = self._out.getvalue()
         self._out = BytesWriter()
         self._name = None
@@ -168,20 +162,20 @@ class ReplicationBatchWriter:
 
 @final
 class ReplicationBatchReader:
-    """Goes through what a step says; a `PeerFault` if it makes no sense."""
+    """Reads the operations of a batch one by one; a `PeerFault` if one is invalid."""
 
     def __init__(self, batch: ReplicationBatch) -> None:
         self.data: bytes = batch.within
-        # where `next()` stopped
+        # of the current operation
         self.kind: i64 = 0
         self.flags: i64 = 0
         self.priority: i64 = 0
-        # of a STORE: its words
+        # the words of a STORE
         self.position: i64 = 0
         self.expires_at_ms: i64 = 0
         self.origin_count: i64 = 0
         self.payload_crc: i64 = 0
-        # and its payload
+        # the payload of a STORE
         self.start: i64 = batch.start
         self.end: i64 = batch.start
         self._at: i64 = batch.start
@@ -214,19 +208,19 @@ class ReplicationBatchReader:
         return True
 
     def word(self, place: i64) -> i64:
-        """One of the words listed above, by its place; those of a STORE have names, too."""
+        """A word of the current operation, by its place in the table above; those of a STORE also have names."""
         return read_i64_be(self.data, self._at + HEAD_BYTES + 8 * place)
 
     def payload(self) -> bytes:
         return self.data[self.start : self.end]
 
     def name(self) -> str:
-        """Of an ORIGIN, or a REMEMBER."""
+        """The name in an ORIGIN or STORED_OFFSET."""
         return self.data[self._at + HEAD_BYTES + 8 : self.end].decode("utf-8", "surrogateescape")
 
 
 def _min_bytes(kind: i64) -> i64:
-    """The fewest bytes something of that kind has; a STORE has `STORE_BYTES`."""
+    """The smallest size of an operation of that kind; a STORE has `STORE_BYTES`."""
     if kind in (REMOVE, RETURNED):
         return HEAD_BYTES + 16
     if kind in (WATERMARK, ORIGIN, OPEN, STORED_OFFSET):
@@ -239,18 +233,18 @@ class OriginMarks:
     """The highest count of each origin."""
 
     def __init__(self, runs: dict[str, tuple[int, int]] | None = None, complete: bool = True) -> None:
-        # by node: its incarnation, and how far its count was heard
+        # by node: its incarnation, and its highest count
         self.runs: dict[str, tuple[int, int]] = {} if runs is None else runs
-        # nothing was ever forgotten: of an origin that is not here nothing is held
+        # no mark was ever lost: an origin without a mark has published nothing
         self.complete: bool = complete
 
     def of(self, name: str, incarnation: int) -> int:
-        """How much of it is here."""
+        """The highest count of an origin; 0 if there is no mark."""
         run = self.runs.get(name)
         return run[1] if run is not None and run[0] == incarnation else 0
 
     def knows(self, name: str, incarnation: int) -> bool:
-        """Whether it can be told how much of it is here."""
+        """Whether the count of this origin is certain."""
         run = self.runs.get(name)
         return self.complete or (run is not None and run[0] == incarnation)
 
@@ -260,7 +254,7 @@ class OriginMarks:
             self.runs[name] = (incarnation, int(count))
 
     def without(self, batches: list[ReplicationBatch]) -> "OriginMarks":
-        """As they were before these steps, which are the last that were read."""
+        """The marks before these batches, which are the last ones that were read."""
         before = self.copy()
         for batch in batches:
             reader = ReplicationBatchReader(batch)
@@ -276,7 +270,7 @@ class OriginMarks:
         return OriginMarks(dict(self.runs), self.complete)
 
     def read(self, batch: ReplicationBatch) -> None:
-        """Everything that a step stored was heard of."""
+        """Add the counts of the messages that a batch stores."""
         reader = ReplicationBatchReader(batch)
         name, incarnation = "", 0
         count: i64 = 0
@@ -293,23 +287,23 @@ class OriginMarks:
 
 
 EpochStart = tuple[int, int]
-"""An epoch, and its first step."""
+"""An epoch, and the number of its first batch."""
 
 
 @final
 class Epochs:
-    """Those of one member's steps, oldest first."""
+    """The epochs of one member's batches, oldest first."""
 
     def __init__(self, beginnings: list[EpochStart] | None = None) -> None:
         self.beginnings: list[EpochStart] = [] if beginnings is None else beginnings
 
     def add(self, epoch: i64, number: i64) -> None:
-        """A step of that epoch is held."""
+        """The member has a batch of this epoch."""
         if not self.beginnings or self.beginnings[-1][0] != epoch:
             self.beginnings.append((int(epoch), int(number)))
 
     def of(self, number: i64) -> int:
-        """The epoch of a step; 0 if it was too long ago."""
+        """The epoch of a batch; 0 if it is no longer known."""
         found = 0
         for epoch, first in self.beginnings:
             if first > number:
@@ -324,20 +318,20 @@ class Epochs:
         return 0
 
     def cut(self, last: i64) -> None:
-        """Steps above this one are no more."""
+        """The batches after this one were dropped."""
         self.beginnings = [(epoch, first) for epoch, first in self.beginnings if first <= last]
 
     def forget(self, committed: i64) -> None:
-        """Steps up to this one need not be told apart any more."""
+        """The batches up to this one are committed: their epochs are no longer needed."""
         while len(self.beginnings) > 1 and self.beginnings[1][1] <= committed:
             self.beginnings.pop(0)
 
 
 def last_common_batch(ours: Epochs, our_end: i64, theirs: Epochs, their_end: i64) -> i64:
-    """The last step that two members both have; 0 if there is none that they can tell.
+    """The last batch that two members have in common; 0 if their epochs do not show one.
 
-    Both got their steps, in order, from one master after another. So if they have the same epoch for a step, they have
-    the same steps up to there.
+    Both got their batches in order, from one master after another. So if a number has the same epoch at both, they have
+    the same batches up to that number.
     """
     number: i64 = min(our_end, their_end)
     while number > 0:
@@ -346,7 +340,7 @@ def last_common_batch(ours: Epochs, our_end: i64, theirs: Epochs, their_end: i64
             return number
         if ours_there == 0 or theirs_there == 0:
             return 0
-        # the one of the later epoch begins with steps that the other does not have
+        # the later epoch begins with batches that the other member does not have
         if ours_there > theirs_there:
             number = ours.first_of(ours_there) - 1
         else:

@@ -26,30 +26,30 @@ HEARTBEAT_INTERVAL_MS: Final[i64] = 500
 
 @final
 class Heartbeat(TimerTarget):
-    """One node's."""
+    """Asks the members of the replica sets whose masters are on this node."""
 
     def __init__(self, links: NodeLinks, turn: Turn) -> None:
         self._links: NodeLinks = links
         self._turn: Turn = turn
-        # when each node that answered was asked
+        # by node: when the last request that it answered was sent
         self._asked_ms: dict[str, i64] = {}
-        # members of replica sets whose master is here
+        # the members to ask
         self._partners: list[str] = []
         self._beating: bool = False
 
     def watch(self, partners: list[str]) -> None:
-        """Ask these from here on."""
+        """Ask these nodes from here on."""
         self._partners = partners
         if partners and not self._beating:
             self._beating = True
             self._beat()
 
     def heard_ms(self, node: str) -> i64:
-        """When a node was asked that has answered; 0 for never."""
+        """When the last request was sent that the node answered; 0 for never."""
         return self._asked_ms.get(node, 0)
 
     def asked(self, node: str, asked_ms: i64) -> None:
-        """Another node wants to know that this one is there."""
+        """Answer the request of another node."""
         self._links.send_replication(node, messages.encode_words(messages.HEARTBEAT_REPLY, 0, 0, [int(asked_ms)]), b"")
 
     def answered(self, node: str, asked_ms: i64) -> None:
@@ -80,7 +80,7 @@ class IncarnationWatch:
 
     @abstractmethod
     def has_ended(self, run: NodeIncarnation) -> bool:
-        """Whether an incarnation of another node serves no client any more."""
+        """Whether an incarnation of another node has ended, so that it serves no client."""
 
 
 @trait
@@ -98,40 +98,40 @@ class LeaseOwner:
 
 @final
 class DeliveryLease(TimerTarget):
-    """One master's, in one epoch."""
+    """Of one master, in one epoch."""
 
     def __init__(self, own: str, owner: LeaseOwner, watch: IncarnationWatch, heartbeat: Heartbeat, turn: Turn) -> None:
         self.turn: Turn = turn
-        # deliveries are allowed until then, as far as is known
+        # deliveries are allowed until then
         self.until_ms: i64 = 0
         self._own: str = own
         self._owner: LeaseOwner = owner
         self._watch: IncarnationWatch = watch
         self._heartbeat: Heartbeat = heartbeat
-        # the incarnation that was master before, until it can deliver nothing any more; and when this one began
+        # the incarnation that was master before, while it may still deliver; and the start of this epoch
         self._predecessor: NodeIncarnation | None = None
         self._since_ms: i64 = turn.now_ms
         self._timer_set: bool = False
 
     def set_predecessor(self, run: NodeIncarnation | None) -> None:
-        """This incarnation was master before, and may not know that it is not any more."""
+        """This incarnation was master before, and may still deliver."""
         self._predecessor = run
 
     def follower_joined(self, run: NodeIncarnation) -> None:
-        """An incarnation follows this master, so it knows that it is not master any more."""
+        """An incarnation follows this master, so it no longer delivers as a master."""
         if run == self._predecessor:
             self._predecessor = None
             self.update()
 
     def allowed(self) -> bool:
-        """Whether the master may deliver now; if not, it is told when."""
+        """Whether the master may deliver now; if not, `LeaseOwner.delivery_resumed` follows."""
         if self.turn.now_ms < self.until_ms:
             return True
         self.update()
         return self.turn.now_ms < self.until_ms
 
     def update(self) -> None:
-        """Find out until when the master may deliver."""
+        """Compute until when the master may deliver."""
         was_allowed = self.turn.now_ms < self.until_ms
         self.until_ms = self._allowed_until()
         if not was_allowed and self.turn.now_ms < self.until_ms:

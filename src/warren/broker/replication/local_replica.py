@@ -1,30 +1,21 @@
-"""This node's part in one ring, from the moment it is to hold the queue until it is not.
+"""This node's replica of one mirrored queue, as master or as mirror, from its creation until the node drops it.
 
 ::
 
-                     ring: another is master                ring: this run is master
-    copy prepared ──────────────────────────► mirror ◄────────────────────────────────► mastery
-                                                │  deposed: goes on with all it has
-                                                └── no master: stands for election
+                         another node is master               this incarnation is master
+    contents prepared ────────────────────────► mirror ◄──────────────────────────────► master
+                                                  │  steps down: keeps all batches it has
+                                                  └── the master is lost: proposes itself
 
-It acts on what was agreed upon and on nothing else. What it proposes itself it hears of like everybody does.
+A replica acts only on committed replica sets. It learns of its own proposals in the same way as of others.
 
-Not here: what a mirror or a master does (`mirroring`, `broker.replication.master_replica`), all parts of a node
-(`broker.replication.replica_sets`).
+**A gap.** Files of a stream can be lost as a whole. A replica that counts as in sync and has lost messages must not be
+used: as the master it would make the mirrors drop messages that they still have. It reports the damage and waits until
+it no longer counts as in sync. Then it accepts the gap, and starts empty or, if there is no better candidate, is
+promoted with what it has (`broker.replication.stream_contents`).
 
-What a node needs for its part in a ring, by the type of the queue: a copy of it, and as its master the queue itself.
-
-Not here: when either is needed (`broker.replication.local_replica`), queues of one node (`broker.queue_factory`).
-
-Why a mirrored queue has another master, as far as a node can tell.
-
-Not here: who becomes it (`broker.replication.promotion`), the story this is told in
-(`broker.replication.replica_history`).
-
-The archive of a mirrored stream, as the stream that its master has sees it.
-
-Not here: who writes it (`broker.replication.stream_archiver`), what the others are told
-(`broker.replication.mirrored_log`).
+Not here: the rules of either role (`broker.replication.mirror`, `broker.replication.master_replica`), all replicas of a
+node (`broker.replication.replica_sets`), the choice of a master (`broker.replication.promotion`).
 """
 
 from abc import abstractmethod
@@ -57,7 +48,7 @@ from warren.errors import InvariantBroken, PeerFault
 
 
 def promotion_reason(peers: PeerIncarnations, run: NodeIncarnation | None) -> str:
-    """What became of the master before, which was this run."""
+    """Why there is a new master: the fate of this incarnation, which was master before."""
     if run is None:
         return "the queue was declared"
     if run[0] == peers.own[0]:
@@ -70,7 +61,7 @@ def promotion_reason(peers: PeerIncarnations, run: NodeIncarnation | None) -> st
 
 
 MASTER_LOST_DELAY_MS: Final[i64] = 300
-"""How long a lost link may be nothing but a lost link."""
+"""How long a mirror waits for a lost link to the master to come back."""
 
 PROMOTION_RETRY_MS: Final[i64] = 500
 
@@ -90,7 +81,7 @@ class ReplicaOwner:
 
 @final
 class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort, ReplicaSetProposer):
-    """In the ring of one queue."""
+    """Of one queue."""
 
     def __init__(
         self,
@@ -115,18 +106,18 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.upstream: UpstreamLink = UpstreamLink(context.links, context.backend, context.join_tags, queue_id)
         self.mirror: Mirror = Mirror(contents, self.upstream, context.turn)
         self._prepared: bool = False
-        # what it should hold is not here, or cannot be read at all
+        # it lacks messages that it should have, or its files cannot be read
         self._has_gap: bool = False
         self._unreadable: bool = False
         self.closed: bool = False
-        # the node knows of a later version than this part has acted on
+        # the node knows a later definition than this replica has acted on
         self.is_outdated: bool = False
-        # what it proposed, until it is seen to have come about or not
+        # it has proposed itself as master, and the outcome is unknown
         self._proposing_itself: bool = False
         self._timer: Timer | None = None
-        # since when there has been no master, as far as this node can tell; 0 if there is one
+        # when this node noticed that the master is lost; 0 if it is not
         self._master_lost_at_ms: i64 = 0
-        # the master of the ring before this one
+        # the master, and the members in sync, before the last change
         self._predecessor: NodeIncarnation | None = None
         self._synced_before: list[str] = []
         self._apply_queue_policies()
@@ -141,7 +132,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
     def latest_definition(self) -> QueueDefinition:
         return self.definition
 
-    # -- what it holds
+    # -- contents
 
     def prepare(self) -> None:
         self.contents.prepare(self)
@@ -150,7 +141,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         gap = self.contents.describe_gap()
         self._has_gap = gap != "" and self._counts_as_in_sync()
         if self._has_gap:
-            # as the master it would give up what lies behind that, and have the others do so, who may have it all
+            # if promoted with this gap, it would truncate the queue on mirrors that are complete
             self._report_damage(gap)
         elif self.contents.accept_gap():
             self.note("warning", "mirror.lost_files", {"node": self._own[0], "reason": gap})
@@ -164,7 +155,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self.contents_prepared()
 
     def _counts_as_in_sync(self) -> bool:
-        """Whether it is in sync, or was until it restarted and nobody has taken note of that."""
+        """Whether the replica set lists this node as in sync, in this incarnation or an earlier one."""
         return self._own[0] in self.replica_set.synced_names()
 
     def contents_damaged(self, reason: str) -> None:
@@ -173,11 +164,11 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.act()
 
     def _report_damage(self, reason: str) -> None:
-        """It holds nothing it could vouch for, and takes part no more until another is master, who has everything."""
+        """This replica takes part again when another node is master and has everything."""
         self.note("error", "mirror.damaged", {"node": self._own[0], "reason": reason})
 
     def adopt(self, queue: LocalQueue) -> None:
-        """This node has the queue already: it goes on as the master's, whose copy is to be made of it."""
+        """The queue of this node becomes the master's queue, and the contents are made from it."""
         master_replica = self._new_master_replica()
         log = master_replica.adopt(queue)
         if isinstance(queue, Queue):
@@ -192,7 +183,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.master_replica = master_replica
 
     def _highest_delivered(self, queue: Queue) -> i64:
-        """Up to where it was handed out: the disk knows of what lasts, memory of the rest."""
+        """The highest position that was delivered: the disk knows it for durable messages, memory for the others."""
         highest = self.contents.delivered_up_to()
         for entry in self._context.queues.unacked_entries(queue) + [
             one for one in queue.in_memory() if one.redelivered
@@ -200,7 +191,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             highest = max(highest, entry.position)
         return highest
 
-    # -- what was agreed upon
+    # -- committed replica sets
 
     def changed(self, definition: QueueDefinition) -> None:
         before = self.replica_set
@@ -218,7 +209,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self.act()
 
     def _record_changes(self, before: ReplicaSet) -> None:
-        """Let the ring's story go on; the master writes it into the log as well."""
+        """Add the changes to the history; the master also logs them."""
         replica_set = self.replica_set
         leads = self.master_replica is not None and replica_set.epoch == before.epoch
         for name, facts in changes_between(before, replica_set):
@@ -243,7 +234,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self.contents.catalog.segment_bytes = mirroring_policies.segment_bytes(self.definition)
 
     def act(self) -> None:
-        """Be what the ring says this node is."""
+        """Take the role that the replica set gives this node."""
         if self.closed:
             return
         if not self._prepared:
@@ -265,7 +256,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self._follow_master(replica_set)
 
     def _start_over_if_not_counted(self) -> None:
-        """One that has lost something can get everything from the master, once nobody counts on it."""
+        """Join as a new mirror in spite of lost messages, once the replica set does not list this node as in sync."""
         if self._counts_as_in_sync():
             return
         if self._has_gap:
@@ -319,7 +310,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self._context.queues.close(self.definition)
         self.contents.queue_closed()
         self.mirror = Mirror(self.contents, self.upstream, self._turn)
-        # one whose epoch was never opened may have done what did not count: whoever is master compares what it has
+        # a master whose epoch never opened may have carried out batches that were not committed: it must be compared
         if master_replica.master.opened:
             step_down(master_replica.master, self.mirror)
 
@@ -345,7 +336,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self._wait_or_propose(replica_set)
 
     def _master_is_reachable(self, replica_set: ReplicaSet) -> bool:
-        """Whether it is reached, and has not ceased to claim that it lives: a node that is paused does."""
+        """Whether there is a link to the master, and the store does not say that its incarnation ended."""
         master = replica_set.master_incarnation
         return self._peers.reached(master[0]) == master[1] and not self._peers.has_ended_by_store(master)
 
@@ -360,7 +351,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self._wait(MASTER_LOST_DELAY_MS)
 
     def _wait_or_propose(self, replica_set: ReplicaSet) -> None:
-        """There is no way to the master: is it this node's turn?"""
+        """The master cannot be reached. While the store says that it is alive, give the link some time."""
         if self._peers.alive(replica_set.master) == replica_set.master_incarnation[1]:
             self._wait(MASTER_LOST_DELAY_MS)
         else:
@@ -379,7 +370,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self._propose_itself()
 
     def _propose_itself(self) -> None:
-        """Stand for election, when those before have had their time."""
+        """Propose this node as master, after the delay that gives better candidates precedence."""
         peers, replica_set, now_ms = self._peers, self.replica_set, self._turn.now_ms
         allow_unsynced = self._context.mirroring_policies.promotes_unsynced(self.definition)
         order = promotion_candidates(
@@ -406,12 +397,12 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         return self.definition is definition and not self.closed and not self.is_outdated
 
     def proposal_failed(self, replica_set: ReplicaSet) -> None:
-        """It is not known to have come about, or has not."""
+        """Retry later, as master or as candidate."""
         if self.closed:
             return
         master_replica = self.master_replica
         if master_replica is not None:
-            # one that would make another master has the next epoch
+            # a proposal of another master has the next epoch
             if replica_set.epoch - master_replica.master.replica_set.epoch in (0, 1):
                 master_replica.master.refused()
             return
@@ -479,7 +470,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
     # -- the end
 
     def close(self) -> None:
-        """This node is not to hold the queue any more, or there is none."""
+        """The queue was deleted, or this node is no longer a member."""
         self.closed = True
         self._stop_timer()
         self.mirror.leave()
@@ -488,7 +479,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self.master_replica = None
         self.contents.close()
         if not self.definition.durable:
-            # that copy was in memory
+            # these contents were in memory
             self._queue_index.close()
 
     def note(self, level: str, name: str, facts: dict[str, object]) -> None:

@@ -1,43 +1,33 @@
-"""The master's part in a ring: numbers steps, sends them, and knows what is settled.
+"""The master of one epoch: numbers batches, sends them to its followers, and knows which are committed.
 
 ::
 
-    turn ──► step ──► every follower
-    SAFE of all counted ──► settled ──► owner: confirm, let in; followers: carry out
-    a counted one is lost, or does not come ──► propose to drop it
-    one has caught up ──► count it, propose to admit it
+    turn ──► batch ──► every follower
+    FLUSHED of all counted members ──► committed ──► owner: confirm, deliver; followers: carry out
+    a counted member is lost, or does not join ──► propose to remove it from the in-sync set
+    a joining mirror has caught up ──► count it, then propose to admit it
 
-Who counts: whoever is in sync in the ring as it was last agreed upon, or in a proposal made since. A proposal that was
-made upon a version of the ring cannot come about once there is another version, so then all of them are forgotten. As
-long as one may still come about there is a proposal under way, for the same ring again if there is no better one.
+**Counted members.** A member is counted if it is in sync in the replica set that was last committed, or in any proposal
+since. Proposals are compare-and-swap: one that was made from an old version can no longer succeed once there is a new
+version, so all of them are forgotten then. As long as one of them may still succeed, one proposal is under way, if need
+be for the same replica set again. The commit also waits for a mirror that is about to be proposed: it must have every
+batch that is committed at that moment.
 
-Whoever is about to be proposed is waited for, too: it must have all that is settled at the moment it is proposed.
+**Joining.** A member that was removed drops its replica when it learns of that. If it is added again in the same epoch,
+it may ask to join with the replica that it is about to drop. So from then on a request counts only if its sender knew
+the version without it (`JoinGate`). A node that knows this epoch knows everything before it. A request whose sender is
+not yet a member, as far as this master knows, is kept until it is one.
 
-Invariants: `settled` never falls; every counted member holds every step up to it. All `steps` above are here, in order.
+**Stepping down.** A master whose place another one takes continues as a mirror with all its batches. The next master
+has a prefix of them. Messages of uncommitted batches are in the contents, and their removals are not carried out, as at
+any mirror. So a master that hands over stays in sync: it drops batches after the last common one, and gets the next
+epoch as batches.
 
-Not here: the theory (`mirroring`), what a step is about, and what a newcomer lacks (`broker.mirrors`).
+Invariants: `committed` never falls; every counted member has every batch up to it; `batches` has all later ones, in
+order.
 
-Whom a master hears that asks to follow it.
-
-Whoever is taken out of the ring drops its copy when it hears of that. If it is taken in again in the same epoch, it may
-ask with what it has and is about to drop. So from then on a request counts only if its sender knew of a version of the
-ring as late as the one without it. Who has heard of this epoch knows of everything before.
-
-One that asks before its master has heard that it is a member is heard when the master has.
-
-Not here: what becomes of whoever is heard (`broker.replication.master`).
-
-A mirror as its master sees it: how far it has got, and what it needs to be in sync.
-
-Not here: what follows from that (`broker.replication.master`).
-
-A master that another takes the place of goes on as a mirror, with all it has.
-
-It made every step that the next master has, and keeps to what a mirror keeps to: what its steps store is in its copy,
-and what they remove is there until they are settled. What it has beyond is dropped when it is told the last common
-step. So whoever hands a queue over stays in sync, and what it lacks of the next epoch comes as steps.
-
-Not here: handing over (`broker.replication.master`), following (`broker.replication.mirror`).
+Not here: the theory (`broker.replication`), the queue (`broker.replication.master_replica`), backfills
+(`broker.replication.backfill`).
 """
 
 from abc import abstractmethod
@@ -62,20 +52,20 @@ from warren.broker.replication.batches import (
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest, discard_batch
 
 PendingJoin = tuple[str, int, MirrorJoinRequest]
-"""A node, its incarnation, and what it said."""
+"""A node, its incarnation, and its request."""
 
 
 @final
 class JoinGate:
-    """One master's, in one epoch."""
+    """Decides which join requests of one epoch count."""
 
     def __init__(self) -> None:
-        # by name: the version of the ring from which it was gone
+        # by node: the first version of the replica set without it
         self._left: dict[str, int] = {}
         self._early: dict[str, PendingJoin] = {}
 
     def admits(self, asked: PendingJoin, members: list[str]) -> bool:
-        """Whether it is heard now."""
+        """Whether the request counts now; one that comes too early is kept."""
         node = asked[0]
         if asked[2].known < self._left.get(node, 0):
             return False
@@ -85,11 +75,11 @@ class JoinGate:
         return False
 
     def forget(self, node: str) -> None:
-        """There is no way to it any more, or it asks anew."""
+        """The link to the node is lost, or it asks again."""
         self._early.pop(node, None)
 
     def changed(self, before: list[str], members: list[str], version: int) -> list[PendingJoin]:
-        """There are other members, from that version on; those who have asked and may be heard now."""
+        """The members changed with this version; the kept requests that count now."""
         for name in before:
             if name not in members:
                 self._left[name] = version
@@ -98,41 +88,41 @@ class JoinGate:
 
 @final
 class MirrorProgress:
-    """A mirror that follows this master, in one run of its node and of the link."""
+    """How far one mirror has followed this master, in one incarnation and over one link."""
 
     def __init__(self, node: str, incarnation: int, began: i64, needs: i64, resumed: bool) -> None:
         self.node: str = node
         self.incarnation: int = incarnation
-        # the step behind which it began
+        # it gets the batches after this one
         self.began: i64 = began
-        # the step it must have to be in sync, if it is not
+        # the batch that it must have before it can be in sync
         self.needs: i64 = needs
         self.flushed_to: i64 = 0
-        # it holds everything the queue has
+        # it has all messages of the queue
         self.complete: bool = resumed
 
     def ready(self, committed: i64) -> bool:
-        """Whether it holds everything up to the step it needs, and that is settled: it can be in sync."""
+        """Whether it can be in sync: it has the batch that it needs, which is committed."""
         return self.complete and self.flushed_to >= self.needs and committed >= self.needs
 
 
 JOIN_TIMEOUT_MS: Final[i64] = 2_000
-"""How long a new master waits for those in sync that are reached and say nothing."""
+"""How long a new master waits for connected members in sync to join."""
 
 PROPOSAL_RETRY_MS: Final[i64] = 500
-"""When to propose again what came to nothing."""
+"""The delay before a failed proposal is repeated."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DownstreamPort:
-    """The way to the followers."""
+    """Sends to the followers."""
 
     @abstractmethod
     def resume(self, node: str, common: i64, committed: i64) -> None: ...
 
     @abstractmethod
     def start(self, node: str, number: i64) -> None:
-        """Followed by whatever the newcomer needs to know of the queue at this moment."""
+        """The mirror gets batches after this one, and needs a backfill."""
 
     @abstractmethod
     def batch(self, node: str, batch: ReplicationBatch) -> None: ...
@@ -143,15 +133,15 @@ class DownstreamPort:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplicaSetOwner:
-    """Whoever has the queue."""
+    """The replica of which this is the master."""
 
     @abstractmethod
     def committed(self, number: i64) -> None:
-        """Everything up to this step is held by all who count."""
+        """All batches up to this one are committed."""
 
     @abstractmethod
     def propose(self, replica_set: ReplicaSet) -> None:
-        """Have it agreed upon; what comes of it is told by `changed` or `refused`."""
+        """Propose a replica set; `Master.changed` or `Master.refused` follows."""
 
     @abstractmethod
     def reached(self, node: str) -> bool:
@@ -159,12 +149,12 @@ class ReplicaSetOwner:
 
     @abstractmethod
     def lacks(self, node: str, spans: list[PositionSpan]) -> None:
-        """A newcomer has told what it has: let it catch up, now or when it is told to."""
+        """A joining mirror has these spans: backfill the others, now or when it is allowed."""
 
 
 @final
 class Master(FlushWaiter, TimerTarget):
-    """One queue's, in one epoch."""
+    """Of one queue, in one epoch."""
 
     def __init__(
         self,
@@ -182,11 +172,11 @@ class Master(FlushWaiter, TimerTarget):
         self.batches: list[ReplicationBatch] = []
         self.epochs: Epochs = Epochs()
         self.marks: OriginMarks = OriginMarks()
-        # the first step of this epoch
+        # the first batch of this epoch
         self.opening: i64 = end + 1
         self.followers: dict[str, MirrorProgress] = {}
         self._join_gate: JoinGate = JoinGate()
-        # who came while a step was being written, which may be new to them
+        # requests that came while a batch was being written: they are answered after it
         self._waiting_joins: list[tuple[str, int, MirrorJoinRequest]] = []
         self._own: NodeIncarnation = own
         self._downstream: DownstreamPort = downstream
@@ -194,25 +184,25 @@ class Master(FlushWaiter, TimerTarget):
         self._turn: Turn = turn
         self._own_flushed_to: i64 = end
         self._flushes: list[i64] = []
-        # a part of this turn's step must be on disk
+        # a part of the batch being written must be flushed
         self._unflushed: bool = False
-        # proposals since the ring was last seen to change
+        # proposals since the last change of the replica set
         self._proposals: list[ReplicaSet] = []
-        # the last of them is under way, or came to nothing that is known and it is too early for another
+        # the last proposal is pending; or it failed, and the next one waits
         self._under_way: bool = False
         self._backing_off: bool = False
         self._timer: Timer | None = None
         self._timer_at_ms: i64 = 0
         self._opened_at_ms: i64 = 0
         self._join_timed_out: bool = False
-        # who is to hold the queue, and who is to be master; empty: whoever does and is
+        # the wanted members and master; empty if they are to stay
         self._wanted: list[str] = []
         self._candidate: str = ""
         self._promote_unsynced: bool = False
         self._stopping: bool = False
 
     def inherit(self, batches: list[ReplicationBatch], committed: i64, epochs: Epochs, marks: OriginMarks) -> None:
-        """It was a mirror before: these steps are not known to be settled."""
+        """This node was a mirror, with these batches after the last one it knew to be committed."""
         self.batches = batches
         self.committed = committed
         self._own_flushed_to = committed
@@ -222,7 +212,7 @@ class Master(FlushWaiter, TimerTarget):
             marks.read(batch)
 
     def open(self) -> None:
-        """Begin the epoch."""
+        """Write the first batch of the epoch."""
         self.writer.open(self.replica_set.epoch)
         self._unflushed = True
         self._opened_at_ms = self._turn.now_ms
@@ -230,17 +220,17 @@ class Master(FlushWaiter, TimerTarget):
 
     @property
     def opened(self) -> bool:
-        """Whether the epoch's first step is settled, and with it all that was inherited."""
+        """Whether the first batch of the epoch is committed, and with it all inherited batches."""
         return self.committed >= self.opening
 
     # -- the turn
 
     def must_be_flushed(self) -> None:
-        """What was written to this turn's step must be on disk."""
+        """The batch being written must be flushed before it is committed."""
         self._unflushed = True
 
     def end_turn(self) -> None:
-        """What the turn did is a step."""
+        """Number the batch of this turn, and send it."""
         if not len(self.writer):
             return
         self.end += 1
@@ -268,7 +258,7 @@ class Master(FlushWaiter, TimerTarget):
     # -- followers
 
     def joined(self, node: str, incarnation: int, request: MirrorJoinRequest) -> None:
-        """A mirror wants to follow. It begins behind a step of this epoch, so that it knows of which one that is."""
+        """A mirror asks to follow. It starts after a batch of this epoch, so that it knows that batch's epoch."""
         self._forget(node)
         if not self._join_gate.admits((node, incarnation, request), self.replica_set.members):
             return
@@ -278,12 +268,12 @@ class Master(FlushWaiter, TimerTarget):
             self._accept(node, incarnation, request)
 
     def _accept(self, node: str, incarnation: int, request: MirrorJoinRequest) -> None:
-        """To one that has the whole queue its own steps are of use, as far as they are the same."""
+        """Let a mirror resume after the last common batch if it has the whole queue; otherwise let it start."""
         common: i64 = 0
         if request.whole:
             common = last_common_batch(self.epochs, self.end, Epochs(request.beginnings), request.end)
         if common >= self.committed and common >= request.committed and common > 0:
-            # what a master before this one settled without it is among what this one inherited
+            # an earlier master may have committed batches without it: all of them were inherited by this one
             needs = max(common, self.opening)
             self.followers[node] = MirrorProgress(node, incarnation, common, needs, True)
             self._downstream.resume(node, common, self.committed)
@@ -309,7 +299,7 @@ class Master(FlushWaiter, TimerTarget):
             self._advance_commit()
 
     def caught_up(self, node: str) -> None:
-        """A newcomer has on disk whatever it lacked."""
+        """The whole backfill is on the mirror's disk."""
         follower = self.followers.get(node)
         if follower is not None:
             follower.complete = True
@@ -317,7 +307,7 @@ class Master(FlushWaiter, TimerTarget):
             self._advance_commit()
 
     def lost(self, node: str) -> None:
-        """There is no way to it any more."""
+        """The link to the mirror is lost."""
         self._forget(node)
         self._propose_better()
         self._advance_commit()
@@ -327,18 +317,19 @@ class Master(FlushWaiter, TimerTarget):
         self._join_gate.forget(node)
         self._waiting_joins = [join for join in self._waiting_joins if join[0] != node]
 
-    # -- the ring
+    # -- the replica set
 
     def want(self, members: list[str]) -> None:
-        """Who is to hold the queue from now on, this node among them."""
+        """Set the wanted members; this node must be one of them."""
         self._wanted = members
         self._propose_better()
 
     def want_master(self, name: str, unsynced_too: bool = False, stopping: bool = False) -> None:
-        """Let another be master as soon as it is in sync, or `anyhow`; this one is a mirror then, unless it `leaves`.
+        """Hand over to another master as soon as it is in sync, or earlier if `unsynced_too`.
 
-        Nothing has to come to rest for that: all who count, the other among them, hold whatever is settled, and once it
-        knows this one settles nothing without it. To stay in sync this epoch must be open: what it has is certain then.
+        This node stays as a mirror in sync, unless it is `stopping`. Traffic need not pause: every counted member, the
+        next master among them, has all committed batches, and this one commits nothing without it. To stay in sync,
+        the epoch of this master must be open: only then is it certain which batches it has.
         """
         self._candidate = name
         self._promote_unsynced = unsynced_too
@@ -346,7 +337,7 @@ class Master(FlushWaiter, TimerTarget):
         self._propose_better()
 
     def changed(self, replica_set: ReplicaSet, version: int = 0) -> None:
-        """The ring, with this master in this epoch, was agreed upon anew; versions grow."""
+        """A new version of the replica set is committed; this is still the master, in the same epoch."""
         asked = self._join_gate.changed(self.replica_set.members, replica_set.members, version)
         self.replica_set = replica_set
         self._proposals = []
@@ -361,7 +352,7 @@ class Master(FlushWaiter, TimerTarget):
         self._advance_commit()
 
     def refused(self) -> None:
-        """What was proposed is not known to have come about; it counts until the ring is seen to change."""
+        """The proposal failed, or its outcome is unknown: it counts until the replica set changes."""
         self._backing_off = True
         self._wait(PROPOSAL_RETRY_MS)
 
@@ -377,14 +368,14 @@ class Master(FlushWaiter, TimerTarget):
         self._propose_better()
 
     def counted(self) -> list[NodeIncarnation]:
-        """All whom a step must have reached to be settled, this node among them."""
+        """The members that must have a batch before it is committed, this node among them."""
         runs = list(self.replica_set.in_sync)
         for replica_set in self._proposals:
             runs += [run for run in replica_set.in_sync if run not in runs]
         return runs
 
     def _propose_better(self) -> None:
-        """Propose what would be better than the ring there is, or to be sure of it, unless something is under way."""
+        """Propose a better replica set, or the current one to void earlier proposals, unless one is pending."""
         if not self._under_way:
             replica_set = self._better_replica_set()
             if replica_set != self.replica_set or self._proposals:
@@ -393,7 +384,7 @@ class Master(FlushWaiter, TimerTarget):
                 self._owner.propose(replica_set)
 
     def _absent(self) -> list[str]:
-        """Those who are in sync by agreement and do not follow; one that is reached gets some time to come."""
+        """Members in sync that do not follow; a connected one has some time to join."""
         return [
             name
             for name, incarnation in self.replica_set.in_sync
@@ -432,9 +423,9 @@ class Master(FlushWaiter, TimerTarget):
         return self._with_wanted_members(replica_set)
 
     def _with_wanted_members(self, replica_set: ReplicaSet) -> ReplicaSet:
-        """Members are added at once, and dropped when all that are wanted and reached are in sync.
+        """Add members at once; remove others when all wanted and connected members are in sync.
 
-        Those that stay keep their order: of two orders each could be proposed in the place of the other for ever.
+        Members that stay keep their order. Otherwise two orders could replace each other for ever.
         """
         if not self._wanted:
             return replica_set
@@ -450,7 +441,7 @@ class Master(FlushWaiter, TimerTarget):
         return replica_set if stay == replica_set.members else replica_set.with_members(stay)
 
     def _wait(self, for_ms: i64) -> None:
-        """Look again by then."""
+        """Set the timer, unless it fires earlier."""
         at_ms = self._turn.now_ms + for_ms
         if self._timer is not None:
             if self._timer_at_ms <= at_ms:
@@ -459,7 +450,7 @@ class Master(FlushWaiter, TimerTarget):
         self._timer_at_ms = at_ms
         self._timer = self._turn.set_timer(at_ms, self)
 
-    # -- settling
+    # -- commits
 
     def _advance_commit(self) -> None:
         committed = self._own_flushed_to
@@ -484,13 +475,13 @@ class Master(FlushWaiter, TimerTarget):
             if follower.began <= committed:
                 self._downstream.commit(node, committed)
         self._owner.committed(committed)
-        # whoever is in sync follows, or nothing would have been settled: are there others, or is one to be master?
+        # all members in sync follow, as there was a commit: propose only if others follow too, or one is to be master
         if self._candidate or len(self.followers) >= len(self.replica_set.in_sync):
             self._propose_better()
 
 
 def step_down(master: Master, mirror: Mirror) -> None:
-    """Let a mirror that has nothing yet go on where the master is."""
+    """Give an empty mirror the state of a master that steps down."""
     unfinished = ReplicationBatch(master.end + 1, master.replica_set.epoch, master.writer.finish())
     mirror.whole = True
     mirror.end = master.end
@@ -500,12 +491,12 @@ def step_down(master: Master, mirror: Mirror) -> None:
         _defer_operations(batch)
     mirror.epochs = Epochs(list(master.epochs.beginnings))
     mirror.marks = master.marks.without([*master.batches, unfinished])
-    # nobody was sent that one
+    # no mirror was sent this one
     discard_batch(mirror.contents, unfinished)
 
 
 def _defer_operations(batch: ReplicationBatch) -> None:
-    """What a mirror would have noted when it took the step."""
+    """Set what a mirror sets when it receives the batch."""
     marks = OriginMarks()
     marks.read(batch)
     batch.heard = [(name, incarnation, count) for name, (incarnation, count) in marks.runs.items()]

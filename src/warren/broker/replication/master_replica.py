@@ -52,7 +52,7 @@ from warren.errors import InvariantBroken, PeerFault
 
 @final
 class UncommittedBatch:
-    """What waits for one batch or several: entries to arrive, positions to remove, waiters to tell."""
+    """What waits for the commit of one batch or several: entries to add, positions to remove, waiters to call."""
 
     def __init__(
         self, number: i64, entries: list[Entry], removed: list[RemovedRange], waiters: list[FlushWaiter]
@@ -65,7 +65,7 @@ class UncommittedBatch:
 
 @final
 class UncommittedBatches:
-    """One queue's, in order."""
+    """Of one queue, in order."""
 
     def __init__(self) -> None:
         self._batches: list[UncommittedBatch] = []
@@ -77,7 +77,7 @@ class UncommittedBatches:
         self._batches.append(UncommittedBatch(number, entries, removed, waiters))
 
     def await_last(self, waiters: list[FlushWaiter]) -> None:
-        """These wait for the last batch."""
+        """Let these waiters wait for the last batch."""
         self._batches[-1].waiters += waiters
 
     def check(self, committed: i64) -> None:
@@ -89,7 +89,7 @@ class UncommittedBatches:
             before = batch.number
 
     def commit(self, number: i64) -> UncommittedBatch | None:
-        """All that waited for the batches up to this one, which are under way no more."""
+        """Take everything that waited for the batches up to this one."""
         batches = self._batches
         if not batches or batches[0].number > number:
             return None
@@ -131,11 +131,11 @@ class NodeIntake(MasterIntake):
         self.publisher: MasterWaiter = publisher
         self.node: str = node
         self.incarnation: int = incarnation
-        # its count since the marks were last written down; 0 for none
+        # its highest count since the marks were last updated; 0 for none
         self.further: i64 = 0
-        # reports the commit of what is being gathered
+        # reports the commit of the batch being written
         self.notice: CommitNotice | None = None
-        # of its last publish, if that is to be confirmed early
+        # the count of its last publish, if that is to be confirmed early
         self.count: i64 = 0
         self._master_replica: MasterReplica = master_replica
 
@@ -178,17 +178,17 @@ class NodeIntake(MasterIntake):
 
 @final
 class EarlyConfirms(FlushWaiter):
-    """Of one master: publishes that it alone holds, and the nodes to tell so."""
+    """Of one master: publishes that this node has, and the origins to tell."""
 
     def __init__(self, turn: Turn, master_replica: "MasterReplica") -> None:
         # whether the policy says so, and this node is still the master
         self.wanted: bool = False
         self._turn: Turn = turn
         self._master_replica: MasterReplica = master_replica
-        # nodes with publishes in the batch that is being gathered
+        # origins with publishes in the batch being written
         self._taken: list[NodeIntake] = []
         self._unflushed: bool = False
-        # batches on their way to the disk: nodes, and the counts of their publishes
+        # batches that are not flushed: origins, and the counts of their publishes
         self._unflushed_batches: list[list[tuple[NodeIntake, int]]] = []
 
     def taken(self, intake: NodeIntake, persistent: bool) -> None:
@@ -236,7 +236,7 @@ class MasterReplica(
     DownstreamOwner,
     BackfillSource,
 ):
-    """One queue's, for one epoch."""
+    """Of one queue, for one epoch."""
 
     def __init__(
         self,
@@ -263,15 +263,15 @@ class MasterReplica(
         )
         self.master: Master = Master(replica_set, context.peers.own, self.downstream, self, context.turn)
         self.joining_mirrors: JoiningMirrors = JoiningMirrors(context, replica, self, contents, self.downstream)
-        # those that wait for the queue to be open, with their node and its incarnation
+        # waiters for the queue to open, with their node and its incarnation
         self._waiting: list[tuple[MasterWaiter, str, int]] = []
-        # of the batch that is being gathered
+        # of the batch being written
         self._entries: list[Entry] = []
         self._waiters: list[FlushWaiter] = []
         self._touched: bool = False
         # the node that the batch being written named last
         self._origin: NodeIntake | None = None
-        # nodes that published since the last batch
+        # origins that published since the last batch
         self._publishing: list[NodeIntake] = []
         self._uncommitted: UncommittedBatches = UncommittedBatches()
         # the mirror that this node was, and the uncommitted batches that it had
@@ -283,19 +283,19 @@ class MasterReplica(
         )
         self._since_ms: i64 = context.turn.now_ms
         self._timer_set: bool = False
-        # this node is the master no more, or the queue is gone
+        # this node is no longer master, or the queue was deleted
         self.ended: bool = False
         self._delete_pending: bool = False
-        # those to tell when it is decided whether the queue is deleted
+        # waiters to call when the delete is decided
         self._held_waiters: list[FlushWaiter] = []
         self.begun: bool = False
-        # it was a queue of this node alone before
+        # the queue was not mirrored before
         self._adopted: bool = False
 
     # -- the beginning
 
     def adopt(self, queue: LocalQueue) -> MirroredLog:
-        """The queue exists already. The epoch begins when it is known what it has."""
+        """The queue exists already. The epoch begins when its contents are prepared."""
         log = self._new_log()
         self.queue, self._log = queue, log
         self._adopted = True
@@ -316,14 +316,14 @@ class MasterReplica(
             self._mirror = mirror
             self._inherited = list(mirror.batches)
         else:
-            # it had heard of batches that did not come: what it has counts, and nothing else
+            # its backfill was not complete: the messages that it has are the queue
             self.contents.caught_up()
             master.marks.complete = self._adopted or master.replica_set.epoch == FIRST_EPOCH
         master.open()
         self.touch()
 
     def _open(self) -> None:
-        """Everything up to the epoch's first batch is committed: there is a queue."""
+        """The first batch of the epoch is committed: make the queue."""
         mirror = self._mirror
         if mirror is not None:
             for batch in self._inherited:
@@ -344,7 +344,7 @@ class MasterReplica(
         self._open_to_waiters()
 
     def _open_to_waiters(self) -> None:
-        """Open the queue to those that wait, if the epoch is open and a new queue has its mirrors."""
+        """Call the waiters, if the queue is open and, when it is new, has its mirrors."""
         if self.queue is None or not self.master.opened or not self._has_first_mirrors():
             return
         waiting = self._waiting
@@ -404,7 +404,7 @@ class MasterReplica(
         if not counted:
             queue.uncounted += 1
         if message.identified and self.log().seen.repeats(message.content):
-            # what the first one waits for is in this batch, or in one before it
+            # the first publish of this id is in this batch or an earlier one
             return PENDING
         entry = queue.reserve(message)
         if entry is None:
@@ -426,11 +426,11 @@ class MasterReplica(
         return PENDING
 
     def gather(self, intake: NodeIntake) -> None:
-        """The node publishes to the batch that is being gathered."""
+        """This origin publishes to the batch being written."""
         self._publishing.append(intake)
 
     def _update_marks(self) -> None:
-        """The marks say how much each node has published; its next publish begins another notice."""
+        """Add the new counts to the origin marks; the next publish of an origin begins another notice."""
         publishing, self._publishing = self._publishing, []
         for intake in publishing:
             intake.notice = None
@@ -439,7 +439,7 @@ class MasterReplica(
                 intake.further = 0
 
     def log(self) -> MirroredLog:
-        """Of the queue, which there is."""
+        """The log of the queue, which must be open."""
         assert self._log is not None, "the queue is open"
         return self._log
 
@@ -460,7 +460,7 @@ class MasterReplica(
             self.touch()
 
     def set_delete_pending(self, pending: bool) -> None:
-        """Whether the queue may be about to be deleted: nothing is confirmed until that is decided."""
+        """Whether a delete of the queue is pending: nothing is confirmed until it is decided."""
         self._delete_pending = pending
         if not pending:
             held = self._held_waiters
@@ -468,11 +468,11 @@ class MasterReplica(
             self._notify(held)
 
     def is_delete_pending(self) -> bool:
-        """Whether it is not known yet if the queue is deleted."""
+        """Whether a delete is pending on this master."""
         return self._delete_pending and not self.ended
 
     def void_delete(self) -> None:
-        """A delete that may still come about does not once the replica set has another version."""
+        """Propose the replica set again: a pending delete fails once the definition has another version."""
         self._replica.propose(self.master.replica_set)
 
     def touch(self) -> None:
@@ -483,9 +483,9 @@ class MasterReplica(
     # -- the turn
 
     def end_round(self) -> None:
-        """What was gathered becomes a batch.
+        """Make a batch of everything since the last one.
 
-        Removals alone wait while a batch is under way: no client waits for them, and more may come.
+        Removals alone wait while a batch is uncommitted: no client waits for them, and more may come.
         """
         self._touched = False
         if not self.begun or self.ended:
@@ -665,7 +665,7 @@ class MasterReplica(
             self._context.queues.consumers_left(self.queue)
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if the master contradicts itself; between turns."""
+        """Raise `InvariantBroken` if an invariant does not hold; between turns."""
         if self.ended or self.queue is None:
             return
         self._uncommitted.check(self.master.committed)
@@ -675,7 +675,7 @@ class MasterReplica(
     # -- the end
 
     def end(self) -> None:
-        """This node is the master no more, or the queue is gone."""
+        """This node is no longer master, or the queue was deleted."""
         self.ended = True
         self.early.wanted = False
         self._waiting = []
@@ -687,7 +687,7 @@ DELETE_RETRY_MS: Final[i64] = 1_000
 
 @final
 class MirroredQueueDelete(TransactionWaiter, TimerTarget):
-    """One attempt."""
+    """One conditional delete, from its transaction until the outcome is known."""
 
     def __init__(self, master_replica: "MasterReplica", waiter: TransactionWaiter, turn: Turn) -> None:
         self._master_replica: MasterReplica = master_replica

@@ -1,32 +1,34 @@
-"""What the members of a ring tell each other, as bytes.
+"""The messages between the members of a replica set, as bytes.
 
 ::
 
     0      1                     8     16
-    | kind | the queue's id      | tag | words of 64 bits, then whatever the kind says |
+    | kind | the queue's id      | tag | words of 64 bits, then bytes for some kinds |
 
-The *tag* is an epoch and a number that the mirror chose for its attempt to join it. Everything that follows from this
-attempt, both ways, bears it, and says nothing to whoever has begun another meanwhile.
+The *tag* is the epoch and the number that the mirror gave its attempt to join. All messages of this attempt carry it,
+in both directions. A node ignores messages of an earlier attempt.
 
-    mirror to master    JOIN         whole, end, settled, the revision it knows, then each epoch and its first step
-                        SAFE         number
-                        HAS          spans: first, last
+    mirror to master    JOIN             whole, end, committed, the metadata revision it knows, then each epoch and its
+                                         first batch
+                        FLUSHED          number
+                        CONTENTS         spans: first, last
                         CAUGHT_UP
-                        TAKEN        bytes of the past that were taken in, in all
-                        PULSE        a BEAT's time, given back; of no queue
-    master to mirror    RESUME       common, settled
-                        START        number, lent, whether the marks are complete, then those: incarnation, count, name
-                        STEP         number, the epoch it was numbered in, what was settled since, or 0, then the step
-                        SETTLE       number, if no step comes to say it
-                        PAST         position, priority << 8 | persistent, deadline, returned, checksum, payload
-                        SURPLUS      spans
-                        SEEN         whether no other publishing ids are known, then those, in rows
-                        REMEMBERED   an offset, then the name of the reader that has come so far
-                        PAST_OVER
-                        BEAT         when it was sent; of no queue
+                        BACKFILL_ACK     bytes of the backfill that were stored in all
+                        HEARTBEAT_REPLY  the time of the HEARTBEAT; for no queue
+    master to mirror    RESUME           common, committed
+                        START            number, watermark, whether the origin marks are complete, then the marks:
+                                         incarnation, count, name
+                        BATCH            number, epoch, the last committed batch or 0, then the batch
+                        COMMIT           number, if no batch says it
+                        BACKFILL         position, priority << 8 | persistent, deadline, returned, checksum, payload
+                        SURPLUS          spans to remove
+                        PUBLISHING_IDS   whether these replace all ids, then rows of ids
+                        STORED_OFFSET    an offset, then the name of the reader
+                        BACKFILL_END
+                        HEARTBEAT        the time of sending; for no queue
 
-Not here: what is done about them (`broker.replication.mirror`, `broker.replication.master`), the link that carries them
-(`remote`).
+Not here: what members do with them (`broker.replication.mirror`, `broker.replication.master`), the link
+(`broker.links`).
 """
 
 from typing import Final, final
@@ -74,7 +76,7 @@ def epoch_of(tag: int) -> int:
 
 
 def encode_words(kind: i64, queue_id: int, tag: int, values: list[int]) -> bytes:
-    """A message of words alone, or the head of one that goes on with bytes."""
+    """A message of words, or the head of a message that continues with bytes."""
     out = BytesWriter()
     write_i64_be(out, kind << 56 | queue_id)
     write_i64_be(out, tag)
@@ -133,11 +135,11 @@ class ReplicationMessageReader:
         return read_i64_be(self._data, at)
 
     def rest(self) -> bytes:
-        """All that follows."""
+        """The remaining bytes."""
         return self._data[self._at : self._end]
 
     def batch(self, number: i64, epoch: i64) -> ReplicationBatch:
-        """The same, where it lies."""
+        """The remaining bytes as a batch, without a copy."""
         return ReplicationBatch(number, epoch, self._data, self._at, self._end)
 
     def at_end(self) -> bool:

@@ -1,18 +1,19 @@
-"""A mirror: holds what its master holds, and can take its place.
+"""A mirror: has the contents that its master has, and can be promoted.
 
 ::
 
-              follow                   resume: it was in sync, and goes on
+              follow                   resume: it continues after the last common batch
     alone ─────────────► joining ──────────────────────────────────────────────► following
-      ▲                     └─────────► start: it tells what it has, catches up ─────┘
+      ▲                     └─────────► start: it reports its spans, gets a backfill ┘
       └──── the link is lost, the epoch is over, it is about to propose itself ──────┘
 
-What it holds it keeps in every state. `whole` says that this is all of the queue up to step `end`.
+It keeps its contents in every state. `whole` says that they are all of the queue up to batch `end`.
 
-Invariants: `steps` are those above `settled` up to `end`, in order; whatever they store is in the copy, and nothing
-that they remove is gone from it for that.
+Invariants: `batches` are those after `committed` up to `end`, in order; the messages that they store are in the
+contents, and their removals are not carried out.
 
-Not here: the theory (`mirroring`), what a copy is (`broker.model.replica_contents`), the link (`broker.mirrors`).
+Not here: the theory (`broker.replication`), contents (`broker.model.replica_contents`), the link
+(`broker.replication.replica_links`).
 """
 
 from abc import abstractmethod
@@ -46,44 +47,44 @@ FOLLOWING: Final = "following"
 
 @final
 class MirrorJoinRequest:
-    """What a mirror tells a master that it wants to follow."""
+    """The state of a mirror that asks to follow a master."""
 
     def __init__(
         self, epoch: int, whole: bool, end: i64, committed: i64, beginnings: list[EpochStart], known: int = 0
     ) -> None:
         self.epoch: int = epoch
-        # it holds the whole queue up to `end`, so that it may go on from there
+        # it has the whole queue up to `end`, so it can resume after a batch
         self.whole: bool = whole
         self.end: i64 = end
         self.committed: i64 = committed
         self.beginnings: list[EpochStart] = beginnings
-        # how far it has followed what is agreed upon; whoever sends the request knows
+        # the metadata revision that the node has applied; set when the request is sent
         self.known: int = known
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class UpstreamPort:
-    """The way to the master."""
+    """Sends to the master."""
 
     @abstractmethod
     def join(self, request: MirrorJoinRequest) -> None: ...
 
     @abstractmethod
     def flushed_to(self, number: i64) -> None:
-        """Everything up to this step is held and, where it has to be, on disk."""
+        """All batches up to this one are held and, where required, flushed."""
 
     @abstractmethod
     def has(self, spans: list[PositionSpan]) -> None:
-        """What the copy had when it started to catch up."""
+        """The spans of the contents when the backfill starts."""
 
     @abstractmethod
     def caught_up(self) -> None:
-        """All that was lacking is here, and on disk."""
+        """The whole backfill is on disk."""
 
 
 @final
 class FlushMark:
-    """What is safe once a batch is on disk."""
+    """What can be reported after a flush."""
 
     def __init__(self, end: i64, caught_up: bool) -> None:
         self.end: i64 = end
@@ -92,7 +93,7 @@ class FlushMark:
 
 @final
 class Mirror(FlushWaiter):
-    """One node's part in one ring, while another is the master."""
+    """One node's replica of one queue, while another node is the master."""
 
     def __init__(self, contents: MirrorContents, upstream: UpstreamPort, turn: Turn) -> None:
         self.contents: MirrorContents = contents
@@ -102,26 +103,26 @@ class Mirror(FlushWaiter):
         self.committed: i64 = 0
         self.batches: list[ReplicationBatch] = []
         self.epochs: Epochs = Epochs()
-        # of the steps that are settled
+        # of the committed batches
         self.marks: OriginMarks = OriginMarks()
         self._upstream: UpstreamPort = upstream
         self._turn: Turn = turn
         self._epoch: int = 0
         self._flushed_to: i64 = 0
         self._flushes: list[FlushMark] = []
-        # answers to flushes that were asked for before it joined anew, and say nothing any more
+        # flushes that were requested before it last joined: their results are ignored
         self._stale_flushes: int = 0
-        # what this turn brought
+        # of this turn
         self._progressed: bool = False
         self._unflushed: bool = False
         self._backfill_received: bool = False
-        # names that it remembered when it began to catch up, and was not told of since
+        # names with a stored offset when the backfill started, which the master has not sent since
         self._unreported_names: dict[str, None] = {}
 
-    # -- whom it follows
+    # -- following
 
     def follow(self, epoch: int) -> None:
-        """There is a way to the master of this epoch."""
+        """The master of this epoch can be reached: ask to follow it."""
         self.leave()
         self.state = JOINING
         self._epoch = epoch
@@ -130,17 +131,17 @@ class Mirror(FlushWaiter):
         )
 
     def leave(self) -> None:
-        """It follows nobody: whatever comes from now on does not count."""
+        """Follow no master: ignore messages from here on."""
         self.state = ALONE
         self._stale_flushes += len(self._flushes)
         self._flushes = []
         self._progressed = False
         self._backfill_received = False
 
-    # -- what the master says
+    # -- messages of the master
 
     def resume(self, common: i64, committed: i64) -> None:
-        """It goes on behind the step that both have; what it has beyond does not count."""
+        """Continue after the last common batch, and drop later ones."""
         if self.state == ALONE:
             return
         if self.state != JOINING or not self.whole or not self.committed <= common <= self.end or committed > common:
@@ -149,13 +150,13 @@ class Mirror(FlushWaiter):
         self.state = FOLLOWING
         self._carry_out_to(committed)
         self._progressed = True
-        # nothing tells whether what it had was flushed
+        # its earlier writes may not have been flushed
         self._unflushed = True
 
     def start(self, number: i64, lent: i64, marks: OriginMarks) -> None:
-        """It catches up; steps above this one will come.
+        """Get a backfill, and the batches after this one.
 
-        It is admitted only when that step is settled, so it may take it to be so.
+        The mirror is admitted only when this batch is committed, so it counts as committed here.
         """
         if self.state == ALONE:
             return
@@ -169,7 +170,7 @@ class Mirror(FlushWaiter):
         self.epochs = Epochs([(self._epoch, int(number))])
         self.marks = marks
         self._flushed_to = 0
-        # nothing tells whether what it has was flushed
+        # its earlier writes may not have been flushed
         self._unflushed = True
         self.contents.begin_catching_up()
         self.contents.mark_delivered(lent)
@@ -177,7 +178,7 @@ class Mirror(FlushWaiter):
         self._upstream.has(self.contents.skippable_spans())
 
     def take(self, batch: ReplicationBatch) -> None:
-        """The next step."""
+        """The next batch."""
         if self.state != FOLLOWING:
             return
         if batch.number != self.end + 1 or batch.epoch > self._epoch:
@@ -190,7 +191,7 @@ class Mirror(FlushWaiter):
         self._progressed = True
 
     def commit(self, number: i64) -> None:
-        """Everything up to this step is settled."""
+        """All batches up to this one are committed."""
         if self.state != FOLLOWING:
             return
         if number > self.end:
@@ -207,7 +208,7 @@ class Mirror(FlushWaiter):
         payload: bytes,
         payload_crc: i64,
     ) -> None:
-        """Something it lacked, which came back to its queue so often."""
+        """A message of the backfill; `returned` is how often it was requeued."""
         if self.state != FOLLOWING:
             return
         if self.contents.store(position, priority, expires_at_ms, persistent, payload, payload_crc):
@@ -217,12 +218,12 @@ class Mirror(FlushWaiter):
         self.contents.backfill_stored(position)
 
     def load_publishing_ids(self, rows: bytes, anew: bool) -> None:
-        """Publishing ids that the master knows, when it has sent all else."""
+        """Publishing ids of the master, which follow the backfill's messages."""
         if self.state == FOLLOWING and self.contents.load_publishing_ids(rows, anew):
             self._unflushed = True
 
     def take_offset(self, name: str, offset: i64) -> None:
-        """How far a reader has come."""
+        """The stored offset of a reader."""
         if self.state == FOLLOWING:
             self._store_offset(name, offset)
 
@@ -231,10 +232,10 @@ class Mirror(FlushWaiter):
         self.contents.store_offset(name, offset)
 
     def remove_surplus(self, span: PositionSpan) -> None:
-        """Something it has that the master has not.
+        """Remove messages that the master does not have.
 
-        Some of it may never have counted, and whoever published that publishes it again. So until it is told which
-        publishing ids the master knows, when all else is here, it knows none.
+        Some of them may never have been committed, and their publishers send them again. So the mirror forgets all
+        publishing ids, and gets those of the master after the backfill.
         """
         if self.state == FOLLOWING:
             self.contents.remove_any(span.first, span.last)
@@ -242,7 +243,7 @@ class Mirror(FlushWaiter):
                 self._unflushed = True
 
     def backfill_done(self) -> None:
-        """It has been sent all that it lacked, and told all that the master remembers."""
+        """The backfill is complete, with ids and offsets."""
         if self.state == FOLLOWING:
             for name in self._unreported_names:
                 self.contents.store_offset(name, NO_OFFSET)
@@ -253,7 +254,7 @@ class Mirror(FlushWaiter):
     # -- the turn
 
     def end_turn(self) -> None:
-        """Tell what is safe, or wait for the disk."""
+        """Report progress, or wait for the flush."""
         if not self._progressed:
             return
         self._progressed = False
@@ -281,10 +282,10 @@ class Mirror(FlushWaiter):
             self.contents.caught_up()
             self._upstream.caught_up()
 
-    # -- what steps say
+    # -- batches
 
     def _store(self, batch: ReplicationBatch) -> bool:
-        """Hold what must be safe, and note what comes later; whether a part of it must be on disk."""
+        """Carry out the operations that must be safe, and keep the others for the commit; whether a flush is needed."""
         contents = self.contents
         reader = ReplicationBatchReader(batch)
         unflushed = False
@@ -322,12 +323,12 @@ class Mirror(FlushWaiter):
     def _defer(self, batch: ReplicationBatch, reader: ReplicationBatchReader) -> None:
         first, last = reader.word(0), reader.word(1)
         if reader.kind == REMOVE:
-            # whoever carries it out one day may be promoted by then, and have nobody to blame
+            # checked here: when it is carried out, this node may be master, and could not blame its peer
             check_range(reader.priority, self.contents.max_priority, first, last)
         batch.later.append((int(reader.kind), int(reader.priority), int(first), int(last)))
 
     def _carry_out_to(self, committed: i64) -> None:
-        """Do what waited until it was settled."""
+        """Carry out the deferred operations of batches up to this one."""
         if committed <= self.committed:
             return
         self.committed = committed
@@ -339,7 +340,7 @@ class Mirror(FlushWaiter):
         self.epochs.forget(committed)
 
     def carry_out(self, batch: ReplicationBatch) -> None:
-        """The part of a step that counts once it is settled."""
+        """Carry out the operations that waited for the commit."""
         for name, incarnation, count in batch.heard:
             self.marks.heard(name, incarnation, count)
         for kind, level, first, last in batch.later:
@@ -358,20 +359,20 @@ class Mirror(FlushWaiter):
         self.epochs.cut(common)
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if it contradicts itself."""
+        """Raise `InvariantBroken` if an invariant does not hold."""
         numbers = [int(batch.number) for batch in self.batches]
         if numbers != list(range(int(self.committed) + 1, int(self.end) + 1)):
             raise InvariantBroken(f"a mirror has steps {numbers} between {self.committed} and {self.end}")
 
 
 def discard_batch(contents: MirrorContents, batch: ReplicationBatch) -> None:
-    """Take out what a step stored, which does not count."""
+    """Remove the messages that an uncommitted batch stored."""
     payloads: list[bytes] = []
     reader = ReplicationBatchReader(batch)
     while reader.next():
         if reader.kind == STORE:
             contents.drop(reader.priority, reader.position)
             payloads.append(reader.payload())
-    # the last one is the one that was seen last
+    # in reverse order: the last id was added last
     for payload in reversed(payloads):
         contents.drop_publishing_id(payload)

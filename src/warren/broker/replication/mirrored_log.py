@@ -92,16 +92,16 @@ RemovedRange = tuple[int, int, int]
 
 @trait
 class BatchGatherer:
-    """Makes a batch of what happened in a round."""
+    """Makes batches from the changes of a queue."""
 
     @abstractmethod
     def touch(self) -> None:
-        """There is something to put into a batch before the turn ends."""
+        """The log has changes for a batch: make one before the turn ends."""
 
 
 @final
 class MirroredLog(QueueLog):
-    """Stands between a master's queue and its part of the journal."""
+    """The log of a master's queue, in front of its journal."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class MirroredLog(QueueLog):
         return self._lease.allowed()
 
     def store_offset(self, name: str, offset: i64) -> None:
-        # a reader's offset is true whatever becomes of the batch
+        # a stored offset stays valid even if the batch is dropped
         self._queue_index.store_offset(name, offset)
         self._new_offsets.append((name, int(offset)))
         self._gatherer.touch()
@@ -193,16 +193,16 @@ class MirroredLog(QueueLog):
         self.asker = None
 
     def write(self, writer: ReplicationBatchWriter) -> list[RemovedRange]:
-        """Write into the batch what happened since the last one; the ranges that it removes."""
+        """Write the changes since the last batch; return the removed ranges."""
         self._end_range()
-        # the caller keeps the list: later removals go to another
+        # the caller keeps this list: later removals go to a new one
         removed, self._removed = self._removed, []
         for level, first, last in removed:
             writer.remove(level, first, last)
         if self._returned:
             for position, count in self._returned:
                 writer.returned(position, count)
-                # it did come back, whatever becomes of the batch
+                # the message was requeued, even if the batch is dropped
                 self._contents.returned(position, count)
             self._returned = []
         for name, offset in self._new_offsets:
@@ -211,7 +211,7 @@ class MirroredLog(QueueLog):
         watermark = self.watermark.take_unwritten()
         if watermark:
             writer.mark_delivered(watermark)
-            # this node is a member, too, and may be the only one that restarts
+            # this node is a member too, and may be the only one that restarts
             self._contents.mark_delivered(watermark)
         return removed
 

@@ -1,20 +1,19 @@
-"""What is wanted of a queue's mirrors: by the policy that counts for it, or, where no policy speaks, by its arguments
-or by an exchange it is bound to that is declared with `x-mirrored`: that mirrors every queue bound to it on all nodes.
+"""Which mirrors a queue should have: by its policy, or else by its arguments or an exchange that it is bound to.
 
-Who cannot set policies cannot order a mirror to catch up either: without one mirrors do so by themselves.
+The exchange argument `x-mirrored` mirrors every queue that is bound to the exchange on all nodes. A queue that is
+mirrored without a policy always gets automatic backfills: a user who cannot set policies cannot start one either.
 
-Not here: what may be said (`broker.policies.keys`), which nodes follow from it (`broker.replication.mirroring_policy`).
-
-Which nodes are to hold a mirrored queue.
+The modes:
 
 - `all`: every node of the cluster.
-- `exactly` N: N nodes, the master among them. Mirrors that run stay, the eldest first; where some are lacking, others
-  that run are drawn. If fewer than N run, those that do not run keep their places.
-- `nodes`: those that are listed and belong to the cluster; if none of them does, the master alone.
+- `exactly` N: N nodes, the master among them. Running mirrors stay, the oldest member first; if some are missing, other
+  running nodes are chosen at random. If fewer than N nodes run, members that do not run keep their places.
+- `nodes`: the listed nodes that belong to the cluster; if there is none, the master alone.
 
-The master always is one of them: another one must be in sync before it goes (`master_wanted`).
+The master is always a member: another one must be in sync before it can go (`wanted_master`).
 
-Not here: what a policy may say (`broker.policies.keys`), when members come and go (`broker.replication.master`).
+Not here: valid policies (`broker.policies.keys`), when to compute the members (`broker.replication.placement`), changes
+of the members (`broker.replication.master`).
 """
 
 from typing import Final, final
@@ -48,7 +47,7 @@ NODES: Final = "nodes"
 
 @final
 class MirrorSpec:
-    """What a policy, or the arguments of a queue, ask for."""
+    """The mirrors that a policy or a queue's arguments ask for."""
 
     def __init__(self, mode: str, count: int = 0, names: list[str] | None = None) -> None:
         self.mode: str = mode
@@ -59,9 +58,9 @@ class MirrorSpec:
 def wanted_members(
     spec: MirrorSpec, replica_set: ReplicaSet, nodes: list[str], running: list[str], draw: int
 ) -> list[str]:
-    """The members there should be, those that stay in their order.
+    """The wanted members; current members that stay keep their order.
 
-    `nodes` are all that may hold queues, `running` those that are reached; `draw` is a number that chance gave.
+    `nodes` can hold queues; `running` are those of them that can be reached; `draw` is a random number.
     """
     master = replica_set.master
     if spec.mode == ALL:
@@ -83,7 +82,7 @@ def wanted_members(
 
 
 def wanted_master(spec: MirrorSpec, replica_set: ReplicaSet, running: list[str]) -> str:
-    """The master there should be: with `nodes` one that is listed, as soon as one of those is in sync."""
+    """The wanted master: with `nodes` a listed node, as soon as one of them is in sync."""
     if spec.mode != NODES or replica_set.master in spec.names:
         return replica_set.master
     ready = [name for name in spec.names if name in replica_set.synced_names() and name in running]
@@ -99,7 +98,7 @@ MASTER: Final = "master"
 
 @final
 class MirroringPolicies:
-    """One node's view of what policies say."""
+    """The settings of mirrored queues, from policies, arguments and bindings."""
 
     def __init__(self, policies: Policies, vhosts: dict[str, Vhost], sync_batch_count: int) -> None:
         self._sync_batch_count: int = sync_batch_count
@@ -107,7 +106,7 @@ class MirroringPolicies:
         self._vhosts: dict[str, Vhost] = vhosts
 
     def of(self, queue: QueueDefinition) -> MirrorSpec | None:
-        """How a queue is to be mirrored; nothing if it is not. An exclusive one never is."""
+        """The wanted mirrors; None if the queue is not to be mirrored. An exclusive queue never is."""
         if queue.exclusive:
             return None
         policy = self._policy(queue)
@@ -127,40 +126,43 @@ class MirroringPolicies:
         return any(mirrors_bound_queues(binding.source) for binding in vhost.topology.bindings_of(found))
 
     def min_in_sync(self, queue: QueueDefinition) -> int:
-        """How many must hold a message for it to be taken."""
+        """How many replicas must be in sync for a publish to be accepted."""
         least = self._policy(queue).get(MIN_IN_SYNC)
         return least if isinstance(least, int) else 1
 
     def confirms_early(self, queue: QueueDefinition) -> bool:
-        """Whether a publish is confirmed when its master holds it."""
+        """Whether a publish is confirmed when the master has it."""
         return self._policy(queue).get(CONFIRM) == MASTER
 
     def syncs_automatically(self, queue: QueueDefinition) -> bool:
-        """Streams always do: what is in them does not go by and by."""
+        """Whether a joining mirror gets its backfill without a command.
+
+        A stream's always does: its messages are not consumed, so waiting would not help.
+        """
         if type_of(queue.arguments) == STREAM:
             return True
         policy = self._policy(queue)
         return MODE not in policy or policy.get(SYNC_MODE) == AUTOMATIC
 
     def sync_batch_count(self, queue: QueueDefinition) -> int:
-        """How many messages at most a mirror that catches up is sent at once; a policy's 1 says nothing, as ever."""
+        """How many messages a slice of a backfill has at most. A policy's 1 means the setting, as in RabbitMQ."""
         count = self._policy(queue).get(SYNC_BATCH_SIZE)
         return count if isinstance(count, int) and count > 1 else self._sync_batch_count
 
     def dedup_window(self, queue: QueueDefinition) -> int:
-        """How many publishing ids of each publisher are remembered."""
+        """How many publishing ids of each publisher are kept."""
         return window_limit(queue.arguments, self._policy(queue))
 
     def segment_bytes(self, queue: QueueDefinition) -> i64:
-        """How large a file of a stream becomes, on each node that holds it."""
+        """The size of a stream's segment files, on every member."""
         return stream_settings_of(queue.arguments, self._policy(queue)).segment_bytes
 
     def promotes_unsynced(self, queue: QueueDefinition) -> bool:
-        """Whether a mirror may be promoted that is not in sync, should there be no other."""
+        """Whether a mirror that is not in sync may be promoted if there is no other."""
         return self._policy(queue).get(PROMOTE_ON_FAILURE) == ALWAYS
 
     def promotes_on_shutdown(self, queue: QueueDefinition) -> bool:
-        """Whether that may be done when its master stops on purpose."""
+        """The same when the master is stopped by an operator."""
         return self._policy(queue).get(PROMOTE_ON_SHUTDOWN) == ALWAYS
 
     def _policy(self, queue: QueueDefinition) -> Table:

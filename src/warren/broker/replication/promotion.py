@@ -1,15 +1,16 @@
-"""Who is to be master when there is none.
+"""The candidates for promotion when the master is lost, in order.
 
-First those who were in sync and have run without a break, the eldest before the others: they have everything that was
-settled, on disk or not. If none of them lives, nor the master itself, those who were in sync and have been restarted:
-whatever was confirmed and had to outlive that is on their disks; the last master before the others, because it may have
-more. One that came with another data directory since has nothing of that. If none of these lives either, a policy may
-allow that any other member is taken, with whatever it has.
+1.  Members in sync whose incarnation is unbroken, the oldest first. They have every committed batch, on disk or in
+    memory.
+2.  If there is none, and the master has ended too: members that were in sync and have restarted, the last master first,
+    because it may have more. Every confirmed durable message is on their disks. A node with another data directory has
+    none of them.
+3.  If there is none either, and the policy allows it: any other member, with the messages it has.
 
-All nodes come to the same order by themselves. Each waits for as long as there are living ones before it, so that
-nobody is kept waiting by one that cannot act; the store takes the first that asks.
+Every node computes the same order. A candidate waits `PROMOTION_DELAY_MS` for each candidate before it that it can
+reach; the metadata store accepts the first proposal.
 
-Not here: proposing (`broker.mirrors`), what makes a node think that there is no master (the same).
+Not here: how a node finds that the master is lost, and proposes itself (`broker.replication.local_replica`).
 """
 
 from typing import Final
@@ -28,20 +29,20 @@ def promotion_candidates(
     durable: bool = True,
     first_with_data: dict[str, int] | None = None,
 ) -> list[NodeIncarnation]:
-    """Those who may become master, in the order in which they should; `living` has the incarnation of each node.
+    """The candidates in order; `living` has the incarnation of each node that is alive.
 
-    The master's own run is over, or not reached. `anybody`: also members that are not in sync. `lasting`: members that
-    were restarted have something; a queue that is not durable is gone with the last run that had it. `born`: of nodes
-    that have had another data directory, the first run with the one they have.
+    The master's incarnation has ended, or cannot be reached. `allow_unsynced`: also members that are not in sync.
+    `durable`: restarted members have messages. `first_with_data`: by node, the first incarnation with its current data
+    directory, if it had another one before.
     """
     last = replica_set.master_incarnation
     unbroken = [run for run in replica_set.in_sync if run != last and living.get(run[0]) == run[1]]
     if unbroken:
         return unbroken
     if living.get(last[0]) == last[1]:
-        # it cannot be reached from here, and has what nobody else has
+        # this node cannot reach it; it may have messages that no other node has
         return []
-    # whoever seems to live in a run before the one that was in sync does not: the store has yet to say so
+    # an incarnation older than the one in sync has ended, though the store does not say so yet
     living = {name: run for name, run in living.items() if run >= replica_set.synced_incarnation(name)}
     names = [replica_set.master, *[name for name in replica_set.synced_names() if name != replica_set.master]]
     if first_with_data is not None:
@@ -55,5 +56,5 @@ def promotion_candidates(
 
 
 def promotion_delay_ms(order: list[NodeIncarnation], run: NodeIncarnation) -> i64:
-    """How long this run leaves it to those before it; -1 if it is not to be master at all."""
+    """How long this incarnation waits for the candidates before it; -1 if it is not a candidate."""
     return PROMOTION_DELAY_MS * order.index(run) if run in order else -1

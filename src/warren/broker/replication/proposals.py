@@ -1,15 +1,15 @@
-"""What a node proposes for its rings in one turn goes to the store together.
+"""The replica sets that a node proposes in one turn go to the metadata store together.
 
-When a node with a thousand masters is lost, or stops, its mirrors propose as many rings at once. In transactions of
-their own they would take seconds. Together they come about or not; if one of them is outdated the others are proposed
-again, each for itself, so that none waits for another's sake twice.
+When a node with a thousand masters is lost or stops, its mirrors propose as many replica sets at once. As transactions
+of their own they would take seconds. A joint transaction succeeds or fails as a whole. If it fails because one replica
+set is outdated, each of the others is proposed again by itself.
 
-A ring is made of the version that was known at that moment. If another version comes before the turn ends, what was
-proposed upon the earlier one is dropped: whoever wanted it hears of the later one, and thinks again. That holds as soon
-as the node knows of it, though the part may not have been told: the store is asked to replace what the node knows, so
-an earlier epoch would take the place of a later one.
+A replica set is derived from the version that was known at that moment. If the node learns of another version before
+the turn ends, the proposal is dropped; the replica hears of the new version and decides again. This holds even before
+the replica has been told: the transaction replaces the version that the *node* knows, so an earlier epoch would replace
+a later one.
 
-Not here: what is proposed, and what comes of it (`broker.replication.local_replica`), transactions
+Not here: what is proposed, and what follows (`broker.replication.local_replica`), transactions
 (`broker.metadata.proposal`).
 """
 
@@ -59,7 +59,7 @@ class ReplicaSetProposal:
 
 @final
 class ReplicaSetProposals:
-    """One node's, in one turn."""
+    """Of one node, in one turn."""
 
     def __init__(self, backend: MetadataBackend) -> None:
         self._backend: MetadataBackend = backend
@@ -72,7 +72,7 @@ class ReplicaSetProposals:
         return len(self._gathered) > 0
 
     def make(self) -> None:
-        """Propose what was gathered."""
+        """Submit the valid proposals, the last one of each replica."""
         latest = {proposal.proposer: proposal for proposal in self._gathered if proposal.is_valid()}
         self._gathered = []
         gathered = list(latest.values())
@@ -80,7 +80,7 @@ class ReplicaSetProposals:
             self._propose(gathered[start : start + PROPOSALS_PER_TRANSACTION_MAX])
 
     def make_each(self, proposals: list[ReplicaSetProposal]) -> None:
-        """Propose each for itself, unless it is outdated."""
+        """Submit each valid proposal as a transaction of its own."""
         for proposal in proposals:
             if proposal.is_valid():
                 self._propose([proposal])
@@ -94,14 +94,14 @@ class ReplicaSetProposals:
 
 @final
 class ProposalOutcome(TransactionWaiter):
-    """What was proposed together."""
+    """Waits for a joint transaction."""
 
     def __init__(self, owner: ReplicaSetProposals, proposals: list[ReplicaSetProposal]) -> None:
         self._owner: ReplicaSetProposals = owner
         self._proposals: list[ReplicaSetProposal] = proposals
 
     def committed(self) -> None:
-        """It is heard of as every change is."""
+        """The replicas hear of the change like all nodes do."""
 
     def outdated(self) -> None:
         if len(self._proposals) > 1:

@@ -1,9 +1,9 @@
-"""What has happened to a ring of late, as one of its members saw it.
+"""The last changes of a replica set, as one of its members saw them.
 
-Every member tells its own story: it sees each version of the ring, so whoever is left of a ring knows what became of
-those that are not.
+Every member keeps its own history. It sees each version of the replica set, so any remaining member knows what became
+of the others.
 
-Not here: the log, which has the same events at the node that caused them (`broker.replication.local_replica`).
+Not here: the log, which has the same events on the node that caused them (`broker.replication.local_replica`).
 """
 
 from typing import Final, final
@@ -25,7 +25,7 @@ EventFacts = dict[str, object]
 
 @final
 class ReplicaEvent:
-    """One thing that happened, to which node, and what else is known of it."""
+    """One event, with the node that it is about and other facts."""
 
     def __init__(self, at_ms: i64, name: str, facts: EventFacts) -> None:
         self.at_ms: i64 = at_ms
@@ -35,7 +35,7 @@ class ReplicaEvent:
 
 @final
 class ReplicaHistory:
-    """The last things that happened, the latest last."""
+    """The last events, the latest last."""
 
     def __init__(self) -> None:
         self.events: list[ReplicaEvent] = []
@@ -46,7 +46,7 @@ class ReplicaHistory:
 
 
 def changes_between(before: ReplicaSet, after: ReplicaSet) -> list[tuple[str, EventFacts]]:
-    """What is different in a later version of a ring, in the order in which it is told."""
+    """The differences of a later version, in the order in which they are reported."""
     found: list[tuple[str, EventFacts]] = []
     if after.epoch != before.epoch:
         found.append((PROMOTED, {"node": after.master, "epoch": after.epoch}))

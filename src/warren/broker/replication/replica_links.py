@@ -1,17 +1,11 @@
-"""A master's way to its followers: over the links between their nodes.
+"""The links of a master to its followers and of a mirror to its master: they encode messages and send them.
 
-What is settled is said with the next step. If none comes for `LATER_MS` it is said for itself: nobody waits for it, and
-a mirror that is busy need not be woken once more for each step.
+The number of the last committed batch is sent with the next batch. If none follows within `COMMIT_DELAY_MS`, it is sent
+alone: no client waits for it, and a busy mirror need not be woken once more for each batch.
 
-Not here: what is said (`broker.replication.messages`), when (`broker.replication.master`).
-
-A mirror's way to its master: over the link between their nodes.
-
-Not here: what is said (`broker.replication.messages`), when (`broker.replication.mirror`).
-
-What members of a ring say to this node, and what becomes of it.
-
-Not here: whose part it is (`broker.replication.replica_sets`), the bytes (`broker.replication.messages`).
+Not here: the bytes (`broker.replication.messages`), when to send (`broker.replication.master`,
+`broker.replication.mirror`), received messages (`broker.replication.master_replica`,
+`broker.replication.local_replica`).
 """
 
 from abc import abstractmethod
@@ -33,7 +27,7 @@ COMMIT_DELAY_MS: Final[i64] = 10
 
 @final
 class UnsentCommits(TimerTarget):
-    """Whichever masters of this node have yet to say what is settled."""
+    """The masters of a node that have committed a batch and not told their followers."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn: Turn = turn
@@ -52,7 +46,7 @@ class UnsentCommits(TimerTarget):
 
 @trait
 class DownstreamOwner:
-    """The master whose followers are served."""
+    """The master whose followers these are."""
 
     @abstractmethod
     def next_free_position(self) -> i64:
@@ -64,7 +58,7 @@ class DownstreamOwner:
 
 @final
 class DownstreamLink(DownstreamPort):
-    """Of one queue's master."""
+    """From the master of one queue to its followers."""
 
     def __init__(
         self,
@@ -74,7 +68,7 @@ class DownstreamLink(DownstreamPort):
         contents: ReplicaContents,
         owner: DownstreamOwner,
     ) -> None:
-        # of each follower: what its messages and those to it bear, and the first position it gets in a step
+        # by follower: the tag of its messages, and the first position that it gets in batches
         self.tags: dict[str, int] = {}
         self.firsts: dict[str, i64] = {}
         self._links: NodeLinks = links
@@ -82,11 +76,11 @@ class DownstreamLink(DownstreamPort):
         self._queue_id: int = queue_id
         self._contents: ReplicaContents = contents
         self._owner: DownstreamOwner = owner
-        # of each follower: up to where what it has is settled, which it was not told
+        # by follower: the last committed batch, which it was not told yet
         self._committed: dict[str, int] = {}
 
     def forget(self, node: str) -> None:
-        """It does not follow any more."""
+        """The node no longer follows."""
         self.tags.pop(node, None)
         self._committed.pop(node, None)
 
@@ -111,7 +105,7 @@ class DownstreamLink(DownstreamPort):
         self._committed[node] = int(number)
 
     def send_commits(self) -> None:
-        """No step has said it so far."""
+        """No batch has carried it so far."""
         committed, self._committed = self._committed, {}
         for node, number in committed.items():
             self.send(node, messages.COMMIT, [number])
@@ -141,7 +135,7 @@ class JoinTags:
 
 @final
 class UpstreamLink(UpstreamPort):
-    """Of one queue; to whichever node is its master."""
+    """From one mirror to its master, on any node."""
 
     def __init__(self, links: NodeLinks, backend: SharedMetadataBackend, join_tags: JoinTags, queue_id: int) -> None:
         self.node: str = ""
@@ -151,7 +145,7 @@ class UpstreamLink(UpstreamPort):
         self._backend: SharedMetadataBackend = backend
         self._join_tags: JoinTags = join_tags
         self._queue_id: int = queue_id
-        # of the past, since the last attempt to join
+        # of the backfill, since the last attempt to join
         self.acked_bytes: i64 = 0
 
     def join(self, request: MirrorJoinRequest) -> None:
@@ -170,7 +164,7 @@ class UpstreamLink(UpstreamPort):
         self._send(messages.encode_words(messages.CAUGHT_UP, self._queue_id, self.tag, []))
 
     def ack_backfill(self, size_bytes: i64) -> None:
-        """So much more of the past was taken in."""
+        """So many more bytes of the backfill were stored."""
         self.acked_bytes += size_bytes
         self._send(messages.encode_words(messages.BACKFILL_ACK, self._queue_id, self.tag, [int(self.acked_bytes)]))
 

@@ -1,23 +1,14 @@
-"""All the rings that this node has a part in, and what comes for them: definitions, messages, nodes that come and go.
+"""All replicas of this node: it creates and drops them, and passes on definitions, messages, and changes of nodes.
 
-A mirror may hear of an epoch before its new master does, and ask to join it too early: what it asked is kept until this
-node is that master, or the link is gone.
+A mirror may learn of an epoch before its new master does, and ask to join too early. Such a request is kept until this
+node is that master, or the link is lost.
 
-Not here: one ring (`broker.replication.local_replica`), the links (`broker.links.link`).
+**Shutdown.** A node that is stopped by an operator first hands its masters over, so that clients of other nodes notice
+only a short pause (`broker.replication.placement` chooses the successors). The node may stop when it has no master left
+that could be handed over, and has followed its successors as a mirror for a moment, which tells them that it no longer
+delivers; or after `HANDOVER_TIMEOUT_MS`.
 
-Where the copies of mirrored queues are to be: asked when a queue is new, and whenever policies or nodes change.
-
-Not here: the rules (`broker.replication.mirroring_policy`), what is wanted (`broker.replication.mirroring_policy`),
-carrying it out (`broker.replication.master`).
-
-A node that stops on purpose lets others be masters first, so that clients elsewhere notice no more than a pause.
-
-Its mirrored queues go to mirrors that are in sync; where there is none, a policy may say that another takes over with
-what it has (`ha-promote-on-shutdown`), or else the queue waits for the node to come back. The node leaves when it is
-master of nothing that somebody else could be master of, and its successors have heard of it as a mirror, which tells
-them that it hands out nothing any more; or after a while, whatever is left.
-
-Not here: who is chosen (`broker.replication.replica_sets`), handing over (`broker.replication.master`).
+Not here: one replica (`broker.replication.local_replica`), the links (`broker.links.link`).
 """
 
 from typing import Final, final
@@ -55,15 +46,15 @@ from warren.broker.streams.files import StreamFiles
 from warren.broker.vhost import Vhost
 
 HANDOVER_TIMEOUT_MS: Final[i64] = 3_000
-"""How long it tries."""
+"""How long a stopping node tries to hand over."""
 
 HANDOVER_LINGER_MS: Final[i64] = 50
-"""How long it stays when it is master no more."""
+"""How long a stopping node stays when it has handed over."""
 
 
 @final
 class ShutdownHandover(TimerTarget):
-    """One node's."""
+    """Hands over the masters of a node that is about to stop."""
 
     def __init__(self, replica_sets: "ReplicaSets") -> None:
         self._replica_sets: ReplicaSets = replica_sets
@@ -80,7 +71,7 @@ class ShutdownHandover(TimerTarget):
                 replica.master_replica.apply_policies()
 
     def over(self) -> bool:
-        """Whether the node may leave; one that does not retreat has nothing to wait for."""
+        """Whether the node may stop; True if no handover was begun."""
         if not self._begun or self._replica_sets.turn.now_ms >= self._until_ms:
             return True
         if not self._lingering and not self._any_to_hand_over():
@@ -101,7 +92,7 @@ class ShutdownHandover(TimerTarget):
         turn.set_timer(self._until_ms, self)
 
     def timer_fired(self) -> None:
-        """The turn it makes is all that is wanted: whoever asks is asked at its end."""
+        """The timer only makes a turn: `over` is asked at its end."""
 
 
 REOPEN_RETRY_MS: Final[i64] = 200
@@ -109,7 +100,7 @@ REOPEN_RETRY_MS: Final[i64] = 200
 
 @final
 class ReplicaSets(TimerTarget, ReplicaOwner):
-    """One node's."""
+    """Of one node."""
 
     def __init__(
         self,
@@ -137,22 +128,22 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         self._logs: QueueLogs = storage.journal
         self._streams: StreamFiles = storage.streams
         self._replicas: dict[int, LocalReplica] = {}
-        # mirrors that heard something
+        # mirrors that received messages in this turn
         self._mirrors_moved: dict[LocalReplica, None] = {}
         self._early_joins: dict[int, dict[str, tuple[int, int, MirrorJoinRequest]]] = {}
-        # who waits for a queue to be open here: by its id
+        # by queue id: waiters for the queue to open here, with their node and its incarnation
         self._master_waiters: dict[int, list[tuple[MasterWaiter, str, int]]] = {}
         self._started: bool = False
-        # parts that were told something and have not acted on it, and those that are new
+        # replicas with a new definition that they have not acted on, and replicas that are not prepared
         self._changed: dict[LocalReplica, QueueDefinition] = {}
         self._unprepared: list[LocalReplica] = []
-        # queues that this node held before, whose past is not forgotten yet
+        # queues that this node held before, whose old messages are not gone from the journal yet
         self._postponed: dict[int, tuple[QueueDefinition, ReplicaHistory]] = {}
 
-    # -- what was agreed upon
+    # -- definitions
 
     def put(self, definition: QueueDefinition, queue_id: int) -> None:
-        """A mirrored queue is there, or its ring is another."""
+        """A mirrored queue was declared, or its replica set changed."""
         replica = self._replicas.get(queue_id)
         replica_set = definition.replica_set
         assert replica_set is not None, "it is mirrored"
@@ -169,7 +160,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
             self._open_replica(definition, queue_id, self._postponed.pop(queue_id, (definition, ReplicaHistory()))[1])
 
     def adopt(self, definition: QueueDefinition, queue: LocalQueue, proxy: QueuePort) -> None:
-        """A queue of this node alone is to be held by others, too."""
+        """A queue of this node becomes mirrored; this node is its master."""
         queue_index = queue.log()
         assert isinstance(queue_index, QueueIndex), "this node's journal has it"
         contents = self._queues.adopted_contents(definition, queue, queue_index)
@@ -179,7 +170,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         self._unprepared.append(replica)
 
     def act(self) -> None:
-        """Everything that was told is known: what is proposed from here on relies on that."""
+        """All definitions of this event are applied: replicas may act on them, and propose."""
         if not self._started:
             return
         changed, self._changed = self._changed, {}
@@ -191,7 +182,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         self._adoption.act()
 
     def delete(self, queue_id: int) -> None:
-        """The queue is gone."""
+        """The queue was deleted."""
         self._postponed.pop(queue_id, None)
         self._early_joins.pop(queue_id, None)
         replica = self._replicas.get(queue_id)
@@ -202,17 +193,17 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         return list(self._replicas.values())
 
     def named(self, vhost: str, name: str) -> LocalReplica | None:
-        """This node's part in the ring of a queue."""
+        """This node's replica of a queue."""
         queue_id = self._queues.id_of(vhost, name)
         return None if queue_id is None else self._replicas.get(queue_id)
 
     def master_of(self, queue_id: int) -> MasterReplica | None:
-        """This node's as the master of that queue, if it is."""
+        """The master of the queue, if it is on this node."""
         replica = self._replicas.get(queue_id)
         return None if replica is None else replica.master_replica
 
     def begin(self) -> None:
-        """What is on disk was read: from here on this node acts."""
+        """The node has started: replicas may act."""
         self._started = True
         self._adoption.request_check()
         self.act()
@@ -242,7 +233,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         return replica
 
     def timer_fired(self) -> None:
-        """See whether those queues may be held again that this node held before."""
+        """Try again to open replicas of queues that this node held before."""
         postponed, self._postponed = self._postponed, {}
         for queue_id, (definition, history) in postponed.items():
             self._open_replica(definition, queue_id, history)
@@ -296,15 +287,15 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
                 replica.master_replica.apply_policies()
 
     def rejoin_masters(self) -> None:
-        """Have every newcomer ask its master once more.
+        """Have every mirror that is not in sync ask its master again.
 
-        A node that was told how things are, and not what they were in between, may have been taken out of a ring and
-        taken in again. Its master does not take it for a follower any more.
+        A node that got a snapshot of the metadata may have missed that it was removed from a replica set and added
+        again. Its master no longer counts it as a follower then.
         """
         for replica in self.replicas():
             replica.rejoin()
 
-    # -- what members say
+    # -- messages
 
     def received(self, node: str, data: bytes, start: i64, end: i64) -> None:
         reader = ReplicationMessageReader(data, start, end)
@@ -338,7 +329,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
             self._early_joins.setdefault(reader.queue_id, {})[node] = (incarnation, reader.tag, request)
 
     def promoted(self, replica: LocalReplica) -> None:
-        """Mirrors that asked too early, and users that wait for the queue, are heard."""
+        """Answer mirrors that asked too early, and waiters for the queue."""
         master_replica = replica.master_replica
         assert master_replica is not None
         for node, (incarnation, tag, request) in self._early_joins.pop(replica.queue_id, {}).items():
@@ -348,7 +339,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
             master_replica.await_open(waiter, node, incarnation)
         master_replica.apply_policies()
 
-    # -- handing out
+    # -- delivery leases
 
     def _watch_counted_members(self) -> None:
         self._context.counted_changed = False
@@ -373,7 +364,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         return gathered or context.counted_changed
 
     def end_round(self) -> None:
-        """What was gathered becomes steps, and what came is told to be safe."""
+        """Masters make their batches, mirrors report progress, and proposals are submitted."""
         context = self._context
         if context.counted_changed:
             self._watch_counted_members()
@@ -386,7 +377,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         context.proposals.make()
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if a master contradicts itself."""
+        """Raise `InvariantBroken` if an invariant of a master does not hold."""
         for replica in self._replicas.values():
             if replica.master_replica is not None:
                 replica.master_replica.check()
@@ -394,7 +385,7 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
     # -- queues
 
     def await_master(self, queue_id: int, node: str, waiter: MasterWaiter) -> None:
-        """Tell the waiter, who speaks for a node, when the queue is open here; never, if that does not happen."""
+        """Call the waiter, which represents a node, when the queue opens here."""
         incarnation = self._peers.reached_or_own(node)
         replica = self._replicas.get(queue_id)
         if replica is not None and replica.master_replica is not None:

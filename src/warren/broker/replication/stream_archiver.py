@@ -1,10 +1,10 @@
-"""Moves what is settled of a stream from a member's journal to its archive, a chunk at a time.
+"""Moves committed messages of a stream from a member's journal to its archive, one chunk at a time.
 
-Invariants: one chunk is under way at a time. Chunks have what is settled, each the messages of one epoch, and follow
-each other without a gap. The journal forgets a chunk's messages when that is on disk, and knows then up to where the
-archive goes. An archive that is cleared is deleted when the journal knows it.
+Invariants: at most one chunk is being written. A chunk has committed messages of one epoch only. Chunks follow each
+other without a gap. The journal drops the messages of a chunk when the chunk is on disk, and stores the end of the
+archive in the same batch. A cleared archive is deleted only when the journal has stored that on disk.
 
-Not here: the theory (`broker.mirrored_streams`), when what is settled (`mirroring`).
+Not here: the theory (`broker.replication.stream_contents`), commits (`broker.replication`).
 """
 
 from typing import Final, final
@@ -23,21 +23,21 @@ from warren.broker.streams.offsets import OFFSET_MASK, offset_of
 from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES
 
 ENTRY_BYTES: Final[i64] = 64
-"""What a message takes in a chunk besides its body, about."""
+"""About how many bytes a message needs in a chunk besides its body."""
 
 ENVELOPES_MAX: Final = 1024
 
 
 @final
 class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
-    """One member's, of one stream."""
+    """Of one member's replica of one stream."""
 
     def __init__(self, disk: DiskContents, catalog: ArchiveIndex, archive: Archive, turn: Turn) -> None:
-        # whatever is held up to here is settled
+        # all messages up to this position are committed
         self.committed_to: i64 = catalog.last_position()
-        # whatever lies up to here counts as gone
+        # all messages up to this position count as removed
         self.removed_to: i64 = 0
-        # this node's stream gives it chunks: it makes none itself
+        # this node is master: its stream writes the chunks
         self.is_master: bool = False
         self._disk: DiskContents = disk
         self._catalog: ArchiveIndex = catalog
@@ -46,18 +46,18 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._over: bool = False
         # the journal cannot be read
         self._failed: bool = False
-        # the chunk that is being written, its place, and whose it is if it is not its own
+        # the chunk that is being written, its place, and the stream that wrote it, if one did
         self._writing: ChunkHead | None = None
         self._place: tuple[i64, i64] = (0, 0)
         self._writer: ArchiveWriteWaiter | None = None
-        # the chunk that is being made: what comes next in it, and where it ends at the latest
+        # the chunk that is being built: its next position, and its last one at most
         self._reader: BackfillReader | None = None
         self._builder: ChunkBuilder = ChunkBuilder()
         self._next: i64 = 0
         self._last: i64 = 0
         self._envelopes: dict[bytes, Envelope] = {}
         self._idle_waiters: list[ReplicaIdleWaiter] = []
-        # segments that are not in the catalog any more, and are to go
+        # segments of the cleared archive, to be deleted
         self._clearing: list[int] = []
 
     def committed(self, position: i64) -> None:
@@ -66,7 +66,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self.start_chunk()
 
     def removed_up_to(self, position: i64) -> None:
-        """Whatever lies up to here is not wanted any more: segments that have nothing else go."""
+        """Drop the segments whose messages are all at or below this position."""
         self.removed_to = max(self.removed_to, position)
         segments = self._catalog.forget_to(self.removed_to)
         if segments:
@@ -74,7 +74,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._clear_if_all_removed()
 
     def _clear_if_all_removed(self) -> None:
-        """Keep nothing of an archive that ends before what there is: what comes may not follow it without a gap."""
+        """Clear an archive whose messages are all removed: later messages may not follow it without a gap."""
         if self.is_master or self._writing is not None or self._catalog.empty():
             return
         if self._catalog.last_position() <= self.removed_to:
@@ -83,7 +83,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self._turn.await_flush(self)
 
     def flushed(self) -> None:
-        """It is on disk that the archive is no more."""
+        """The journal has stored that the archive is cleared."""
         clearing, self._clearing = self._clearing, []
         if not self._over:
             self._archive.drop(clearing)
@@ -91,7 +91,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self.start_chunk()
 
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no chunk is being built or written."""
         return self._writing is None and self._reader is None and not self._clearing
 
     def await_idle(self, waiter: ReplicaIdleWaiter) -> None:
@@ -105,17 +105,17 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self._reader.cancel()
             self._reader = None
 
-    # -- what a master's stream has written
+    # -- chunks of a master's stream
 
     def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter | None) -> None:
-        """Put a chunk there; whoever wrote it is told, and sees to the rest."""
+        """Write a chunk; the writer, if any, is told, and updates catalog and journal."""
         self._writing = ChunkHead(data)
         self._place = (segment, at)
         self._writer = writer
         self._archive.write(segment, at, data, self)
 
     def queue_closed(self) -> None:
-        """There is no stream here any more: its chunk is this one's."""
+        """This node is no longer master: the chunk that its stream wrote is completed here."""
         self.is_master = False
         self._writer = None
         self.start_chunk()
@@ -143,10 +143,10 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             for waiter in waiters:
                 waiter.contents_idle()
 
-    # -- what a mirror reads from its journal
+    # -- chunks of a mirror, from its journal
 
     def start_chunk(self) -> None:
-        """Make the next chunk, if there is enough for one."""
+        """Build the next chunk if the journal has enough committed messages."""
         if self._over or self._failed or self.is_master or not self.is_idle() or not self._has_full_chunk():
             return
         first = self._first()
@@ -159,19 +159,19 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._reader.more(CHUNK_BYTES, CHUNK_MESSAGES)
 
     def _has_full_chunk(self) -> bool:
-        # most of what is held is settled: looking closer is seldom in vain
+        # a cheap test first: most messages are committed, so that it is seldom wrong
         if not _fills_a_chunk(self._disk.count(), self._disk.body_bytes()):
             return False
         count, body_bytes = self._disk.sums_to(self.committed_to)
         return _fills_a_chunk(count, body_bytes)
 
     def _first(self) -> i64:
-        """What comes next; 0 if that is not here."""
+        """The first position of the next chunk; 0 if that message is not here."""
         archived_to = self._catalog.last_position()
         for span in self._disk.spans():
             if span.first > archived_to:
                 break
-            # it lies before what is archived, where nothing is lacking
+            # the archive has no gap before its end, so these messages are duplicates or were removed
             self._disk.remove_any(span.first, min(span.last, archived_to))
         lowest = self._disk.lowest()
         if self._catalog.empty() or lowest == 0:
@@ -207,7 +207,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._finish()
 
     def backfill_failed(self, reason: str) -> None:
-        """It stays in the journal, where it is no worse."""
+        """The messages stay in the journal."""
         self._reader = None
         self._failed = True
         self._turn.note("error", "stream.not_archived", {"reason": reason})
@@ -219,7 +219,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         if self._over or reader is None:
             return
         reader.cancel()
-        # while the archive is being cleared nothing can be put there: it is read again
+        # while the archive is being cleared no chunk can be added: the messages are read again later
         if self._builder.count > 0 and not self._clearing:
             segment, at = self._catalog.place()
             self.write(segment, at, self._builder.finish(), None)

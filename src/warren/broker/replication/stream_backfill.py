@@ -1,9 +1,10 @@
-"""Reading what a member holds of a stream for another that lacks it, a slice at a time, in order.
+"""Reads messages of a stream for a joining mirror, in order, in slices, from the archive and the journal.
 
-What is in the archive is read a chunk at a time; what is not, from the journal. Meanwhile things move from one to the
-other: so after each piece it is looked up anew where what comes next is. What is in neither is gone, and passed over.
+Chunks are read from the archive one at a time, and other messages from the journal. Meanwhile messages move from the
+journal to the archive, so the reader looks up the place of the next message after each piece. Messages that are in
+neither were removed, and are skipped.
 
-Not here: what a newcomer lacks (`broker.replication.backfill`), reading the journal (`broker.journal.backfill_reader`).
+Not here: what a mirror lacks (`broker.replication.backfill`), the journal (`broker.journal.backfill_reader`).
 """
 
 from typing import Final, final
@@ -26,7 +27,7 @@ BEYOND: Final[i64] = 1 << 62
 
 @final
 class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
-    """One newcomer's."""
+    """For one joining mirror."""
 
     def __init__(
         self,
@@ -41,16 +42,16 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
         self._archive: Archive = archive
         self._spans: list[PositionSpan] = spans
         self._receiver: BackfillReceiver = receiver
-        # everything wanted below this position was given, or is gone
+        # all wanted messages below this position were passed on, or are removed
         self._from: i64 = 0
         self._size_bytes: i64 = 0
         self._count: i64 = 0
-        # of this slice
+        # messages passed on in this slice
         self._passed_count: i64 = 0
-        # the chunk it is in, and the one that is being read
+        # the current chunk, and the one that is being read from disk
         self._chunk: Chunk | None = None
         self._asked: ArchivedChunk | None = None
-        # what reads the journal, from this position on
+        # the open reader of the journal
         self._journal: BackfillReader | None = None
         self._over: bool = False
 
@@ -67,7 +68,7 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
         self._close_journal_reader()
 
     def _read_next(self) -> None:
-        """Give what comes next, from wherever it is."""
+        """Pass on the next messages, from the archive or the journal."""
         while not self._over:
             wanted = self._wanted_from(self._from)
             kept = None if wanted == BEYOND else self._catalog.from_position(wanted)
@@ -81,7 +82,7 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
                 return
 
     def _wanted_from(self, position: i64) -> i64:
-        """The first position from this one on that is wanted; `BEYOND` if there is none."""
+        """The first wanted position at or after this one; `BEYOND` if there is none."""
         for span in self._spans:
             if span.last >= position:
                 return max(position, span.first)
@@ -90,7 +91,7 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
     # -- the archive
 
     def _give_chunk(self, kept: ArchivedChunk) -> bool:
-        """Give what is wanted of a chunk; False if it is being read, or that was enough."""
+        """Pass on the wanted messages of a chunk; False if it must be read first, or the slice is complete."""
         chunk = self._chunk
         if chunk is None or chunk.head.first_position != kept.first_position:
             self._chunk = None
@@ -124,7 +125,7 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
         if error and self._catalog.from_position(kept.first_position) is kept:
             self.fail(f"{error}: segment {kept.segment} of the stream at byte {kept.at}")
         else:
-            # what was dropped before it could be read is gone
+            # an error for a chunk that was dropped meanwhile does not matter
             self._read_next()
 
     def _pass(self, position: i64, arrived_ms: i64, payload: bytes, payload_crc: i64) -> None:
@@ -155,8 +156,8 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
     def found(
         self, position: i64, priority: i64, expires_at_ms: i64, persistent: bool, payload: bytes, payload_crc: i64
     ) -> None:
-        """Something the journal has."""
-        # what lies between may be in the archive by now: then this one comes after that
+        """A message from the journal."""
+        # messages before this one may have moved to the archive: then this one is passed on after them
         if not self._over and position == self._wanted_from(self._from):
             self._from = position + 1
             self._passed_count += 1
@@ -173,7 +174,7 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
             self._skip_missing()
 
     def _skip_missing(self) -> None:
-        """What comes next was not in the journal: it is in the archive by now, or gone."""
+        """The next message was not in the journal: it is in the archive by now, or was removed."""
         self._close_journal_reader()
         wanted = self._wanted_from(self._from)
         if self._catalog.from_position(wanted) is None:
@@ -193,7 +194,7 @@ class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
 
 @final
 class JournalBackfill(BackfillReceiver):
-    """Takes what one's journal has."""
+    """Receives messages from the journal."""
 
     def __init__(self, reading: StreamBackfillReader) -> None:
         self._reading: StreamBackfillReader = reading
@@ -221,7 +222,7 @@ class JournalBackfill(BackfillReceiver):
 
 
 def chunk_message(chunk: Chunk, index: i64) -> Message:
-    """A message as it came to the stream, but for the frames it came in."""
+    """A message of a chunk; only its division into frames may differ from the publish."""
     body = chunk.body(index)
     header = b"\x00\x3c\x00\x00" + len(body).to_bytes(8, "big") + chunk.properties(index)
     exchange = chunk.exchange(index).decode("utf-8", "surrogateescape")

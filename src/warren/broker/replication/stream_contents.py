@@ -1,67 +1,53 @@
-"""Streams that several nodes hold: what a member has of one, and what its master's stream does with that.
+"""The contents of one member's replica of a stream: an archive, and the journal for messages that are not archived yet.
 
 Theory of operation
 ===================
 
-A stream is mirrored by the replica set that any queue is (`broker.replication`): what is published is a STORE in a
-batch, and counts
-when that is committed. What differs is what becomes of it then. A queue's messages leave one by one, in batches; a
-stream's
-stay, and every member moves them for itself from its journal to its own archive. ::
+A stream is mirrored by a replica set like any queue (`broker.replication`): a publish is a STORE in a batch, and counts
+when the batch is committed. A queue's messages are removed one by one, in batches. A stream's messages stay, and every
+member moves them from its journal to its own archive. ::
 
-    STORE ──► journal ──committed──► archive: chunks of what is committed, without a gap     (each member for itself)
-    retention: the master's segments go ──REMOVE p──► committed ──► whole segments of others that end at p or before
+    STORE ──► journal ──committed──► archive: chunks of committed messages, without a gap       (each member by itself)
+    retention: the master drops segments ──REMOVE p──► committed ──► mirrors drop whole segments that end at p or before
 
-1.  A replica of a stream is its archive and, behind that, what its journal has. Which positions it has is told by
-    both.
-    Where chunks begin and end differs from member to member; what is in them does not.
-2.  Only what is committed gets into an archive. So nothing is ever in one that another master might give out again
-    under
-    the same offset, and nobody has to take anything out of one. A mirror that was not told so far what is
-    committed of
-    what it holds, because it has restarted, archives nothing of that until its master has compared the two: what the
-    master lacks is taken out first, then comes the backfill, in order, and up to where that has come all is
-    committed.
-3.  One writes to the archive at a time, the `ChunkArchiver`. A mirror's reads what is committed back from its
-    journal, a
-    chunk's worth at a time. A master's gets chunks of its stream, which has them in memory. A mirror that is promoted
-    lets the chunk that is being written be written first; a master that steps down leaves its last one to its mirror.
-4.  Retention is the master's decision, and needs nobody's consent: it drops segments and says up to where. The others
-    drop whole segments, so they may keep a little more. An archive begins with what was the first thing there was, at
-    some time: what lies before that is gone, and nobody is sent it, though another may still have it.
-5.  A new master gives out offsets that go on behind the highest it holds, in positions of its own epoch. Whatever it
-    holds is committed with its epoch's first batch. What another has beyond is taken off when that comes back.
-6.  One that is promoted though it was not in sync may lack something in the middle. Offsets have no gaps: it keeps
-    what
-    it has up to the first one, and gives up the rest, as it gives up what it never had. Whoever then comes back
-    with an
-    archive that has what the master does not have, begins anew, with nothing.
-7.  What a joining mirror lacks is read from the archive or from the journal, wherever it is by then, and goes
-    through the
-    journal of the joining mirror, which archives it as it comes. Streams always catch up by themselves: they are
-    not emptied,
-    so waiting for what is old to go would be in vain.
-8.  Files can be lost as a whole, and then nothing in them tells. So the journal has a mark: up to which position the
-    archive went when the journal forgot what is in it. The two are one batch. Whatever an archive has beyond its mark
-    is in the journal as well; an archive that ends before it has lost something. Before an archive is cleared (4) the
-    mark is 0 on disk: what is left of it after a crash is no more than that.
-9.  A member that was in sync and has lost something takes no part: as the master it would give out offsets again, and
-    have the others drop what it lost. It says so. When the replica set counts on it no more it writes down that it
-    has lost
-    something. What its journal forgot, it does not take in again, so it cannot be sent that as a joining mirror
-    (7): when
-    there is a master it begins with nothing, as it does if what it has cannot be read. If there is none, it may be
-    promoted as any other that is not in sync, with what is left (6), and then has lost nothing. If no other was in
-    sync, it waits for an operator.
-10. Damage may be met later, when somebody reads, or a mirror archives. Nobody throws anything away for that:
-    others may
-    be counting on the rest at that moment, also if this node has not heard of it. A master goes on without those who
-    want what is damaged; a mirror leaves it in its journal, and says so.
+1.  A replica has the messages in its archive and, after them, those in its journal. The limits of chunks differ from
+    member to member; the messages do not.
+2.  Only committed messages are archived. So no archive has a message whose offset another master could assign again,
+    and nothing has to be removed from an archive. A mirror that has restarted does not know which of its messages are
+    committed. It archives none of them until its master has compared the two: first the mirror removes messages that
+    the master does not have; then the backfill arrives in order, and everything up to its last message is committed.
+3.  One `ChunkArchiver` writes the archive. A mirror's reads committed messages back from the journal, one chunk at a
+    time. A master's gets the chunks of its stream, which has the messages in memory. A mirror that is promoted first
+    completes the chunk that is being written; a master that steps down leaves its last chunk to its mirror.
+4.  The master decides on retention alone: it drops segments, and a REMOVE says up to which position. Mirrors drop whole
+    segments, so they may keep a little more. An archive starts with a message that once was the first of the stream. A
+    backfill never sends messages before it, though another member may still have them.
+5.  A new master assigns offsets after the highest one it has, in positions of its own epoch. All messages that it has
+    are committed with the first batch of its epoch. A mirror that has more removes them when it joins.
+6.  A mirror that is promoted without being in sync may have a gap. Offsets have no gaps, so it keeps the messages
+    before the first gap and drops the others. A member that joins later starts empty if its archive has messages that
+    the master does not have (`diverged`).
+7.  A backfill is read from the archive or the journal, depending on where a message is. It goes through the journal of
+    the joining mirror, which archives it as it arrives. Backfills of streams always start by themselves: messages are
+    not consumed, so waiting would not make the difference smaller.
+8.  Files can be lost as a whole, and no other file shows it. So the journal stores the position at which the archive
+    ends, in the batch that drops the archived messages. Messages in the archive after that position are also in the
+    journal; an archive that ends before it has lost messages. Before an archive is cleared (4) the stored position is 0
+    on disk, so that the remains of a half-cleared archive are recognised.
+9.  A member in sync that has lost messages takes no part: as the master it would assign offsets again, and make mirrors
+    drop the messages that it lost. It logs the damage. When the replica set no longer lists it as in sync, it stores in
+    its journal that it has accepted the gap. A backfill cannot fill this gap: a journal ignores messages that it has
+    dropped before. So the member starts empty when there is a master, as it does if its files cannot be read. If
+    there is no master, it may be promoted like any member that is not in sync, with the messages that are left (6); the
+    gap is no gap then. If no other member was in sync, it waits for an operator.
+10. Damage may be found later, by a reader or by a mirror's archiver. No member removes anything because of that: the
+    replica set may rely on the rest by then, though this node does not know it yet. A master goes on without readers of
+    damaged messages; a mirror leaves its messages in the journal, and logs the damage.
 
-Readers are with the master. When that changes their proxies attach them to the next one, behind the last message that
-each was given.
+Readers are attached to the master. When the master changes, their proxies attach them to the next one, after the last
+message that each reader got.
 
-Not here: replica sets (`broker.replication`), one node's stream (`broker.streams`).
+Not here: replica sets (`broker.replication`), the stream itself (`broker.streams`).
 """
 
 from typing import Final, final
@@ -88,32 +74,32 @@ from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.offsets import offset_of
 
 HANDED_OVER_BYTES: Final[i64] = 16 * 1024 * 1024
-"""How much of a stream may be in the journal when it is handed over, about."""
+"""About how much of a stream may be in the journal at a promotion: the stream has all of it in memory."""
 
 
 @final
 class StreamContents(ReplicaContents):
-    """What one member holds of one stream."""
+    """Of one member's replica of one stream."""
 
     def __init__(
         self, disk: DiskContents, catalog: ArchiveIndex, archive: Archive, turn: Turn, damage: str = ""
     ) -> None:
-        """`damage`: why its archive cannot be used."""
+        """`damage`: why the archive cannot be used."""
         self.disk: DiskContents = disk
         self.catalog: ArchiveIndex = catalog
         self.archive: Archive = archive
         self.archiver: ChunkArchiver = ChunkArchiver(disk, catalog, archive, turn)
-        # its archive has what its master does not have: it can only begin anew
+        # the archive has messages that the master does not have: this replica must start empty
         self.diverged: bool = False
         self._turn: Turn = turn
         self._damage: str = damage
         self._prepared: bool = False
         self._catching_up: bool = False
-        # where it ends, when it is about to be handed over
+        # the last position, when the contents are about to be handed over
         self._last: i64 = 0
-        # where its archive ended when it was last to be handed over, and had too much in the journal
+        # where the archive ended at the last attempt to hand over, if the journal had too much
         self._archived_at_last_try: i64 = -1
-        # what steps have settled meanwhile
+        # during a backfill: the last position that batches have committed
         self._batches_committed_to: i64 = 0
 
     def prepare(self, asker: ReplicaContentsWaiter) -> None:
@@ -123,10 +109,10 @@ class StreamContents(ReplicaContents):
             self.disk.prepare(DiskPrepared(self, asker))
 
     def drop_archived(self) -> None:
-        """What is in the archive need not be in the journal: the node ended before that was written down."""
+        """Drop messages from the journal that are in the archive: the node ended before it had done so."""
         self._prepared = True
         if self.disk.archived_to() == 0 and not self._journal_continues_archive():
-            # the node ended while it was being cleared
+            # the node ended while it cleared the archive
             self.archive.drop(self.catalog.clear())
         for span in self.catalog.spans():
             self.disk.remove_any(span.first, span.last)
@@ -144,7 +130,7 @@ class StreamContents(ReplicaContents):
     def body_bytes(self) -> int:
         return int(self.catalog.body_bytes) + self.disk.body_bytes()
 
-    # -- what comes
+    # -- writes
 
     def store(
         self,
@@ -163,7 +149,7 @@ class StreamContents(ReplicaContents):
         self.disk.store_entry(entry, payload, payload_crc)
 
     def archived(self, first: i64, last: i64) -> None:
-        # before it is known what the journal has, the catalog has it
+        # before the journal is prepared, the catalog alone knows
         if self._prepared:
             self.disk.remove(0, first, last)
             self.disk.archive_goes_to(self.catalog.last_position())
@@ -187,14 +173,14 @@ class StreamContents(ReplicaContents):
         self.disk.caught_up()
         self.archiver.committed(self._batches_committed_to)
 
-    # -- what goes
+    # -- removals
 
     def remove(self, level: i64, first: i64, last: i64) -> None:
-        """The master keeps nothing up to there."""
+        """Retention of the master has dropped everything up to `last`."""
         self.archiver.removed_up_to(last)
 
     def remove_any(self, first: i64, last: i64) -> None:
-        """The master has none of these: because they are gone, or because they never counted."""
+        """The master has none of these: retention dropped them, or they were never committed."""
         for span in self.disk.spans():
             if span.first <= last and span.last >= first:
                 self.disk.remove_any(max(span.first, first), min(span.last, last))
@@ -203,7 +189,7 @@ class StreamContents(ReplicaContents):
             return
         oldest = self.catalog.from_position(self.archiver.removed_to + 1)
         if oldest is not None and max(oldest.first_position, self.archiver.removed_to + 1) < first:
-            # what is gone goes from the beginning; and what does not count was never archived, unless it did before
+            # retention drops from the beginning, and archived messages were committed: another master committed these
             self.diverged = True
         else:
             self.archiver.removed_up_to(last)
@@ -211,17 +197,17 @@ class StreamContents(ReplicaContents):
     def drop(self, priority: i64, position: i64) -> None:
         self.disk.drop(priority, position)
 
-    # -- what is known
+    # -- state
 
     def mark_delivered(self, position: i64) -> bool:
-        """Whoever reads takes nothing away: there is nothing to remember."""
+        """Readers of a stream remove nothing, so there is no delivery watermark."""
         return False
 
     def delivered_up_to(self) -> i64:
         return 0
 
     def returned(self, position: i64, count: i64) -> None:
-        """Nothing ever does."""
+        """Messages of a stream are never requeued."""
 
     def drop_publishing_id(self, payload: bytes) -> None:
         self.disk.drop_publishing_id(payload)
@@ -245,7 +231,7 @@ class StreamContents(ReplicaContents):
         return spans
 
     def skippable_spans(self) -> list[PositionSpan]:
-        """An archive begins with what was the first thing there was: what lies before that is not wanted."""
+        """Everything before the archive's first message was dropped by retention, and need not be sent."""
         archived = self.catalog.spans()
         if not archived:
             return self.spans()
@@ -270,7 +256,7 @@ class StreamContents(ReplicaContents):
         return "" if self._journal_continues_archive() else catalog.lack(catalog.end())
 
     def _journal_continues_archive(self) -> bool:
-        """What was in the archive is in the journal until it is written: so the one goes on where the other ends."""
+        """Whether the journal continues where the archive ends; it does unless archive files were lost."""
         catalog, spans, end = self.catalog, self.disk.spans(), self.catalog.end()
         if catalog.empty() or not spans:
             return catalog.torn[0] == 0 or len(spans) > 0
@@ -285,7 +271,7 @@ class StreamContents(ReplicaContents):
     def has_accepted_gap(self) -> bool:
         return self.disk.archived_to() == LOST_POSITION
 
-    # -- its end
+    # -- promotion and end
 
     def prepare_handover(self) -> bool:
         archiver = self.archiver
@@ -296,15 +282,15 @@ class StreamContents(ReplicaContents):
         self._last = self._trim_to_gapless()
         archiver.committed_to = max(archiver.committed_to, self._last)
         if self.disk.body_bytes() > HANDED_OVER_BYTES and self._archived_at_last_try != self.catalog.end():
-            # a stream has all of that in memory
+            # the stream would have all of that in memory
             self._archived_at_last_try = self.catalog.end()
             archiver.start_chunk()
             if not archiver.is_idle():
                 return False
         if self.has_accepted_gap():
-            # what is missing is nobody's any more: it is this one's to say what there is
+            # this member becomes the master, so the stream is what it has: the gap is no gap any more
             self.disk.archive_goes_to(self.catalog.last_position())
-        # from here on the journal is left to the stream
+        # from here on the stream writes the archive
         archiver.is_master = True
         if self.catalog.empty():
             self.catalog.begin_with(offset_of(max(self.disk.lowest(), 1)))
@@ -314,11 +300,14 @@ class StreamContents(ReplicaContents):
         self.archiver.await_idle(waiter)
 
     def hand_over(self, target: PromotionTarget) -> None:
-        """When it is at rest."""
+        """After `prepare_handover` returned True."""
         target.recover(self.disk.runs(), self._last + 1)
 
     def _trim_to_gapless(self) -> i64:
-        """Keep what follows the archive without a gap, of what two epochs have the later one's; the last position."""
+        """Keep the messages that follow the archive without a gap; return the last position.
+
+        Where two epochs have the same offset, the later epoch counts.
+        """
         catalog, dropped = self.catalog, 0
         last = catalog.last_position()
         chain: list[PositionSpan] = []
@@ -333,7 +322,7 @@ class StreamContents(ReplicaContents):
                 last = chain[-1].last if chain else catalog.last_position()
                 end = offset_of(last) + 1
             if offset_of(first) < end:
-                # the archive has others under these offsets
+                # the archive has other messages at these offsets
                 first = min(first + end - offset_of(first), span.last + 1)
                 dropped += self._drop_span(PositionSpan(span.first, first - 1))
             if first <= span.last and offset_of(first) > end:
@@ -343,12 +332,12 @@ class StreamContents(ReplicaContents):
                 last = span.last
         if dropped:
             self._turn.note("warning", "stream.given_up", {"messages": dropped})
-            # it is not known whose they were: whoever publishes one of them again must not be told that it is here
+            # their publishing ids are unknown, and a repeat of one of them must not be dropped: forget all ids
             self.disk.load_publishing_ids(b"", True)
         return last
 
     def _drop_from_offset(self, chain: list[PositionSpan], offset: i64) -> int:
-        """Nothing of an earlier epoch counts from this offset on."""
+        """Drop messages of earlier epochs from this offset on."""
         dropped = 0
         while chain and offset_of(chain[-1].last) >= offset:
             span = chain.pop()
@@ -373,7 +362,7 @@ class StreamContents(ReplicaContents):
 
 @final
 class DiskPrepared(ReplicaContentsWaiter):
-    """Waits for what the journal has to be known."""
+    """Waits for the journal's part of the contents."""
 
     def __init__(self, contents: StreamContents, asker: ReplicaContentsWaiter) -> None:
         self._contents: StreamContents = contents
