@@ -241,7 +241,11 @@ PLANTS = (
     Plant(
         TAKEN_IN,
         "its answers count before it knows that it was removed",
-        (ENTRANCE, "        if asked[2].known < self._left.get(node, 0):\n", "        if asked[2].known < 0:\n"),
+        (
+            ENTRANCE,
+            "        if asked[2].known_revision < self._left.get(node, 0):\n",
+            "        if asked[2].known_revision < 0:\n",
+        ),
         "test_taken_in_again.test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that",
     ),
     Plant(

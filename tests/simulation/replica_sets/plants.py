@@ -397,7 +397,11 @@ PLANTS = (
     bug(
         15,
         "a member that was removed and added again counts with the replica it is about to drop",
-        (ENTRANCE, "        if asked[2].known < self._left.get(node, 0):\n", "        if asked[2].known < 0:\n"),
+        (
+            ENTRANCE,
+            "        if asked[2].known_revision < self._left.get(node, 0):\n",
+            "        if asked[2].known_revision < 0:\n",
+        ),
     ),
 )
 

@@ -141,13 +141,13 @@ def forward_to_proxy(queue: LocalQueue, proxy: QueuePort) -> None:
         queue.held_publishes = AdoptedQueueForwarder(proxy)
 
 
-def hold_entries(queue: Queue, contents: ReplicaContents, lent: list[Entry]) -> None:
+def store_entries(queue: Queue, contents: ReplicaContents, unacked: list[Entry]) -> None:
     """Add the messages that are only in memory, ready or unacked, to the contents."""
-    _hold(queue.in_memory(), contents)
-    _hold(lent, contents)
+    _store_unstored(queue.in_memory(), contents)
+    _store_unstored(unacked, contents)
 
 
-def _hold(entries: list[Entry], contents: ReplicaContents) -> None:
+def _store_unstored(entries: list[Entry], contents: ReplicaContents) -> None:
     for entry in entries:
         if entry.extent is None:
             payload, crc = message_payload(entry.message)

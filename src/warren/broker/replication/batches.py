@@ -68,8 +68,8 @@ class ReplicationBatch:
         self.start: i64 = start
         self.end: i64 = len(within) if end < 0 else end
         # set by a mirror: operations and origin counts that wait for the commit
-        self.later: list[DeferredOperation] = []
-        self.heard: list[OriginCount] = []
+        self.deferred: list[DeferredOperation] = []
+        self.origin_counts: list[OriginCount] = []
         # the highest position that it stores; 0 if it stores nothing
         self.stored_to: i64 = 0
 

@@ -31,7 +31,7 @@ from warren.broker.model.replica_set import NodeIncarnation, ReplicaSet
 from warren.broker.model.turn import FlushWaiter, Timer, TimerTarget, Turn
 from warren.broker.queues.queue import Queue
 from warren.broker.replication import messages
-from warren.broker.replication.adoption import hold_entries
+from warren.broker.replication.adoption import store_entries
 from warren.broker.replication.context import ReplicaPort, ReplicationContext
 from warren.broker.replication.master import step_down
 from warren.broker.replication.master_replica import MasterReplica
@@ -280,7 +280,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
 
     def _begin(self, replica_set: ReplicaSet, master_replica: MasterReplica) -> None:
         if isinstance(master_replica.queue, Queue):
-            hold_entries(
+            store_entries(
                 master_replica.queue, self.contents, self._context.queues.unacked_entries(master_replica.queue)
             )
         master_replica.begin(self.mirror)

@@ -67,7 +67,7 @@ class JoinGate:
     def admits(self, asked: PendingJoin, members: list[str]) -> bool:
         """Whether the request counts now; one that comes too early is kept."""
         node = asked[0]
-        if asked[2].known < self._left.get(node, 0):
+        if asked[2].known_revision < self._left.get(node, 0):
             return False
         if node in members:
             return True
@@ -499,11 +499,11 @@ def _defer_operations(batch: ReplicationBatch) -> None:
     """Set what a mirror sets when it receives the batch."""
     marks = OriginMarks()
     marks.read(batch)
-    batch.heard = [(name, incarnation, count) for name, (incarnation, count) in marks.runs.items()]
-    batch.later = []
+    batch.origin_counts = [(name, incarnation, count) for name, (incarnation, count) in marks.runs.items()]
+    batch.deferred = []
     reader = ReplicationBatchReader(batch)
     while reader.next():
         if reader.kind == STORE:
             batch.stored_to = reader.word(0)
         elif reader.kind in (REMOVE, RETURNED):
-            batch.later.append((int(reader.kind), int(reader.priority), int(reader.word(0)), int(reader.word(1))))
+            batch.deferred.append((int(reader.kind), int(reader.priority), int(reader.word(0)), int(reader.word(1))))

@@ -86,7 +86,7 @@ def encode_words(kind: i64, queue_id: int, tag: int, values: list[int]) -> bytes
 
 
 def encode_join(queue_id: int, tag: int, request: MirrorJoinRequest) -> bytes:
-    values = [1 if request.whole else 0, int(request.end), int(request.committed), request.known]
+    values = [1 if request.whole else 0, int(request.end), int(request.committed), request.known_revision]
     for epoch, first in request.beginnings:
         values += [epoch, first]
     return encode_words(JOIN, queue_id, tag, values)
@@ -99,9 +99,9 @@ def encode_spans(kind: i64, queue_id: int, epoch: int, found: list[PositionSpan]
     return encode_words(kind, queue_id, epoch, values)
 
 
-def encode_start(queue_id: int, tag: int, number: i64, lent: i64, marks: OriginMarks) -> bytes:
+def encode_start(queue_id: int, tag: int, number: i64, watermark: i64, marks: OriginMarks) -> bytes:
     out = BytesWriter()
-    out.write(encode_words(START, queue_id, tag, [int(number), int(lent), 1 if marks.complete else 0]))
+    out.write(encode_words(START, queue_id, tag, [int(number), int(watermark), 1 if marks.complete else 0]))
     for name, (incarnation, count) in marks.runs.items():
         text = name.encode("utf-8", "surrogateescape")
         write_i64_be(out, incarnation)
@@ -146,12 +146,12 @@ class ReplicationMessageReader:
         return self._at >= self._end
 
     def join(self) -> MirrorJoinRequest:
-        whole, end, committed, known = self.word(), self.word(), self.word(), int(self.word())
+        whole, end, committed, known_revision = self.word(), self.word(), self.word(), int(self.word())
         beginnings: list[EpochStart] = []
         while not self.at_end():
             epoch = int(self.word())
             beginnings.append((epoch, int(self.word())))
-        return MirrorJoinRequest(epoch_of(self.tag), whole != 0, end, committed, beginnings, known)
+        return MirrorJoinRequest(epoch_of(self.tag), whole != 0, end, committed, beginnings, known_revision)
 
     def spans(self) -> list[PositionSpan]:
         found: list[PositionSpan] = []

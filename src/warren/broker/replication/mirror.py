@@ -50,7 +50,7 @@ class MirrorJoinRequest:
     """The state of a mirror that asks to follow a master."""
 
     def __init__(
-        self, epoch: int, whole: bool, end: i64, committed: i64, beginnings: list[EpochStart], known: int = 0
+        self, epoch: int, whole: bool, end: i64, committed: i64, beginnings: list[EpochStart], known_revision: int = 0
     ) -> None:
         self.epoch: int = epoch
         # it has the whole queue up to `end`, so it can resume after a batch
@@ -59,7 +59,7 @@ class MirrorJoinRequest:
         self.committed: i64 = committed
         self.beginnings: list[EpochStart] = beginnings
         # the metadata revision that the node has applied; set when the request is sent
-        self.known: int = known
+        self.known_revision: int = known_revision
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -153,7 +153,7 @@ class Mirror(FlushWaiter):
         # its earlier writes may not have been flushed
         self._unflushed = True
 
-    def start(self, number: i64, lent: i64, marks: OriginMarks) -> None:
+    def start(self, number: i64, watermark: i64, marks: OriginMarks) -> None:
         """Get a backfill, and the batches after this one.
 
         The mirror is admitted only when this batch is committed, so it counts as committed here.
@@ -173,7 +173,7 @@ class Mirror(FlushWaiter):
         # its earlier writes may not have been flushed
         self._unflushed = True
         self.contents.begin_catching_up()
-        self.contents.mark_delivered(lent)
+        self.contents.mark_delivered(watermark)
         self._unreported_names = dict.fromkeys(self.contents.offset_names())
         self._upstream.has(self.contents.skippable_spans())
 
@@ -309,7 +309,7 @@ class Mirror(FlushWaiter):
                 unflushed = True
             elif reader.kind == ORIGIN:
                 if count:
-                    batch.heard.append((name, incarnation, int(count)))
+                    batch.origin_counts.append((name, incarnation, int(count)))
                     count = 0
                 name, incarnation = reader.name(), int(reader.word(0))
             elif reader.kind == STORED_OFFSET:
@@ -317,7 +317,7 @@ class Mirror(FlushWaiter):
             elif reader.kind in (REMOVE, RETURNED):
                 self._defer(batch, reader)
         if count:
-            batch.heard.append((name, incarnation, int(count)))
+            batch.origin_counts.append((name, incarnation, int(count)))
         return unflushed
 
     def _defer(self, batch: ReplicationBatch, reader: ReplicationBatchReader) -> None:
@@ -325,7 +325,7 @@ class Mirror(FlushWaiter):
         if reader.kind == REMOVE:
             # checked here: when it is carried out, this node may be master, and could not blame its peer
             check_range(reader.priority, self.contents.max_priority, first, last)
-        batch.later.append((int(reader.kind), int(reader.priority), int(first), int(last)))
+        batch.deferred.append((int(reader.kind), int(reader.priority), int(first), int(last)))
 
     def _carry_out_to(self, committed: i64) -> None:
         """Carry out the deferred operations of batches up to this one."""
@@ -341,9 +341,9 @@ class Mirror(FlushWaiter):
 
     def carry_out(self, batch: ReplicationBatch) -> None:
         """Carry out the operations that waited for the commit."""
-        for name, incarnation, count in batch.heard:
+        for name, incarnation, count in batch.origin_counts:
             self.marks.heard(name, incarnation, count)
-        for kind, level, first, last in batch.later:
+        for kind, level, first, last in batch.deferred:
             if kind == REMOVE:
                 self.contents.remove(level, first, last)
             elif kind == RETURNED:

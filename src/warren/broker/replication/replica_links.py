@@ -151,7 +151,7 @@ class UpstreamLink(UpstreamPort):
     def join(self, request: MirrorJoinRequest) -> None:
         self.tag = self._join_tags.next(request.epoch)
         self.acked_bytes = 0
-        request.known = self._backend.applied
+        request.known_revision = self._backend.applied
         self._send(messages.encode_join(self._queue_id, self.tag, request))
 
     def flushed_to(self, number: i64) -> None:

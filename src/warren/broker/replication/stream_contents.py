@@ -253,7 +253,7 @@ class StreamContents(ReplicaContents):
         if catalog.last_position() < went_to:
             left = "are missing" if catalog.empty() else f"end with offset {catalog.end() - 1}"
             return f"the files of the stream {left}, and had everything up to offset {offset_of(went_to)}"
-        return "" if self._journal_continues_archive() else catalog.lack(catalog.end())
+        return "" if self._journal_continues_archive() else catalog.describe_gap(catalog.end())
 
     def _journal_continues_archive(self) -> bool:
         """Whether the journal continues where the archive ends; it does unless archive files were lost."""

@@ -109,7 +109,7 @@ class ArchiveIndex:
         self.size_bytes += chunk.length
         self.body_bytes += chunk.body_bytes
 
-    def lack(self, offset: i64) -> str:
+    def describe_gap(self, offset: i64) -> str:
         """The fault of an offset that neither the archive nor the journal has."""
         segment, at = self.place()
         return f"offset {offset} is missing: segment {segment} of the stream is damaged at byte {at}"

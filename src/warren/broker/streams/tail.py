@@ -168,7 +168,7 @@ class TailRecovery:
                 log.forget_run(run)
             else:
                 self._unread.append(run)
-        return "" if self._unread else self._lack(end)
+        return "" if self._unread else self._describe_gap(end)
 
     def add(self, entry: Entry) -> None:
         """An entry was published."""
@@ -194,9 +194,9 @@ class TailRecovery:
             if offset < archived:
                 log.forget(entry)
                 continue
-            lack = self._lack(offset)
-            if lack:
-                return lack
+            gap = self._describe_gap(offset)
+            if gap:
+                return gap
             self._turn.held_bytes += len(entry.message.content)
             self._tail.add(entry)
         run = self._unread[0]
@@ -209,13 +209,13 @@ class TailRecovery:
 
     def _all_read(self, log: QueueLog) -> str:
         log.all_is_read()
-        lack = self._lack(self._end)
+        gap = self._describe_gap(self._end)
         for entry in self._later:
             self._tail.add(entry)
         self._later = []
-        return lack
+        return gap
 
-    def _lack(self, offset: i64) -> str:
+    def _describe_gap(self, offset: i64) -> str:
         """The damage if an offset before this one is missing; else empty."""
         end = self._tail.end()
-        return "" if end >= offset else self._catalog.lack(end)
+        return "" if end >= offset else self._catalog.describe_gap(end)
