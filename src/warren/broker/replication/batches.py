@@ -188,12 +188,12 @@ class ReplicationBatchReader:
         if have == 0:
             return False
         if have < HEAD_BYTES:
-            raise PeerFault("a step is cut short")
+            raise PeerFault("a replication batch is cut short")
         head: i64 = read_i64_be(data, at)
         size: i64 = (head >> 32) & 0x7FFFFFFF
         kind: i64 = (head >> 24) & 0xFF
         if size > have or size < (STORE_BYTES if kind == STORE else _min_bytes(kind)):
-            raise PeerFault(f"a step has {size} bytes for something of kind {kind}")
+            raise PeerFault(f"a replication batch has {size} bytes for an operation of kind {kind}")
         self.kind = kind
         self.flags = (head >> 16) & 0xFF
         self.priority = (head >> 8) & 0xFF
@@ -225,7 +225,7 @@ def _min_bytes(kind: i64) -> i64:
         return HEAD_BYTES + 16
     if kind in (WATERMARK, ORIGIN, OPEN, STORED_OFFSET):
         return HEAD_BYTES + 8
-    raise PeerFault(f"a step has something of kind {kind}")
+    raise PeerFault(f"a replication batch has an operation of kind {kind}")
 
 
 @final

@@ -117,7 +117,7 @@ class ReplicationMessageReader:
 
     def __init__(self, data: bytes, start: i64, end: i64) -> None:
         if end - start < HEAD_BYTES:
-            raise PeerFault("a message of a ring is cut short")
+            raise PeerFault("a replication message is cut short")
         head: i64 = read_i64_be(data, start)
         self.kind: i64 = (head >> 56) & 0xFF
         self.queue_id: int = int(head & QUEUE_ID_MAX)
@@ -130,7 +130,7 @@ class ReplicationMessageReader:
         """The next word."""
         at = self._at
         if at + 8 > self._end:
-            raise PeerFault("a message of a ring is cut short")
+            raise PeerFault("a replication message is cut short")
         self._at = at + 8
         return read_i64_be(self._data, at)
 
@@ -165,7 +165,7 @@ class ReplicationMessageReader:
         while not self.at_end():
             incarnation, count, size = int(self.word()), self.word(), self.word()
             if size < 0 or self._at + size > self._end:
-                raise PeerFault("a message of a ring is cut short")
+                raise PeerFault("a replication message is cut short")
             name = self._data[self._at : self._at + size].decode("utf-8", "surrogateescape")
             self._at += size
             marks.heard(name, incarnation, count)

@@ -145,7 +145,7 @@ class Mirror(FlushWaiter):
         if self.state == ALONE:
             return
         if self.state != JOINING or not self.whole or not self.committed <= common <= self.end or committed > common:
-            raise PeerFault(f"a mirror that ends with step {self.end} was told to go on behind {common}")
+            raise PeerFault(f"a mirror that ends with batch {self.end} was told to resume after batch {common}")
         self._drop_after(common)
         self.state = FOLLOWING
         self._carry_out_to(committed)
@@ -161,7 +161,7 @@ class Mirror(FlushWaiter):
         if self.state == ALONE:
             return
         if self.state != JOINING:
-            raise PeerFault("a mirror was told to catch up that did not ask")
+            raise PeerFault("a mirror was told to start that did not ask to join")
         self.state = FOLLOWING
         self.whole = False
         self.end = number
@@ -182,7 +182,7 @@ class Mirror(FlushWaiter):
         if self.state != FOLLOWING:
             return
         if batch.number != self.end + 1 or batch.epoch > self._epoch:
-            raise PeerFault(f"step {batch.number} of epoch {batch.epoch} came behind step {self.end}")
+            raise PeerFault(f"batch {batch.number} of epoch {batch.epoch} came after batch {self.end}")
         if self._store(batch):
             self._unflushed = True
         self.end = batch.number
@@ -195,7 +195,7 @@ class Mirror(FlushWaiter):
         if self.state != FOLLOWING:
             return
         if number > self.end:
-            raise PeerFault(f"step {number} was settled, which a mirror that has {self.end} has not got")
+            raise PeerFault(f"batch {number} was committed, and the mirror has batches up to {self.end} only")
         self._carry_out_to(number)
 
     def take_backfill(
@@ -362,7 +362,7 @@ class Mirror(FlushWaiter):
         """Raise `InvariantBroken` if an invariant does not hold."""
         numbers = [int(batch.number) for batch in self.batches]
         if numbers != list(range(int(self.committed) + 1, int(self.end) + 1)):
-            raise InvariantBroken(f"a mirror has steps {numbers} between {self.committed} and {self.end}")
+            raise InvariantBroken(f"a mirror has batches {numbers} between {self.committed} and {self.end}")
 
 
 def discard_batch(contents: MirrorContents, batch: ReplicationBatch) -> None:
