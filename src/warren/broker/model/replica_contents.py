@@ -254,7 +254,7 @@ class ReplicaContents(MirrorContents):
         return False
 
     def prepare_handover(self) -> bool:
-        """Whether no write is in progress, so that `hand_over` may be called; if not, use `await_idle`."""
+        """Get ready for `hand_over`; False while a write is in progress: use `await_idle`, and try again."""
         return True
 
     def await_idle(self, waiter: ReplicaIdleWaiter) -> None:

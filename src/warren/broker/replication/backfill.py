@@ -78,7 +78,7 @@ class BackfillSource:
 
 @final
 class Backfill(BackfillReceiver, TimerTarget):
-    """Of one joining mirror."""
+    """Sends one joining mirror the messages that it lacks."""
 
     def __init__(self, master: "JoiningMirrors", node: str, spans: list[PositionSpan], below: i64, began: i64) -> None:
         """The mirror gets positions from `below` on in batches; the first of those follows batch `began`."""

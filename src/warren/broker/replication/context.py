@@ -55,7 +55,7 @@ class BatchSource:
 
 @final
 class ReplicationContext:
-    """One node's."""
+    """The shared services of one node."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class ReplicaOwner:
 
 @final
 class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort, ReplicaSetProposer):
-    """Of one queue."""
+    """Holds the contents of one queue, and acts as its master or a mirror."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.act()
 
     def _report_damage(self, reason: str) -> None:
-        """This replica takes part again when another node is master and has everything."""
+        """Log the damage. The replica takes part again when another node is master."""
         self.note("error", "mirror.damaged", {"node": self._own[0], "reason": reason})
 
     def adopt(self, queue: LocalQueue) -> None:
@@ -341,7 +341,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         return self._peers.reached(master[0]) == master[1] and not self._peers.has_ended_by_store(master)
 
     def master_lost(self, refused: bool) -> None:
-        """The link to the master is gone."""
+        """The link to the master is lost; `refused`: its port refuses connections, so the process has ended."""
         self.mirror.leave()
         if not self._prepared or self.closed or self._proposing_itself:
             return
@@ -458,16 +458,16 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         for span in reader.spans():
             self.mirror.remove_surplus(span)
         if isinstance(self.contents, StreamContents) and self.contents.diverged:
-            # its archive has messages that were never committed
+            # the archive has messages that the master does not have, and cannot drop them
             self._start_empty()
 
     def rejoin(self) -> None:
-        """Ask the master to follow it once more, unless this replica is in sync."""
+        """Join the master again, unless this replica is in sync or is the master."""
         if self.master_replica is None and self._own not in self.replica_set.in_sync:
             self.mirror.leave()
             self.act()
 
-    # -- the end
+    # -- end and log
 
     def close(self) -> None:
         """The queue was deleted, or this node is no longer a member."""

@@ -154,7 +154,7 @@ class ReplicaSetOwner:
 
 @final
 class Master(FlushWaiter, TimerTarget):
-    """Of one queue, in one epoch."""
+    """Replicates the changes of one queue in one epoch, and manages the in-sync set."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Master(FlushWaiter, TimerTarget):
         self.opening: i64 = end + 1
         self.followers: dict[str, MirrorProgress] = {}
         self._join_gate: JoinGate = JoinGate()
-        # requests that came while a batch was being written: they are answered after it
+        # requests that came while a batch was being written: they are answered when it is sent
         self._waiting_joins: list[tuple[str, int, MirrorJoinRequest]] = []
         self._own: NodeIncarnation = own
         self._downstream: DownstreamPort = downstream

@@ -65,7 +65,7 @@ class UncommittedBatch:
 
 @final
 class UncommittedBatches:
-    """Of one queue, in order."""
+    """The uncommitted batches of one queue, in order."""
 
     def __init__(self) -> None:
         self._batches: list[UncommittedBatch] = []
@@ -178,10 +178,10 @@ class NodeIntake(MasterIntake):
 
 @final
 class EarlyConfirms(FlushWaiter):
-    """Of one master: publishes that this node has, and the origins to tell."""
+    """Confirms publishes of one master when this node has them, before they are committed."""
 
     def __init__(self, turn: Turn, master_replica: "MasterReplica") -> None:
-        # whether the policy says so, and this node is still the master
+        # the policy wants early confirms, and this node is still the master
         self.wanted: bool = False
         self._turn: Turn = turn
         self._master_replica: MasterReplica = master_replica
@@ -236,7 +236,7 @@ class MasterReplica(
     DownstreamOwner,
     BackfillSource,
 ):
-    """Of one queue, for one epoch."""
+    """Connects one queue, its publishers and its mirrors, for one epoch."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class MasterReplica(
         self._entries: list[Entry] = []
         self._waiters: list[FlushWaiter] = []
         self._touched: bool = False
-        # the node that the batch being written named last
+        # the origin that the batch being written named last
         self._origin: NodeIntake | None = None
         # origins that published since the last batch
         self._publishing: list[NodeIntake] = []
@@ -306,7 +306,7 @@ class MasterReplica(
         return MirroredLog(self._queue_index, self, self.contents, self.delivery_lease, max_priority)
 
     def begin(self, mirror: Mirror) -> None:
-        """Open the epoch with what this node has as a mirror."""
+        """Open the epoch with the state that this node had as a mirror."""
         master = self.master
         self.begun = True
         if mirror.whole:

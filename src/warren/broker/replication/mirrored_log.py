@@ -35,11 +35,11 @@ class ReplicatedWatermark:
     """One queue's delivery watermark."""
 
     def __init__(self, in_order: bool) -> None:
-        # as far as every member in sync knows
+        # the watermark that every member in sync has
         self.committed: i64 = 0
-        # as far as any batch says
+        # the highest watermark in any batch, or to be in the next one
         self.asked: i64 = 0
-        # a delivery was refused, and the queue is to be told when it is allowed
+        # a delivery was refused: tell the queue when it is allowed
         self.refused: bool = False
         self._in_order: bool = in_order
         # the watermarks of uncommitted batches, with the batches' numbers
@@ -114,7 +114,7 @@ class MirroredLog(QueueLog):
         super().__init__(queue_index.durable)
         self.mirrored = True
         self.watermark: ReplicatedWatermark = ReplicatedWatermark(max_priority == 0)
-        # of a stream: entries leave the journal for the archive, which every member has of its own
+        # a stream: entries move from the journal to the archive, on every member by itself
         self.archives: bool = False
         self.seen = queue_index.seen
         self.offsets = queue_index.offsets

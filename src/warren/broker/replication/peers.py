@@ -15,7 +15,7 @@ from warren.broker.replication.delivery_lease import IncarnationWatch
 
 @final
 class PeerIncarnations(IncarnationWatch):
-    """One node's view of the others."""
+    """The other nodes, as one node sees them."""
 
     def __init__(self, membership: ClusterMembership) -> None:
         self.own: NodeIncarnation = (membership.own, membership.incarnation)

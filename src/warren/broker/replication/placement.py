@@ -21,7 +21,7 @@ from warren.broker.replication.peers import PeerIncarnations
 
 @final
 class ReplicaPlacement:
-    """One node's view."""
+    """Computes the members and masters of queues, as one node sees the cluster."""
 
     def __init__(self, peers: PeerIncarnations, mirroring_policies: MirroringPolicies, names: NameGenerator) -> None:
         # this node is about to stop, and hands over its masters

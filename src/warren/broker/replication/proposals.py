@@ -59,7 +59,7 @@ class ReplicaSetProposal:
 
 @final
 class ReplicaSetProposals:
-    """Of one node, in one turn."""
+    """Collects the proposals of one turn."""
 
     def __init__(self, backend: MetadataBackend) -> None:
         self._backend: MetadataBackend = backend

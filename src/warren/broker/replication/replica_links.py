@@ -46,7 +46,7 @@ class UnsentCommits(TimerTarget):
 
 @trait
 class DownstreamOwner:
-    """The master whose followers these are."""
+    """The master that sends."""
 
     @abstractmethod
     def next_free_position(self) -> i64:
@@ -135,7 +135,7 @@ class JoinTags:
 
 @final
 class UpstreamLink(UpstreamPort):
-    """From one mirror to its master, on any node."""
+    """From the mirror of one queue to its master."""
 
     def __init__(self, links: NodeLinks, backend: SharedMetadataBackend, join_tags: JoinTags, queue_id: int) -> None:
         self.node: str = ""

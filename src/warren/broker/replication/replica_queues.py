@@ -59,7 +59,7 @@ class MirroredArchive(Archive):
 
 @final
 class ReplicaQueues:
-    """One node's."""
+    """Makes contents and master queues, and finds the queues of virtual hosts."""
 
     def __init__(self, own: str, vhosts: dict[str, Vhost], links: NodeLinks, streams: StreamFiles, turn: Turn) -> None:
         self._own: str = own

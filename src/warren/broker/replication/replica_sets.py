@@ -100,7 +100,7 @@ REOPEN_RETRY_MS: Final[i64] = 200
 
 @final
 class ReplicaSets(TimerTarget, ReplicaOwner):
-    """Of one node."""
+    """The replicas of one node."""
 
     def __init__(
         self,

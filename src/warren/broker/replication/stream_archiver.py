@@ -30,7 +30,7 @@ ENVELOPES_MAX: Final = 1024
 
 @final
 class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
-    """Of one member's replica of one stream."""
+    """Writes the archive of one replica of a stream."""
 
     def __init__(self, disk: DiskContents, catalog: ArchiveIndex, archive: Archive, turn: Turn) -> None:
         # all messages up to this position are committed
@@ -159,7 +159,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
         self._reader.more(CHUNK_BYTES, CHUNK_MESSAGES)
 
     def _has_full_chunk(self) -> bool:
-        # a cheap test first: most messages are committed, so that it is seldom wrong
+        # the cheap test first; most messages are committed, so it seldom differs from the exact one
         if not _fills_a_chunk(self._disk.count(), self._disk.body_bytes()):
             return False
         count, body_bytes = self._disk.sums_to(self.committed_to)

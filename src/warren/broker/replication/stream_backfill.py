@@ -27,7 +27,7 @@ BEYOND: Final[i64] = 1 << 62
 
 @final
 class StreamBackfillReader(BackfillReader, ArchiveReadWaiter):
-    """For one joining mirror."""
+    """Reads the wanted messages of one joining mirror."""
 
     def __init__(
         self,

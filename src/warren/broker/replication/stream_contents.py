@@ -79,7 +79,7 @@ HANDED_OVER_BYTES: Final[i64] = 16 * 1024 * 1024
 
 @final
 class StreamContents(ReplicaContents):
-    """Of one member's replica of one stream."""
+    """The archive and the journal of one replica of a stream."""
 
     def __init__(
         self, disk: DiskContents, catalog: ArchiveIndex, archive: Archive, turn: Turn, damage: str = ""
