@@ -76,5 +76,22 @@ committed or not. A joining mirror gets all ids and all stored offsets after the
 are on its disk too. A mirror carries out STORED_OFFSET when it arrives: a reader only stores offsets of committed
 messages.
 
+The modules
+===========
+
+Imports point down this list; an owner is called through a port that is defined beside its user. ::
+
+    replica_sets            all replicas of a node: definitions, messages and links reach them here
+    local_replica           one replica, as master or mirror; proposes itself when the master is lost
+    master_replica          the master's queue, its publishers and conditional deletes
+    backfill, adoption      messages for joining mirrors; queues that become mirrored
+    context                 the services that the replicas of a node share
+    placement, peers        the wanted members and masters; the incarnations of other nodes
+    replica_queues          contents and master queues, by type
+    mirrored_log            the log of a master's queue; delivery_lease: when it may deliver
+    replica_links, messages the messages between members, and their bytes
+    master, mirror, batches the rules above, without input and output
+    stream_contents         streams; with stream_archiver and stream_backfill
+
 Not here: queues (`broker.queues`), the records on links (`broker.links`).
 """

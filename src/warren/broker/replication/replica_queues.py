@@ -42,11 +42,11 @@ class MirroredArchive(Archive):
     def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter) -> None:
         self._contents.archiver.write(segment, at, data, writer)
 
-    def read(self, segment: i64, at: i64, length: i64, asker: ArchiveReadWaiter) -> None:
-        self._contents.archive.read(segment, at, length, asker)
+    def read(self, segment: i64, at: i64, length: i64, waiter: ArchiveReadWaiter) -> None:
+        self._contents.archive.read(segment, at, length, waiter)
 
-    def withdraw(self, asker: ArchiveReadWaiter) -> None:
-        self._contents.archive.withdraw(asker)
+    def withdraw(self, waiter: ArchiveReadWaiter) -> None:
+        self._contents.archive.withdraw(waiter)
 
     def drop(self, segments: list[int]) -> None:
         """Retention dropped these: the next batch tells the mirrors how far."""

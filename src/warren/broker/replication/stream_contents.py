@@ -102,11 +102,11 @@ class StreamContents(ReplicaContents):
         # during a backfill: the last position that batches have committed
         self._batches_committed_to: i64 = 0
 
-    def prepare(self, asker: ReplicaContentsWaiter) -> None:
+    def prepare(self, waiter: ReplicaContentsWaiter) -> None:
         if self._damage:
-            asker.contents_damaged(self._damage)
+            waiter.contents_damaged(self._damage)
         else:
-            self.disk.prepare(DiskPrepared(self, asker))
+            self.disk.prepare(DiskPrepared(self, waiter))
 
     def drop_archived(self) -> None:
         """Drop messages from the journal that are in the archive: the node ended before it had done so."""
@@ -364,16 +364,16 @@ class StreamContents(ReplicaContents):
 class DiskPrepared(ReplicaContentsWaiter):
     """Waits for the journal's part of the contents."""
 
-    def __init__(self, contents: StreamContents, asker: ReplicaContentsWaiter) -> None:
+    def __init__(self, contents: StreamContents, waiter: ReplicaContentsWaiter) -> None:
         self._contents: StreamContents = contents
-        self._asker: ReplicaContentsWaiter = asker
+        self._waiter: ReplicaContentsWaiter = waiter
 
     def contents_prepared(self) -> None:
         self._contents.drop_archived()
-        self._asker.contents_prepared()
+        self._waiter.contents_prepared()
 
     def contents_damaged(self, reason: str) -> None:
-        self._asker.contents_damaged(reason)
+        self._waiter.contents_damaged(reason)
 
 
 def _first_of(span: PositionSpan) -> int:
