@@ -287,7 +287,7 @@ PLANTS = (
     bug(
         12,
         "a message is delivered below an uncommitted delivery watermark",
-        (MASTERY, "if each <= self.watermark and", "if each <= self.asked and"),
+        (MASTERY, "= self.out, self.watermark.committed", "= self.out, self.watermark.asked"),
     ),
     bug(
         12,

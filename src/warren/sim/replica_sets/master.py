@@ -23,13 +23,13 @@ from warren.broker.replication.batches import (
     REMOVE,
     RETURNED,
     STORE,
-    WATERMARK,
     Epochs,
     OriginMarks,
     ReplicationBatch,
 )
 from warren.broker.replication.master import DownstreamPort, Master, ReplicaSetOwner
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest
+from warren.broker.replication.mirrored_log import ReplicatedWatermark
 from warren.errors import InvariantBroken
 from warren.sim.replica_sets import links
 from warren.sim.replica_sets.links import ModelMessage
@@ -168,9 +168,9 @@ class ModelMaster(ReplicaSetOwner):
         self.next_position = replica_set.epoch << EPOCH_SHIFT
         # earlier masters may have delivered up to here
         self.watermark_before = self.copy.watermark
-        # the watermark that all in-sync members know; its own replica's may come from a batch that others dropped
-        self.watermark = 0
-        self.asked = self.copy.watermark
+        # its own replica's may come from a batch that others dropped
+        self.watermark = ReplicatedWatermark(in_order=True)
+        self.watermark.ask(self.copy.watermark)
         # the queue: committed messages; messages out with consumers; messages ever delivered
         self.arrived: set[int] = set()
         self.out: set[int] = set()
@@ -196,8 +196,6 @@ class ModelMaster(ReplicaSetOwner):
         else:
             self._inherit(mirror)
         self.master.open()
-        if self.asked:
-            self.master.writer.mark_delivered(self.asked)
 
     def _inherit(self, mirror: Mirror) -> None:
         for batch in mirror.batches:
@@ -208,14 +206,21 @@ class ModelMaster(ReplicaSetOwner):
     # -- the turn
 
     def end_turn(self) -> None:
-        writer = self.master.writer
+        writer, number = self.master.writer, int(self.master.end) + 1
+        watermark = self.watermark.take_unwritten()
+        if watermark:
+            writer.mark_delivered(watermark)
+            self.watermark.written(number)
+            if self.copy.mark_delivered(watermark):
+                self.master.must_be_flushed()
         if len(writer):
-            self.uncommitted[int(self.master.end) + 1] = self.epoch, replicated_operations(writer._out.getvalue())
+            self.uncommitted[number] = self.epoch, replicated_operations(writer._out.getvalue())
         self.master.end_turn()
 
     def committed(self, number: int) -> None:
         if self.over:
             return
+        self.watermark.batch_committed(number)
         for each in sorted(self.uncommitted):
             if each <= number:
                 epoch, operations = self.uncommitted.pop(each)
@@ -240,8 +245,6 @@ class ModelMaster(ReplicaSetOwner):
                 self.gone.pop(position, None)
         elif operation.kind == RETURNED:
             self.copy.returned(operation.first, operation.last)
-        elif operation.kind == WATERMARK:
-            self.watermark = max(self.watermark, operation.first)
 
     def _open(self) -> None:
         """All inherited batches are committed and carried out."""
@@ -290,17 +293,14 @@ class ModelMaster(ReplicaSetOwner):
 
     def mark_delivered(self, ahead: int) -> None:
         """Raise the watermark above the first message that is not below it."""
-        position = min(each for each in self.arrived if each > self.asked) + ahead
-        self.asked = position
-        self.master.writer.mark_delivered(position)
-        if self.copy.mark_delivered(position):
-            self.master.must_be_flushed()
+        self.watermark.ask(min(each for each in self.arrived if each > self.watermark.asked) + ahead)
 
     def can_raise_watermark(self) -> bool:
-        return any(position > self.asked for position in self.arrived)
+        return any(position > self.watermark.asked for position in self.arrived)
 
     def deliverable(self) -> list[int]:
-        return sorted(each for each in self.arrived - self.out if each <= self.watermark and each not in self.gone)
+        out, committed = self.out, self.watermark.committed
+        return sorted(each for each in self.arrived - out if each <= committed and each not in self.gone)
 
     def deliver(self) -> None:
         position = self.deliverable()[0]
@@ -409,9 +409,8 @@ class ModelDownlink(DownstreamPort):
     def start(self, node: str, number: int) -> None:
         master_replica = self._master_replica
         master_replica.firsts[node] = master_replica.next_position
-        master_replica.say(
-            node, links.START, number, tuple(sorted(master_replica.master.marks.runs.items())), master_replica.asked
-        )
+        marks = tuple(sorted(master_replica.master.marks.runs.items()))
+        master_replica.say(node, links.START, number, marks, int(master_replica.watermark.asked))
 
     def batch(self, node: str, batch: ReplicationBatch) -> None:
         self._master_replica.say(node, links.BATCH, int(batch.number), (int(batch.epoch), batch.data))

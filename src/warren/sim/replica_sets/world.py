@@ -94,7 +94,7 @@ def _model_master_snapshot(master_replica: ModelMaster) -> object:
         master_replica.epoch,
         master_replica.is_open,
         master_replica.next_position,
-        (master_replica.watermark_before, master_replica.watermark, master_replica.asked),
+        (master_replica.watermark_before, master_replica.watermark.committed, master_replica.watermark.asked),
         (frozenset(master_replica.arrived), frozenset(master_replica.out), frozenset(master_replica.handed)),
         (tuple(sorted(master_replica.gone.items())), tuple(sorted(master_replica.uncommitted.items()))),
         (
