@@ -1,16 +1,16 @@
-"""Faults of one node's world, drawn from the seed.
+"""Faults, drawn from the seed: those of every world, and those of one node's.
 
 Not here: their effects (`sim.simulation`, `sim.process`, `sim.disk`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
 
 from warren.broker.model.events import DiskMeasured, MemoryMeasured
-from warren.sim.cluster.nodes import SimulatedClusterNode
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 from warren.sim.disk import SimulatedDisk
 from warren.sim.simulation import SimulatedConnection
-from warren.sim.world import NodeWorld
 
 DANGEROUS_STEPS = (
     "change metadata",
@@ -30,119 +30,152 @@ DANGEROUS_STEPS = (
 )
 
 
-class NodeFaults:
+class WorldFaults(ABC):
     """Strikes now and then until the world is healed."""
 
-    def __init__(self, world: NodeWorld, every_ms: int, deaths: bool) -> None:
+    freezes_ms: tuple[int, ...] = ()
+
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
         self._chance = Random(f"{world.seed}/faults")
-        self._every_ms = every_ms
-        self._deaths = deaths
+        self._every_ms = 0
         self._healed = False
-        if deaths:
-            self._ambush()
-        self._wait()
+
+    @abstractmethod
+    def _draw(self) -> Callable[[], None]:
+        """The next fault."""
 
     def heal(self) -> None:
         """No more faults; their effects are repaired."""
         self._healed = True
         self._world.network.heal()
-        for node in self._world.members:
-            node.add(MemoryMeasured(0, 0))
-            node.add(DiskMeasured(1, 0))
-            node.disk.slow = node.disk.full = False
-            node.disk.watch = None
+        for member in self._world.members:
+            member.disk.slow = member.disk.full = False
+            member.disk.watch = None
 
     def _wait(self) -> None:
         self._world.schedule(self._chance.randint(1, 2 * self._every_ms), self._strike)
 
     def _strike(self) -> None:
-        if self._healed:
-            return
-        deaths = 6 if self._deaths else 0
-        faults = {
-            self._reset: 30,
-            self._silence: 15,
-            self._stall: 30,
-            self._alarm: 10,
-            self._freeze: 10,
-            self._slow_disk: 6,
-            self._full_disk: 6,
-            self._death: 2 * deaths,
-            self._stop: deaths,
-            self._ambush: 4 * deaths,
-        }
-        fault = self._chance.choices(list(faults), list(faults.values()))[0]
-        fault()
-        self._wait()
+        if not self._healed:
+            self._draw()()
+            self._wait()
+
+    def _weighted(self, faults: dict[Callable[[], None], int]) -> Callable[[], None]:
+        return self._chance.choices(list(faults), list(faults.values()))[0]
+
+    def _say(self, what: str) -> None:
+        self._world.seen[f"fault {what.split()[0]}"] += 1
+        self._world.trace.say("fault", what)
+
+    def _member(self) -> SimulatedClusterNode:
+        return self._chance.choice(self._world.members)
 
     def _link(self) -> SimulatedConnection | None:
         links = list(self._world.network.links.values())
         return self._chance.choice(links) if links else None
 
+    # -- faults of every world
+
     def _reset(self) -> None:
         link = self._link()
         if link is not None:
-            self._world.trace.say("fault", f"reset #{link.number}")
+            self._say(f"reset #{link.number}")
             link.reset()
-
-    def _silence(self) -> None:
-        link = self._link()
-        if link is not None:
-            self._world.trace.say("fault", f"silence on #{link.number}")
-            # either the client or the node's heartbeat notices first
-            link.go_silent(self._chance.choice((2_000, 10_000)))
 
     def _stall(self) -> None:
         link = self._link()
         if link is not None:
-            self._world.trace.say("fault", f"{link.client.name} stops reading")
+            self._say(f"stall {link.client.name}")
             link.client_stalls(self._chance.choice((20, 200, 1_500)))
+
+    def _freeze(self) -> None:
+        member, duration_ms = self._member(), self._chance.choice(self.freezes_ms)
+        self._say(f"freeze {member.name} for {duration_ms} ms")
+        member.freeze(duration_ms)
+
+    def _slow_disk(self) -> None:
+        member = self._member()
+        self._say(f"slow disk of {member.name}")
+        member.disk.slow = True
+        self._world.schedule(self._chance.choice((300, 2_000)), lambda: setattr(member.disk, "slow", False))
+
+
+class NodeFaults(WorldFaults):
+    """The faults of one node's world."""
+
+    freezes_ms = (10, 100, 800)
+
+    def __init__(self, world: SimulatedCluster, every_ms: int, deaths: bool) -> None:
+        super().__init__(world)
+        self._every_ms = every_ms
+        self._deaths = deaths
+        if deaths:
+            self._ambush()
+        self._wait()
+
+    def heal(self) -> None:
+        super().heal()
+        for node in self._world.members:
+            node.add(MemoryMeasured(0, 0))
+            node.add(DiskMeasured(1, 0))
+
+    def _draw(self) -> Callable[[], None]:
+        deaths = 6 if self._deaths else 0
+        return self._weighted(
+            {
+                self._reset: 30,
+                self._silence: 15,
+                self._stall: 30,
+                self._alarm: 10,
+                self._freeze: 10,
+                self._slow_disk: 6,
+                self._full_disk: 6,
+                self._death: 2 * deaths,
+                self._stop: deaths,
+                self._ambush: 4 * deaths,
+            }
+        )
+
+    def _silence(self) -> None:
+        link = self._link()
+        if link is not None:
+            self._say(f"silence on #{link.number}")
+            # either the client or the node's heartbeat notices first
+            link.go_silent(self._chance.choice((2_000, 10_000)))
 
     def _alarm(self) -> None:
         """Memory runs low, or is plentiful again."""
-        node = self._chance.choice(self._world.members)
+        node = self._member()
         used_bytes = self._chance.choice((0, 100_000))
-        self._world.trace.say("fault", f"{node.name} uses {used_bytes} bytes")
+        self._say(f"memory of {node.name}: {used_bytes} bytes")
         node.add(MemoryMeasured(used_bytes, 20_000))
         node.add(DiskMeasured(self._chance.choice((0, 2_000)), 1_000))
 
-    def _freeze(self) -> None:
-        node = self._chance.choice(self._world.members)
-        duration_ms = self._chance.choice((10, 100, 800))
-        self._world.trace.say("fault", f"{node.name} stands still for {duration_ms} ms")
-        node.freeze(duration_ms)
-
-    def _slow_disk(self) -> None:
-        node = self._chance.choice(self._world.members)
-        self._world.trace.say("fault", f"the disk of {node.name} is slow")
-        node.disk.slow = True
-        self._world.schedule(self._chance.choice((300, 2_000)), lambda: setattr(node.disk, "slow", False))
-
     def _full_disk(self) -> None:
-        node = self._chance.choice(self._world.members)
-        self._world.trace.say("fault", f"the disk of {node.name} is full")
+        node = self._member()
+        self._say(f"full disk of {node.name}")
         node.disk.full = True
         self._world.schedule(self._chance.choice((50, 500)), lambda: setattr(node.disk, "full", False))
 
     # -- deaths
 
     def _death(self) -> None:
-        self._slay(self._chance.choice(self._world.members))
+        self._slay(self._member())
 
     def _stop(self) -> None:
-        self._chance.choice(self._world.members).stop(self._down_ms())
+        self._member().stop(self._down_ms())
 
     def _ambush(self) -> None:
         """The node will die at some step of its disk's work, perhaps a certain one."""
-        node = self._chance.choice(self._world.members)
+        node = self._member()
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         steps_left = self._chance.randint(1, 20 if step == "" else 2)
-        self._world.trace.say("fault", f"{node.name} will die at '{step}', {steps_left}")
+        self._say(f"ambush {node.name} at '{step}', {steps_left}")
         strike_at_step(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
 
     def _caught(self, node: SimulatedClusterNode, taken: str) -> None:
-        self._world.history.seen[f"died at {taken}"] += 1
+        self._world.seen[f"died at {taken}"] += 1
         self._world.schedule(0, lambda: self._slay(node))
 
     def _slay(self, node: SimulatedClusterNode) -> None:

@@ -13,7 +13,7 @@ from random import Random
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.streams.stream import Stream
 from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
-from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
+from warren.sim.faults import DANGEROUS_STEPS, WorldFaults, strike_at_step
 from warren.sim.process import HEARTBEAT_S
 from warren.sim.report import RunResult, RunTrace, ViolationLog
 from warren.sim.simulation import SimulatedClient, Simulation, answered_tags
@@ -71,37 +71,23 @@ class StreamWorld(SimulatedCluster):
             self.checkers.complain("the node checks itself", f"{type(error).__name__}: {error}")
 
 
-class StreamFaults:
-    """Deaths at every step, slow disks and full ones, until the world is healed."""
+class StreamFaults(WorldFaults):
+    """Deaths at every step, slow disks and full ones."""
 
     def __init__(self, world: StreamWorld) -> None:
-        self._world = world
-        self._chance = Random(f"{world.seed}/faults")
-        self._healed = False
+        super().__init__(world)
+        self._node = world.node
         self._every_ms = self._chance.choice((100, 400, 2_000))
         self._wait()
 
-    def heal(self) -> None:
-        self._healed = True
-        disk = self._world.node.disk
-        disk.slow = disk.full = False
-        disk.watch = None
-        self._world.network.heal()
-
-    def _wait(self) -> None:
-        self._world.schedule(self._chance.randint(1, 2 * self._every_ms), self._strike)
-
-    def _strike(self) -> None:
-        if self._healed:
-            return
+    def _draw(self) -> Callable[[], None]:
         kinds = (self._ambush, self._ambush, self._ambush, self._die, self._slow, self._full, self._stop)
-        self._chance.choice(kinds)()
-        self._wait()
+        return self._chance.choice(kinds)
 
     def _ambush(self) -> None:
         """The node will die at some step of its disk's work."""
         step = self._chance.choice(("", *ARCHIVE_STEPS, *ARCHIVE_STEPS, *DANGEROUS_STEPS))
-        strike_at_step(self._world.node.disk, step, self._chance.randint(1, 4), self._caught)
+        strike_at_step(self._node.disk, step, self._chance.randint(1, 4), self._caught)
 
     def _caught(self, step: str) -> None:
         self._world.seen[f"died at {step}"] += 1
@@ -110,19 +96,19 @@ class StreamFaults:
     def _die(self) -> None:
         if self._healed:
             return
-        node = self._world.node
+        node = self._node
         self._chance.choice((node.kill, node.lose_power, node.lose_power))(self._chance.choice((0, 50)))
 
     def _stop(self) -> None:
-        self._world.node.stop(50)
+        self._node.stop(50)
 
     def _slow(self) -> None:
-        disk = self._world.node.disk
+        disk = self._node.disk
         disk.slow = True
         self._world.schedule(500, lambda: setattr(disk, "slow", False))
 
     def _full(self) -> None:
-        disk = self._world.node.disk
+        disk = self._node.disk
         disk.full = True
         self._world.schedule(200, lambda: setattr(disk, "full", False))
 

@@ -3,47 +3,37 @@
 Not here: their effects (`sim.cluster.nodes`, `sim.cluster.metadata_store`).
 """
 
-from random import Random
+from collections.abc import Callable
 
 from warren.broker.model.events import MemoryMeasured
-from warren.sim.cluster.nodes import SimulatedClusterNode
-from warren.sim.cluster.world import ClusterWorld
-from warren.sim.faults import DANGEROUS_STEPS, strike_at_step
+from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
+from warren.sim.faults import DANGEROUS_STEPS, WorldFaults, strike_at_step
 
 SHORT_MS, LONG_MS = (300, 2_000), (4_000, 9_000, 14_000)
 
 
-class ClusterFaults:
-    """Strikes now and then until the world is healed."""
+class ClusterFaults(WorldFaults):
+    """The faults of a cluster."""
 
-    def __init__(self, world: ClusterWorld, every_ms: int) -> None:
-        self._world = world
-        self._chance = Random(f"{world.seed}/faults")
+    freezes_ms = (100, 800, 4_000)
+
+    def __init__(self, world: SimulatedCluster, every_ms: int) -> None:
+        super().__init__(world)
         self._every_ms = every_ms
-        self._healed = False
         self._wait()
 
     def heal(self) -> None:
-        """No more faults; their effects are repaired."""
+        super().heal()
         world = self._world
-        self._healed = True
-        world.network.heal()
         for link in world.peer_links.all:
             link.mend()
         if not world.store.majority:
             world.store.set_majority(True)
         for member in world.members:
             member.cut_off_from_store(False)
-            member.disk.slow = False
-            member.disk.watch = None
             member.add(MemoryMeasured(0, 0))
 
-    def _wait(self) -> None:
-        self._world.schedule(self._chance.randint(1, 2 * self._every_ms), self._strike)
-
-    def _strike(self) -> None:
-        if self._healed:
-            return
+    def _draw(self) -> Callable[[], None]:
         faults = {
             self._reset: 10,
             self._stall: 10,
@@ -60,48 +50,12 @@ class ClusterFaults:
             self._slow_death: 15,
             self._stop: 10,
         }
-        fault = self._chance.choices(list(faults), list(faults.values()))[0]
-        fault()
-        self._wait()
-
-    def _say(self, what: str) -> None:
-        self._world.seen[f"fault {what.split()[0]}"] += 1
-        self._world.trace.say("fault", what)
-
-    def _member(self) -> SimulatedClusterNode:
-        return self._chance.choice(self._world.members)
+        return self._weighted(faults)
 
     def _duration_ms(self) -> int:
         return self._chance.choice((*SHORT_MS, *LONG_MS))
 
-    # -- clients
-
-    def _reset(self) -> None:
-        links = list(self._world.network.links.values())
-        if links:
-            link = self._chance.choice(links)
-            self._say(f"reset #{link.number}")
-            link.reset()
-
-    def _stall(self) -> None:
-        links = list(self._world.network.links.values())
-        if links:
-            link = self._chance.choice(links)
-            self._say(f"stall {link.client.name}")
-            link.client_stalls(self._chance.choice((20, 200, 1_500)))
-
     # -- nodes
-
-    def _freeze(self) -> None:
-        member, duration_ms = self._member(), self._chance.choice((100, 800, 4_000))
-        self._say(f"freeze {member.name} for {duration_ms} ms")
-        member.freeze(duration_ms)
-
-    def _slow_disk(self) -> None:
-        member = self._member()
-        self._say(f"slow disk of {member.name}")
-        member.disk.slow = True
-        self._world.schedule(self._chance.choice((300, 2_000)), lambda: setattr(member.disk, "slow", False))
 
     def _death(self) -> None:
         member = self._member()
