@@ -333,30 +333,30 @@ class SimulatedConsumer(SimulatedClient):
 
     def _ack_one(self) -> None:
         if self.held:
-            self._settle_one(BasicAck(self._pick()))
+            self._settle(BasicAck(self._pick()))
 
     def _ack_several(self) -> None:
         if self.held:
-            self._settle_to(BasicAck(self._pick(), multiple=True))
+            self._settle(BasicAck(self._pick(), multiple=True))
 
     def _ack_all(self) -> None:
         if self.held:
-            self._settle_to(BasicAck(self.held[-1], multiple=True))
+            self._settle(BasicAck(self.held[-1], multiple=True))
         if self._settled:
             self._settled.clear()
             self.send(CHANNEL, TxCommit())
 
     def _nack_one(self) -> None:
         if self.held:
-            self._settle_one(BasicNack(self._pick(), requeue=self.chance.random() < 0.7))
+            self._settle(BasicNack(self._pick(), requeue=self.chance.random() < 0.7))
 
     def _nack_several(self) -> None:
         if self.held:
-            self._settle_to(BasicNack(self._pick(), multiple=True, requeue=self.chance.random() < 0.7))
+            self._settle(BasicNack(self._pick(), multiple=True, requeue=self.chance.random() < 0.7))
 
     def _reject_one(self) -> None:
         if self.held:
-            self._settle_one(BasicReject(self._pick(), requeue=self.chance.random() < 0.5))
+            self._settle(BasicReject(self._pick(), requeue=self.chance.random() < 0.5))
 
     def _recover(self) -> None:
         if not self.transactional:
@@ -390,15 +390,9 @@ class SimulatedConsumer(SimulatedClient):
     def _pick(self) -> int:
         return self.held[0] if self.chance.random() < 0.5 else self.chance.choice(self.held)
 
-    def _settle_one(self, method: BasicAck | BasicNack | BasicReject) -> None:
-        self.held.remove(method.delivery_tag)
-        if self.transactional:
-            self._settled.append(method.delivery_tag)
-        self.send(CHANNEL, method)
-
-    def _settle_to(self, method: BasicAck | BasicNack) -> None:
-        settled = [tag for tag in self.held if tag <= method.delivery_tag]
-        self.held = [tag for tag in self.held if tag > method.delivery_tag]
+    def _settle(self, method: BasicAck | BasicNack | BasicReject) -> None:
+        settled = answered_tags(method, self.held)
+        self.held = [tag for tag in self.held if tag not in settled]
         if self.transactional:
             self._settled += settled
         self.send(CHANNEL, method)
