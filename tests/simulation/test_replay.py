@@ -3,11 +3,11 @@
 import pytest
 
 from warren.sim.report import RunResult, Violation
-from warren.sim.run import replay_node
+from warren.sim.run import run_node
 
 
 def test_a_good_run_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    assert replay_node(1, 200) == 0
+    assert run_node(1, 200, sink=print).print_verdict() == 0
     printed = capsys.readouterr().out
     assert "connection.start" in printed
     assert "heals" in printed

@@ -105,16 +105,16 @@ def sim(
 ) -> int:
     """Replay one simulated run and print its trace."""
     if rings:
-        from warren.sim.replica_sets.run import replay_replica_sets
+        from warren.sim.replica_sets.run import run_replica_sets
 
-        return replay_replica_sets(seed, steps)
+        return run_replica_sets(seed, steps, sink=print).print_verdict()
     if nodes > 1:
-        from warren.sim.cluster.run import replay_cluster
+        from warren.sim.cluster.run import run_cluster
 
-        return replay_cluster(seed, steps, nodes)
-    from warren.sim.run import replay_node
+        return run_cluster(seed, steps, nodes, sink=print).print_verdict()
+    from warren.sim.run import run_node
 
-    return replay_node(seed, steps)
+    return run_node(seed, steps, sink=print).print_verdict()
 
 
 app.add_typer(journal.app, name="journal")

@@ -82,6 +82,11 @@ class RunResult:
         again = f"warren sim --seed {self.seed} --steps {self.steps} {self.options}".rstrip()
         return f"seed {self.seed}: BROKEN ({stats}); replay with {again}\n{told}"
 
+    def print_verdict(self) -> int:
+        """Print the result; returns the exit code."""
+        print(self.verdict())
+        return 0 if self.good else 1
+
 
 class RunTrace:
     """Writes lines to a sink; without one it is off and costs nothing."""

@@ -1,7 +1,7 @@
 """One run of a single node: faults for a number of steps, then healing, then the final checks, then one more restart.
 
-    outcome = run_node(seed, steps)        quiet
-    code = replay_node(seed, steps)        the same run with its trace; 0 if it was good, 1 if not
+    outcome = run_node(seed, steps)                 quiet
+    outcome = run_node(seed, steps, sink=print)     the same run with its trace
 
 Not here: the clients (`sim.workload`), the faults (`sim.faults`), the rules (`sim.invariants`).
 """
@@ -62,10 +62,3 @@ def _die_once_more(world: NodeWorld, workload: NodeWorkload, chance: Random) -> 
     world.run_until(lambda: [node.lives for node in world.members] != lives and workload.settled(), HEALING_STEPS_MAX)
     if not world.checkers.complaints:
         world.checkers.rested(world.node.observer)
-
-
-def replay_node(seed: int, steps: int) -> int:
-    """Run one seed and print its trace."""
-    outcome = run_node(seed, steps, sink=print)
-    print(outcome.verdict())
-    return 0 if outcome.good else 1

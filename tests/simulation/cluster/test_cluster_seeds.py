@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from warren.sim.cluster.run import replay_cluster, run_cluster
+from warren.sim.cluster.run import run_cluster
 
 STEPS = 4_000
 BLOCK = 6
@@ -72,7 +72,7 @@ def test_one_seed_gives_one_trace() -> None:
 
 
 def test_a_good_run_of_a_cluster_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    assert replay_cluster(1, 200, 3) == 0
+    assert run_cluster(1, 200, 3, sink=print).print_verdict() == 0
     printed = capsys.readouterr().out
     assert "founds a cluster" in printed
     assert "heals" in printed

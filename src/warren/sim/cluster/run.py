@@ -81,10 +81,3 @@ def _await(world: ClusterWorld, what: str, met: Callable[[], bool]) -> None:
     if not world.checkers.complaints and not met():
         reason = world.rules.unsettled()
         world.checkers.complain("no client waits for ever", f"it never came to pass that {what}: {reason}")
-
-
-def replay_cluster(seed: int, steps: int, nodes: int) -> int:
-    """Run one seed and print its trace."""
-    outcome = run_cluster(seed, steps, nodes, sink=print)
-    print(outcome.verdict())
-    return 0 if outcome.good else 1

@@ -74,10 +74,3 @@ def _heal(world: ReplicaSetWorld, chance: RandomSchedule) -> None:
     else:
         world.rules.complain(REST, "something goes on for ever")
     world.rules.ended()
-
-
-def replay_replica_sets(seed: int, steps: int) -> int:
-    """Run one seed and print its trace."""
-    outcome = run_replica_sets(seed, steps, sink=print)
-    print(outcome.verdict())
-    return 0 if outcome.good else 1
