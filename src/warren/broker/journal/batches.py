@@ -50,6 +50,9 @@ TRIPLES_MAX: Final[i64] = 60_000
 OPENING_BYTES: Final[i64] = HEADER_BYTES + 2 * TRIPLE_BYTES
 """The size of the opening."""
 
+KEPT_BYTES_MAX: Final[i64] = 4 * 1024 * 1024
+"""The buffers of a larger batch are released. Others serve the next batch, which need not grow them again."""
+
 
 @final
 class JournalBatch:
@@ -75,10 +78,13 @@ class JournalBatch:
         self._segment = segment
         self._offset = offset
         self._rows = rows
-        self._messages = BytesWriter()
+        if len(self._messages) > KEPT_BYTES_MAX:
+            self._messages = BytesWriter()
+            self._marks = BytesWriter()
+        self._messages.truncate(0)
+        self._marks.truncate(0)
         self._beginning_bytes = max(SEGMENT_HEADER_BYTES - offset, 0) + OPENING_BYTES
         self._messages.write(bytes(int(self._beginning_bytes)))
-        self._marks = BytesWriter()
         self._notes_bytes = 0
 
     def empty(self) -> bool:
@@ -99,7 +105,7 @@ class JournalBatch:
             return
         self._open = None
         placements, count = self._placements.getvalue(), self._placed
-        self._placements = BytesWriter()
+        self._placements.truncate(0)
         self._placed = 0
         kind = MESSAGE if message.persistent else PAGED
         offset: i64 = self._offset + len(self._messages)

@@ -175,15 +175,18 @@ class PositionIndex:
         extent = self.extents.open_at(position, segment)
         if extent is None:
             extent = self._begin(position, segment)
-        self.mark(position, body_bytes)
+        if position >> BLOCK_SHIFT != self._block_no:
+            self._use_block(position >> BLOCK_SHIFT)
+        self._block.add(position & (POSITIONS_PER_BLOCK - 1), body_bytes)
+        self.count += 1
+        self.body_bytes += body_bytes
         extent.add(position, body_bytes, cost_bytes)
         return extent
 
     def mark(self, position: i64, body_bytes: i64) -> None:
         """Mark a message as present that its extent already counts."""
-        number: i64 = position >> BLOCK_SHIFT
-        if number != self._block_no:
-            self._use_block(number)
+        if position >> BLOCK_SHIFT != self._block_no:
+            self._use_block(position >> BLOCK_SHIFT)
         self._block.add(position & (POSITIONS_PER_BLOCK - 1), body_bytes)
         self.count += 1
         self.body_bytes += body_bytes

@@ -40,7 +40,8 @@ GAP_BYTES: Final[i64] = 4 * 1024
 class _QueueRows:
     """The rows of one queue, in the order of writing."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue_id: i64) -> None:
+        self.queue_id: i64 = queue_id
         self.out: BytesWriter = BytesWriter()
         self.last_position: i64 = 0
         self.in_order: bool = True
@@ -66,14 +67,16 @@ class SegmentIndex:
     def __init__(self) -> None:
         self.count: i64 = 0
         self._queues: dict[int, _QueueRows] = {}
+        # the queue that got the last row: the next row is mostly for the same queue
+        self._last: _QueueRows | None = None
 
     def add(
         self, queue_id: i64, position: i64, offset: i64, length: i64, body_bytes: i64, priority: i64, kind: i64
     ) -> None:
-        queue = self._queues.get(int(queue_id))
-        if queue is None:
-            queue = _QueueRows()
-            self._queues[int(queue_id)] = queue
+        queue = self._last
+        if queue is None or queue.queue_id != queue_id:
+            queue = self._queue_rows(queue_id)
+            self._last = queue
         if position < queue.last_position:
             queue.in_order = False
         queue.last_position = position
@@ -82,6 +85,13 @@ class SegmentIndex:
         write_i64_be(out, signed_word(offset) << 32 | length)
         write_i64_be(out, signed_word(body_bytes) << 32 | priority << 24 | kind << 16)
         self.count += 1
+
+    def _queue_rows(self, queue_id: i64) -> _QueueRows:
+        queue = self._queues.get(int(queue_id))
+        if queue is None:
+            queue = _QueueRows(queue_id)
+            self._queues[int(queue_id)] = queue
+        return queue
 
     def rows_of(self, queue_id: i64) -> bytes:
         """The rows of one queue, sorted by position."""
