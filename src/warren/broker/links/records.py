@@ -188,22 +188,25 @@ class RecordReader:
         # of a message
         self.number: i64 = 0
         self.word: i64 = 0
-        self._pending: list[bytes] = []
+        # the parts of an incomplete record, which are copied when it is complete
+        self._pending: list[memoryview] = []
         self._pending_bytes: i64 = 0
         self._wanted: i64 = 0
 
-    def feed(self, data: bytes) -> None:
-        """Add the bytes of one read; all complete records of the last read must have been stepped through."""
+    def feed(self, data: bytes, start: i64 = 0) -> None:
+        """Add the bytes of one read, from `start` on; all complete records of the last read must have been stepped
+        through."""
         if self._pending_bytes != 0:
-            self._pending.append(data)
-            self._pending_bytes += len(data)
+            self._pending.append(memoryview(data)[start:])
+            self._pending_bytes += len(data) - start
             if self._pending_bytes < self._wanted:
                 return
             data = b"".join(self._pending)
             self._pending = []
             self._pending_bytes = 0
+            start = 0
         self.data = data
-        self.end = 0
+        self.end = start
 
     def next(self) -> bool:
         """Step to the next complete record; False when more bytes are needed."""
@@ -256,7 +259,7 @@ class RecordReader:
 
     def _await(self, have: i64, wanted: i64) -> bool:
         if have > 0:
-            self._pending.append(self.data[self.end :] if self.end else self.data)
+            self._pending.append(memoryview(self.data)[self.end :])
             self._pending_bytes = have
             self._wanted = wanted
         self.data = b""

@@ -272,11 +272,12 @@ class PeerConnected(ClusterEvent):
 
 @final
 class PeerReceived(ClusterEvent):
-    """One read of a link to another node."""
+    """One read of a link to another node: `data` from `start` on."""
 
-    def __init__(self, node: str, data: bytes) -> None:
+    def __init__(self, node: str, data: bytes, start: int = 0) -> None:
         self.node = node
         self.data = data
+        self.start = start
 
 
 @final

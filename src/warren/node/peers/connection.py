@@ -5,7 +5,7 @@
     heartbeat nothing; sent when nothing else was
     goodbye   a sentence: why the sender ends the connection
 
-A read becomes at most one event, and a read from the middle of a large frame is passed on as it is.
+A read becomes at most one event. A read that begins within a large frame, or with its head, is passed on as it is.
 
 **Silence.** Any input is a sign of life. Time is counted in ticks, eight in the shorter of the two nodes' timeouts. In
 each second tick without a write a heartbeat is sent. After as many ticks without a read as nearly fill this node's
@@ -187,6 +187,10 @@ class PeerConnection(asyncio.Protocol):
             at += _HEAD.size
             if kind == DATA:
                 self._left = length
+                if not pieces and at < end <= at + length:
+                    self._left -= end - at
+                    self._add(PeerReceived(self.facts.name, data, at))
+                    return
             elif kind == GOODBYE and length <= REFUSAL_BYTES_MAX:
                 if end - at < length:
                     self._begun = data[at - _HEAD.size :]

@@ -78,7 +78,7 @@ class LinkedCore(JournalledCore):
         if isinstance(event, PeerConnected):
             self.links.connected(event.node, event.incarnation)
         elif isinstance(event, PeerReceived):
-            self.links.received(event.node, event.data)
+            self.links.received(event.node, event.data, event.start)
         elif isinstance(event, PeerLost):
             self.links.lost(event.node)
         elif isinstance(event, PeerWritesPaused):

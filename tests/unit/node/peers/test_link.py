@@ -36,7 +36,7 @@ class Ears:
         self.aborted = True
 
     def heard(self) -> bytes:
-        return b"".join(event.data for event in self.events if isinstance(event, PeerReceived))
+        return b"".join(event.data[event.start :] for event in self.events if isinstance(event, PeerReceived))
 
 
 def frame(kind: int, body: bytes) -> bytes:
@@ -85,6 +85,17 @@ def test_a_read_from_the_midst_of_a_frame_is_handed_on_as_it_is() -> None:
     received = ears.events[0]
     assert isinstance(received, PeerReceived)
     assert received.data is piece
+
+
+def test_a_read_that_begins_with_the_head_of_a_frame_is_handed_on_as_it_is() -> None:
+    ears = Ears()
+    read = frame(DATA, b"x" * 300_000)[:262_144]
+    ears.link.data_received(read)
+    assert len(ears.events) == 1
+    received = ears.events[0]
+    assert isinstance(received, PeerReceived)
+    assert received.data is read
+    assert ears.heard() == b"x" * (262_144 - 5)
 
 
 def test_what_is_sent_is_what_is_read() -> None:
