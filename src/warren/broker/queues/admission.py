@@ -138,7 +138,9 @@ class QueueAdmission:
         entry = Entry(message, self._contents.next_position(), expires_at_ms)
         limits.reserved_count += 1
         limits.reserved_bytes += message.body_bytes
-        self._hold(len(message.content) + ENTRY_BYTES)
+        held_bytes: i64 = len(message.content) + ENTRY_BYTES
+        self._reserved_bytes += held_bytes
+        self._turn.held_bytes += held_bytes
         return entry
 
     def arrive(self, entries: list[Entry]) -> None:
@@ -159,7 +161,7 @@ class QueueAdmission:
                     self.drop_over_limit()
         else:
             self._contents.admit_entries(entries)
-        self._hold(-arrived_bytes)
+        self._release(arrived_bytes)
 
     def _admit_or_page(self, entry: Entry) -> None:
         contents = self._contents
@@ -172,8 +174,8 @@ class QueueAdmission:
 
     def close(self) -> None:
         """Release the reserved messages: none of them will arrive."""
-        self._hold(-self._reserved_bytes)
+        self._release(self._reserved_bytes)
 
-    def _hold(self, size_bytes: i64) -> None:
-        self._reserved_bytes += size_bytes
-        self._turn.held_bytes += size_bytes
+    def _release(self, held_bytes: i64) -> None:
+        self._reserved_bytes -= held_bytes
+        self._turn.held_bytes -= held_bytes

@@ -369,9 +369,12 @@ class QueueContents:
 
     def gone(self, entry: Entry) -> None:
         """Remove an unacked entry."""
+        message = entry.message
         self.unacked_count -= 1
-        self.unacked_bytes -= entry.message.body_bytes
-        self._release(entry)
+        self.unacked_bytes -= message.body_bytes
+        cost: i64 = len(message.content) + ENTRY_BYTES
+        self.held_bytes -= cost
+        self._turn.held_bytes -= cost
 
     def give_back(self, entry: Entry) -> None:
         """Make an unacked entry ready again, at its position."""

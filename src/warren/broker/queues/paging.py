@@ -50,7 +50,8 @@ class Paging:
         self._mark: i64 = FIRST_MARK
         self._refused: bool = False
         self._waiters: list[OutputPort] = []
-        self._mirrored: bool = log.mirrored
+        # the log is told of the removal of every entry, on disk or not
+        self.mirrored: bool = log.mirrored
         # positions of ready entries that were acked after an earlier master delivered them
         self._acked_late: set[int] = set()
 
@@ -59,7 +60,7 @@ class Paging:
         self.log = log
         log.asker = self._asker
         self.needs_no_permission = False
-        self._mirrored = True
+        self.mirrored = True
 
     # -- requests
 
@@ -77,7 +78,7 @@ class Paging:
         if head is None:
             return False
         extent = head.extent
-        lasting = self._mirrored or (extent is not None and extent.durable)
+        lasting = self.mirrored or (extent is not None and extent.durable)
         if lasting and not self.log.mark_delivered(head):
             self._refused = True
             return False
@@ -99,13 +100,13 @@ class Paging:
     def take(self, no_ack: bool) -> Entry:
         """Take the next entry, which must be in memory."""
         entry = self._contents.take(no_ack)
-        if no_ack:
-            self.forget(entry)
+        if no_ack and (entry.extent is not None or self.mirrored):
+            self.log.forget(entry)
         return entry
 
     def forget(self, entry: Entry) -> None:
         """Remove an entry from the log, if it is there."""
-        if entry.extent is not None or self._mirrored:
+        if entry.extent is not None or self.mirrored:
             self.log.forget(entry)
 
     def acked_late(self, positions: list[int]) -> None:
@@ -133,7 +134,7 @@ class Paging:
     def write_return(self, entry: Entry) -> None:
         """Log the delivery count of a requeued entry."""
         extent = entry.extent
-        if self._mirrored or (extent is not None and extent.durable):
+        if self.mirrored or (extent is not None and extent.durable):
             self.log.returned(entry)
 
     # -- answers

@@ -236,8 +236,9 @@ class Queue(LocalQueue):
         if self.deleted:
             return
         self._contents.gone(entry)
-        if self._paging is not None:
-            self._paging.forget(entry)
+        paging = self._paging
+        if paging is not None and (entry.extent is not None or paging.mirrored):
+            paging.log.forget(entry)
         if not self._woken:
             self.wake()
 

@@ -17,7 +17,9 @@ from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, Basi
 def ack(channel: Channel, tag: i64, multiple: bool) -> None:
     """Ack one delivery, or all up to its tag."""
     unacked_deliveries = channel.unacked_deliveries
-    _wake_starved(channel)
+    if channel.starved:
+        # before deliveries are settled: the settling queue would otherwise always come first and take the room
+        channel.wake_consumers()
     if channel.transaction is not None:
         channel.transaction.acks.append(_taken_out(channel, tag, multiple))
     elif channel.vhost.tracing:
@@ -57,7 +59,8 @@ def basic_recover_async(channel: Channel, method: Method) -> None:
 
 
 def settle_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
-    _wake_starved(channel)
+    if channel.starved:
+        channel.wake_consumers()
     if channel.vhost.tracing:
         firehose.trace_acked(channel, deliveries)
     for delivery in deliveries:
@@ -66,7 +69,8 @@ def settle_acked(channel: Channel, deliveries: list[UnackedDelivery]) -> None:
 
 def settle_rejected(channel: Channel, deliveries: list[UnackedDelivery], requeue: bool) -> None:
     """Requeue or dead-letter deliveries that were taken out of the ledger."""
-    _wake_starved(channel)
+    if channel.starved:
+        channel.wake_consumers()
     if channel.vhost.tracing:
         firehose.trace_rejected(channel, deliveries, requeue)
     if requeue:
@@ -86,12 +90,6 @@ def _reject(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
         channel.transaction.refuse(deliveries, requeue)
         return
     settle_rejected(channel, deliveries, requeue)
-
-
-def _wake_starved(channel: Channel) -> None:
-    """Called before deliveries are settled: the settling queue would otherwise always come first and take the room."""
-    if channel.starved:
-        channel.wake_consumers()
 
 
 def _check_recover(requeue: bool) -> None:

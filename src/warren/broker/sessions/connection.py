@@ -186,20 +186,24 @@ class Connection(SessionPort, FlushWaiter):
 
     def has_room(self) -> bool:
         """Whether one more delivery may be written now."""
-        if self._writes_paused or self._gate.closed or self.out.size() >= OUTPUT_BUDGET_BYTES:
+        out = self.out
+        full = out.pieces_bytes + len(out.writer) >= OUTPUT_BUDGET_BYTES
+        if full or self._writes_paused or self._gate.closed:
             self._starved = True
             return False
         return True
 
     def takes_replies(self) -> bool:
         """Whether a direct reply may be written now. A reply has no queue to wait in."""
-        return self.unread_bytes + self._gate.kept_bytes + self.out.size() < REPLY_BACKLOG_BYTES
+        unsent_bytes: i64 = self._gate.kept_bytes + self.out.pieces_bytes + len(self.out.writer)
+        return self.unread_bytes + unsent_bytes < REPLY_BACKLOG_BYTES
 
     def must_wait(self) -> bool:
         """Whether input must wait because too much output is unsent."""
         if self.held or self.unread_bytes >= REPLY_BACKLOG_BYTES:
             return True
-        return self.out.size() + self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
+        unsent_bytes: i64 = self._gate.kept_bytes + self.out.pieces_bytes + len(self.out.writer)
+        return unsent_bytes >= OUTPUT_BUDGET_BYTES
 
     def hold_input(self) -> None:
         self.held = True

@@ -39,23 +39,21 @@ class OutputBuffer:
 
     def __init__(self) -> None:
         self.writer: BytesWriter = BytesWriter()
+        # the bytes in front of those in `writer`
+        self.pieces_bytes: i64 = 0
         self._pieces: list[bytes] = []
-        self._pieces_bytes: i64 = 0
-
-    def size(self) -> i64:
-        return self._pieces_bytes + len(self.writer)
 
     def add_apart(self, data: bytes) -> None:
         """Add a large chunk without copying it."""
         self._pieces.append(self.writer.getvalue())
         self._pieces.append(data)
-        self._pieces_bytes += len(self.writer) + len(data)
+        self.pieces_bytes += len(self.writer) + len(data)
         self.writer = BytesWriter()
 
     def take(self) -> list[bytes]:
         """All chunks, at least one; the buffer is empty afterwards."""
         pieces, self._pieces = self._pieces, []
-        self._pieces_bytes = 0
+        self.pieces_bytes = 0
         pieces.append(self.writer.getvalue())
         if len(self.writer) > 0:
             self.writer = BytesWriter()

@@ -89,12 +89,15 @@ class UnackedDeliveries:
         return tag
 
     def has(self, tag: i64) -> bool:
-        return self._index_of(tag) >= 0 or (tag < self._first_tag and int(tag) in self._stragglers)
+        if tag < self._first_tag:
+            return int(tag) in self._stragglers
+        index: i64 = tag - self._first_tag
+        return index < len(self._entries) and self._entries[index] is not None
 
     def ack(self, tag: i64) -> bool:
         """Ack one delivery; False if it is not outstanding."""
-        index = self._index_of(tag)
-        if index < 0:
+        index: i64 = tag - self._first_tag
+        if tag < self._first_tag or index >= len(self._entries) or self._entries[index] is None:
             straggler = self._stragglers.pop(int(tag), None) if self._stragglers else None
             if straggler is None:
                 return False
@@ -186,12 +189,6 @@ class UnackedDeliveries:
         head = self._entries[: self._head]
         if any(entry is not None for entry in head):
             raise InvariantBroken("an outstanding delivery is before the ledger's head")
-
-    def _index_of(self, tag: i64) -> i64:
-        index: i64 = tag - self._first_tag
-        if tag < self._first_tag or index >= len(self._entries) or self._entries[index] is None:
-            return -1
-        return index
 
     def _end_of(self, tag: i64) -> i64:
         """The list index after the delivery `tag`; 0 means all."""
@@ -314,12 +311,15 @@ class AckingConsumer(ConsumerPort):
         if not counter.due:
             counter.begin()
         counter.acked += 1
-        self.settled()
+        assert self.unacked > 0, "a delivery is settled once"
+        self.unacked -= 1
+        if self.subscribed:
+            self.ledger.consumers_unacked -= 1
         self.queue.ack(entry)
 
     @final
     def settled(self) -> None:
-        """One delivery is no longer outstanding: acked, rejected or requeued."""
+        """One delivery is no longer outstanding: rejected or requeued."""
         assert self.unacked > 0, "a delivery is settled once"
         self.unacked -= 1
         if self.subscribed:
