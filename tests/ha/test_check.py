@@ -18,8 +18,8 @@ from warren.cli.ha.deployment_file import deployment_text
 NOT_LB2 = "wrong    127.0.0.12 should be lb2 and says that it is lb1: it has the haproxy.cfg of another machine"
 
 WANTS_HEADER = (
-    "warning  node warren@n1 wants a PROXY header from us, who are no balancer, so any client can claim any "
-    "address: name the balancers in proxy_protocol.from.*"
+    "warning  node warren@n1 requires a PROXY header also from this machine, which is not a balancer, so any client "
+    "can claim any address: name the balancers in proxy_protocol.from.*"
 )
 
 
@@ -42,10 +42,10 @@ def lines_of(level: str, lines: list[str]) -> list[str]:
 def test_doors_nodes_and_the_cluster_are_told_of(made: Front) -> None:
     code, lines = checked(made.file, "--user", "guest", "--password", "guest")
     amqp = made.deployment.ports["amqp"]
-    assert f"good     the virtual address leads AMQP clients at 127.0.0.10:{amqp} to Warren 3.10.8" in lines
+    assert f"good     the virtual address forwards AMQP clients at 127.0.0.10:{amqp} to Warren 3.10.8" in lines
     assert "good     the virtual address is on lb1" in lines
     assert "good     nodes see clients with their own addresses: ours is 127.0.0.1" in lines
-    assert "warning  there is one node: nothing outlives its loss" in lines
+    assert "warning  there is one node: if it is lost, everything is lost" in lines
     [only] = lines_of("wrong", lines)
     assert only.startswith(NOT_LB2)
     assert (code, lines[-1]) == (1, "1 wrong")
@@ -72,14 +72,14 @@ def test_a_node_that_drains_is_told_with_the_reason(made: Front) -> None:
         made.ask("n1", "/api/nodes/warren@n1/draining", "DELETE")
     [wanting, only] = lines_of("warning", lines)
     assert wanting == WANTS_HEADER
-    assert "node warren@n1 takes no new clients while others do: An operator drains it" in only
+    assert "node warren@n1 accepts no new clients while other nodes do: An operator drains it" in only
 
 
 def test_a_node_that_wants_headers_which_nobody_sends_is_told(made: Front, tmp_path: Path) -> None:
     file = tmp_path / "plain.toml"
     file.write_text(deployment_text(replace(made.deployment, proxy_protocol=False)))
     _, lines = checked(file)
-    assert any("wants a PROXY header, and the balancers of this deployment send none" in line for line in lines)
+    assert any("requires a PROXY header, and the balancers of this deployment send none" in line for line in lines)
 
 
 def test_a_balancer_that_sends_headers_to_nodes_that_expect_none_is_told(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_balancer_that_sends_headers_to_nodes_that_expect_none_is_told(tmp_pat
         one.await_standing("n1", "DOWN")
         code, lines = checked(one.file)
     assert code == 1
-    silent = [line for line in lines_of("wrong", lines) if "closes them without a word" in line]
+    silent = [line for line in lines_of("wrong", lines) if "closes them without an answer" in line]
     assert len(silent) == 3, lines
     assert all("compare send-proxy-v2 in haproxy.cfg with proxy_protocol" in line for line in silent)
     assert "good     node warren@n1 is fit" in lines
@@ -106,7 +106,7 @@ def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: P
             nodes = tuple(replace(node, ports={**node.ports, "amqp": where}) for node in made.deployment.nodes)
             file.write_text(deployment_text(replace(made.deployment, nodes=nodes)))
             code, lines = checked(file)
-            told = f"says that it serves, and does not answer AMQP clients at 127.0.0.1:{where} {sentence}"
+            told = f"reports that it serves, but does not answer AMQP clients at 127.0.0.1:{where} {sentence}"
             assert code == 1
             assert any(told in line for line in lines_of("wrong", lines)), lines
 
@@ -121,7 +121,7 @@ def test_nothing_at_all_is_told_within_seconds(tmp_path: Path, made: Front) -> N
         "the virtual address does not answer AMQP clients at 127.0.0.10:9 (connection refused)" in line
         for line in lines
     )
-    assert any("node warren@n1 cannot be asked how it is" in line for line in lines)
+    assert any("node warren@n1 does not answer health checks" in line for line in lines)
     assert lines[-1] == "8 wrong"
 
 

@@ -12,7 +12,7 @@ from warren.cli.ha.deployment_file import deployment_text
 from warren.client import blocking
 
 KINDS = {"n1": "disc", "n2": "ram", "n3": "ram"}
-ONLY_DISC = "warning  n1@localhost is the only disc node: while it is away nothing can be declared, bound or deleted"
+ONLY_DISC = "warning  n1@localhost is the only disc node: while it is down nothing can be declared, bound or deleted"
 
 
 def deployment(cluster: Path) -> Deployment:
@@ -55,8 +55,14 @@ def test_the_classic_plan_is_warned_of(tmp_path: Path) -> None:
     finally:
         warren("cluster", "down", "--data", str(cluster))
     assert [line for line in lines if line.startswith(ONLY_DISC) and "every node pauses until it is back" in line]
-    assert [line for line in lines if "1 of 2 queues have no mirror, and are away while their node is: audit." in line]
+    assert [
+        line
+        for line in lines
+        if "1 of 2 queues have no mirror, and are unavailable while their node is down: audit." in line
+    ]
     assert not [line for line in lines if "RAM node, and" in line], "the kinds are as they should be"
     assert [
-        line for line in fewer if "node n3@localhost is a member of the cluster, but no client is led there" in line
+        line
+        for line in fewer
+        if "node n3@localhost is a member of the cluster, but the balancers do not use it" in line
     ]

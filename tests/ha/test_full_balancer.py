@@ -47,5 +47,5 @@ def test_a_check_says_that_there_may_be_too_many_clients(small: SmallFront) -> N
             clients.enter_context(blocking.connect(small.url))
         told = warren("ha", "check", str(small.file)).stdout.splitlines()
     [said] = [line for line in told if line.startswith("wrong    the virtual address ")]
-    assert "(no answer within 4 s): it takes connections and says nothing: HAProxy hangs, or has as many" in said
+    assert "(no answer within 4 s): it accepts connections and does not answer: HAProxy hangs, has reached" in said
     assert "good     the virtual address is on lb1" in told

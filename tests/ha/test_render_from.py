@@ -50,7 +50,7 @@ def test_what_is_no_node_is_told_to_be_none(tmp_path: Path, body: bytes) -> None
     with stranger(body) as url:
         done = warren("ha", "render", "--from", url, *DOORS, "--out", str(tmp_path / "out"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"warren: what answers at {url} is no node of Warren: it does not tell of any nodes\n"
+    assert done.stderr == f"warren: the server at {url} is not a node of Warren: it reports no nodes\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -59,7 +59,7 @@ def test_options_that_a_file_would_overrule_are_refused(tmp_path: Path) -> None:
     file.write_text(FILE)
     done = warren("ha", "render", str(file), "--virtual", "10.0.0.99/24", "--out", str(tmp_path / "out"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--virtual and --balancer go with --from" in done.stderr
+    assert "--virtual and --balancer belong to --from" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -35,4 +35,4 @@ def test_tls_is_ended_by_the_node_which_sees_the_client(tmp_path: Path) -> None:
             assert json.load(answer)["node"] == "warren@n1"
         told = warren("ha", "check", str(made.file)).stdout.splitlines()
     assert told[-1] == "nothing is wrong", told
-    assert f"good     balancer lb2 leads AMQP clients at 127.0.0.12:{front_ports['amqps']} to Warren 3.10.8" in told
+    assert f"good     balancer lb2 forwards AMQP clients at 127.0.0.12:{front_ports['amqps']} to Warren 3.10.8" in told

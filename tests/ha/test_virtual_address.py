@@ -73,6 +73,6 @@ def test_a_deployment_that_is_well_passes_the_check(pair: FrontDoor) -> None:
     assert f"good     the virtual address is on {pair.holder()}" in lines
     assert f"good     nodes see clients with their own addresses: ours is {pair.world.address(CLIENTS)}" in lines
     assert [line for line in lines if not line.startswith("good")] == [
-        "warning  there is one node: nothing outlives its loss",
+        "warning  there is one node: if it is lost, everything is lost",
         "nothing is wrong",
     ]

@@ -106,8 +106,8 @@ def plan(
 
 @app.command(
     epilog="Example: warren ha check deployment.toml --user ops --password secret\n\n"
-    "Run it from a machine of the clients. Without a user it looks at the balancers and the nodes; with one, who needs "
-    f"the tag monitoring, also at the cluster behind them.\n\n{ABOUT_FILES}"
+    "Run it from a machine of the clients. Without --user it checks the balancers and the nodes. With a user that has "
+    f"the tag monitoring it also checks the cluster behind them.\n\n{ABOUT_FILES}"
 )
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The deployment, as a TOML file.")],

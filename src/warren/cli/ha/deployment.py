@@ -174,7 +174,7 @@ def _is_host(text: str) -> bool:
 
 
 def problem(deployment: Deployment) -> str | None:
-    """What is wrong with it, in a sentence; None if nothing is."""
+    """The first problem, in a sentence; None if there is none."""
     return next(_problems(deployment), None)
 
 
@@ -232,7 +232,7 @@ def _problems_of_the_address(deployment: Deployment) -> Iterator[str]:
         return
     network = ipaddress.ip_network(f"{virtual}/{deployment.prefix}", strict=False)
     if network.num_addresses > 2 and virtual in map(str, _reserved(network)):
-        yield f"virtual_address {virtual} is none that a machine could have: it is the first or last of {network}"
+        yield f"virtual_address {virtual} cannot be the address of a machine: it is the first or last of {network}"
     owners = [(each.name, each.address) for each in deployment.balancers]
     owners += [(each.name, each.address) for each in deployment.nodes]
     for name, address in owners:
@@ -248,7 +248,7 @@ def _reserved(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> list[ob
 def _problems_of_balancers(deployment: Deployment) -> Iterator[str]:
     balancers = deployment.balancers
     if len(balancers) < 2:
-        yield f"there must be at least two balancers, or the loss of one is the loss of all; there is {len(balancers)}"
+        yield f"there must be at least two balancers, or one is a single point of failure; there is {len(balancers)}"
     for balancer in balancers:
         if not _LABEL.fullmatch(balancer.name):
             yield f"a balancer's name must be letters, digits, dots and dashes, not {balancer.name!r}"
@@ -281,7 +281,7 @@ def _problems_of_nodes(deployment: Deployment) -> Iterator[str]:
         if HTTP not in node.ports and HTTPS not in node.ports:
             yield f"node {node.name} must listen for http or https, or its health cannot be checked"
         if is_loopback(node.address) and not all(is_loopback(each.address) for each in deployment.balancers):
-            yield f"node {node.name} is at {node.address}, where only its own machine reaches it: balancers cannot"
+            yield f"node {node.name} is at {node.address}, where only its own machine can reach it, not the balancers"
     if deployment.nodes and all(node.kind == WITNESS for node in deployment.nodes):
         yield "all nodes are witnesses; there must be one that holds queues"
     elif deployment.nodes and all(node.kind != DISC for node in deployment.nodes):

@@ -63,7 +63,7 @@ def _heading(deployment: Deployment, balancer: Balancer) -> str:
 #
 # Check it:     haproxy -c -f /etc/haproxy/haproxy.cfg
 # Load it:      systemctl reload haproxy          (existing connections stay)
-# Who is fit:   echo "show servers state" | socat stdio {socket}
+# Fit nodes:    echo "show servers state" | socat stdio {socket}
 # Drain a node: warren ctl drain, on the node, so that both balancers know
 """
 

@@ -136,11 +136,11 @@ def _without_trust() -> ssl.SSLContext:
 def _start_of(connection: socket.socket) -> ConnectionStart:
     kind, _, size = _FRAME_HEAD.unpack(_exactly(connection, _FRAME_HEAD.size))
     if kind != 1 or size > _FRAME_MAX:
-        raise ValueError("what answers does not speak AMQP 0-9-1")
+        raise ValueError("the server does not speak AMQP 0-9-1")
     payload = _exactly(connection, size)
     method = decode_method(payload, 0, size)
     if not isinstance(method, ConnectionStart):
-        raise ValueError("what answers does not begin as an AMQP broker does")
+        raise ValueError("the server does not begin as an AMQP broker does")
     return method
 
 

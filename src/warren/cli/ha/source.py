@@ -111,7 +111,7 @@ def deployment_of(source: DeploymentSource) -> Deployment:
             "give the FILE that describes the deployment, or --from with the URL of a running node's HTTP API"
         )
     if source.file and (source.virtual or source.balancers):
-        raise ConfigError(f"--virtual and --balancer go with --from; {source.file} has to say what they would")
+        raise ConfigError(f"--virtual and --balancer belong to --from; {source.file} must have these settings itself")
     return _of_cluster(source) if source.url else read_file(source.file)
 
 
@@ -167,9 +167,11 @@ def _asked(source: DeploymentSource) -> tuple[list[dict[str, object]], list[dict
     except Failure as failure:
         raise WarrenError(f"{source.url} cannot be asked for its nodes: {_last_line(failure.text)}") from failure
     if not _is_rows(nodes) or not isinstance(overview, dict):
-        raise WarrenError(f"what answers at {source.url} is no node of Warren: it does not tell of any nodes")
+        raise WarrenError(f"the server at {source.url} is not a node of Warren: it reports no nodes")
     if not isinstance(overview.get("listeners"), list):
-        raise WarrenError(f"{source.url} does not tell this user where the nodes listen: it needs the tag monitoring")
+        raise WarrenError(
+            f"{source.url} does not show the nodes' listeners to this user: the user needs the tag monitoring"
+        )
     return nodes, overview["listeners"]
 
 
@@ -196,13 +198,13 @@ def _looked_up(node: BrokerNode, family: socket.AddressFamily, among_ourselves: 
         found = socket.getaddrinfo(node.address, None, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise WarrenError(
-            f"node {node.name} is at {node.address}, and a firewall's rules need addresses, but the name cannot be "
-            f"looked up here ({getattr(error, 'strerror', None) or error}): give its address in the deployment"
+            f"node {node.name} is at {node.address}, and firewall rules need addresses, but the name cannot be "
+            f"resolved here ({getattr(error, 'strerror', None) or error}): give its address in the deployment"
         ) from error
     address = str(found[0][4][0])
     if is_loopback(address) and not among_ourselves:
         raise WarrenError(
-            f"node {node.name} is at {node.address}, which is {address} on this machine alone, and useless in another "
-            "machine's rules: give its address in the deployment, or ask on a machine that is none of the nodes"
+            f"node {node.name} is at {node.address}, which means {address} on this machine only, and cannot be used in "
+            "rules for other machines: give its address in the deployment, or run this on a machine without a node"
         )
     return replace(node, address=address)

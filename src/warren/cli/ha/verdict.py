@@ -84,14 +84,19 @@ def _of_members(deployment: Deployment, cluster: ClusterObservation) -> Iterator
     described = {node.name: node for node in deployment.nodes}
     for name in sorted(described.keys() - rows.keys()):
         yield wrong(
-            f"node {name} is no member of the cluster that the balancers lead to, whose members are {listed([*rows])}"
+            f"node {name} is not a member of the cluster behind the balancers, whose members are {listed([*rows])}"
         )
     for name in sorted(rows.keys() - described.keys()):
-        yield warning(f"node {name} is a member of the cluster, but no client is led there: add it, and render again")
+        yield warning(
+            f"node {name} is a member of the cluster, but the balancers do not use it: add it to the deployment, and "
+            "render again"
+        )
     for name, row in sorted(rows.items()):
         kind = kind_of(row)
         if not row.get("running"):
-            yield wrong(f"node {name} {'is paused, cut off from the others' if row.get('paused') else 'does not run'}")
+            yield wrong(
+                f"node {name} {'is paused, cut off from the other nodes' if row.get('paused') else 'does not run'}"
+            )
         if row.get("partitions"):
             yield wrong(f"node {name} is cut off from {listed([str(each) for each in row['partitions']])}")
         if name in described and described[name].kind != kind:
@@ -114,31 +119,31 @@ def _of_versions(cluster: ClusterObservation) -> Iterator[DeploymentFinding]:
                 versions.setdefault(str(application["version"]), []).append(str(row["name"]))
     if len(versions) > 1:
         listed_versions = "; ".join(f"{version} on {listed(names)}" for version, names in sorted(versions.items()))
-        yield warning(f"the nodes are of different versions: {listed_versions}")
+        yield warning(f"the nodes run different versions: {listed_versions}")
     elif versions:
-        yield good(f"all nodes that run are of version {next(iter(versions))}")
+        yield good(f"all running nodes have version {next(iter(versions))}")
 
 
 def _of_disc_nodes(kinds: Mapping[str, str]) -> Iterator[DeploymentFinding]:
     """Each disc node has an etcd member, and a majority of members decides."""
     discs = sorted(name for name, kind in kinds.items() if kind != RAM)
     if len(kinds) == 1:
-        yield warning("there is one node: nothing outlives its loss")
+        yield warning("there is one node: if it is lost, everything is lost")
     elif len(discs) == 1:
         yield warning(
-            f"{discs[0]} is the only disc node: while it is away {_CANNOT_AGREE}, and with cluster_partition_handling "
-            "= pause_minority every node pauses until it is back. Nothing is lost by that; with three disc nodes "
-            "nothing would pause"
+            f"{discs[0]} is the only disc node: while it is down {_CANNOT_AGREE}, and with cluster_partition_handling "
+            "= pause_minority every node pauses until it is back. No message is lost by that; with three disc nodes "
+            "no node would pause"
         )
     elif len(discs) == 2:
         yield warning(
-            f"there are two disc nodes, {listed(discs)}, and both must be there: without one of them {_CANNOT_AGREE}. "
-            "With a third one, if only a witness, any of them may be lost"
+            f"there are two disc nodes, {listed(discs)}, and both must run: without one of them {_CANNOT_AGREE}. With "
+            "a third one, which may be a witness, any one of them may be lost"
         )
     elif len(discs) % 2 == 0:
-        yield remark(f"{len(discs)} disc nodes outlive the loss of {len(discs) // 2 - 1}, as {len(discs) - 1} would")
+        yield remark(f"{len(discs)} disc nodes survive the loss of {len(discs) // 2 - 1}, as {len(discs) - 1} would")
     else:
-        yield good(f"{len(discs)} disc nodes keep the definitions, and outlive the loss of {len(discs) // 2} of them")
+        yield good(f"{len(discs)} disc nodes keep the definitions, and survive the loss of {len(discs) // 2} of them")
 
 
 def _of_queues(cluster: ClusterObservation) -> Iterator[DeploymentFinding]:
@@ -152,12 +157,12 @@ def _of_queues(cluster: ClusterObservation) -> Iterator[DeploymentFinding]:
     ]
     if alone:
         yield warning(
-            f"{len(alone)} of {len(shared)} queues have no mirror, and are away while their node is: {listed(alone)}. "
-            "A policy with ha-mode mirrors them"
+            f"{len(alone)} of {len(shared)} queues have no mirror, and are unavailable while their node is down: "
+            f"{listed(alone)}. A policy with ha-mode mirrors them"
         )
     if behind:
         yield warning(
-            f"{len(behind)} queues have no mirror in sync, and their node is the only one with all: {listed(behind)}"
+            f"{len(behind)} queues have no mirror in sync, and only their master has all messages: {listed(behind)}"
         )
     if not alone and not behind:
         yield good(f"all {len(shared)} queues have a mirror that is in sync")
@@ -179,7 +184,7 @@ def _of_the_clients_address(deployment: Deployment, cluster: ClusterObservation)
         verb = "sends" if deployment.proxy_protocol else "would send"
         finding = wrong if deployment.proxy_protocol else remark
         yield finding(
-            f"nodes take the balancer {balancers[cluster.seen_from]} for the client: neither side speaks the PROXY "
+            f"nodes see the balancer {balancers[cluster.seen_from]} as the client: neither side speaks the PROXY "
             f"protocol, with which HAProxy {verb} the client's address (send-proxy-v2, and proxy_protocol = true on "
             "the nodes)"
         )
@@ -187,8 +192,8 @@ def _of_the_clients_address(deployment: Deployment, cluster: ClusterObservation)
         yield good(f"nodes see clients with their own addresses: ours is {cluster.seen_from}")
     else:
         yield remark(
-            f"nodes see us as {cluster.seen_from}, and our address is {cluster.called_from}: something in between "
-            "changes it"
+            f"nodes see this machine as {cluster.seen_from}, and its address is {cluster.called_from}: something in "
+            "between changes it"
         )
 
 
@@ -226,32 +231,33 @@ def _called(entry_point: EntryPoint) -> str:
 def _of_greeting(deployment: Deployment, entry_point: EntryPoint, greeting: AmqpProbeResult) -> DeploymentFinding:
     who, where = _called(entry_point), endpoint(entry_point.address, greeting.port)
     if greeting.silent:
-        return wrong(f"{who} takes AMQP connections at {where} and closes them without a word: {_MISMATCH}")
+        return wrong(f"{who} accepts AMQP connections at {where} and closes them without an answer: {_MISMATCH}")
     if greeting.refusal:
         advice = _advice(deployment, entry_point, greeting)
         return wrong(f"{who} does not answer AMQP clients at {where} ({greeting.refusal}): {advice}")
     if greeting.product != _PRODUCT:
-        return wrong(f"{who} leads AMQP clients at {where} to {greeting.product or 'something'}, and not to {_PRODUCT}")
-    return good(f"{who} leads AMQP clients at {where} to {greeting.product} {greeting.version}")
+        reached = greeting.product or "an unknown program"
+        return wrong(f"{who} forwards AMQP clients at {where} to {reached}, not to {_PRODUCT}")
+    return good(f"{who} forwards AMQP clients at {where} to {greeting.product} {greeting.version}")
 
 
 def _advice(deployment: Deployment, entry_point: EntryPoint, refused: AmqpProbeResult | FitnessProbeResult) -> str:
     if not refused.unreached and refused.refusal.startswith(LATE):
         return (
-            "it takes connections and says nothing: HAProxy hangs, or has as many clients as haproxy.maxconn allows, "
-            "or leads to a node that hangs"
+            "it accepts connections and does not answer: HAProxy hangs, has reached haproxy.maxconn, or forwards to a "
+            "node that hangs"
         )
     if not refused.unreached:
-        return "something else than HAProxy has the port, or leads elsewhere than to a node"
+        return "another program than HAProxy uses the port, or HAProxy does not forward to a node"
     if not all([each.refusal for each in entry_point.greetings] + [each.refusal for each in entry_point.answers]):
-        return "HAProxy answers at another port there, so its haproxy.cfg lacks this one, or a firewall keeps it shut"
+        return "HAProxy answers at another port there, so its haproxy.cfg lacks this one, or a firewall blocks it"
     if entry_point.balancer is not None:
-        return "HAProxy does not run there, or a firewall is in between"
+        return "HAProxy does not run there, or a firewall blocks it"
     if refused.refusal == REFUSED:
-        return "the machine that has the address has no HAProxy that listens, or a firewall refuses in its name"
+        return "HAProxy does not listen on the machine that has the address, or a firewall refuses connections to it"
     names = " and ".join(balancer.name for balancer in deployment.balancers)
     return (
-        f"no balancer has the address, or no way leads there from here; look at systemctl status keepalived on {names}"
+        f"no balancer has the address, or there is no route to it from here; see systemctl status keepalived on {names}"
     )
 
 
@@ -260,7 +266,7 @@ def _of_answer(
 ) -> Iterator[DeploymentFinding]:
     who, where = _called(entry_point), endpoint(entry_point.address, answer.port)
     if answer.silent:
-        yield wrong(f"{who} takes HTTP connections at {where} and closes them without a word: {_MISMATCH}")
+        yield wrong(f"{who} accepts HTTP connections at {where} and closes them without an answer: {_MISMATCH}")
         return
     if answer.refusal:
         advice = _advice(deployment, entry_point, answer)
@@ -271,7 +277,7 @@ def _of_answer(
             f"{who} answers {FITNESS_PATH} at {where} with status {answer.status}, not as a node would: {_MISMATCH}"
         )
         return
-    yield good(f"{who} leads HTTP clients at {where} to a node")
+    yield good(f"{who} forwards HTTP clients at {where} to a node")
     yield from _of_identity(deployment, entry_point, answer)
 
 
@@ -286,13 +292,12 @@ def _of_identity(
         yield good(f"the virtual address is on {answer.balancer}")
     elif answer.balancer not in known:
         yield wrong(
-            f"{_called(entry_point)} is answered by a balancer {answer.balancer}, which is none of this deployment's"
+            f"{_called(entry_point)} is answered by a balancer {answer.balancer}, which is not in this deployment"
         )
     elif entry_point.balancer is not None and answer.balancer != entry_point.balancer.name:
         yield wrong(
-            f"{entry_point.address} should be {entry_point.balancer.name} and says that it is "
-            f"{answer.balancer}: it has the "
-            "haproxy.cfg of another machine, or the addresses are mixed up"
+            f"{entry_point.address} should be {entry_point.balancer.name} and says that it is {answer.balancer}: it "
+            "has the haproxy.cfg of another machine, or the addresses are mixed up"
         )
 
 
@@ -307,10 +312,10 @@ def _of_node(
     if seen.wants_header:
         yield from _of_header(deployment, seen)
     if answer.status == 404 and not answer.standing:
-        yield wrong(f"the server at {where} does not know {FITNESS_PATH}: it is no node of this version")
+        yield wrong(f"the server at {where} does not know {FITNESS_PATH}: it is not a node of this version")
         return
     if not answer.standing:
-        yield wrong(f"node {name} answers {FITNESS_PATH} with status {answer.status}, and not how it is")
+        yield wrong(f"node {name} answers {FITNESS_PATH} with status {answer.status}, without its fitness")
         return
     if answer.node != name:
         yield wrong(f"at {where} there is node {answer.node}, not {name}: addresses or names are mixed up")
@@ -327,72 +332,75 @@ def _is_a_balancer(deployment: Deployment, address: str) -> bool:
 def _of_nodes_greeting(
     node: BrokerNode, greeting: AmqpProbeResult, from_a_balancer: bool
 ) -> Iterator[DeploymentFinding]:
-    """For a node that reports to serve: balancers trust that and send it clients."""
+    """For a node that reports that it serves: the balancers trust it and send it clients."""
     name, where = node.name, endpoint(node.address, greeting.port)
     if greeting.silent:
         yield wrong(
-            f"node {name} takes AMQP connections at {where} and closes them without a word, with a PROXY header and "
-            "without: clients that are led there get nowhere; look at its log"
+            f"node {name} accepts AMQP connections at {where} and closes them without an answer, with a PROXY header "
+            "and without: clients that are sent there cannot connect; see its log"
         )
     elif greeting.unreached and greeting.refusal != REFUSED and not from_a_balancer:
         yield remark(
-            f"node {name} cannot be reached for AMQP from here, at {where} ({greeting.refusal}), which is as it should "
-            "be if only the balancers may"
+            f"node {name} cannot be reached for AMQP from here, at {where} ({greeting.refusal}); this is right if only "
+            "the balancers may reach it"
         )
     elif greeting.refusal:
         yield wrong(
-            f"node {name} says that it serves, and does not answer AMQP clients at {where} ({greeting.refusal}): it "
-            "listens elsewhere, something else has the port, or a firewall is in between"
+            f"node {name} reports that it serves, but does not answer AMQP clients at {where} ({greeting.refusal}): it "
+            "listens at another address, another program uses the port, or a firewall blocks it"
         )
     elif greeting.product != _PRODUCT:
-        yield wrong(f"at {where} AMQP clients find {greeting.product or 'something'}, and not {_PRODUCT}")
+        yield wrong(f"at {where} AMQP clients reach {greeting.product or 'an unknown program'}, not {_PRODUCT}")
 
 
 def _unreached(
     seen: NodeObservation, where: str, cluster: ClusterObservation | None, from_a_balancer: bool
 ) -> DeploymentFinding:
-    """An unreachable node is fine if it runs and only a firewall keeps us, who are no balancer, from it."""
+    """An unreachable node is fine if it runs, this machine is not a balancer, and only a firewall is in between."""
     name, answer = seen.node.name, seen.answer
     rows = cluster.nodes if cluster is not None else ()
     if answer.silent:
         return wrong(
-            f"node {name} takes HTTP connections at {where} and closes them without a word, with a PROXY header and "
-            "without: balancers that ask it there how it is take it for lost; look at its log"
+            f"node {name} accepts HTTP connections at {where} and closes them without an answer, with a PROXY header "
+            "and without: the health checks of the balancers fail there; see its log"
         )
     if not any(row.get("name") == name and row.get("running") for row in rows):
-        unasked = "; with --user the others are asked whether it runs" if cluster is None else ""
+        unasked = "; with --user the other nodes are asked whether it runs" if cluster is None else ""
         return wrong(
-            f"node {name} cannot be asked how it is, at {where} ({answer.refusal}): it does not run, or a firewall is "
-            f"in between{unasked}"
+            f"node {name} does not answer health checks at {where} ({answer.refusal}): it does not run, or a firewall "
+            f"blocks it{unasked}"
         )
     if not answer.unreached or answer.refusal == REFUSED or from_a_balancer:
         return wrong(
-            f"node {name} runs, as the others say, but does not answer over HTTP at {where} ({answer.refusal}), where "
-            "balancers ask it how it is, so they take it for lost: it listens elsewhere, or a firewall is in between"
+            f"node {name} runs, according to the other nodes, but does not answer over HTTP at {where} "
+            f"({answer.refusal}), so the health checks of the balancers fail: it listens at another address, or a "
+            "firewall blocks it"
         )
-    return remark(f"node {name} cannot be asked from here, at {where} ({answer.refusal}); the others say that it runs")
+    return remark(
+        f"node {name} cannot be reached from here, at {where} ({answer.refusal}), but runs according to the other nodes"
+    )
 
 
 def _of_header(deployment: Deployment, seen: NodeObservation) -> Iterator[DeploymentFinding]:
     name = seen.node.name
     if not deployment.proxy_protocol:
         yield wrong(
-            f"node {name} wants a PROXY header, and the balancers of this deployment send none: "
-            "set proxy_protocol = false there, or true in the deployment and render again"
+            f"node {name} requires a PROXY header, and the balancers of this deployment send none: "
+            "set proxy_protocol = false on the node, or true in the deployment and render again"
         )
     elif not _is_a_balancer(deployment, seen.called_from):
         yield warning(
-            f"node {name} wants a PROXY header from us, who are no balancer, so any client can claim any address: "
-            "name the balancers in proxy_protocol.from.*"
+            f"node {name} requires a PROXY header also from this machine, which is not a balancer, so any client can "
+            "claim any address: name the balancers in proxy_protocol.from.*"
         )
 
 
 def _of_fitness(name: str, answer: FitnessProbeResult) -> DeploymentFinding:
-    why = " ".join(answer.reasons) or "it does not say why"
+    why = " ".join(answer.reasons) or "it gives no reason"
     if answer.standing == "fit":
         return good(f"node {name} is fit")
     if answer.standing == "reluctant":
-        return warning(f"node {name} takes no new clients while others do: {why}")
+        return warning(f"node {name} accepts no new clients while other nodes do: {why}")
     return wrong(f"node {name} is unfit to serve clients: {why}")
 
 
@@ -408,5 +416,5 @@ def _of_clocks(nodes: tuple[NodeObservation, ...]) -> Iterator[DeploymentFinding
         )
     elif max(abs(earliest), abs(latest)) > CLOCKS_APART_S:
         yield remark(
-            f"the nodes' clocks agree, but differ from the one here by {max(abs(earliest), abs(latest)):.0f} s"
+            f"the nodes' clocks agree, but differ from the clock here by {max(abs(earliest), abs(latest)):.0f} s"
         )

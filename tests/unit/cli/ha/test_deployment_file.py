@@ -77,7 +77,7 @@ def test_a_port_of_zero_is_none() -> None:
         ('"10.0.0.23"', '"10.0.0.23"\namqp = 70000', "the amqp port of warren@n3 must be from 1 to 65535, not 70000"),
         ('"10.0.0.23"', '"10.0.0.23"\nhttp = 0', "must listen for http or https, or its health cannot be checked"),
         ('"10.0.0.23"', '"10.0.0.23"\npeer = 64000', "must be at most 63535: its etcd member is above it"),
-        ('"10.0.0.23"', '"127.0.0.1"', "is at 127.0.0.1, where only its own machine reaches it: balancers cannot"),
+        ('"10.0.0.23"', '"127.0.0.1"', "is at 127.0.0.1, where only its own machine can reach it, not the balancers"),
         ('"10.0.0.23"', '"10.0.0.11"', "share the machine 10.0.0.11, and port 5672"),
         ('"10.0.0.23"', '"10.0.0.23"\nport = 1', "there is no nodes.3.port; known are name, address, kind"),
     ],

@@ -94,11 +94,11 @@ def test_nothing_is_wrong_with_a_deployment_that_is_well() -> None:
     [
         (0, {"greetings": (AWAY,)}, "the virtual address does not answer AMQP clients at 10.0.0.10:5672"),
         (0, {"greetings": (AWAY,)}, "HAProxy answers at another port there, so its haproxy.cfg lacks this one"),
-        (0, {"greetings": (AWAY,), "answers": ()}, "the machine that has the address has no HAProxy that listens"),
+        (0, {"greetings": (AWAY,), "answers": ()}, "HAProxy does not listen on the machine that has the address"),
         (
             0,
             {"greetings": (AmqpProbeResult(5672, refusal="no answer", unreached=True),), "answers": ()},
-            "look at systemctl status keepalived on lb1 and lb2",
+            "see systemctl status keepalived on lb1 and lb2",
         ),
         (
             0,
@@ -108,26 +108,30 @@ def test_nothing_is_wrong_with_a_deployment_that_is_well() -> None:
         (
             0,
             {"greetings": (AmqpProbeResult(5672, refusal="no answer"),)},
-            "or has as many clients as haproxy.maxconn allows",
+            "has reached haproxy.maxconn",
         ),
         (
             1,
             {"answers": (FitnessProbeResult(15672, refusal="no answer"),)},
-            "(no answer): it takes connections and says nothing",
+            "(no answer): it accepts connections and does not answer",
         ),
         (
             0,
             {"greetings": (AmqpProbeResult(5672, refusal="nonsense"),)},
-            "(nonsense): something else than HAProxy has the",
+            "(nonsense): another program than HAProxy uses the",
         ),
         (
             1,
             {"greetings": (AWAY,), "answers": ()},
-            "(connection refused): HAProxy does not run there, or a firewall is in between",
+            "(connection refused): HAProxy does not run there, or a firewall blocks it",
         ),
-        (2, {"greetings": (SILENT,)}, "balancer lb2 takes AMQP connections at 10.0.0.12:5672 and closes them without"),
+        (
+            2,
+            {"greetings": (SILENT,)},
+            "balancer lb2 accepts AMQP connections at 10.0.0.12:5672 and closes them without",
+        ),
         (2, {"greetings": (SILENT,)}, "compare send-proxy-v2 in haproxy.cfg with proxy_protocol"),
-        (1, {"greetings": (AmqpProbeResult(5672, "RabbitMQ", "3.10"),)}, "to RabbitMQ, and not to Warren"),
+        (1, {"greetings": (AmqpProbeResult(5672, "RabbitMQ", "3.10"),)}, "to RabbitMQ, not to Warren"),
         (
             1,
             {"answers": (FitnessProbeResult(15672, refusal="x"),)},
@@ -136,11 +140,11 @@ def test_nothing_is_wrong_with_a_deployment_that_is_well() -> None:
         (
             1,
             {"answers": (FitnessProbeResult(15672, refusal="x", silent=True),)},
-            "takes HTTP connections at 10.0.0.11:15672",
+            "accepts HTTP connections at 10.0.0.11:15672",
         ),
         (1, {"answers": (FitnessProbeResult(15672, 503, "lb1"),)}, "with status 503, not as a node would"),
         (1, {"answers": (answered("lb2"),)}, "10.0.0.11 should be lb1 and says that it is lb2"),
-        (0, {"answers": (answered("other"),)}, "is answered by a balancer other, which is none of this deployment's"),
+        (0, {"answers": (answered("other"),)}, "is answered by a balancer other, which is not in this deployment"),
     ],
 )
 def test_a_door_that_does_not_lead_to_a_node_is_wrong(at: int, changes: dict[str, Any], sentence: str) -> None:
@@ -160,15 +164,19 @@ def test_a_door_that_does_not_lead_to_a_node_is_wrong(at: int, changes: dict[str
         (
             FitnessProbeResult(15672, 503, "", "reluctant", "warren@n2", ("Low.",)),
             "warning",
-            "no new clients while others do: Low.",
+            "no new clients while other nodes do: Low.",
         ),
-        (FitnessProbeResult(15672, 404), "wrong", "does not know /api/warren/fitness: it is no node of this version"),
-        (FitnessProbeResult(15672, 500), "wrong", "with status 500, and not how it is"),
+        (
+            FitnessProbeResult(15672, 404),
+            "wrong",
+            "does not know /api/warren/fitness: it is not a node of this version",
+        ),
+        (FitnessProbeResult(15672, 500), "wrong", "with status 500, without its fitness"),
         (answered(node_no=3), "wrong", "at 10.0.0.22:15672 there is node warren@n3, not warren@n2"),
         (
             FitnessProbeResult(15672, refusal="no answer"),
             "wrong",
-            "(no answer): it does not run, or a firewall is in between",
+            "(no answer): it does not run, or a firewall blocks it",
         ),
         (answered(node_no=2, ahead_s=9.0), "warning", "the clock of warren@n2 is 9 s ahead of that of warren@n1"),
     ],
@@ -198,13 +206,13 @@ def test_a_node_that_takes_amqp_from_balancers_alone_is_a_remark() -> None:
 @pytest.mark.parametrize(
     ("greeting", "sentence"),
     [
-        (SILENT, "closes them without a word, with a PROXY header and without"),
-        (AWAY, "says that it serves, and does not answer AMQP clients at 10.0.0.22:5672 (connection refused)"),
+        (SILENT, "closes them without an answer, with a PROXY header and without"),
+        (AWAY, "reports that it serves, but does not answer AMQP clients at 10.0.0.22:5672 (connection refused)"),
         (
             AmqpProbeResult(5672, refusal="no answer within 4 s"),
             "does not answer AMQP clients at 10.0.0.22:5672 (no answer",
         ),
-        (AmqpProbeResult(5672, "RabbitMQ", "3.10"), "at 10.0.0.22:5672 AMQP clients find RabbitMQ, and not Warren"),
+        (AmqpProbeResult(5672, "RabbitMQ", "3.10"), "at 10.0.0.22:5672 AMQP clients reach RabbitMQ, not Warren"),
     ],
 )
 def test_a_node_that_is_fit_and_deaf_to_clients_is_wrong(greeting: AmqpProbeResult, sentence: str) -> None:
@@ -228,13 +236,13 @@ def test_clocks_that_agree_with_each_other_and_not_with_ours_are_a_remark() -> N
     late = tuple(replace(seen, answer=replace(seen.answer, ahead_s=-60.0)) for seen in nodes())
     level, said = only(findings(seen_nodes=late))
     assert level == "remark"
-    assert "differ from the one here by 60 s" in said
+    assert "differ from the clock here by 60 s" in said
 
 
 @pytest.mark.parametrize(
     ("rows", "level", "sentence"),
     [
-        ((member(1), member(2)), "wrong", "node warren@n3 is no member of the cluster that the balancers lead to"),
+        ((member(1), member(2)), "wrong", "node warren@n3 is not a member of the cluster behind the balancers"),
         (
             (member(1), member(2), member(3), member(4), member(5)),
             "warning",
@@ -255,8 +263,8 @@ def test_clocks_that_agree_with_each_other_and_not_with_ours_are_a_remark() -> N
             "warning",
             "two disc nodes, warren@n2, warren@n3, and both must",
         ),
-        ((member(1),), "warning", "there is one node: nothing outlives its loss"),
-        ((member(1), member(2), member(3), member(4)), "remark", "4 disc nodes outlive the loss of 1, as 3 would"),
+        ((member(1),), "warning", "there is one node: if it is lost, everything is lost"),
+        ((member(1), member(2), member(3), member(4)), "remark", "4 disc nodes survive the loss of 1, as 3 would"),
         (
             (member(1), member(2), member(3, applications=[{"name": "warren", "version": "0.2.0"}])),
             "warning",
@@ -295,14 +303,14 @@ def test_a_client_that_is_seen_as_a_balancer_is_a_mismatch() -> None:
     seen = cluster(called_from="10.9.0.1", seen_from="10.0.0.12")
     level, said = only(findings(seen_cluster=seen))
     assert level == "wrong"
-    assert "nodes take the balancer lb2 for the client" in said
+    assert "nodes see the balancer lb2 as the client" in said
     assert only(findings(seen_cluster=seen, told=deployment(proxy_protocol=False)))[0] == "remark"
 
 
 def test_a_client_behind_something_that_changes_addresses_is_a_remark() -> None:
     level, said = only(findings(seen_cluster=cluster(called_from="192.168.0.7", seen_from="10.9.0.1")))
     assert level == "remark"
-    assert "nodes see us as 10.9.0.1, and our address is 192.168.0.7" in said
+    assert "nodes see this machine as 10.9.0.1, and its address is 192.168.0.7" in said
 
 
 def test_a_cluster_that_tells_nothing_is_wrong_and_a_login_that_fails_a_warning() -> None:

@@ -15,18 +15,22 @@ CLASSIC = deployment(nodes=(node(1, "ram"), node(2, "ram"), node(3)))
         (
             FitnessProbeResult(15672, refusal="connection refused", unreached=True),
             "10.9.0.1",
-            "so they take it for lost",
+            "so the health checks of the balancers fail",
         ),
         (
             FitnessProbeResult(15672, refusal="no answer within 4 s", unreached=True),
             "10.0.0.11",
-            "so they take it for lost",
+            "so the health checks of the balancers fail",
         ),
-        (FitnessProbeResult(15672, refusal="no answer within 4 s"), "10.9.0.1", "so they take it for lost"),
+        (
+            FitnessProbeResult(15672, refusal="no answer within 4 s"),
+            "10.9.0.1",
+            "so the health checks of the balancers fail",
+        ),
         (
             FitnessProbeResult(15672, refusal="it closes the connection", silent=True),
             "10.9.0.1",
-            "closes them without a word",
+            "closes them without an answer",
         ),
     ],
 )
@@ -44,13 +48,13 @@ def test_without_a_user_it_is_said_who_could_tell_whether_a_node_runs() -> None:
     hidden = nodes(answer=FitnessProbeResult(15672, refusal="no answer within 4 s", unreached=True))
     level, said = only(findings(seen_nodes=hidden))
     assert level == "wrong"
-    assert said.endswith("or a firewall is in between; with --user the others are asked whether it runs")
+    assert said.endswith("or a firewall blocks it; with --user the other nodes are asked whether it runs")
 
 
 @pytest.mark.parametrize("asked", [None, ClusterObservation(refusal="no")])
 def test_the_classic_plan_is_warned_of_though_the_cluster_says_nothing(asked: ClusterObservation | None) -> None:
     found = bad(findings(seen_cluster=asked, told=CLASSIC))
-    assert [level for level, said in found if "warren@n3 is the only disc node: while it is away" in said] == [
+    assert [level for level, said in found if "warren@n3 is the only disc node: while it is down" in said] == [
         "warning"
     ]
 
