@@ -95,7 +95,7 @@ def test_a_node_that_is_stopped_is_unfit(tmp_path: Path) -> None:
 
     heard = eventually(told, lambda heard: heard is not None and heard.status != 200)
     assert heard.status == 503
-    sentence = "The node is stopped, and serves nobody."
+    sentence = "The node is stopped, and serves no clients."
     assert heard.json == {
         "status": "unfit",
         "node": "hare@here",

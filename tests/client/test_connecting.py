@@ -70,8 +70,8 @@ def test_when_no_host_answers_each_is_named_with_its_reason(free_address: Callab
     first, second = free_address(), free_address()
     error = failure(f"amqp://{first},{second}")
     assert isinstance(error, CannotConnect)
-    assert error.attempts == ((first, "nobody listens there"), (second, "nobody listens there"))
-    assert str(error) == f"cannot connect to {first}: nobody listens there; {second}: nobody listens there"
+    assert error.attempts == ((first, "connection refused"), (second, "connection refused"))
+    assert str(error) == f"cannot connect to {first}: connection refused; {second}: connection refused"
     assert error.retriable
 
 

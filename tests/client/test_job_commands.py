@@ -178,7 +178,7 @@ def test_a_broker_or_a_database_that_is_not_there_is_one_sentence(database: Engi
     port = free_port()
     nobody = f"amqp://guest:guest@127.0.0.1:{port}"
     for arguments, said in {
-        ("--database", whole(database), "--url", nobody): f"cannot connect to 127.0.0.1:{port}: nobody listens there",
+        ("--database", whole(database), "--url", nobody): f"cannot connect to 127.0.0.1:{port}: connection refused",
         ("--database", f"postgresql://shop:moles@127.0.0.1:{port}/shop", "--url", url): "cannot connect to postgresql",
     }.items():
         done = ended("relay", *arguments)

@@ -139,7 +139,7 @@ class MessageTransfer:
         self._caught_up: asyncio.Event = asyncio.Event()
         # the message in flight is known not to have arrived
         self._was_refused = False
-        # the source may deliver everything unsettled again, whatever it was told
+        # the source may deliver everything unsettled again, even after an ack
         self._source_forgets = False
         giving.publisher.follower = self
         taking.publisher.follower = _SourceWatch(self._broke)

@@ -229,7 +229,7 @@ def _reason(trouble: Exception, target: ConnectionTarget) -> str:
     if isinstance(trouble, TimeoutError):
         return f"no answer within {target.connection_timeout_s:g} s"
     if isinstance(trouble, ConnectionRefusedError):
-        return "nobody listens there"
+        return "connection refused"
     if isinstance(trouble, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {trouble.verify_message}"
     if isinstance(trouble, OSError):

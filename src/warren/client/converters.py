@@ -9,7 +9,7 @@ JSON takes dataclasses and dicts, with decimals, dates and UUIDs as text. A numb
 `Decimal`, so an amount stays exact. A `Decimal` is sent as text, so that readers in other languages do not round it. A
 date or a UUID is read as text.
 
-Invariants: `body_of` and `payload_of` raise `CannotConvert` and nothing else, whichever error a converter raises. No
+Invariants: `body_of` and `payload_of` raise `CannotConvert` and nothing else, for any error of a converter. No
 value is changed silently: JSON has no NaN, so NaN is refused.
 
 Not here: the choice of a program's converter (`client.settings`, `client.template`), arrays of records and the form of

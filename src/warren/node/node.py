@@ -348,7 +348,7 @@ class Node:
     def _pause(self, effect: PauseService) -> None:
         """Accept no clients; operators are still answered."""
         self._paused = True
-        process.notify_status("is cut off from too many nodes of its cluster, and serves nobody")
+        process.notify_status("is cut off from too many nodes of its cluster, and serves no clients")
         self._close_amqp()
         if self._life is not None:
             self._life.pause()

@@ -96,7 +96,7 @@ class ProxyHeaderReader:
             return
         command, family, length = struct.unpack_from(">BBH", self._bytes, len(SIGNATURE))
         if command not in (_LOCAL, _PROXY):
-            raise ProxyHeaderRefused(f"its version and command are {command:#04x}, which nobody knows")
+            raise ProxyHeaderRefused(f"its version and command are {command:#04x}, which the protocol does not have")
         if length > BODY_BYTES_MAX:
             raise ProxyHeaderRefused(
                 f"it is to have {length} bytes of addresses and extensions, more than {BODY_BYTES_MAX}"

@@ -67,7 +67,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """The context for dialling a server with a certificate of the same authority, whatever host it names."""
+    """The context for dialling a server with a certificate of the same authority, for any host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     _load_chain(context, settings)

@@ -152,7 +152,7 @@ class Folder:
         return rows
 
     def flush(self) -> None:
-        """Make its contents durable, whichever process wrote them; object stores and HDFS do that themselves."""
+        """Make its contents durable, also those that other processes wrote; object stores and HDFS do it themselves."""
         if isinstance(self._files, fs.LocalFileSystem):
             for name in self.children():
                 _flush(Path(self._place(name)))

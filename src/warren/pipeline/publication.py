@@ -1,4 +1,4 @@
-"""Publishing staged messages part by part, so that each is published once, whatever is killed and when.
+"""Publishing staged messages part by part, so that each is published once, even if a process is killed at any moment.
 
 Messages are an unchanging DataFrame with a column `part`. One task writes a part, under a publisher name of its own,
 and a part has so few messages that the broker remembers all their ids. A few parts are written at once; when they are

@@ -136,7 +136,7 @@ def is_connected(spark: SparkSession) -> bool:
 
 
 def _without_log(spark: SparkSession, error: Exception) -> PipelineError:
-    """An error in one sentence; if Java has ended, that is the cause, whatever the job says."""
+    """An error in one sentence. If Java has ended, that is the cause, and the job's own error does not count."""
     return PipelineError(JAVA_ENDED if _java_has_ended(spark, ENDING_S) else sentence(error))
 
 

@@ -44,7 +44,7 @@ def test_why_an_end_cannot_be_reached_is_told(here: Shoveller, there: Shoveller,
     name, nowhere = unique("from"), f"127.0.0.1:{free_port()}"
     place = there.amqp.partition("@")[2].partition("/")[0]
     troubles = {
-        f"amqp://{nowhere}": f"source: cannot connect to {nowhere}: nobody listens there",
+        f"amqp://{nowhere}": f"source: cannot connect to {nowhere}: connection refused",
         f"amqp://guest:wrong@{place}": "source: ACCESS_REFUSED - Login was refused using authentication mechanism",
         f"amqp://guest:guest@{place}/nosuch": "source: the broker closed the connection: 530 NOT_ALLOWED - vhost no",
         f"amqps://{place}": f"source: cannot connect to {place}: ",

@@ -23,9 +23,9 @@ and all other facts. So none of these can be changed on the way, and a proof is 
 - on another channel: with TLS, the channel is the digest of the handshake, so a man in the middle with a certificate of
   the right authority gains nothing by passing proofs on.
 
-**Who goes first.** The dialler. Anyone may speak to the accepter, so it proves nothing, and says nothing of members,
-clusters or duplicates, before the dialler has proved itself. Without TLS an attacker who can change packets can still
-take over a link after its hello; TLS between nodes prevents that.
+**The order.** The dialler proves itself first. Any program can connect to the accepter, so before that the accepter
+proves nothing, and sends nothing about members, clusters or duplicates. Without TLS an attacker that can change packets
+can still take over a link after its hello; TLS between nodes prevents that.
 
 **What is refused, and by which side.** Versions that do not overlap: by the side that notices first. The dialler
 refuses a node other than the one it meant, itself, and a node of another cluster, by an opening that is not proved yet;
@@ -148,7 +148,7 @@ def decode_opening(body: bytes) -> HelloOpening:
     name, incarnation, cluster_id = reader.text(), reader.number(8), reader.text()
     address, kind, silence_ms = reader.text(), reader.text(), reader.number(4)
     if not name or not address:
-        raise ValueError("it does not say who it is")
+        raise ValueError("it does not give its name")
     if lowest > highest:
         raise ValueError("its versions are the wrong way round")
     if kind not in NODE_KINDS:

@@ -399,10 +399,10 @@ class RemoteQueue(QueueProxy, MasterPort):
         answer = QueueAnswer(self, question, asker, self._turn)
         answer.consumer = consumer
         if question == CONSUME:
-            assert consumer is not None, "somebody consumes"
+            assert consumer is not None, "CONSUME has a consumer"
             self._subscribe(link, consumer, answer)
         elif question == CANCEL:
-            assert consumer is not None, "somebody consumes no more"
+            assert consumer is not None, "CANCEL has a consumer"
             self._unsubscribe(link, consumer, answer)
         else:
             kind: i64 = records.COUNT

@@ -12,7 +12,7 @@ A stream keeps its messages: it is done when Warren's has as many. A stream that
 is not transferred, because all messages would come again.
 
 A queue that is deleted at either broker does not hold up the others: when the move is ending, its shovel is deleted and
-it is done, whatever is left at RabbitMQ. That is reported, and the final count does not match.
+it is done, even if messages are left at RabbitMQ. That is reported, and the final count does not match.
 
 Progress goes to standard error: a bar with rate and estimate on a terminal, else a line every few seconds. The rate is
 that of the last seconds, so a stalled shovel shows.

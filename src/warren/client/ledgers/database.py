@@ -17,7 +17,7 @@ A ledger is the rows of a table that count:
 | `inbox`  | a message that one consumer did | one that it reversed or refused                                       |
 
 So a reversed message is in neither ledger, and a message that was sent and done is in both, under its business id. A
-message that is to be reversed and that the consumer has done is a difference until it is reversed, even if nobody
+message that is to be reversed and that the consumer has done is a difference until it is reversed, even if no job
 continues with it.
 
 Invariant: one statement reads all rows, so they are one snapshot; few of them are in memory at a time.

@@ -1,8 +1,8 @@
 """A message as a handler gets it: an `Incoming` for any thread, settled once.
 
 Invariants: the first `ack` or `nack` counts, from any caller, and later ones do nothing. The broker is told in the
-event loop's thread, whichever thread the handler runs in. A message that came back from a retry queue still has the
-exchange and routing key of its first publish.
+event loop's thread, also if the handler runs in another thread. A message that came back from a retry queue still has
+the exchange and routing key of its first publish.
 """
 
 import asyncio

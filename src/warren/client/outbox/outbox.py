@@ -1,6 +1,6 @@
 """Messages written into the outbox table, in the transaction of the event that they report.
 
-Invariants: if the caller's transaction fails there is no row; if it commits there is one, whatever happens to the
+Invariants: if the caller's transaction fails there is no row; if it commits there is one, even after failures of the
 processes or the broker. A business id exists once: adding it again with the same content does nothing; with another
 content it is a `ValueError`, because a receiver takes two messages with one id for one.
 
@@ -207,7 +207,7 @@ class Outbox:
         return known
 
     def resend(self, executor: Executor, business_id: str) -> bool:
-        """Publish a row once more, whatever its status, in the caller's transaction; whether it exists.
+        """Publish a row once more, with any status, in the caller's transaction; whether it exists.
 
         The same as changing its status to `pending` by hand, but the relay is notified.
         """

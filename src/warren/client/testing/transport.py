@@ -4,7 +4,7 @@ A transport that loses its connection connects again at once, as every transport
 subscribes again, and the broker redelivers the unacked messages. An ack of a message from the lost connection has no
 effect.
 
-A subscription that waits is woken through its own event loop, from whichever thread the message comes.
+A subscription that waits is woken through its own event loop, because messages come from any thread.
 
 Faults are consumed by the publishes and acks that they affect; `block` and `delay` last until they are ended.
 

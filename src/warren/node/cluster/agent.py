@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
 
 _WITHOUT_PAST = "its data directory is not the one that a node of its name had, or an old state of it"
-_GIVEN_AGAIN = "whatever mirrored queues trusted the node with, others have to give it again"
+_GIVEN_AGAIN = "its replicas of mirrored queues are not trusted, and other nodes send it their messages again"
 
 
 async def register_incarnation(shared: "ClusterMetadataStore", disk: Disk, found: StartupState, log: Log) -> None:

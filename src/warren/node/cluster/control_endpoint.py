@@ -90,14 +90,14 @@ class ControlEndpoint:
         except MembershipRefused as refusal:
             return _fault(400, refusal.code, str(refusal))
         except (StoreError, ConfigError, ConnectionError, TimeoutError) as error:
-            return _fault(400, "failed", str(error) or "nobody answered in time")
+            return _fault(400, "failed", str(error) or "no node answered in time")
         except (ValueError, KeyError, TypeError, AttributeError):
             return _fault(400, "bad_request", "the arguments make no sense to this version of Warren")
         return Response(status_code=204)
 
     def _unfit(self) -> Response:
         status = self._status
-        reasons = [FitnessReason(status.app, f"The node is {status.app}, and serves nobody.")]
+        reasons = [FitnessReason(status.app, f"The node is {status.app}, and serves no clients.")]
         return JSONResponse(fitness_row(status.name, reasons), UNFIT_STATUS)
 
     def _absent(self) -> Response:

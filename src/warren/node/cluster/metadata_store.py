@@ -197,7 +197,7 @@ class ClusterMetadataStore:
         """Raises `ConnectionError` while it is unknown whether the store holds a cluster."""
         assert self.store is not None
         if not await self.store.begun(ASK_PATIENCE_S):
-            raise ConnectionError("nobody has begun this cluster in the store")
+            raise ConnectionError("the store does not have this cluster yet")
 
     async def move_in(self, revision: int, snapshot: Snapshot, founding: FoundingFile) -> None:
         """Begin the cluster; the remains of this node's earlier attempt are deleted first."""

@@ -398,7 +398,7 @@ class StoppedMember:
                 await _until_begun(shared)
                 return (await shared.snapshot())[1]
         except (TimeoutError, ConnectionError) as error:
-            raise no_quorum_online(str(error) or "nobody answers") from error
+            raise no_quorum_online(str(error) or "no node answers") from error
 
 
 async def _until_begun(shared: ClusterMetadataStore) -> None:
@@ -433,7 +433,7 @@ async def _answers(address: str) -> bool:
 
 
 async def _refuse_join(facts: PeerIdentity, data: bytes) -> bytes:
-    raise ConfigError("a node that is stopped takes nobody in")
+    raise ConfigError("a stopped node accepts no other node")
 
 
 def _node_at(text: str) -> tuple[str, PeerAddress]:

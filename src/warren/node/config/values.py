@@ -2,7 +2,7 @@
 
 Each parser returns the value or raises `ValueError` with the words that complete "KEY … must be".
 
-Two families of units, as in RabbitMQ: a *byte size* (`frame_max = 128KB`) counts in 1,024 whatever the unit; an
+Two families of units, as in RabbitMQ: a *byte size* (`frame_max = 128KB`) always counts in 1,024; an
 *information size* (`vm_memory_high_watermark.absolute = 2GB`) counts in 1,000, unless it says KiB, MiB, GiB, or K, M,
 G.
 
@@ -88,7 +88,7 @@ def timeout_ms(value: str) -> int:
 
 
 def patience_ms(value: str) -> int:
-    """A time to wait for a client: a day at most, whatever RabbitMQ's `infinity` says."""
+    """A time to wait for a client: a day at most, also for RabbitMQ's `infinity`."""
     if value == "infinity":
         return _DAY_MS
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= _DAY_MS:

@@ -63,7 +63,7 @@ def sync_directory(path: str) -> None:
 
 
 def replace_file(path: str, data: bytes, flush: Flush = os.fdatasync) -> None:
-    """Afterwards the file has this content or its old one, whatever happens meanwhile."""
+    """Replace the content of a file: after a crash it has this content or its old one."""
     unfinished = path + UNFINISHED_SUFFIX
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:

@@ -291,7 +291,7 @@ def _locked(path: str, shown: str, shared: bool) -> int:
 def _read_metadata(path: str) -> tuple[int, Snapshot, int]:
     """Revision, values and incarnation, read from a copy."""
     if not os.path.exists(path):
-        raise StoreError(f"{path} is missing: without it nobody knows whose the messages are")
+        raise StoreError(f"{path} is missing: without it the queues of the messages are unknown")
     with tempfile.TemporaryDirectory(prefix="warren-") as directory:
         copy = os.path.join(directory, file_names.METADATA)
         for suffix in ("", _WAL_SUFFIX):

@@ -111,7 +111,7 @@ class StreamSalvage:
     """One stream's files, and where the old ones are kept."""
 
     def __init__(self, directory: str, kept: str, stream: OfflineStream) -> None:
-        assert stream.owner is not None, "somebody knows what should be there"
+        assert stream.owner is not None, "the metadata knows the stream"
         self._streams = os.path.join(directory, STREAMS)
         self._kept = os.path.join(kept, STREAMS, str(stream.stream_id))
         self._stream = stream

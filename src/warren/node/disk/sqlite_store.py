@@ -109,7 +109,7 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
 
     def keep_asked_run(self, run: int) -> None:
-        """Recorded before the request: whatever its outcome, the file tells that it was made."""
+        """Record that the request is made; called before it, because its outcome may stay unknown."""
         try:
             self._connection.execute(WRITE_FACT, (run, "asked"))
         except sqlite3.Error as error:

@@ -156,7 +156,7 @@ class LeasedKey:
         await self._connection.ask(messages.TXN, messages.txn(compares, [putting, *self._put], []), self._ttl_s)
 
     async def _said(self) -> messages.KeyValue | None:
-        """The key's value, whoever holds it."""
+        """The key's value, with any holder."""
         answer = await self._connection.ask(messages.RANGE, messages.range_request(self._key), self._ttl_s)
         found = messages.key_values(answer)
         return found[0] if found else None

@@ -302,7 +302,7 @@ class EtcdMember:
                     await self.resume()
                     await self._be_removed()
             except (OSError, StoreError, ConfigError) as error:
-                self._log.warning("etcd.not_removed", reason=str(error) or "nobody answered in time")
+                self._log.warning("etcd.not_removed", reason=str(error) or "no member answered in time")
         await self.discard()
 
     async def discard(self) -> None:
@@ -331,13 +331,13 @@ class EtcdMember:
         return await list_members(self._connection())
 
     async def _be_removed(self) -> None:
-        anybody = self._connection_to([self.endpoint, *self._notes["endpoints"]])
+        members = self._connection_to([self.endpoint, *self._notes["endpoints"]])
         try:
             # the last member has no other that could remove it
-            if len(await list_members(anybody)) > 1:
-                await remove_member(anybody, self._settings.name)
+            if len(await list_members(members)) > 1:
+                await remove_member(members, self._settings.name)
         finally:
-            await anybody.close()
+            await members.close()
 
     def _discard(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)

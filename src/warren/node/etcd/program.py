@@ -4,8 +4,8 @@ Both ports are on the node's host, which is loopback unless the nodes are on sev
 clients and other members must show one of the same authority; without, any host that reaches the ports may read and
 change everything, so they belong on a private network.
 
-The process runs in its own session. It is identified by the data directory among its arguments, whichever run of the
-node started it.
+The process runs in its own session. It is identified by the data directory among its arguments, even if an earlier run
+of the node started it.
 
 **Certificates from the cookie.** All nodes derive the same key from the cookie. It is the key of an authority, with
 which each node issues itself a certificate. So both ends of every connection prove that they have the cookie without

@@ -130,7 +130,7 @@ class MetadataWatch:
                 self._connection.forget_token()
                 raise EtcdUnavailable(f"{endpoint} wants another token")
             if "permission denied" in answer.reason:
-                raise EtcdDeclined(f"the metadata store lets nobody watch: {answer.reason}")
+                raise EtcdDeclined(f"the metadata store refuses to be watched: {answer.reason}")
             raise EtcdUnavailable(f"{endpoint} ended the watch: {answer.reason}")
 
     def _grouped(self, answer: WatchResponse) -> list[MetadataChanged]:

@@ -12,9 +12,9 @@ each second tick without a write a heartbeat is sent. After as many ticks withou
 timeout, the connection is over. Ticks are counted, not seconds: a node that was itself suspended or busy counts one
 tick for it, and reads its input before it judges.
 
-**The end.** It is reported once, at once, whatever the socket does afterwards; nothing is reported after it. The side
-that ends a connection sends a goodbye first: the sending side is shut, and input is discarded until the other side has
-closed or a deadline has passed, because a reset would overtake the goodbye.
+**The end.** It is reported once, at once. Later events of the socket are not reported. The side that ends a connection
+sends a goodbye first: the sending side is shut, and input is discarded until the other side has closed or a deadline
+has passed, because a reset would overtake the goodbye.
 
 Connections are always read (the broker bounds what it asks for): two nodes that each stopped reading until the other
 reads would wait for ever.

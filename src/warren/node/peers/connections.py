@@ -1,8 +1,8 @@
 """The connections of one node: one to every member.
 
 Of two nodes, the one with the lower name dials. The other one *knocks*: it does the handshake, and is then dialled at
-once. So a node that comes back has its connections in a moment, whatever backoff its peers were in, there are never two
-connections to choose from, and a node with a duplicate name is told so wherever it dials.
+once. So a node that comes back has its connections in a moment, even if its peers are in a backoff; there are never two
+connections to choose from; and a node with a duplicate name is refused by every node that it dials.
 
 The broker sees a node's events in order: `PeerConnected`, then reads, then `PeerLost`, before the next `PeerConnected`.
 A replaced connection (the same process dials again, having lost the one this side still has) ends first. Effects of a
@@ -97,7 +97,7 @@ class PeerDialer:
         self._task.cancel()
 
     def linked(self) -> None:
-        """There is a connection, whichever side dialled."""
+        """There is a connection, dialled by either side."""
         self.last_failure = ""
         self._fate_open = False
         self._linked_since = self._loop.time()
@@ -130,7 +130,7 @@ class PeerDialer:
             self._pause_s = min(PAUSE_MAX_S, self._pause_s * 2)
 
     def _failed(self, failure: DialFailed) -> None:
-        if failure.nobody_listens and self._fate_open and self._missing.is_set():
+        if failure.connection_refused and self._fate_open and self._missing.is_set():
             self._fate_open = False
             self._turned_away(self.name, failure.reason)
         if failure.reason != self.last_failure and self._missing.is_set():

@@ -59,7 +59,7 @@ def cookie_at(path: str) -> bytes:
     if mode & _OTHERS:
         raise ConfigError(
             f"the cookie file {path} can be read or written by others (mode {stat.S_IMODE(mode):04o}); "
-            "make it private with chmod 400, and make another cookie if somebody may have read it"
+            "make it private with chmod 400, and replace the cookie if another user may have read it"
         )
     cookie = text.strip()
     if len(cookie) < LENGTH_MIN:
@@ -121,7 +121,7 @@ class CookieProofVerifier:
         """Why the proof is not accepted; empty if it is."""
         found = _PROOF.fullmatch(text)
         if found is None:
-            return "whoever asks has to prove that it has the cookie of this node"
+            return "a caller must prove that it has the cookie of this node"
         time_s, nonce, digest = int(found[1]), found[2], found[3]
         if not hmac.compare_digest(digest, _digest(self._cookie, node, method, path, body, time_s, nonce)):
             return "the cookie is not the one of this node"

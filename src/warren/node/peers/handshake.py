@@ -250,10 +250,12 @@ class DialFailed(Exception):
     """There is no connection, for this reason. `refused`: a node answered, and this one or (`by_peer`) the other
     refused."""
 
-    def __init__(self, reason: str, nobody_listens: bool = False, refused: bool = False, by_peer: bool = False) -> None:
+    def __init__(
+        self, reason: str, connection_refused: bool = False, refused: bool = False, by_peer: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.nobody_listens = nobody_listens
+        self.connection_refused = connection_refused
         self.refused = refused
         self.by_peer = by_peer
 
@@ -290,8 +292,8 @@ async def attach_handshake(
         await loop.create_connection(lambda: greeting, sock=connected, **options)
     finally:
         # uvloop closes the descriptor by its number. If that happens at the first write, to a peer that is already
-        # gone, the socket object does not know, and would close the number again when it is collected, whatever file
-        # has it by then: perhaps a journal
+        # gone, the socket object does not know, and closes the number again when it is collected. By then another
+        # file may have this number, for example the journal
         if not isinstance(loop, asyncio.BaseEventLoop):
             connected.detach()
 
@@ -311,7 +313,7 @@ async def _connect(loop: asyncio.AbstractEventLoop, address: PeerAddress) -> soc
         except OSError as error:
             errors.append(error)
     refused = bool(errors) and all(isinstance(error, ConnectionRefusedError) for error in errors)
-    raise DialFailed("nobody listens there" if refused else socket_error_text(errors[-1]), nobody_listens=refused)
+    raise DialFailed("connection refused" if refused else socket_error_text(errors[-1]), connection_refused=refused)
 
 
 async def _connect_to(loop: asyncio.AbstractEventLoop, family: int, where: tuple[object, ...]) -> socket.socket:

@@ -185,7 +185,7 @@ def _open_ledger(spark: SparkSession, settings: ReconcileSettings, number: int, 
 
 
 def _filtered(frame: DataFrame, ledger: ReconcileLedger) -> DataFrame:
-    """Unreadable rows stay, whatever the filter makes of their nulls."""
+    """Unreadable rows stay, even if the filter drops rows with nulls."""
     _typed(frame, ledger, "where", ledger.where, (BooleanType,), "a filter")
     chosen = _column(ledger.where, frame)
     return frame.filter(chosen | sql.col(CORRUPT_COLUMN).isNotNull() if CORRUPT_COLUMN in frame.columns else chosen)

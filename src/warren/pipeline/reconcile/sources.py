@@ -11,9 +11,9 @@
 | `outbox`  | `url`                          | of `client.ledgers.database`; `created_at` is its time                |
 | `inbox`   | `url`, `consumer`              | the same; `received_at`                                               |
 
-A path without a scheme is one of the file system, whatever Spark's default is. Text stays text, so that no amount
-becomes a binary fraction; a decimal of the schema is read as text first, because Spark would round it. The body of a
-stream's message is an object, or an array of them.
+A path without a scheme is one of the file system, even if Spark's default is another. Text stays text, so that no
+amount becomes a binary fraction; a decimal of the schema is read as text first, because Spark would round it. The body
+of a stream's message is an object, or an array of them.
 
 Invariant: nothing is dropped. An invalid line or body, or one that does not fit the schema, is a row with its text in
 the column `CORRUPT`.

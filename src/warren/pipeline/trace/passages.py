@@ -15,7 +15,7 @@ It may come and go many times, as in a loop of retries. `entries` are the times 
 as when a node and its copies are lost, the first redelivery or death of any kind is an exit.
 
 The position of an event in the trace is its *place*: the source, and a growing number in it. Two places of one source
-are in order, whatever clocks say; between sources there is only `at`.
+are in order even if clocks are wrong; between sources there is only `at`.
 
 All rows of a message are brought together once, by key; the rest needs no further shuffle.
 
@@ -215,7 +215,7 @@ def _leaving() -> list[Column]:
 
 
 def _leaves() -> Column:
-    """The queue that an event is about; publishes are numbered whichever queues they reach."""
+    """The queue that an event is about; publishes have one numbering for all queues."""
     return sql.when(sql.col("kind") != "published", sql.col("queue"))
 
 

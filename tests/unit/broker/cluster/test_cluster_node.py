@@ -81,7 +81,7 @@ def test_a_change_is_answered_when_a_node_that_was_lost_refuses_connections(core
     ticket = agree_on_vhost(core, "v")
     assert ticket not in core.answers
     core.now_ms += 1
-    effects = core.turn(PeerLost(OTHER, "nobody listens there", refused=True))
+    effects = core.turn(PeerLost(OTHER, "connection refused", refused=True))
     assert ticket in core.answers
     # this does not mean that the node is dead
     assert not [effect for effect in effects if isinstance(effect, ProposeTransaction)]

@@ -69,4 +69,4 @@ def test_a_broker_that_cannot_be_asked_is_a_failure(file: Path, capsys: pytest.C
     port = free_port()
     file.write_text(f'connection = {{ hosts = ["127.0.0.1:{port}"] }}')
     assert run(["client", "check", str(file)]) == 1
-    assert capsys.readouterr().err == f"warren: cannot connect to 127.0.0.1:{port}: nobody listens there\n"
+    assert capsys.readouterr().err == f"warren: cannot connect to 127.0.0.1:{port}: connection refused\n"

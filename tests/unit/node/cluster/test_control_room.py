@@ -101,7 +101,7 @@ def test_what_is_no_order_is_refused(room: ControlEndpoint) -> None:
     [
         (MembershipRefused("already_member", "It is one"), "already_member", "It is one"),
         (StoreError("the disk is damaged"), "failed", "the disk is damaged"),
-        (TimeoutError(), "failed", "nobody answered in time"),
+        (TimeoutError(), "failed", "no node answered in time"),
     ],
 )
 def test_why_an_order_is_not_carried_out_is_told(

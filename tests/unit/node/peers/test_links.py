@@ -133,7 +133,7 @@ def test_the_end_of_a_process_is_told_at_once_and_then_proved(survivor: str, loo
             await alive.core.until(lambda: len(alive.losses()) == 2)
             told, proved = alive.losses()
             assert (told.node, told.reason, told.refused) == (dead.name, "it said goodbye: it is late", False)
-            assert (proved.node, proved.reason, proved.refused) == (dead.name, "nobody listens there", True)
+            assert (proved.node, proved.reason, proved.refused) == (dead.name, "connection refused", True)
             await alive.logged("event=peer.died")
 
     run_on(loop_name, conversation())
@@ -165,7 +165,7 @@ def test_a_node_that_comes_back_has_its_links_at_once(
         stays, comes = ("warren@bee", "warren@ant") if returning == "warren@ant" else ("warren@ant", "warren@bee")
         there = Peer(stays, {comes: f"127.0.0.1:{port}"})
         async with burrow(there):
-            await there.logged("nobody listens there")
+            await there.logged("connection refused")
             back = Peer(comes, {stays: there.address}, port=port)
             async with burrow(back):
                 await back.connected_to(there)

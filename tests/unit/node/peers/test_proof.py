@@ -67,4 +67,4 @@ def test_another_cookie_proves_nothing() -> None:
 @pytest.mark.parametrize("text", ["", "Basic Z3Vlc3Q6Z3Vlc3Q=", proof().upper(), proof() + " "])
 def test_what_is_no_proof_is_asked_for_one(text: str) -> None:
     objection = CookieProofVerifier(COOKIE, Clock()).objection(text, *ORDER)
-    assert objection == "whoever asks has to prove that it has the cookie of this node"
+    assert objection == "a caller must prove that it has the cookie of this node"

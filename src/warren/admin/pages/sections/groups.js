@@ -38,7 +38,7 @@ function groupTable() {
       { key: "members", title: "Members", wrap: true, cell: (row) => row.members.map(member) },
     ],
     keyOf: (row) => JSON.stringify([row.queue, row.name]),
-    empty: "Nobody reads under a name.",
+    empty: "There are no named readers.",
   });
 }
 

@@ -32,7 +32,7 @@ export default function user({ names: [, name] }) {
     ]);
     limits.update(one.limits && Object.keys(one.limits).length ? [{ user: name, value: one.limits }] : []);
     const now = tagList(one.tags).join();
-    if (now !== shown) tags.set(tagList(one.tags)); // what somebody is ticking is not undone by an update
+    if (now !== shown) tags.set(tagList(one.tags)); // an update does not undo the user's ticks
     shown = now;
   }
 
