@@ -164,7 +164,7 @@ def test_what_no_queue_takes_ends_the_life_and_stays_at_the_source(
             return str(raised.value), left
 
     sentence, left = run(scenario())
-    assert "no queue for what is published to exchange '' with routing key 'nowhere'" in sentence
+    assert "no queue for messages published to exchange '' with routing key 'nowhere'" in sentence
     assert left == 5
 
 

@@ -101,7 +101,7 @@ def test_who_interrupts_it_is_told_how_it_goes_on(moving: Moving) -> None:
     command.send(signal.SIGINT)
     code, err = command.end()
     assert code == 1
-    assert err.endswith("and without --first and --follow it brings the rest\n")
+    assert err.endswith("and without --first and --follow it moves the rest\n")
     assert moving.run()[0] == 0
     assert everything_in(moving.at_warren(), "orders") == numbered(MANY)
 

@@ -175,7 +175,7 @@ def test_a_node_that_does_not_start_does_after_salvage(node: NodeProcess, capsys
         timeout=60,
     )
     assert refused.returncode == 1
-    assert "'warren journal salvage DIR' reads what can be read" in refused.stderr
+    assert "'warren journal salvage DIR' saves the readable messages" in refused.stderr
     code, findings = inspected(node.data, capsys)
     assert code == 1
     assert not findings["starts"]

@@ -289,7 +289,7 @@ class MessageTransfer:
         self._settling.came_back(message)
         if not self.over.done():
             where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
-            sentence = f"the destination has no queue for what is published to {where}: {message.text}"
+            sentence = f"the destination has no queue for messages published to {where}: {message.text}"
             self.over.set_exception(UnroutableAtDestination(f"{sentence}; such messages stay at the source"))
 
     def ended(self, error: Callable[[], ClientError]) -> None:

@@ -58,7 +58,7 @@ def inspect(
         show(findings)
     if findings["faults"]:
         command = f"'warren journal salvage {directory}'"
-        raise StoreError(f"{directory} is damaged: {findings['faults'][0]}; {command} reads what can be read")
+        raise StoreError(f"{directory} is damaged: {findings['faults'][0]}; {command} saves the readable messages")
     return 0
 
 
@@ -105,11 +105,11 @@ def salvage(
         offline.close()
     if offline.is_member:
         print("The cluster will not rely on this node's copies: it gets mirrored queues from the other nodes.")
-    print(f"Done. What was replaced is in {kept}; delete it when you no longer need it. The node can start.")
+    print(f"Done. The replaced files are in {kept}; delete it when you no longer need it. The node can start.")
     return 0
 
 
 def _ask() -> None:
     if not sys.stdin.isatty():
-        raise ConfigError("there is no terminal to ask: give --yes to go on without what is left out")
-    typer.confirm("Go on without what is left out?", abort=True)
+        raise ConfigError("there is no terminal to ask: give --yes to continue without the unreadable messages")
+    typer.confirm("Continue without the unreadable messages?", abort=True)

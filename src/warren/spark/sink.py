@@ -48,12 +48,12 @@ def check_columns(columns: Mapping[str, str], options: WriteOptions) -> None:
         if name not in COLUMNS:
             nearest = difflib.get_close_matches(name, COLUMNS, 1, 0.0)[0]
             raise OptionError(
-                f"a message has no column {name!r}; did you mean {nearest}? select() what is to be written"
+                f"a message has no column {name!r}; did you mean {nearest}? select() the columns to write"
             )
         if name not in IGNORED_COLUMNS:
             _check_type(name, kind)
     if "body" not in columns:
-        raise OptionError("there is no column body, which is what is to be written")
+        raise OptionError("there is no column body, which has the bodies of the messages")
     if "exchange" not in columns and not options.exchange and "routing_key" not in columns and not options.routing_key:
         raise OptionError(
             "nothing says where messages go: give a column exchange or routing_key, or an option exchange or routingKey"

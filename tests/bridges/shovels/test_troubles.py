@@ -86,7 +86,7 @@ def test_what_an_exchange_leads_nowhere_stays_at_the_source_if_it_is_mandatory(h
         definition = {"src_uri": "amqp://", "src_queue": name, "dest_uri": "amqp://", "dest_exchange": name}
         with here.shovel(name, reconnect_delay=0.2, dest_mandatory=True, **definition):
             reason = here.until_reason(name)
-            assert f"the destination has no queue for what is published to exchange '{name}'" in reason
+            assert f"the destination has no queue for messages published to exchange '{name}'" in reason
             assert reason.endswith("such messages stay at the source")
             channel.declare_queue(copy, durable=True)
             channel.bind_queue(copy, name)

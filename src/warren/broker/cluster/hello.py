@@ -11,7 +11,7 @@
        │  right?                                                │
     either may send a refusal, a sentence, in place of its next message, and both then know why there is no link.
 
-**What is proved.** Both nodes have the same cookie, which never crosses the wire. A proof is the HMAC-SHA256, under the
+**The proof.** Both nodes have the same cookie, which never crosses the wire. A proof is the HMAC-SHA256, under the
 cookie, of the prover's role, of the channel and of both openings, octet for octet: both nonces, both names, the purpose
 and all other facts. So none of these can be changed on the way, and a proof is worthless
 
@@ -27,7 +27,7 @@ and all other facts. So none of these can be changed on the way, and a proof is 
 proves nothing, and sends nothing about members, clusters or duplicates. Without TLS an attacker that can change packets
 can still take over a link after its hello; TLS between nodes prevents that.
 
-**What is refused, and by which side.** Versions that do not overlap: by the side that notices first. The dialler
+**Refusals, and the side that refuses.** Versions that do not overlap: by the side that notices first. The dialler
 refuses a node other than the one it meant, itself, and a node of another cluster, by an opening that is not proved yet;
 a forged opening is refused as well. The accepter refuses a wrong cookie, then itself, another cluster, a node that is
 not a member, and a name that another node has. A node that dials again from the same process, or from the same address
@@ -433,7 +433,7 @@ class AcceptHello(Hello):
     def _answer(self, body: bytes) -> bytes:
         reason = self._take_opening(body)
         if not reason and self.purpose not in PURPOSES:
-            reason = f"{self._own.name} does not know what it is asked for"
+            reason = f"{self._own.name} does not know the purpose of the request"
         if reason:
             return self._refuse(reason)
         self._own_opening = HelloOpening(self.purpose, self._nonce, self._own).encode()

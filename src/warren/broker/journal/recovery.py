@@ -69,7 +69,7 @@ from warren.broker.model.events import MetadataSnapshot
 from warren.broker.model.journal import ENTRY_COST_BYTES, Segment, SegmentExtent
 from warren.errors import ConfigError, StoreError
 
-SALVAGE_HINT: Final = "'warren journal salvage DIR' reads what can be read"
+SALVAGE_HINT: Final = "'warren journal salvage DIR' saves the readable messages"
 
 
 @final

@@ -45,7 +45,7 @@ class MasterIntake:
 
     @abstractmethod
     def await_commit(self, waiter: FlushWaiter) -> None:
-        """Tell the waiter when everything done to the queue up to the end of this turn is committed."""
+        """Call the waiter when everything done to the queue up to the end of this turn is committed."""
 
     @abstractmethod
     def acked_late(self, positions: list[int]) -> None:
@@ -58,11 +58,11 @@ class MasterIntake:
 
 @trait
 class MasterWaiter:
-    """Waits for the master of a queue, and hears what becomes of its publishes there."""
+    """Waits for the master of a queue, and gets the outcome of publishes."""
 
     @abstractmethod
     def opened(self, queue: QueuePort, intake: MasterIntake, mark: int, known: bool) -> None:
-        """The queue is open here. The master holds this node's publishes up to `mark`; `known`: it can tell."""
+        """The queue is open here. If `known`, the master has this node's publishes up to `mark`."""
 
     @abstractmethod
     def committed(self, place: i64) -> None:
@@ -79,7 +79,7 @@ class MasterListener:
 
     @abstractmethod
     def opened(self, mark: i64, known: bool, epoch: i64) -> None:
-        """The master of this epoch takes publishes. It holds this node's up to `mark`; `known`: it can tell."""
+        """The master of this epoch accepts publishes. If `known`, it has this node's publishes up to `mark`."""
 
     @abstractmethod
     def run_lost(self) -> None:
@@ -106,7 +106,7 @@ class MasterPort:
     def send(self, number: i64, message: Message, uncounted: bool, kept_bytes: i64) -> i64:
         """Send the publish of that number: `AWAITED`, with `CONGESTED` if too much is unconfirmed.
 
-        `kept_bytes`: what the proxy keeps in all, this publish included.
+        `kept_bytes`: the size of the proxy's window, this publish included.
         """
 
     @abstractmethod
@@ -115,7 +115,7 @@ class MasterPort:
 
     @abstractmethod
     def keeps(self, kept_bytes: i64) -> None:
-        """The proxy keeps so much from here on."""
+        """Count the proxy's window as this many bytes."""
 
     @abstractmethod
     def await_room(self, waiter: OutputPort) -> bool:
@@ -129,7 +129,7 @@ class MasterPort:
 
     @abstractmethod
     def give_back_unseen(self, entry: Entry) -> None:
-        """A client was to get this entry, and never saw it."""
+        """Return an entry that was delivered, and that the client never saw."""
 
     @abstractmethod
     def started(self, consumer: ConsumerPort) -> None: ...

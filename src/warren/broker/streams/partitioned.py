@@ -280,7 +280,7 @@ class PartitionedCancel(OutputPort):
             self._answer.counted(0, 0)
 
 
-ROUTED: Final = "what is published to a partitioned stream is routed to a partition"
+ROUTED: Final = "a publish to a partitioned stream is routed to a partition"
 
 
 @final

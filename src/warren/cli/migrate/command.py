@@ -61,8 +61,8 @@ def migrate(
         return Move(here, there, move_options, _say).run().value
     except KeyboardInterrupt:
         print(
-            "warren: interrupted; shovels that were started go on. The same command goes on from here, "
-            "and without --first and --follow it brings the rest",
+            "warren: interrupted; shovels that were started continue. The same command continues from here, "
+            "and without --first and --follow it moves the rest",
             file=sys.stderr,
         )
         return 1

@@ -1,4 +1,4 @@
-"""Proof that everything arrived: for each queue, what RabbitMQ had and delivered, and what Warren received.
+"""Proof that everything arrived: for each queue, how much RabbitMQ had and delivered, and how much Warren received.
 
 Each of three counts can prove that nothing is missing:
 
@@ -134,5 +134,5 @@ class QueueAudit:
             )
         return (
             f"{-missing} more than RabbitMQ had: others publish to it there, or the shovel's connection broke and "
-            "it sent again what it had no answer for; Warren's log names those"
+            "it sent unconfirmed messages again; Warren's log names those"
         )

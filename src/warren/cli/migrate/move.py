@@ -93,7 +93,7 @@ class SwitchoverGuide:
 
 def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
     """Until only the rest is left to transfer."""
-    guide.ask("stop the consumers at RabbitMQ; publishers go on there, and what they send waits for a moment")
+    guide.ask("stop the consumers at RabbitMQ; publishers continue there, and their messages wait for a moment")
     transfer = begin()
     guide.ask_while_transferring(
         f"start the consumers at Warren ({amqp}): shovels bring them everything, in order", transfer
@@ -104,10 +104,10 @@ def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[]
 
 def switch_publishers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:
     """Until only the rest is left to transfer."""
-    guide.ask(f"stop the publishers at RabbitMQ and start them at Warren ({amqp}); consumers go on at RabbitMQ")
+    guide.ask(f"stop the publishers at RabbitMQ and start them at Warren ({amqp}); consumers continue at RabbitMQ")
     guide.ask(
         "wait until the consumers have emptied RabbitMQ's queues, and stop them; "
-        "what they leave comes to Warren behind what was published there since"
+        "messages that they leave come to Warren behind those published there since"
     )
     return begin()
 
@@ -184,9 +184,9 @@ class Move:
         if plan.away:
             found = plan.away[0]
             raise MoveFailed(
-                f"queue {found.queue} is {found.state} at RabbitMQ, which can neither count nor give away what is in "
-                f"it; nothing was changed. Bring {found.node or 'its node'} back, delete the queue at RabbitMQ, or "
-                "leave contents where they are with --definitions-only"
+                f"queue {found.queue} is {found.state} at RabbitMQ, which can neither count nor deliver its messages; "
+                f"nothing was changed. Bring {found.node or 'its node'} back, delete the queue at RabbitMQ, or leave "
+                "contents where they are with --definitions-only"
             )
         self._check_exchanges(plan)
         self._check_shovels(plan)
@@ -212,8 +212,9 @@ class Move:
             missing = plan.missing_at_warren[0]
             raise MoveFailed(
                 f"'{missing.user}' may not {missing.forbidden} of Warren, which the move of queue {missing.queue} needs"
-                f"{_and_others(plan.missing_at_warren)}; nothing was changed. Give --to a user who may, or, with "
-                f"--keep if RabbitMQ's permissions are others: warren ctl set_permissions {_permitting(missing)}"
+                f"{_and_others(plan.missing_at_warren)}; nothing was changed. Give --to a user with this permission, "
+                "or grant it, with --keep if RabbitMQ's permissions differ: "
+                f"warren ctl set_permissions {_permitting(missing)}"
             )
 
     def _check_shovels(self, plan: MigrationPlan) -> None:

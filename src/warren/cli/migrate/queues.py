@@ -118,7 +118,7 @@ def _reason_to_stay(found: FoundQueue) -> str:
         return "it is exclusive to one connection; its client declares it again at Warren"
     if found.auto_delete:
         return (
-            "RabbitMQ deletes it, with what is in it, as soon as its last consumer is gone, and a shovel is one; "
+            "RabbitMQ deletes it, with its messages, as soon as its last consumer is gone, and a shovel is one; "
             "let its own consumers empty it"
         )
     return ""

@@ -1,4 +1,4 @@
-"""The transfer of contents: shovels, what is left at RabbitMQ, when a queue is done; with progress and rate.
+"""The transfer of contents by shovels: the rest at RabbitMQ, when a queue is done, progress and rate.
 
 The stages of a queue:
 
@@ -320,7 +320,7 @@ class Transfer:
         if found is None and not each.audit.was_gone_at_source:
             each.audit.was_gone_at_source = True
             self._progress.tell(
-                f"queue {each.queue} was deleted at RabbitMQ, with its remaining messages; the others go on"
+                f"queue {each.queue} was deleted at RabbitMQ, with its remaining messages; the others continue"
             )
         is_lost = found is None or each.queue in self.gone
         if each.found.is_stream:
@@ -406,7 +406,7 @@ class Transfer:
             self.gone.add(queue)
             rest = f"queue {queue} was deleted at Warren: the rest stays at RabbitMQ"
             if ending:
-                told = f"{rest}, and the others go on; run the command again to declare it and move the rest"
+                told = f"{rest}, and the others continue; run the command again to declare it and move the rest"
             else:
                 told = f"{rest} until it is declared again; interrupt and run this command again to do so"
             self._progress.tell(told)

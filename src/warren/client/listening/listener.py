@@ -393,7 +393,7 @@ def _check(
     if acknowledge not in ("auto", "manual", "none"):
         raise ValueError(f"a listener acknowledges auto, manual or none, not {acknowledge!r}")
     if unwanted not in ("ack", "reject"):
-        raise ValueError(f"what is unwanted is answered by ack or reject, not {unwanted!r}")
+        raise ValueError(f"unwanted messages are answered by ack or reject, not {unwanted!r}")
     if prefetch < 1 or concurrency < 1:
         raise ValueError(f"prefetch ({prefetch}) and concurrency ({concurrency}) are 1 at least")
     if stream is not None and acknowledge == "none":

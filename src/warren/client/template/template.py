@@ -404,7 +404,7 @@ class Template:
         if not isinstance(payload, Outgoing):
             return prepare_message(payload, self._standing, overrides)
         if overrides:
-            raise ValueError("a message that was prepared is sent as it is; give prepare what is to be otherwise")
+            raise ValueError("a prepared message is sent unchanged; give these arguments to prepare")
         return payload
 
 

@@ -315,7 +315,7 @@ class ClusterAgent:
     async def _resumed(self, facts: ClusterFacts) -> "ClusterMetadataStore":
         shared = self._new_store()
         if shared.has_lost_its_part(facts):
-            self._log.warning("store.lost", effect="asking the other nodes for what was in it")
+            self._log.warning("store.lost", effect="asking the other nodes for its contents")
             await self._retry_until_majority(lambda: shared.regain(facts))
         else:
             await shared.resume(facts)

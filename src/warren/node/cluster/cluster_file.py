@@ -75,7 +75,7 @@ class ClusterFile:
         replace_file(self.path, text.encode() + b"\n")
 
     def remove(self) -> None:
-        """The node is alone from here on."""
+        """The node is no longer a member of a cluster."""
         _remove(self.path)
 
 
@@ -137,9 +137,9 @@ class ClusterJoinRequest:
             fields = json.loads(data)
             request = ClusterJoinRequest(**{name: str(value) for name, value in fields.items()})
         except (ValueError, TypeError, AttributeError) as error:
-            raise JoinRefused("the request to join makes no sense to this version of Warren") from error
+            raise JoinRefused("this version of Warren does not understand the request to join") from error
         if request.kind not in NODE_KINDS:
-            raise JoinRefused("the request to join makes no sense to this version of Warren")
+            raise JoinRefused("this version of Warren does not understand the request to join")
         return request
 
 
@@ -163,4 +163,4 @@ class ClusterJoinAnswer:
             members = {str(name): MemberAddresses(**where) for name, where in fields["members"].items()}
             return ClusterJoinAnswer(str(fields["cluster_id"]), members)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise JoinRefused("the answer makes no sense to this version of Warren") from error
+            raise JoinRefused("this version of Warren does not understand the answer") from error

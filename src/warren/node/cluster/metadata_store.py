@@ -461,5 +461,5 @@ class MetadataPump:
             self._log.error(
                 "store.declined",
                 reason=self._declined,
-                effect="definitions cannot be changed here, and what this node cannot route it does not confirm",
+                effect="definitions cannot be changed here, and this node does not confirm unroutable messages",
             )

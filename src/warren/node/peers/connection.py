@@ -197,7 +197,7 @@ class PeerConnection(asyncio.Protocol):
                     break
                 reason = f"it said goodbye: {refusal_text(data[at : at + length])}"
             elif kind != HEARTBEAT or length:
-                reason = "it sent what is no frame of a link"
+                reason = "it sent an invalid frame"
         if pieces:
             self._add(PeerReceived(self.facts.name, pieces[0] if len(pieces) == 1 else b"".join(pieces)))
         if reason:

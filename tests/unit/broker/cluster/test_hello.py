@@ -196,7 +196,7 @@ def test_an_accepter_refuses_an_unknown_purpose() -> None:
     accepting = accepter()
     said = accepting.receive(HEADER + frame(OPENING, HelloOpening("dance", DIALLED_NONCE, HARE).encode()))
     assert accepting.state == REFUSED
-    assert said == HEADER + refusal("warren@mole does not know what it is asked for")
+    assert said == HEADER + refusal("warren@mole does not know the purpose of the request")
 
 
 def open_and_prove(own: PeerIdentity, accepting: AcceptHello) -> bytes:

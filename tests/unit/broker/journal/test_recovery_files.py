@@ -211,7 +211,7 @@ def test_a_journal_with_a_damaged_checkpoint_is_refused(disk: PlainDisk, damage:
     if damage != "missing":
         changed = {"flipped": data[:50] + b"\x99" + data[51:], "cut": data[:-9], "of another kind": b"no" + data}
         disk.files[CHECKPOINT] = changed[damage]
-    with pytest.raises(StoreError, match=r"checkpoint.*'warren journal salvage DIR' reads what can be read"):
+    with pytest.raises(StoreError, match=r"checkpoint.*'warren journal salvage DIR' saves the readable messages"):
         Recovered(disk)
 
 

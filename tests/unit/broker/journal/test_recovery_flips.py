@@ -12,7 +12,7 @@ from warren.errors import StoreError
 from warren.wire.methods import BasicAck, ExchangeDeclare, QueueBind, QueueDeclare
 
 REFUSAL = re.compile(
-    r"segment 1 of the journal is .* at byte (\d+); 'warren journal salvage DIR' reads what can be read"
+    r"segment 1 of the journal is .* at byte (\d+); 'warren journal salvage DIR' saves the readable messages"
 )
 
 

@@ -114,7 +114,7 @@ def test_a_queue_that_is_deleted_at_warren_while_it_moves_is_told_and_the_others
     audits = drained(transfer)
     left = source.queues[ORDERS]
     assert left > 0
-    assert "queue 'orders' in 'shop' was deleted at Warren: the rest stays at RabbitMQ, and the others go on" in (
+    assert "queue 'orders' in 'shop' was deleted at Warren: the rest stays at RabbitMQ, and the others continue" in (
         " ".join(capsys.readouterr().err.split())
     )
     assert audits[BILLS].matches

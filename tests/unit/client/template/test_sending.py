@@ -113,7 +113,7 @@ def test_mistakes_of_the_program_are_told_before_anything_is_sent() -> None:
         template = Template(transport, routing_key=QUEUE)
         with pytest.raises(ValueError, match="have an id each"):
             await template.send_batch([1, 2], message_id="same")
-        with pytest.raises(ValueError, match="is sent as it is"):
+        with pytest.raises(ValueError, match="is sent unchanged"):
             await template.send(template.prepare(1), routing_key="other")
         with pytest.raises(ValueError, match="room for one message at least"):
             Template(transport, window=0)

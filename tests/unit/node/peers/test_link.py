@@ -119,7 +119,7 @@ def test_what_came_before_a_goodbye_is_heard_and_nothing_behind_it() -> None:
 def test_a_goodbye_without_end_is_no_goodbye() -> None:
     ears = Ears()
     ears.link.data_received(bytes((GOODBYE,)) + (REFUSAL_BYTES_MAX + 1).to_bytes(4, "big"))
-    assert ears.ends == ["it sent what is no frame of a link"]
+    assert ears.ends == ["it sent an invalid frame"]
 
 
 def test_the_end_is_told_once() -> None:
