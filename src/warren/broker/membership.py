@@ -265,7 +265,7 @@ class ClusterMembership(MetadataApplier):
         return self._partitions.paused
 
     def look(self, store_reached: bool) -> str:
-        """What this node must do, in the words of `broker.network_partitions`.
+        """The action that this node must take, as `broker.network_partitions` names it.
 
         Called every `CHECK_EVERY_MS`, and whenever a link comes or goes.
         """

@@ -165,7 +165,7 @@ class Node:
         # of connections
         self._serial = count(1)
         self._stopping = False
-        # what the process does when this run is over
+        # the next action of the process when this run is over
         self.sequel = END
         # whether clients are accepted; not while the service is paused
         self._open = False

@@ -447,7 +447,7 @@ async def stop_app(call: ApiRequest) -> ApiResponse:
 
 
 async def start_app(call: ApiRequest) -> ApiResponse:
-    """Nothing to do: it runs."""
+    """Nothing to do: the node runs."""
     return no_content()
 
 

@@ -88,7 +88,7 @@ class MirrorRows:
         return bool(running) and not any(name in replica_set.synced_names() for name in running)
 
     def running(self, names: list[str]) -> list[str]:
-        """Those of these nodes that run, as far as this node knows."""
+        """The nodes among these that run, as far as this node knows."""
         cluster = self._broker.cluster
         if cluster is None:
             return []

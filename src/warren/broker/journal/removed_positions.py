@@ -9,7 +9,7 @@ Invariants: every position below `floor` is removed and the one at `floor` is no
 above the floor; when it is 0 there are no bitmaps, and a removal in order is one comparison and one addition. Bits
 below the floor have no meaning. The shared bitmap is never written to.
 
-Not here: living messages (`broker.model.journal.SegmentExtent`), who removes (`broker.journal.queue_index`).
+Not here: living messages (`broker.model.journal.SegmentExtent`), the removals (`broker.journal.queue_index`).
 """
 
 from typing import Final, final

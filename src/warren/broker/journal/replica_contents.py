@@ -290,7 +290,7 @@ class DiskContents(IndexedContents):
         return runs
 
     def queue_closed(self) -> None:
-        """Everything is on disk already."""
+        """Nothing to do: all messages are on disk."""
 
     def close(self) -> None:
         if self._rebuild is not None:

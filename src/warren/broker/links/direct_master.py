@@ -95,7 +95,7 @@ class DirectConsumer(ConsumerPort):
 
     @property
     def node(self) -> str:
-        """Where its client is."""
+        """The node of its client."""
         return self._master.node
 
     def able(self) -> bool:

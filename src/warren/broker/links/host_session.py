@@ -114,7 +114,7 @@ class HostSession(HostPort):
             records.write_words(self._link.output(), records.CONSUMER_GONE, flags, [int(consumer.number)])
 
     def tell(self, kind: i64, number: i64, word: i64) -> None:
-        """Something about a queue."""
+        """Send a record with one number about a queue."""
         if not self.over:
             records.write_words(self._link.output(), kind, 0, [int(number), int(word)])
 

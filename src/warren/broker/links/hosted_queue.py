@@ -133,7 +133,7 @@ class HostedConsumer(ConsumerPort):
 
     @property
     def node(self) -> str:
-        """Where its client is."""
+        """The node of its client."""
         return self._host_session.node
 
     def able(self) -> bool:

@@ -156,7 +156,7 @@ class LinkSender:
 
     @abstractmethod
     def part(self, number: i64) -> None:
-        """Nothing more is expected from a queue."""
+        """Free the number of a queue: no more records about it are expected."""
 
     @abstractmethod
     def subscribe(self, target: DeliveryTarget) -> i64:

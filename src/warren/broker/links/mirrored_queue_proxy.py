@@ -89,7 +89,7 @@ class ProxyConsumer(ConsumerPort):
         self._proxy.let_go(self.consumer)
 
     def detach(self) -> None:
-        """Its master is lost."""
+        """The master is lost: detach the consumer, and cancel it if its arguments say so."""
         self.attached = False
         if self.known and self.arguments.get(CANCEL_ON_FAILOVER) is True:
             self._proxy.let_go(self.consumer)

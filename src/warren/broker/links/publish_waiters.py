@@ -32,7 +32,7 @@ class AwaitedRange:
 
 @final
 class PublishWaiters:
-    """Those of one queue."""
+    """The waiters for the publishes to one queue."""
 
     def __init__(self) -> None:
         # publishes up to this one are settled

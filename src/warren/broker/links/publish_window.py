@@ -36,7 +36,7 @@ class WindowedPublish:
 
 @final
 class PublishWindow:
-    """One queue's."""
+    """The window of one node for one mirrored queue."""
 
     def __init__(self) -> None:
         self.waiters: PublishWaiters = PublishWaiters()
@@ -55,7 +55,7 @@ class PublishWindow:
         self._refused: set[int] = set()
 
     def add(self, message: Message | None, uncounted: bool) -> i64:
-        """Its number."""
+        """Keep a publish, or a fence if there is no message; its number."""
         self.last_no += 1
         if message is not None:
             self.size_bytes += len(message.content)

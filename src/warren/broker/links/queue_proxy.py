@@ -41,7 +41,7 @@ class QueueProxy(RemoteQueuePort):
 
     @abstractmethod
     def consumers(self) -> list[ConsumerPort]:
-        """Those of this node."""
+        """The consumers on this node."""
 
     def take_over(self, consumer: ConsumerPort, offset: i64) -> None:
         """Take over a consumer of the proxy that this one replaces."""

@@ -184,7 +184,7 @@ class FailoverAcks:
             master.acked_late([position])
 
     def tell(self, master: MasterPort) -> None:
-        """There is a master."""
+        """Report the acks to a new master."""
         if self._positions:
             master.acked_late(list(self._positions))
 
@@ -470,7 +470,7 @@ class RemoteQueue(QueueProxy, MasterPort):
             self._unsubscribe(self._link, consumer, None)
 
     def consumers(self) -> list[ConsumerPort]:
-        """Those of this node."""
+        """The consumers on this node."""
         return list(self._subscriptions)
 
     def _subscribe(self, link: LinkSender, consumer: ConsumerPort, answer: QueueAnswer) -> None:

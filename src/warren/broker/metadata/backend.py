@@ -65,7 +65,7 @@ class MetadataAppliers(MetadataApplier):
         self.put_under(definition.key(), definition, revision)
 
     def put_under(self, key: str, definition: Definition, revision: int) -> None:
-        """The same, with the definition's key."""
+        """Apply a definition whose key is known."""
         self.version += 1
         self._of_kind(key[: key.index("/")]).put(definition, revision)
 

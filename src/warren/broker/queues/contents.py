@@ -24,7 +24,7 @@ positions are ascending; slots before a head are None, those after it are not; `
 backlog starts after every entry in memory, has at least one range, and no empty one; positions ascend from range to
 range, and no range spans two epochs.
 
-Not here: who takes entries and when (`broker.queues.queue`), when ranges are read (`broker.queues.paging`).
+Not here: taking entries (`broker.queues.queue`), when ranges are read (`broker.queues.paging`).
 """
 
 from typing import Final, final

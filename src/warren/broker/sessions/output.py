@@ -201,7 +201,7 @@ def write_message(out: BytesWriter, message: Message, channel: i64, frame_max: i
 
 
 def whole_content(message: Message, channel: i64, frame_max: i64) -> bytes:
-    """The same as bytes."""
+    """The content of a message for this channel and frame size, as bytes."""
     if message.channel == channel and message.frame_bytes_max <= frame_max:
         return message.content
     out = BytesWriter()

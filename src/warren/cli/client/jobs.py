@@ -155,7 +155,7 @@ Telemetry = Annotated[
 def check_telemetry() -> None:
     """`ConfigError` if OpenTelemetry is not installed."""
     try:
-        import warren.client.telemetry  # noqa: F401 - what is missing is told at once
+        import warren.client.telemetry  # noqa: F401 - a missing package is reported at once
     except ImportError as error:
         raise ConfigError(str(error)) from None
 
@@ -198,11 +198,11 @@ def relay(
     settings: Annotated[
         str,
         typer.Option(
-            metavar="FILE", help="Settings of a program: where the broker is, and what is declared before publishing."
+            metavar="FILE", help="Settings of a program: the broker, and the topology to declare before publishing."
         ),
     ] = "",
     choices: Set = None,
-    once: Annotated[bool, typer.Option("--once", help="Publish what is due, print the number, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Publish the due rows, print their number, and end.")] = False,
     telemetry: Telemetry = False,
     log_format: LogFormat = "plaintext",
 ) -> int:

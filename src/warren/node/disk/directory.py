@@ -141,7 +141,7 @@ FORMAT = 1
 DIRECTORY_MODE = 0o750
 _MARK = re.compile(r"warren (\d{1,9})\n(?s:(.*))")
 _NAME = re.compile(r"name=(\S+)\n")
-# what an interrupted start, an operator or a file system may have put there
+# files that an interrupted start, an operator or a file system may have put there
 _AS_GOOD_AS_EMPTY = frozenset(
     {file_names.LOCK, file_names.NODE + file_names.UNFINISHED_SUFFIX, file_names.COOKIE, "lost+found"}
 )

@@ -81,7 +81,7 @@ class _ReportedJournalFiles(JournalFiles):
 
 
 class OfflineRecovery:
-    """What a start would find, or what salvage would leave."""
+    """The result of a recovery: the state that a start would find, or that salvage would leave."""
 
     def __init__(self, recovery: Recovery, journal: Journal, turn: Turn) -> None:
         self.recovery = recovery

@@ -18,7 +18,7 @@ holder for that long, the key is deleted, and put again as soon as etcd can be r
 node deleted it because it took the holder for dead: each renewal checks. A later holder of the same key takes it over:
 an expiring lease deletes only keys that still hang on it, and a key with another value is not put again.
 
-Not here: who writes the keys (`node.etcd.store`), who watches them (`node.etcd.watch`).
+Not here: writing the keys (`node.etcd.store`), watching them (`node.etcd.watch`).
 """
 
 import asyncio

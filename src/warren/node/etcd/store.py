@@ -215,7 +215,7 @@ def _outcome_in(found: list[KeyValue], token: bytes) -> CommitResult:
     return CommitResult(UNKNOWN, 0, _STRANGER)
 
 
-# what any etcd accepts at once: half of the default limits
+# every etcd accepts this much at once: half of the default limits
 _PIECE_KEYS = 60
 _PIECE_BYTES = 512 * 1024
 
@@ -414,7 +414,7 @@ class EtcdStore:
         request = messages.txn(
             [], [messages.range_operation(self._keys.base), messages.range_operation(self._keys.last)], []
         )
-        # what is seen while the call is under way may be newer than its answer
+        # changes seen while the call is under way may be newer than its answer
         seen = self._seen
         answer = messages.txn_response(await self._connection.ask(messages.TXN, request))
         marker, last = answer.found

@@ -104,7 +104,7 @@ class PeerDialer:
         self._missing.clear()
 
     def lost(self) -> None:
-        """There is none any more."""
+        """The connection is lost."""
         self._fate_open = True
         if self._loop.time() - self._linked_since >= PAUSE_MAX_S:
             self._pause_s = PAUSE_MIN_S

@@ -31,7 +31,7 @@ VERSION: Final = 1
 @final
 @dataclass(frozen=True)
 class Settings:
-    """What is audited, and where the result goes."""
+    """The traces to audit, and the place of the result."""
 
     lake: Folder
     counters: broker.Counters

@@ -42,7 +42,7 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Loaded:
-    """What is published in all, and how much of it by this run."""
+    """The number of published messages, in all and by this run."""
 
     records: int
     messages: int
@@ -89,7 +89,7 @@ def _completed(spark: SparkSession, settings: LoadSettings, state: dict[str, Any
 
 
 def _clear(state: Folder) -> None:
-    """Delete what is not needed after the last confirm."""
+    """Delete the state that is not needed after the last confirm."""
     state.child(MESSAGES).delete()
     state.delete(DONE)
 

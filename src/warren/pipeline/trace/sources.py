@@ -189,7 +189,7 @@ def _firehose_fault(event_type: Column) -> Column:
 
 
 def _shown() -> Column:
-    """What is kept of a faulty one: a line of JSON, with the body in base64."""
+    """A faulty message as a line of JSON, with the body in base64, to be kept."""
     whole = sql.struct("exchange", "routing_key", "timestamp", "headers", sql.base64("body").alias("body"))
     return sql.to_json(whole).cast("binary")
 
