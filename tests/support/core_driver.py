@@ -38,6 +38,7 @@ from warren.wire.method_stream import MethodStream, ReceivedMethod
 from warren.wire.methods import (
     BasicConsume,
     BasicPublish,
+    ChannelClose,
     ChannelOpen,
     ConfirmSelect,
     ConnectionOpen,
@@ -251,6 +252,12 @@ class Client:
 
     def names(self) -> list[str]:
         return [one.method.name for one in self.heard()]
+
+    def close_reason(self) -> tuple[int, str]:
+        """The code and text of channel.close, which must be all that was heard."""
+        (close,) = self.methods()
+        assert isinstance(close, ChannelClose)
+        return close.reply_code, close.reply_text
 
     def bodies(self) -> list[bytes]:
         """The bodies of what was heard; nothing but content must have come."""

@@ -5,7 +5,6 @@ import pytest
 from tests.support.core_driver import CAPABLE, Client, Core, content, published, spoken, without_notes
 from warren.broker.model.effects import PauseReading, ResumeReading, SendBytes
 from warren.broker.model.events import MemoryMeasured
-from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import (
     BasicPublish,
     ConnectionBlocked,
@@ -17,11 +16,6 @@ from warren.wire.methods import (
 
 LIMIT = 10_000_000
 REASON = "low on memory"
-
-
-@pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
 
 
 @pytest.fixture

@@ -7,15 +7,9 @@ from warren.broker.dead_letters import KEPT_BYTES_MAX, DeadLetterQueue
 from warren.broker.model.effects import SetTimer
 from warren.broker.model.message import Entry, Envelope, Message
 from warren.broker.model.ports import DeadLetter
-from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import BasicGet, QueueDeclare, QueueDelete
 
 TO_GRAVE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
-
-
-@pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
 
 
 @pytest.fixture

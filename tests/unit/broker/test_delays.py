@@ -3,7 +3,6 @@
 import pytest
 
 from tests.support.core_driver import Client, Core, published, spoken
-from warren.broker.model.settings import BrokerSettings
 from warren.wire.field_tables import Table
 from warren.wire.methods import (
     ExchangeBind,
@@ -16,11 +15,6 @@ from warren.wire.methods import (
     TxSelect,
 )
 from warren.wire.properties import Properties, decode_properties
-
-
-@pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
 
 
 @pytest.fixture

@@ -26,11 +26,6 @@ BODY = bytes(50_000)
 
 
 @pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
-
-
-@pytest.fixture
 def client(core: Core) -> Client:
     client = core.client()
     client.declare("q")

@@ -1,20 +1,12 @@
 """A node that stops closes its connections and waits for its clients, but not forever."""
 
-import pytest
-
 from tests.support.core_driver import Core, without_notes
 from warren.broker.model.effects import CloseConnection, StopNode
 from warren.broker.model.events import ConnectionOpened, StopRequested
-from warren.broker.model.settings import BrokerSettings
 from warren.broker.sessions.connection import CLOSE_OK_WAIT_MS
 from warren.wire.methods import ConnectionClose, ConnectionCloseOk
 
 FAREWELL = ConnectionClose(320, "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'")
-
-
-@pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
 
 
 def test_a_node_without_clients_stops_at_once(core: Core) -> None:

@@ -19,7 +19,6 @@ from warren.wire.methods import (
     BasicNack,
     BasicQos,
     BasicReturn,
-    ChannelClose,
     ChannelOpen,
     ChannelOpenOk,
     TxCommit,
@@ -34,17 +33,6 @@ def nodes() -> Together:
     nodes = Together("here", "there", flushes=False)
     nodes.place("q", "there", durable=True)
     return nodes
-
-
-@pytest.fixture
-def client(nodes: Together) -> Client:
-    return nodes.client("here")
-
-
-def closed(client: Client) -> tuple[int, str]:
-    (close,) = client.methods()
-    assert isinstance(close, ChannelClose)
-    return close.reply_code, close.reply_text
 
 
 def test_publishes_that_were_not_answered_are_nacked(nodes: Together, client: Client) -> None:
@@ -97,10 +85,10 @@ def test_questions_end_with_the_link_and_are_refused_without_one(
     client.say(method)
     nodes.cut_link("here", "there")
     nodes.settle()
-    assert closed(client) == (404, DOWN)
+    assert client.close_reason() == (404, DOWN)
     other = nodes.client("here")
     other.say(method)
-    assert closed(other) == (404, DOWN)
+    assert other.close_reason() == (404, DOWN)
 
 
 def test_a_channel_that_closes_while_it_waits_lets_its_connection_go_on(nodes: Together) -> None:
@@ -129,7 +117,7 @@ def test_a_commit_to_a_queue_whose_home_is_gone_fails(nodes: Together, client: C
     client.heard()
     nodes.cut_link("here", "there")
     client.read(persistent("q", b"1") + spoken(TxCommit()))
-    code, text = closed(client)
+    code, text = client.close_reason()
     assert code == 406
     assert text.endswith("partial tx completion: the home node of a queue is down or inaccessible")
 
@@ -141,7 +129,7 @@ def test_a_commit_fails_when_a_home_is_lost(nodes: Together, client: Client) -> 
     client.say(TxCommit())
     nodes.cut_link("here", "there")
     nodes.settle()
-    code, text = closed(client)
+    code, text = client.close_reason()
     assert (code, text.startswith("PRECONDITION_FAILED - partial tx completion: home node 'there'")) == (406, True)
 
 

@@ -11,7 +11,6 @@ from warren.wire.methods import (
     BasicGetEmpty,
     BasicQos,
     BasicQosOk,
-    ChannelClose,
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
@@ -25,17 +24,6 @@ def nodes() -> Together:
     nodes = Together("here", "there")
     nodes.place("q", "there", durable=True)
     return nodes
-
-
-@pytest.fixture
-def client(nodes: Together) -> Client:
-    return nodes.client("here")
-
-
-def closed(client: Client) -> tuple[int, str]:
-    (close,) = client.methods()
-    assert isinstance(close, ChannelClose)
-    return close.reply_code, close.reply_text
 
 
 def test_what_follows_a_question_waits_for_its_answer(nodes: Together, client: Client) -> None:
@@ -75,11 +63,11 @@ def test_a_queue_elsewhere_is_not_deleted_against_its_conditions(nodes: Together
     one, two = nodes.client("here"), nodes.client("here")
     one.say(QueueDelete("q", if_empty=True))
     nodes.settle()
-    assert closed(one) == (406, f"{where} not empty")
+    assert one.close_reason() == (406, f"{where} not empty")
     other.say(BasicConsume("q", "c"))
     two.say(QueueDelete("q", if_unused=True))
     nodes.settle()
-    assert closed(two) == (406, f"{where} in use")
+    assert two.close_reason() == (406, f"{where} in use")
 
 
 def test_a_get_waits_for_the_disk_of_the_home(nodes: Together, client: Client) -> None:
@@ -108,4 +96,4 @@ def test_a_queue_stopped_at_home_says_why(nodes: Together, client: Client) -> No
     nodes["there"].queue("q").stop("segment 1 is damaged")
     client.say(QueueDeclare("q", passive=True))
     nodes.settle()
-    assert closed(client) == (404, "NOT_FOUND - queue 'q' in vhost '/' is stopped: segment 1 is damaged")
+    assert client.close_reason() == (404, "NOT_FOUND - queue 'q' in vhost '/' is stopped: segment 1 is damaged")

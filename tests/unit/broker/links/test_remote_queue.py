@@ -3,8 +3,6 @@
 Not here: any mixture of operations (`test_same_as_local`), lost links (`test_lost_links`).
 """
 
-import pytest
-
 from tests.support.core_driver import Client, published
 from tests.unit.broker.links.linked import Together
 from tests.unit.broker.sessions.journalled import PERSISTENT, persistent
@@ -27,16 +25,6 @@ from warren.wire.methods import (
     TxCommitOk,
     TxSelect,
 )
-
-
-@pytest.fixture
-def nodes() -> Together:
-    return Together("here", "there")
-
-
-@pytest.fixture
-def client(nodes: Together) -> Client:
-    return nodes.client("here")
 
 
 def deliveries(client: Client) -> list[bytes]:

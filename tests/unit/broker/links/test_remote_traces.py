@@ -39,11 +39,6 @@ def described(heard: ReceivedMethod) -> tuple[str, object]:
     return heard.method.routing_key, headers["node"]
 
 
-@pytest.fixture
-def client(nodes: Together) -> Client:
-    return nodes.client("here")
-
-
 def test_a_publish_to_another_nodes_queue_is_traced_once_where_the_client_is(nodes: Together, client: Client) -> None:
     client.publish("q", b"1")
     assert traces(nodes) == [("publish.", "here")]

@@ -19,11 +19,6 @@ COUNT = 5_000
 
 
 @pytest.fixture
-def nodes() -> Together:
-    return Together("here", "there")
-
-
-@pytest.fixture
 def stream(nodes: Together) -> Stream:
     core = nodes["there"]
     arguments: dict[str, object] = {"x-queue-type": "stream"}

@@ -11,14 +11,9 @@ from warren.wire.methods import BasicAck, BasicGet, BasicNack, BasicReject, Meth
 
 
 @pytest.fixture
-def core() -> JournalledCore:
-    return JournalledCore()
-
-
-@pytest.fixture
-def client(core: JournalledCore) -> Client:
+def client(journalled: JournalledCore) -> Client:
     """In a transaction, with a persistent message in `durable` and one in memory alone in `passing`."""
-    client = core.client()
+    client = journalled.client()
     client.declare("durable", durable=True)
     client.declare("passing")
     client.declare("full", {"x-max-length": 0, "x-overflow": "reject-publish"})
@@ -28,11 +23,13 @@ def client(core: JournalledCore) -> Client:
     return client
 
 
-def test_a_commit_of_a_persistent_publish_is_answered_when_it_is_on_disk(core: JournalledCore, client: Client) -> None:
+def test_a_commit_of_a_persistent_publish_is_answered_when_it_is_on_disk(
+    journalled: JournalledCore, client: Client
+) -> None:
     client.read(published("passing") + persistent("durable", b"y") + published("passing"))
     client.say(TxCommit())
     assert client.names() == []
-    core.flush()
+    journalled.flush()
     assert client.names() == ["tx.commit-ok"]
 
 
@@ -47,18 +44,18 @@ def test_a_commit_of_a_persistent_publish_is_answered_when_it_is_on_disk(core: J
     ids=repr,
 )
 def test_a_commit_waits_for_what_it_takes_off_the_disk(
-    core: JournalledCore, client: Client, said: Method, waits: bool
+    journalled: JournalledCore, client: Client, said: Method, waits: bool
 ) -> None:
     client.say(BasicGet(queue="durable"), said)
     client.heard()
     client.say(TxCommit())
     assert client.names() == ([] if waits else ["tx.commit-ok"])
-    for _ in core.batches:
-        core.flush()
+    for _ in journalled.batches:
+        journalled.flush()
         assert client.names() == ["tx.commit-ok"]
 
 
-def test_a_commit_of_nothing_on_disk_is_answered_at_once(core: JournalledCore, client: Client) -> None:
+def test_a_commit_of_nothing_on_disk_is_answered_at_once(journalled: JournalledCore, client: Client) -> None:
     client.say(BasicGet(queue="passing"), BasicAck(1))
     client.heard()
     client.read(published("passing") + published("durable") + persistent("passing", b"z"))
@@ -66,14 +63,14 @@ def test_a_commit_of_nothing_on_disk_is_answered_at_once(core: JournalledCore, c
     assert client.names() == ["tx.commit-ok"] * 2
 
 
-def test_a_rollback_waits_for_nothing(core: JournalledCore, client: Client) -> None:
+def test_a_rollback_waits_for_nothing(journalled: JournalledCore, client: Client) -> None:
     client.read(persistent("durable", b"y"))
     client.say(TxRollback())
     assert client.names() == ["tx.rollback-ok"]
-    assert core.batches == []
+    assert journalled.batches == []
 
 
-def test_a_commit_that_is_refused_in_part_is_refused_at_once(core: JournalledCore, client: Client) -> None:
+def test_a_commit_that_is_refused_in_part_is_refused_at_once(journalled: JournalledCore, client: Client) -> None:
     client.read(persistent("durable", b"y") + persistent("full", b"y") + persistent("durable", b"y"))
     client.say(TxCommit())
     assert client.names() == ["channel.close"]

@@ -28,20 +28,15 @@ GATED = QueueDeclare(queue="durable", durable=True)
 
 
 @pytest.fixture
-def core() -> JournalledCore:
-    return JournalledCore()
-
-
-@pytest.fixture
-def client(core: JournalledCore) -> Client:
+def client(journalled: JournalledCore) -> Client:
     """With a durable queue and exchange and passing ones; the metadata of the node is being written."""
-    client = core.client()
+    client = journalled.client()
     client.declare("durable", durable=True)
     client.declare("passing")
     client.say(ExchangeDeclare(exchange="durable", type="fanout", durable=True))
     client.say(ExchangeDeclare(exchange="passing", type="fanout"))
     client.heard()
-    core.node.pending = True
+    journalled.node.pending = True
     return client
 
 
@@ -68,13 +63,13 @@ def client(core: JournalledCore) -> Client:
     ids=repr,
 )
 def test_an_answer_about_something_durable_waits_until_it_is_on_disk(
-    core: JournalledCore, client: Client, request_: Method
+    journalled: JournalledCore, client: Client, request_: Method
 ) -> None:
     client.say(request_)
     assert client.names() == []
-    core.flush()
+    journalled.flush()
     assert client.names() == [f"{request_.name}-ok"]
-    core.node.pending = False
+    journalled.node.pending = False
     client.say(QueueDeclare(queue="durable", durable=True))
     assert client.names() == ["queue.declare-ok"]
 
@@ -92,14 +87,14 @@ def test_an_answer_about_something_durable_waits_until_it_is_on_disk(
     ids=repr,
 )
 def test_an_answer_about_something_passing_does_not_wait(
-    core: JournalledCore, client: Client, request_: Method
+    journalled: JournalledCore, client: Client, request_: Method
 ) -> None:
     client.say(request_)
     assert len(client.names()) == 1
-    assert core.batches == []
+    assert journalled.batches == []
 
 
-def test_a_request_that_wants_no_answer_holds_nothing_back(core: JournalledCore, client: Client) -> None:
+def test_a_request_that_wants_no_answer_holds_nothing_back(journalled: JournalledCore, client: Client) -> None:
     client.say(
         QueueDeclare(queue="new", durable=True, nowait=True),
         QueueDelete(queue="new", nowait=True),
@@ -110,15 +105,15 @@ def test_a_request_that_wants_no_answer_holds_nothing_back(core: JournalledCore,
 
 @pytest.mark.parametrize(("queue", "waits"), [("durable", True), ("passing", False)])
 def test_a_purge_of_a_durable_queue_waits_if_it_had_something(
-    core: JournalledCore, client: Client, queue: str, waits: bool
+    journalled: JournalledCore, client: Client, queue: str, waits: bool
 ) -> None:
     client.say(QueuePurge(queue=queue))
     assert client.names() == ["queue.purge-ok"]
     client.read(persistent(queue, b"x"))
     client.say(QueuePurge(queue=queue))
     assert client.names() == ([] if waits else ["queue.purge-ok"])
-    for _ in core.batches:
-        core.flush()
+    for _ in journalled.batches:
+        journalled.flush()
         assert client.names() == ["queue.purge-ok"]
 
 
@@ -133,154 +128,156 @@ def test_without_a_disk_nothing_waits() -> None:
 # -- output behind them
 
 
-def test_what_follows_keeps_its_place_and_leaves_in_one_write(core: JournalledCore, client: Client) -> None:
+def test_what_follows_keeps_its_place_and_leaves_in_one_write(journalled: JournalledCore, client: Client) -> None:
     client.say(BasicGet(queue="passing"), GATED, BasicGet(queue="passing"))
     client.say(BasicGet(queue="passing"))
     assert client.heard() == []
-    effects = core.flush()
+    effects = journalled.flush()
     assert client.names() == ["basic.get-empty", "queue.declare-ok", "basic.get-empty", "basic.get-empty"]
     assert len(sent_to(client, effects)) == 1
 
 
-def test_what_was_written_between_two_gates_leaves_with_the_first(core: JournalledCore, client: Client) -> None:
+def test_what_was_written_between_two_gates_leaves_with_the_first(journalled: JournalledCore, client: Client) -> None:
     client.say(GATED)
     client.say(BasicGet(queue="passing"))
     client.say(GATED)
     client.say(BasicGet(queue="passing"))
-    core.flush()
+    journalled.flush()
     assert client.names() == ["queue.declare-ok", "basic.get-empty"]
-    core.flush()
+    journalled.flush()
     assert client.names() == ["queue.declare-ok", "basic.get-empty"]
 
 
-def test_many_gates_of_one_turn_are_one(core: JournalledCore, client: Client) -> None:
+def test_many_gates_of_one_turn_are_one(journalled: JournalledCore, client: Client) -> None:
     client.say(*[GATED] * 5)
-    assert [len(waiters) for waiters in core.batches] == [1]
-    core.flush()
+    assert [len(waiters) for waiters in journalled.batches] == [1]
+    journalled.flush()
     assert client.names() == ["queue.declare-ok"] * 5
 
 
-def test_others_do_not_wait(core: JournalledCore, client: Client) -> None:
+def test_others_do_not_wait(journalled: JournalledCore, client: Client) -> None:
     client.say(GATED)
-    other = core.client()
+    other = journalled.client()
     other.say(BasicGet(queue="passing"))
     assert other.names() == ["basic.get-empty"]
 
 
-def test_deliveries_stay_in_their_queue_until_the_gate_opens(core: JournalledCore, client: Client) -> None:
+def test_deliveries_stay_in_their_queue_until_the_gate_opens(journalled: JournalledCore, client: Client) -> None:
     client.consume("passing")
     client.heard()
     client.say(GATED)
-    core.client().publish("passing", b"1", b"2")
+    journalled.client().publish("passing", b"1", b"2")
     client.say(BasicGet(queue="durable"))
-    assert core.timer_at_ms == 0
-    assert core.node.only_vhost.topology.queues["passing"].ready_count() == 2
-    core.flush()
-    core.settle()
+    assert journalled.timer_at_ms == 0
+    assert journalled.node.only_vhost.topology.queues["passing"].ready_count() == 2
+    journalled.flush()
+    journalled.settle()
     assert client.names() == ["queue.declare-ok", "basic.get-empty", "basic.deliver", "basic.deliver"]
 
 
-def test_another_consumer_is_served_meanwhile(core: JournalledCore, client: Client) -> None:
-    other = core.client()
+def test_another_consumer_is_served_meanwhile(journalled: JournalledCore, client: Client) -> None:
+    other = journalled.client()
     client.consume("passing")
     other.consume("passing")
     other.heard()
     client.say(GATED)
-    core.client().publish("passing", b"1", b"2")
+    journalled.client().publish("passing", b"1", b"2")
     assert other.bodies() == [b"1", b"2"]
 
 
-def test_what_waits_counts_as_held(core: JournalledCore, client: Client) -> None:
-    before = core.held_bytes()
+def test_what_waits_counts_as_held(journalled: JournalledCore, client: Client) -> None:
+    before = journalled.held_bytes()
     client.say(GATED)
     client.say(BasicGet(queue="passing"))
-    held = core.held_bytes() - before
-    (sent,) = sent_to(client, core.flush())
+    held = journalled.held_bytes() - before
+    (sent,) = sent_to(client, journalled.flush())
     assert held == len(sent)
-    assert core.held_bytes() == before
+    assert journalled.held_bytes() == before
 
 
-def test_requests_wait_when_too_much_waits_for_the_disk(core: JournalledCore, client: Client) -> None:
+def test_requests_wait_when_too_much_waits_for_the_disk(journalled: JournalledCore, client: Client) -> None:
     client.publish("passing", *[bytes(300_000)] * 10)
     client.say(GATED)
     for _ in range(10):
         client.say(BasicGet(queue="passing", no_ack=True))
-    assert core.unread == {client.number}
-    assert core.timer_at_ms == 0
-    (sent,) = sent_to(client, core.flush())
+    assert journalled.unread == {client.number}
+    assert journalled.timer_at_ms == 0
+    (sent,) = sent_to(client, journalled.flush())
     assert OUTPUT_BUDGET_BYTES < len(sent) < OUTPUT_BUDGET_BYTES + 400_000
-    core.settle()
+    journalled.settle()
     assert client.names() == ["queue.declare-ok"] + ["basic.get-ok"] * 10
-    assert core.unread == set()
+    assert journalled.unread == set()
 
 
 def test_a_gate_that_opens_for_a_client_that_does_not_read_wakes_it_when_it_reads(
-    core: JournalledCore, client: Client
+    journalled: JournalledCore, client: Client
 ) -> None:
     client.consume("passing")
     client.heard()
     client.say(GATED)
-    core.client().publish("passing", b"1")
-    core.turn(WritesPaused(client.number))
-    core.flush()
-    core.settle()
+    journalled.client().publish("passing", b"1")
+    journalled.turn(WritesPaused(client.number))
+    journalled.flush()
+    journalled.settle()
     assert client.names() == ["queue.declare-ok"]
-    core.turn(WritesResumed(client.number))
-    core.settle()
+    journalled.turn(WritesResumed(client.number))
+    journalled.settle()
     assert client.names() == ["basic.deliver"]
 
 
-def test_heartbeats_pass_a_closed_gate(core: JournalledCore) -> None:
-    client = core.client(heartbeat_s=10)
-    core.node.pending = True
+def test_heartbeats_pass_a_closed_gate(journalled: JournalledCore) -> None:
+    client = journalled.client(heartbeat_s=10)
+    journalled.node.pending = True
     client.say(GATED)
-    assert core.pass_ms(5_000).count(SendBytes(client.number, HEARTBEAT_FRAME)) == 1
+    assert journalled.pass_ms(5_000).count(SendBytes(client.number, HEARTBEAT_FRAME)) == 1
     client.read(HEARTBEAT_FRAME)
-    assert core.pass_ms(10_000).count(SendBytes(client.number, HEARTBEAT_FRAME)) == 2
-    core.flush()
+    assert journalled.pass_ms(10_000).count(SendBytes(client.number, HEARTBEAT_FRAME)) == 2
+    journalled.flush()
     assert client.names() == ["queue.declare-ok"]
 
 
 # -- the end of a connection
 
 
-def test_a_client_that_leaves_in_order_is_answered_in_order(core: JournalledCore, client: Client) -> None:
+def test_a_client_that_leaves_in_order_is_answered_in_order(journalled: JournalledCore, client: Client) -> None:
     client.say(GATED)
     client.say(ConnectionClose(200, "bye"), channel=0)
     assert client.heard() == []
-    core.flush()
+    journalled.flush()
     assert client.names() == ["queue.declare-ok", "connection.close-ok"]
 
 
-def test_a_socket_is_closed_once_and_after_what_waits(core: JournalledCore, client: Client) -> None:
+def test_a_socket_is_closed_once_and_after_what_waits(journalled: JournalledCore, client: Client) -> None:
     client.read(spoken(GATED) + b"\x07" + bytes(6) + b"\xce")
     client.say(ConnectionCloseOk(), channel=0)
-    core.pass_ms(60_000)
-    assert core.closed == []
-    effects = core.flush()
+    journalled.pass_ms(60_000)
+    assert journalled.closed == []
+    effects = journalled.flush()
     assert [type(effect) for effect in effects] == [SendBytes, CloseConnection]
     assert client.names() == ["queue.declare-ok", "connection.close"]
 
 
-def test_what_waited_for_a_client_that_is_gone_is_dropped(core: JournalledCore, client: Client) -> None:
-    before = core.held_bytes()
+def test_what_waited_for_a_client_that_is_gone_is_dropped(journalled: JournalledCore, client: Client) -> None:
+    before = journalled.held_bytes()
     client.say(GATED)
     client.say(GATED)
     client.lose()
-    assert core.held_bytes() == before
-    assert core.flush() + core.flush() == []
+    assert journalled.held_bytes() == before
+    assert journalled.flush() + journalled.flush() == []
 
 
-def test_a_client_that_is_gone_in_the_turn_of_its_request_leaves_nothing(core: JournalledCore, client: Client) -> None:
-    core.connections[client.number].gate()
+def test_a_client_that_is_gone_in_the_turn_of_its_request_leaves_nothing(
+    journalled: JournalledCore, client: Client
+) -> None:
+    journalled.connections[client.number].gate()
     client.lose()
-    assert core.flush() == []
-    assert core.held_bytes() == 0
+    assert journalled.flush() == []
+    assert journalled.held_bytes() == 0
 
 
-def test_unroutable_publishes_are_returned_behind_the_gate(core: JournalledCore, client: Client) -> None:
+def test_unroutable_publishes_are_returned_behind_the_gate(journalled: JournalledCore, client: Client) -> None:
     client.say(GATED)
     client.read(published("nowhere", mandatory=True))
     assert client.heard() == []
-    core.flush()
+    journalled.flush()
     assert client.names() == ["queue.declare-ok", "basic.return"]

@@ -4,7 +4,6 @@ import pytest
 
 from tests.support.core_driver import Client, Core, published, spoken
 from warren.broker.commands.requests import DeclareQueue, PutUser, SetPermission
-from warren.broker.model.settings import BrokerSettings
 from warren.errors import ACCESS_REFUSED, PRECONDITION_FAILED, RESOURCE_LOCKED, CommandRefused
 from warren.wire.field_tables import Table
 from warren.wire.methods import (
@@ -22,11 +21,6 @@ from warren.wire.methods import (
 from warren.wire.properties import Properties
 
 FULL: Table = {"x-max-length": 1, "x-overflow": "reject-publish"}
-
-
-@pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from tests.support.core_driver import Client, Core, published, sent_to, spoken
 from warren.broker.model.effects import Effect, PauseReading, ResumeReading, SendBytes, SetTimer
 from warren.broker.model.events import WritesPaused, WritesResumed
-from warren.broker.model.settings import BrokerSettings
 from warren.broker.sessions.connection import OUTPUT_BUDGET_BYTES, REPLY_BACKLOG_BYTES
 from warren.wire.methods import (
     BasicCancel,
@@ -24,11 +23,6 @@ from warren.wire.methods import (
 MESSAGE_BYTES = 100_000
 BACKLOG = 500
 SLICE_BYTES_MAX = int(OUTPUT_BUDGET_BYTES) + MESSAGE_BYTES + 1000
-
-
-@pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
 
 
 @pytest.fixture

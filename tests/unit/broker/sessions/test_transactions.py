@@ -6,7 +6,6 @@ Not here: the same over sockets (`tests/wire/test_transactions.py`).
 import pytest
 
 from tests.support.core_driver import Client, Core, published
-from warren.broker.model.settings import BrokerSettings
 from warren.wire.methods import (
     BasicAck,
     BasicGet,
@@ -19,11 +18,6 @@ from warren.wire.methods import (
     TxRollback,
     TxSelect,
 )
-
-
-@pytest.fixture
-def core() -> Core:
-    return Core(BrokerSettings(consumer_timeout_ms=0))
 
 
 @pytest.fixture
