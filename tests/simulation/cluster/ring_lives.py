@@ -3,8 +3,8 @@
 Not here: mirrored queues in general (`tests.simulation.cluster.mirrored`).
 """
 
-from tests.simulation.cluster.mirrored import mastered, masters, part_of
-from tests.simulation.cluster.scenario import ClusterScenario
+from tests.simulation.cluster.mirrored import in_sync, mastered, masters, part_of
+from tests.simulation.cluster.scenario import ClusterScenario, QuietPublisher
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.model.events import CommandReceived
 from warren.broker.policies.policies import Policy
@@ -43,6 +43,32 @@ def mirrored(scenario: ClusterScenario, home: SimulatedClusterNode, definition: 
     scenario.elapse(200)
     declare(scenario, home)
     scenario.until(lambda: masters(scenario) == [home.name])
+
+
+def become_mirrored(scenario: ClusterScenario, home: SimulatedClusterNode) -> None:
+    """A policy mirrors the queue everywhere; returns when every node has all of it."""
+    set_policy(scenario.nodes[2], EVERYWHERE)
+    scenario.until(lambda: in_sync(home) == ["one", "three", "two"])
+
+
+def lose_home(scenario: ClusterScenario, home: SimulatedClusterNode) -> None:
+    """The home loses power for long; returns when there is another master."""
+    home.lose_power(down_ms=60_000)
+    scenario.until(lambda: len(masters(scenario)) == 1)
+
+
+def published(scenario: ClusterScenario, node: SimulatedClusterNode, count: int) -> tuple[QuietPublisher, list[int]]:
+    """A publisher at a node, and the numbers of messages to `work` that it has answers for."""
+    publisher = scenario.publisher(node)
+    numbers = scenario.publish(publisher, "work", count)
+    scenario.until(publisher.done)
+    return publisher, numbers
+
+
+def see_delivered(scenario: ClusterScenario, node: SimulatedClusterNode, numbers: list[int]) -> None:
+    """A consumer at a node gets these messages."""
+    scenario.consumer(node, "work")
+    scenario.until(lambda: delivered(scenario, numbers))
 
 
 def counted(node: SimulatedClusterNode) -> int:

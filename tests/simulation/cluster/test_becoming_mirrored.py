@@ -1,7 +1,17 @@
 """A queue that one node has becomes mirrored while it is used: nobody notices, and nothing is lost or doubled."""
 
 from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in
-from tests.simulation.cluster.ring_lives import EVERYWHERE, counted, declare, delivered, members, set_policy
+from tests.simulation.cluster.ring_lives import (
+    EVERYWHERE,
+    become_mirrored,
+    counted,
+    declare,
+    lose_home,
+    members,
+    published,
+    see_delivered,
+    set_policy,
+)
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.wire.methods import (
     BasicAck,
@@ -32,25 +42,18 @@ def test_a_queue_with_messages_and_clients_becomes_mirrored_and_outlives_its_hom
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
     scenario.until(lambda: publisher.done() and at_home.done())
     assert scenario.confirmed(numbers) == numbers
-    two.lose_power(down_ms=60_000)
-    scenario.until(lambda: len(masters(scenario)) == 1)
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers))
+    lose_home(scenario, two)
+    see_delivered(scenario, three, numbers)
 
 
 def test_transient_messages_in_memory_get_mirrors_too() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two, durable=False)
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
-    set_policy(three, EVERYWHERE)
-    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    two.lose_power(down_ms=60_000)
-    scenario.until(lambda: len(masters(scenario)) == 1)
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers))
+    _, numbers = published(scenario, one, 10)
+    become_mirrored(scenario, two)
+    lose_home(scenario, two)
+    see_delivered(scenario, three, numbers)
 
 
 def test_whoever_consumes_goes_on_while_the_queue_becomes_mirrored() -> None:
@@ -75,24 +78,19 @@ def test_what_is_unacked_while_the_queue_becomes_mirrored_is_with_its_mirrors() 
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two, durable=False)
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 2)
-    scenario.until(publisher.done)
+    _, numbers = published(scenario, one, 2)
     at_home, elsewhere = scenario.guest(two), scenario.guest(three)
     assert isinstance(scenario.ask(at_home, BasicGet("work")), BasicGetOk)
     assert isinstance(scenario.ask(elsewhere, BasicGet("work")), BasicGetOk)
-    set_policy(three, EVERYWHERE)
-    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    become_mirrored(scenario, two)
     assert isinstance(scenario.ask(elsewhere, BasicGet("work")), BasicGetEmpty)
-    two.lose_power(down_ms=60_000)
-    scenario.until(lambda: len(masters(scenario)) == 1)
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers))
+    lose_home(scenario, two)
+    see_delivered(scenario, three, numbers)
 
 
 def test_bindings_lead_to_a_queue_that_becomes_mirrored() -> None:
     scenario = ClusterScenario()
-    one, two, three = scenario.nodes
+    one, two, _three = scenario.nodes
     declare(scenario, two)
     guest = scenario.guest(one)
     for exchange, key, arguments in (
@@ -100,8 +98,7 @@ def test_bindings_lead_to_a_queue_that_becomes_mirrored() -> None:
         ("amq.headers", "", {"x-match": "all", "colour": "red"}),
     ):
         scenario.ask(guest, QueueBind("work", exchange, key, arguments=arguments))
-    set_policy(three, EVERYWHERE)
-    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    become_mirrored(scenario, two)
     guest.publish("amq.topic", "a.b", {})
     guest.publish("amq.headers", "", {"colour": "red"})
     scenario.until(lambda: counted(two) == 2)
@@ -117,9 +114,7 @@ def test_an_exchange_may_mirror_the_queues_that_are_bound_to_it_for_as_long_as_t
     declare(scenario, two)
     guest = scenario.guest(one)
     scenario.ask(guest, ExchangeDeclare("safe", "fanout", durable=True, arguments={"x-mirrored": True}))
-    publisher = scenario.publisher(one)
-    scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    published(scenario, one, 10)
     scenario.ask(guest, QueueBind("work", "safe"))
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
     scenario.ask(guest, QueueUnbind("work", "safe"))
@@ -133,8 +128,7 @@ def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_mas
     scenario.consumer(two, "work")
     scenario.consumer(three, "work")
     scenario.until(lambda: scenario.world.seen["consumer started"] == 2)
-    set_policy(three, EVERYWHERE)
-    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
+    become_mirrored(scenario, two)
     set_policy(three, {"ha-mode": "nodes", "ha-params": ["one"], "ha-sync-mode": "automatic"})
     scenario.until(lambda: masters(scenario) == ["one"])
     publisher = scenario.publisher(one)
@@ -158,27 +152,20 @@ def test_transient_messages_between_persistent_ones_of_a_durable_queue_get_mirro
         assert isinstance(scenario.ask(guest, BasicGet("work", no_ack=True)), BasicGetOk)
     numbers += scenario.publish(publisher, "work", 40)
     scenario.until(publisher.done)
-    set_policy(three, EVERYWHERE)
-    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    two.lose_power(down_ms=60_000)
-    scenario.until(lambda: len(masters(scenario)) == 1)
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers[5:]))
+    become_mirrored(scenario, two)
+    lose_home(scenario, two)
+    see_delivered(scenario, three, numbers[5:])
 
 
 def test_what_is_acked_in_an_open_transaction_gets_mirrors_too() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two, durable=False)
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 3)
-    scenario.until(publisher.done)
+    _, numbers = published(scenario, one, 3)
     undecided = scenario.guest(two)
     assert isinstance(scenario.ask(undecided, TxSelect()), TxSelectOk)
     assert isinstance(scenario.ask(undecided, BasicGet("work")), BasicGetOk)
     undecided.send(1, BasicAck(1))
-    set_policy(three, EVERYWHERE)
-    scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    two.lose_power(down_ms=60_000)
-    scenario.until(lambda: len(masters(scenario)) == 1)
+    become_mirrored(scenario, two)
+    lose_home(scenario, two)
     assert numbers_in(scenario, three) == numbers

@@ -7,9 +7,10 @@ from tests.simulation.cluster.ring_lives import (
     EVERYWHERE,
     clear_policy,
     declare,
-    delivered,
     members,
     mirrored,
+    published,
+    see_delivered,
     set_policy,
 )
 from tests.simulation.cluster.scenario import ClusterScenario
@@ -26,26 +27,21 @@ def test_without_a_policy_any_more_the_master_goes_on_alone() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, two, EVERYWHERE)
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    publisher, numbers = published(scenario, one, 10)
     clear_policy(one)
     scenario.until(lambda: in_sync(two) == ["two"] and members(one) == members(three) == [])
     numbers += scenario.publish(publisher, "work", 10)
     scenario.until(publisher.done)
     assert scenario.confirmed(numbers) == numbers
-    scenario.consumer(three, "work")
+    see_delivered(scenario, three, numbers)
     scenario.finish()
-    assert delivered(scenario, numbers)
 
 
 def test_a_policy_that_names_other_nodes_moves_the_queue_there_with_all_it_has() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, one, {"ha-mode": "nodes", "ha-params": ["one"], "ha-sync-mode": "automatic"})
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    publisher, numbers = published(scenario, one, 10)
     set_policy(two, {"ha-mode": "nodes", "ha-params": ["three", "two"], "ha-sync-mode": "automatic"})
     # whichever of them is the first to have everything
     scenario.until(lambda: masters(scenario) in (["two"], ["three"]) and in_sync(three) == ["three", "two"])
@@ -53,26 +49,22 @@ def test_a_policy_that_names_other_nodes_moves_the_queue_there_with_all_it_has()
     numbers += scenario.publish(publisher, "work", 10)
     scenario.until(publisher.done)
     assert scenario.confirmed(numbers) == numbers
-    scenario.consumer(two, "work")
+    see_delivered(scenario, two, numbers)
     scenario.finish()
-    assert delivered(scenario, numbers)
 
 
 def test_the_only_copy_in_sync_is_kept_until_another_has_everything() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, one, {"ha-mode": "nodes", "ha-params": ["one"]})
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    _, numbers = published(scenario, one, 10)
     # it is synchronised by nobody
     set_policy(two, {"ha-mode": "nodes", "ha-params": ["two"]})
     scenario.until(lambda: members(two) == ["one", "two"])
     scenario.elapse(5_000)
     assert masters(scenario) == ["one"]
     assert in_sync(one) == ["one"]
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers))
+    see_delivered(scenario, three, numbers)
 
 
 def test_a_transient_queue_is_gone_when_all_who_had_it_are_and_comes_back_with_nobody() -> None:
@@ -98,13 +90,10 @@ def test_a_transient_queue_lives_on_with_a_mirror_that_was_in_sync() -> None:
     scenario.elapse(200)
     declare(scenario, two, durable=False)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    _, numbers = published(scenario, one, 10)
     two.lose_power(down_ms=2_000)
     scenario.until(lambda: two.up and scenario.world.whole() and in_sync(one) == ["one", "three", "two"])
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers))
+    see_delivered(scenario, three, numbers)
 
 
 def test_a_node_that_stops_hands_its_queues_over_first() -> None:
@@ -112,9 +101,7 @@ def test_a_node_that_stops_hands_its_queues_over_first() -> None:
     one, two, three = scenario.nodes
     mirrored(scenario, two, EVERYWHERE)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    publisher, numbers = published(scenario, one, 10)
     two.stop(down_ms=60_000)
     scenario.until(lambda: masters(scenario) in (["one"], ["three"]))
     assert two.up
@@ -122,17 +109,14 @@ def test_a_node_that_stops_hands_its_queues_over_first() -> None:
     scenario.until(lambda: not two.up)
     scenario.until(publisher.done)
     assert scenario.confirmed(numbers) == numbers
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers))
+    see_delivered(scenario, three, numbers)
 
 
 def test_a_queue_without_a_mirror_in_sync_waits_for_its_node() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
-    publisher = scenario.publisher(two)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    _, numbers = published(scenario, two, 10)
     set_policy(one, {"ha-mode": "nodes", "ha-params": ["two", "one"]})
     scenario.until(lambda: members(one) == ["one", "two"])
     two.stop(down_ms=5_000)
@@ -140,17 +124,14 @@ def test_a_queue_without_a_mirror_in_sync_waits_for_its_node() -> None:
     scenario.elapse(4_000)
     assert masters(scenario) == []
     scenario.until(lambda: two.up and masters(scenario) == ["two"])
-    scenario.consumer(three, "work")
-    scenario.until(lambda: delivered(scenario, numbers))
+    see_delivered(scenario, three, numbers)
 
 
 def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_that_stops() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
-    publisher = scenario.publisher(two)
-    scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    published(scenario, two, 10)
     both: Table = {"ha-mode": "nodes", "ha-params": ["two", "one"], "ha-promote-on-shutdown": "always"}
     set_policy(one, both)
     scenario.until(lambda: members(one) == ["one", "two"])
@@ -196,9 +177,7 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
-    publisher = scenario.publisher(two)
-    scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    published(scenario, two, 10)
     set_policy(one, {"ha-mode": "nodes", "ha-params": ["two", "one"], "ha-promote-on-failure": "always"})
     scenario.until(lambda: members(one) == ["one", "two"])
     two.lose_power(down_ms=60_000)
@@ -213,9 +192,7 @@ def test_with_fewer_nodes_in_sync_than_a_policy_demands_publishes_are_refused() 
     one, two, three = scenario.nodes
     mirrored(scenario, two, {**EVERYWHERE, "ha-min-in-sync": 3})
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    publisher = scenario.publisher(one)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    publisher, numbers = published(scenario, one, 10)
     assert scenario.confirmed(numbers) == numbers
     three.lose_power(down_ms=3_000)
     scenario.until(lambda: in_sync(two) == ["one", "two"])
@@ -256,9 +233,7 @@ def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool
     scenario.elapse(200)
     declare(scenario, two, durable=durable)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    publisher = scenario.publisher(three)
-    numbers = scenario.publish(publisher, "work", 10)
-    scenario.until(publisher.done)
+    publisher, numbers = published(scenario, three, 10)
     replica = part_of(two)
     assert replica is not None
     assert replica.master_replica is not None

@@ -18,10 +18,15 @@ def publish(client: Client, count: int, key: str = "q") -> None:
     client.read(b"".join(published(key) for _ in range(count)))
 
 
-def test_a_rate_is_what_was_added_since_the_last_sample() -> None:
+def with_queue() -> tuple[SampledCore, Client]:
     core = SampledCore()
     client = core.client()
     client.declare("q")
+    return core, client
+
+
+def test_a_rate_is_what_was_added_since_the_last_sample() -> None:
+    core, client = with_queue()
     core.sample()
     publish(client, 100)
     core.sample()
@@ -37,9 +42,7 @@ def test_a_rate_is_what_was_added_since_the_last_sample() -> None:
 
 
 def test_a_late_sample_counts_for_the_time_it_took() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     core.sample()
     publish(client, 100)
     core.sample(late_ms=1000)
@@ -48,9 +51,7 @@ def test_a_late_sample_counts_for_the_time_it_took() -> None:
 
 
 def test_what_does_nothing_any_more_has_no_rate() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     publish(client, 100)
     core.sample()
     assert core.rate("queue", QUEUE, "publish") == 20.0
@@ -73,9 +74,7 @@ def test_what_a_new_object_did_it_did_since_the_last_sample() -> None:
 
 
 def test_taking_is_told_by_kind_and_in_all() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     publish(client, 30)
     core.sample()
     client.consume("q")
@@ -91,9 +90,7 @@ def test_taking_is_told_by_kind_and_in_all() -> None:
 
 
 def test_a_length_that_only_shrinks_is_noticed() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     publish(client, 30)
     core.sample()
     client.say(QueuePurge(queue="q"))
@@ -102,9 +99,7 @@ def test_a_length_that_only_shrinks_is_noticed() -> None:
 
 
 def test_the_parts_of_a_channel_have_rates() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     client.declare("other")
     publish(client, 10)
     publish(client, 10, key="other")
@@ -121,9 +116,7 @@ def test_the_parts_of_a_channel_have_rates() -> None:
 
 
 def test_a_queue_made_anew_starts_from_nothing() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     publish(client, 1000)
     core.sample(passes=2)
     client.say(QueueDelete(queue="q"))
@@ -154,9 +147,7 @@ def test_what_is_gone_is_forgotten() -> None:
 
 
 def test_what_was_there_at_the_start_did_not_happen_just_then() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     publish(client, 500)
     core.sampler.begin()
     core.sample()
@@ -165,9 +156,7 @@ def test_what_was_there_at_the_start_did_not_happen_just_then() -> None:
 
 
 def test_a_slot_without_a_pass_repeats_the_one_before() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     publish(client, 10)
     core.sample()
     core.pass_ms(20_000)
@@ -178,9 +167,7 @@ def test_a_slot_without_a_pass_repeats_the_one_before() -> None:
 
 
 def test_a_slot_is_sampled_once() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     core.sample()
     publish(client, 10)
     assert list(core.sampler.take()) == []
@@ -189,9 +176,7 @@ def test_a_slot_is_sampled_once() -> None:
 
 
 def test_samples_reach_back_an_hour_for_a_queue_and_a_day_for_the_whole() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     published_at_ms = []
     for _ in range(20):
         published_at_ms.append(core.now_ms)
@@ -206,9 +191,7 @@ def test_samples_reach_back_an_hour_for_a_queue_and_a_day_for_the_whole() -> Non
 
 
 def test_the_samples_of_what_has_been_still_for_long_take_no_room() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     publish(client, 10)
     core.sample(passes=2)
     assert core.sampler.samples_bytes > 0
@@ -282,9 +265,7 @@ def test_what_goes_over_links_is_sampled_and_a_link_that_is_made_anew_starts_fro
 
 
 def test_what_is_begun_anew_has_no_past_and_no_rate() -> None:
-    core = SampledCore()
-    client = core.client()
-    client.declare("q")
+    core, client = with_queue()
     core.sample()
     publish(client, 100)
     core.sample()

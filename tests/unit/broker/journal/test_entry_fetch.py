@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.core_driver import published
+from tests.support.core_driver import Client, published
 from tests.unit.broker.journal.journal_world import DurableCore, drain, get, persistent
 from tests.unit.broker.journal.plain_disk import PlainDisk, index_name
 from warren.broker.model.effects import Effect, ReadIndex, ReadJournal
@@ -59,6 +59,16 @@ def publish(core: DurableCore, messages: list[bytes], priority: int = 0) -> None
         client.read(persistent("q", body, priority=priority))
 
 
+def with_messages_on_disk() -> tuple[LateDisk, Client]:
+    """Ten messages of `q` are on a disk that is late from here on."""
+    core = LateDisk(PlainDisk(), 1_000)
+    lazy(core)
+    publish(core, bodies(10))
+    client = core.client()
+    core.late = True
+    return core, client
+
+
 @pytest.mark.parametrize("segment_bytes", [400, 1_000, 1 << 20])
 def test_ranges_are_read_in_order_from_any_segments(segment_bytes: int) -> None:
     core = DurableCore(PlainDisk(), segment_bytes)
@@ -105,11 +115,7 @@ def test_transient_messages_on_disk_are_read_back_among_persistent_ones_and_not_
 
 
 def test_a_late_read_leaves_out_removed_messages() -> None:
-    core = LateDisk(PlainDisk(), 1_000)
-    lazy(core)
-    publish(core, bodies(10))
-    client = core.client()
-    core.late = True
+    core, client = with_messages_on_disk()
     client.consume("q")
     assert core.waiting
     client.say(QueuePurge(queue="q"))
@@ -122,11 +128,7 @@ def test_a_late_read_leaves_out_removed_messages() -> None:
 
 
 def test_a_queue_that_is_deleted_while_it_reads_is_not_told() -> None:
-    core = LateDisk(PlainDisk(), 1_000)
-    lazy(core)
-    publish(core, bodies(10))
-    client = core.client()
-    core.late = True
+    core, client = with_messages_on_disk()
     client.consume("q")
     client.say(QueueDelete(queue="q"))
     core.answer()
@@ -171,11 +173,7 @@ def test_rows_of_segments_just_sealed_are_in_memory_until_their_indexes_are_writ
 
 
 def test_a_damaged_piece_stops_the_queue() -> None:
-    core = LateDisk(PlainDisk(), 1_000)
-    lazy(core)
-    publish(core, bodies(10))
-    client = core.client()
-    core.late = True
+    core, client = with_messages_on_disk()
     client.consume("q")
     core.answer()
     (read,) = [effect for effect in core.waiting if isinstance(effect, ReadJournal)]
@@ -186,11 +184,7 @@ def test_a_damaged_piece_stops_the_queue() -> None:
 
 
 def test_the_answer_to_a_cancelled_fetch_is_ignored() -> None:
-    core = LateDisk(PlainDisk(), 1_000)
-    lazy(core)
-    publish(core, bodies(10))
-    client = core.client()
-    core.late = True
+    core, client = with_messages_on_disk()
     client.consume("q", tag="c")
     client.say(BasicCancel(consumer_tag="c"))
     core.answer()

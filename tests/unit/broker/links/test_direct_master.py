@@ -104,6 +104,14 @@ class Own:
         self.core.turn()
         self.nodes.settle()
 
+    def consumer(self) -> Client:
+        """A client whose consumer the master has accepted."""
+        client = self.core.client()
+        client.say(BasicConsume("q", "c"))
+        self.core.turn()
+        self.core.turn()
+        return client
+
     def publisher(self) -> Client:
         client = self.core.client()
         client.confirm()
@@ -172,10 +180,7 @@ def test_an_early_confirm_is_told_once(own: Own) -> None:
 
 def test_a_delivery_is_acked_at_the_queue(own: Own) -> None:
     intake = own.open()
-    client = own.core.client()
-    client.say(BasicConsume("q", "c"))
-    own.core.turn()
-    own.core.turn()
+    client = own.consumer()
     client.publish("q", b"1")
     own.core.turn()
     assert [type(method) for method in client.methods()] == [BasicConsumeOk, BasicDeliver]
@@ -186,10 +191,7 @@ def test_a_delivery_is_acked_at_the_queue(own: Own) -> None:
 
 def test_an_unacked_delivery_goes_back_with_its_channel(own: Own) -> None:
     intake = own.open()
-    client = own.core.client()
-    client.say(BasicConsume("q", "c"))
-    own.core.turn()
-    own.core.turn()
+    client = own.consumer()
     client.publish("q", b"1")
     client.say(ChannelClose(200, "", 0, 0))
     own.core.turn()
@@ -242,10 +244,7 @@ def test_a_master_whose_term_is_over_reports_nothing(own: Own) -> None:
 
 def test_consumers_go_on_at_the_next_master_and_late_acks_reach_it(own: Own) -> None:
     intake = own.open()
-    client = own.core.client()
-    client.say(BasicConsume("q", "c"))
-    own.core.turn()
-    own.core.turn()
+    client = own.consumer()
     client.publish("q", b"1")
     own.core.turn()
     client.methods()

@@ -162,22 +162,16 @@ def test_a_part_that_was_given_nothing_goes_on_where_it_began(world: World) -> N
     assert places(client) == [(1, 2), (1, 3)]
 
 
-def test_a_part_with_a_name_gets_again_what_it_has_not_acked(world: World) -> None:
+@pytest.mark.parametrize(
+    "reader",
+    [{"x_stream_offset": "first", "x_stream_consumer_name": "billing"}, {"x_stream_group": "g"}],
+    ids=["with a name", "in a group"],
+)
+def test_after_a_lost_link_a_reader_gets_the_messages_behind_the_last_acked_one(
+    world: World, reader: dict[str, str]
+) -> None:
     client = world.client()
-    world.attend(client, x_stream_offset="first", x_stream_consumer_name="billing")
-    world.fill(1, 3)
-    assert places(client) == [(1, 0), (1, 1), (1, 2)]
-    client.say(BasicAck(delivery_tag=1))
-    world.nodes.settle()
-    world.nodes.cut_link("here", "there")
-    world.nodes.link("here", "there")
-    world.nodes.settle()
-    assert places(client) == [(1, 1), (1, 2)]
-
-
-def test_a_part_of_a_group_goes_on_behind_what_was_acked(world: World) -> None:
-    client = world.client()
-    world.attend(client, x_stream_group="g")
+    world.attend(client, **reader)
     world.fill(1, 3)
     assert places(client) == [(1, 0), (1, 1), (1, 2)]
     client.say(BasicAck(delivery_tag=1))

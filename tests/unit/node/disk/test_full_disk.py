@@ -37,12 +37,15 @@ rig.stored(1)
 """
 
 
+def run_on_small_disk(folder: Path, program: str) -> str:
+    """What the program prints that follows the prelude."""
+    return run_in_namespace(folder, "size=8m", PRELUDE + program)
+
+
 def test_a_write_that_finds_no_room_waits_for_it_and_nothing_overtakes(tmp_path: Path) -> None:
-    printed = run_in_namespace(
+    printed = run_on_small_disk(
         tmp_path,
-        "size=8m",
-        PRELUDE
-        + """
+        """
 fill()
 big = b"b" * 2_000_000
 rig.order(store(2, big, 4), store(3, b"after", 2_000_004), store(4, b"next", 0, segment=2))
@@ -65,11 +68,9 @@ print(rig.close(), rig.failures.empty(), rig.names())
 
 
 def test_metadata_that_finds_no_room_waits_for_it_too(tmp_path: Path) -> None:
-    printed = run_in_namespace(
+    printed = run_on_small_disk(
         tmp_path,
-        "size=8m",
-        PRELUDE
-        + """
+        """
 fill()
 change = MetadataChange(1, "queue/a", b"v" * 1_000_000)
 rig.order(store(2, b"data", 4, changes=[change]))
@@ -85,11 +86,9 @@ rig.close()
 
 
 def test_no_room_for_zeros_ahead_is_no_matter(tmp_path: Path) -> None:
-    printed = run_in_namespace(
+    printed = run_on_small_disk(
         tmp_path,
-        "size=8m",
-        PRELUDE
-        + """
+        """
 rig.order(store(2, b"L" * 1_048_576, 4))
 rig.stored(2)
 fill()
@@ -103,11 +102,9 @@ rig.close()
 
 
 def test_the_spare_is_given_up_before_anybody_has_to_wait(tmp_path: Path) -> None:
-    printed = run_in_namespace(
+    printed = run_on_small_disk(
         tmp_path,
-        "size=8m",
-        PRELUDE
-        + """
+        """
 rig.order(store(2, b"s" * 2_000_000, 4), SealSegment(1, b"index", 2_000_004))
 rig.order(store(3, b"L" * 100_000, 0, segment=2), DropSegments([1]))
 rig.order(store(4, b"x", 100_000, segment=2))
@@ -123,11 +120,9 @@ rig.close()
 
 
 def test_closing_on_a_full_disk_gives_up_in_time(tmp_path: Path) -> None:
-    printed = run_in_namespace(
+    printed = run_on_small_disk(
         tmp_path,
-        "size=8m",
-        PRELUDE
-        + """
+        """
 fill()
 rig.order(store(2, b"b" * 2_000_000, 4))
 rig.until_full()
