@@ -1,4 +1,4 @@
-"""An etcd that ends a process in the middle of what it does: it stands before the real one and counts the calls.
+"""An etcd that ends a process in the middle of its work: a proxy before the real one that counts the calls.
 
 So a node can be killed between any two steps against the store, and it is known between which. It may also agree to
 nothing any more, from when a node has begun to watch it.
@@ -84,7 +84,7 @@ class DeadlyStore:
             if self._calls_left < 0:
                 os.kill(self._victim, signal.SIGKILL)
                 self._victim = 0
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "whoever asked is dead")
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the caller is dead")
         if self._stubborn and method == _TXN:
             self.refused += 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "it is stubborn")
@@ -106,14 +106,14 @@ def _do(work: Any) -> None:
 
 @functools.cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """One for all, for ever: what a closed server leaves under way comes to its end in it."""
+    """One loop for all stores, never closed: calls that a closed server leaves open end in it."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop
 
 
 class _Handler(grpc.GenericRpcHandler):
-    """Bytes in, bytes out, whatever the method."""
+    """Bytes in, bytes out, for every method."""
 
     def __init__(self, store: DeadlyStore) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """Real etcd members and stores for tests, and ways to disturb them.
 
 A member's process does not belong to an event loop: a test adopts those of its fixture, disturbs them, and the fixture
-makes good what the test left dead.
+starts the members that the test left dead.
 
 Not here: nodes of a cluster.
 """
@@ -12,32 +12,27 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.deadlines import DEADLINE_S, run, until
 from tests.support.ports import free_port
 from warren.broker.metadata.store import Snapshot
 from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
 from warren.node.etcd.member import EtcdMember
-from warren.node.etcd.messages import ProtobufMessage
+from warren.node.etcd.messages import ProtobufMessage, encode_bytes, encode_message, encode_number, encode_text
 from warren.node.etcd.program import EtcdMemberSettings
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watch import MetadataChanged, MetadataReplaced
 from warren.node.logs import Log, LogLevels
 from warren.node.tls import TlsFiles
 
-SCENARIO_S = 120.0
-DEADLINE_S = 60.0
+READ_AND_WRITE = 2
 
 T = TypeVar("T")
-
-
-def play(scenario: Coroutine[Any, Any, T]) -> T:
-    """Run it, but not for ever."""
-    return asyncio.run(asyncio.wait_for(scenario, SCENARIO_S))
 
 
 def quiet_log() -> Log:
@@ -46,16 +41,6 @@ def quiet_log() -> Log:
 
 def member_of(directory: Path, name: str, log: Log | None = None, **settings: Any) -> EtcdMember:
     return EtcdMember(EtcdMemberSettings(str(directory), name, "test", **settings), log or quiet_log())
-
-
-async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-    """Wait for it."""
-    async with asyncio.timeout(deadline_s):
-        while True:
-            found = condition()
-            if found is True or (not isinstance(found, bool) and await found):
-                return
-            await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
@@ -68,7 +53,7 @@ async def connected(*endpoints: str, **address: Any) -> AsyncIterator[EtcdConnec
 
 
 async def carry_out(connection: EtcdConnection, method: str, request: bytes) -> ProtobufMessage:
-    """Have something done that must not be done twice: whoever is asked has just answered, and may take its time."""
+    """Make a call that must not be repeated: the member has just answered another one, and has a long deadline."""
     await connection.ask(messages.RANGE, messages.range_request(b"a"), DEADLINE_S)
     return await connection.call(method, request, DEADLINE_S)
 
@@ -77,7 +62,7 @@ async def carry_out(connection: EtcdConnection, method: str, request: bytes) -> 
 async def store_at(
     *endpoints: str, cluster: str, node: str = "warren@test", revision: int = 0, moved: Snapshot | None = None
 ) -> AsyncIterator[EtcdStore]:
-    """The store of a cluster, which begins with what is moved in."""
+    """The store of a cluster, which begins with the entries that are moved in."""
     async with connected(*endpoints) as connection:
         store = EtcdStore(connection, cluster, node)
         if not await store.begun(DEADLINE_S):
@@ -86,7 +71,7 @@ async def store_at(
 
 
 class Watcher:
-    """Gathers what a watch tells, from its making on."""
+    """Collects the changes that a watch reports, from its creation on."""
 
     def __init__(self, store: EtcdStore, after: int) -> None:
         self.told: list[MetadataChanged | MetadataReplaced] = []
@@ -111,6 +96,31 @@ class Watcher:
                 self.told.append(item)
 
 
+async def demand_passwords(endpoint: str, files: TlsFiles) -> None:
+    own_keys = encode_bytes(2, b"/warren/") + encode_bytes(3, messages.prefix_end(b"/warren/"))
+    steps = [
+        ("RoleAdd", encode_text(1, "root")),
+        ("RoleAdd", encode_text(1, "broker")),
+        (
+            "RoleGrantPermission",
+            encode_text(1, "broker") + encode_message(2, encode_number(1, READ_AND_WRITE) + own_keys),
+        ),
+        ("UserAdd", encode_text(1, "root") + encode_text(2, "top secret")),
+        ("UserGrantRole", encode_text(1, "root") + encode_text(2, "root")),
+        ("UserAdd", encode_text(1, "warren") + encode_text(2, "open sesame")),
+        ("UserGrantRole", encode_text(1, "warren") + encode_text(2, "broker")),
+        ("UserAdd", encode_text(1, "stranger") + encode_text(2, "friend")),
+        ("AuthEnable", b""),
+    ]
+    async with connected(endpoint, tls=files) as connection:
+        for name, request in steps:
+            await carry_out(connection, f"/etcdserverpb.Auth/{name}", request)
+
+
+def as_user(user: str, password: str, files: TlsFiles) -> dict[str, Any]:
+    return {"tls": files, "user": user, "password": password}
+
+
 class Members:
     """Members of one etcd, which stay when a scenario ends."""
 
@@ -123,14 +133,14 @@ class Members:
         self._clusters = 0
 
     def make(self) -> None:
-        play(self._make())
+        run(self._make())
 
     def mend(self) -> None:
-        """Everybody is there again."""
-        play(self.revive(*range(self.count)))
+        """All members run again."""
+        run(self.revive(*range(self.count)))
 
     def destroy(self) -> None:
-        play(self._destroy())
+        run(self._destroy())
 
     def cluster(self) -> str:
         """A name that no other test has."""
@@ -214,7 +224,7 @@ def _ports() -> dict[str, int]:
 
 
 class LossyProxy:
-    """Stands before a member, and loses answers, or keeps requests back, when it is told to."""
+    """A proxy before a member that loses answers, or holds requests back, when the test says so."""
 
     def __init__(self, endpoint: str) -> None:
         self._host, _, port = endpoint.rpartition(":")
@@ -243,7 +253,7 @@ class LossyProxy:
                 await writer.wait_closed()
 
     async def deliver(self) -> None:
-        """What was kept back arrives after all."""
+        """Forward the requests that were held back."""
         for writer, data in self.kept:
             writer.write(data)
             await writer.drain()

@@ -1,10 +1,9 @@
-"""A member of a consumer group, as a process that can be killed: it writes down what it gets and what it acks.
+"""A member of a consumer group, as a process that can be killed: it writes down its deliveries and its acks.
 
     python -m tests.cluster.group_member HOST PORT STREAM NAME FILE
 
-Each line is a moment of the machine's clock, `got` or `acked`, a partition, an offset, a routing key and a body. What
-is acked is written down before the ack is sent, and what is got after it came. A member that is cancelled says so, and
-ends.
+Each line is a moment of the machine's clock, `got` or `acked`, a partition, an offset, a routing key and a body. An ack
+is written down before it is sent, a delivery after it came. A member that is cancelled says so, and ends.
 """
 
 import os

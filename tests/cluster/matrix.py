@@ -1,7 +1,7 @@
-"""What may happen to five nodes that hold mirrored queues: everything that brokers are known to lose messages by.
+"""Faults of five nodes that hold mirrored queues: all those by which brokers are known to lose messages.
 
-Each trouble strikes under load, holds for a while, and is mended. Whoever reaches a majority is served meanwhile, as
-far as the trouble's line says; when it is mended everybody is served, everybody is in sync, and every promise is kept.
+Each fault strikes under load, holds for a while, and is repaired. Clients of nodes in a majority are served meanwhile,
+as far as `served` says; after the repair all clients are served, all nodes are in sync, and every promise is kept.
 
 Not here: troubles that a seed chooses (`storm`, `mirrored_storm`), a disk that is full (`test_mirrored_disk_full`).
 """
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from tests.cluster.mirrored import Scene, await_in_sync
 from tests.cluster.namespace_trio import NamespaceTrio
 from tests.cluster.promises import Load
-from tests.cluster.trio import eventually
+from tests.support.deadlines import eventually
 
 HOSTS = ("n1", "n2", "n3", "n4", "n5")
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """`strike` gets the nodes; the master is the first of them, or, if `beside_leader`, who has etcd's leader.
+    """`strike` gets the nodes; the master is the first of them, or, if `beside_leader`, the node with etcd's leader.
 
     `cut`: the numbers of nodes whose clients may be refused or cut off. `served`: those whose publishers must be heard
     while it lasts.
@@ -36,7 +36,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went; `paused_s` is how long it took until everybody who must be was served."""
+    """How it went; `paused_s` is the time until all clients that must be served were."""
 
     confirmed: int
     redelivered: int
@@ -82,7 +82,7 @@ def _halves(five: NamespaceTrio, _master: int) -> None:
 
 
 def _majorities(five: NamespaceTrio, _master: int) -> None:
-    """Everybody reaches two neighbours, and no two reach the same."""
+    """Every node reaches two neighbours, and no two reach the same."""
     for number, host in enumerate(HOSTS):
         five.world.cut(host, HOSTS[(number + 2) % len(HOSTS)])
 
@@ -113,10 +113,10 @@ KILLS = (
 PAUSES = (
     Trouble("the master stands still (SIGSTOP)", _freeze, cut=(0,), served=(1, 2, 3, 4)),
     Trouble("cut: the master and a mirror from three", _halves, cut=(0, 1), served=(2, 3, 4)),
-    Trouble("cut: everybody reaches another majority", _majorities, cut=ALL),
+    Trouble("cut: every node reaches another majority", _majorities, cut=ALL),
     Trouble("cut: the master from all", _alone, cut=(0,), served=(1, 2, 3, 4)),
-    Trouble("cut: the master is heard by nobody", _mute, cut=(0,), served=(1, 2, 3, 4)),
-    Trouble("cut: the master hears nobody", _deaf, cut=(0,), served=(1, 2, 3, 4)),
+    Trouble("cut: no node hears the master", _mute, cut=(0,), served=(1, 2, 3, 4)),
+    Trouble("cut: the master hears no node", _deaf, cut=(0,), served=(1, 2, 3, 4)),
 )
 
 

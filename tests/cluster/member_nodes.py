@@ -10,36 +10,28 @@ import io
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
 from tests.support.amqp_client import Channel, Connection
+from tests.support.deadlines import DEADLINE_S, eventually
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 from tests.support.ports import free_port, peer_port
+from tests.support.processes import processes_with
 from warren.cli.main import run
-
-DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a command printed, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
     err: str
-
-
-def eventually(condition: Callable[[], object], pause_s: float = 0.05) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(pause_s)
 
 
 class MemberNodes:
@@ -120,7 +112,7 @@ class UnreadyNode(NodeProcess):
 
 
 def ended(node: NodeProcess) -> int:
-    """How a process ended that was not told to."""
+    """The exit code of a process that ended by itself."""
     code = node.process.wait(DEADLINE_S)
     assert node.process.stdout is not None
     node.process.stdout.close()
@@ -157,6 +149,12 @@ def declare(node: NodeProcess, queue: str, *bodies: bytes) -> None:
     """A durable queue at that node, with messages that outlive it."""
     with channel_to(node) as channel:
         channel.call("queue.declare", queue=queue, durable=True)
+    publish(node, queue, bodies)
+
+
+def publish(node: NodeProcess, queue: str, bodies: Sequence[bytes]) -> None:
+    """Persistent messages, all of them confirmed."""
+    with channel_to(node) as channel:
         channel.confirm()
         for body in bodies:
             channel.publish("", queue, body, {"delivery_mode": 2})
@@ -164,11 +162,17 @@ def declare(node: NodeProcess, queue: str, *bodies: bytes) -> None:
 
 
 def ready_in(node: NodeProcess, queue: str) -> int:
-    """How many messages a queue has; -1 if it cannot be told."""
+    """How many ready messages a queue has; -1 if it cannot be reached."""
     with channel_to(node) as channel:
         channel.send("queue.declare", queue=queue, passive=True)
         answer = channel.next()
         return int(answer.message_count) if answer.name == "queue.declare-ok" else -1
+
+
+def holders(node: NodeProcess, queue: str) -> list[str]:
+    """The nodes that have all of a mirrored queue, as a node shows them; none if it knows of no master."""
+    row = Operator(node.addresses["http"]).read("queues", "/", queue)
+    return sorted([row["node"], *row.get("synchronised_slave_nodes", [])]) if "node" in row else []
 
 
 def queues_of(node: NodeProcess) -> list[str]:
@@ -177,16 +181,8 @@ def queues_of(node: NodeProcess) -> list[str]:
 
 
 def processes_below(directory: Path, beginning: str = "") -> list[int]:
-    """Whoever runs with something in the directory on its command line, as a word that begins like this."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_text(errors="replace").split("\0")
-        except OSError:
-            continue
-        if any(f"{directory}/" in word and word.startswith(beginning) for word in words):
-            found.append(int(process.name))
-    return found
+    """The processes that have a path below the directory in an argument that begins like this."""
+    return processes_with(lambda argument: f"{directory}/" in argument and argument.startswith(beginning))
 
 
 def etcd_pid(node: NodeProcess) -> int:

@@ -1,16 +1,16 @@
-"""Mirrored queues on three real nodes under clients that remember what they were promised.
+"""Mirrored queues on three real nodes under clients that remember the promises they were given.
 
 A queue whose name begins with `mirrored` is held by all nodes, as a policy says. Its master is the node where it was
-declared, until that is lost. Who is master and who is in sync is what the newest epoch's master has written into its
-log; nobody else can tell with certainty.
+declared, until that is lost. The log of the master of the newest epoch says which nodes are in sync;
+no other node knows it with certainty.
 
 ::
 
     work      durable, published to everywhere, two consumers
-    row       durable, one consumer, who is promised an order
+    row       durable, one consumer, which is promised an order
     passing   not durable, one consumer
 
-Not here: what is done to the nodes (`trio`), what clients are promised (`promises`).
+Not here: disturbing the nodes (`trio`), the promises (`promises`).
 """
 
 import re
@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.cluster.promises import WINDOW, Load, Publisher
-from tests.cluster.trio import Trio, declare, eventually
+from tests.cluster.trio import Trio, declare
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 
@@ -29,7 +30,7 @@ _FACT = re.compile(r'(\w+)=("[^"]*"|\S*)')
 
 @dataclass(frozen=True)
 class Standing:
-    """Of a ring."""
+    """Of a replica set."""
 
     epoch: int
     master: str
@@ -42,7 +43,7 @@ def mirror_everything(trio: Trio, pattern: str = "^mirrored ", **wish: object) -
 
 
 def standing(trio: Trio, queue: str) -> Standing:
-    """What the newest master said last; epoch 0 if there was none."""
+    """The last report of the newest master; epoch 0 if there was none."""
     newest = Standing(0, "", frozenset())
     for node in trio.nodes:
         said = _last_said(node, queue)
@@ -105,7 +106,7 @@ class Scene:
         await_in_sync(trio, self.queues)
 
     def populate(self, passing: bool = True) -> None:
-        """Every node has a publisher; who consumes alone does so where nothing is cut off.
+        """Every node has a publisher; the only consumer of a queue is at a node that is not cut off.
 
         The queue that is not durable has clients unless it is to go.
         """
@@ -130,7 +131,7 @@ class Scene:
         self.load.consume(queue, node, may_be_cut=node in self._cut)
 
     def await_served(self, *nodes: NodeProcess) -> float:
-        """Publishers at these nodes hear of what they publish from here on; the seconds that took."""
+        """Publishers at these nodes get confirms of messages published from here on; the seconds that took."""
         began = time.monotonic()
         for publisher in self.publishers_at(nodes):
             goal = publisher.confirmed + WINDOW
@@ -145,7 +146,7 @@ class Scene:
         return [publisher for publisher in self.load.publishers if publisher.name.endswith(tuple(names))]
 
     def settle(self, queues: Sequence[str] = ()) -> None:
-        """All nodes are in sync again, everybody is served, and nothing that was promised is missing."""
+        """All nodes are in sync again, all clients are served, and no promised message is missing."""
         eventually(self.trio.is_whole, "all nodes reach one another")
         await_in_sync(self.trio, queues or self.queues)
         for queue in queues or self.queues:
@@ -157,7 +158,7 @@ class Scene:
             channel.call("queue.delete", queue=queue)
 
     def _is_agreed(self, queue: str) -> bool:
-        """Whether operators are told the same by every node, and what the master has said."""
+        """Whether every node shows operators the same as the log of the master."""
         known = standing(self.trio, queue)
         told = [Operator(node.addresses["http"]).read("queues", "/", queue) for node in self.trio.nodes]
         return all(

@@ -39,7 +39,7 @@ CUTS: dict[str, Callable[[NamespaceWorld], None]] = {
 
 
 def parted_by(trio: NamespaceTrio, cut: str) -> list[NodeProcess]:
-    """Whose clients may notice: of the one that is alone, or of two that do not reach each other, either's.
+    """The nodes whose clients may notice: the node that is alone, or both of two that do not reach each other.
 
     Either of those two may win the election, and the other does without the queue until the cut is mended.
     """

@@ -1,7 +1,7 @@
 """Three nodes on hosts of their own that hold mirrored queues, and a storm of faults that a seed chooses.
 
-A round is one fault: nodes are killed, frozen or restarted, or their network is cut, for a while; then calm: everybody
-is back, all members are in sync and every client is served. When the storm is over nothing that was confirmed is
+A round is one fault: nodes are killed, frozen or restarted, or their network is cut, for a while; then calm: all nodes
+are back, all members are in sync and every client is served. When the storm is over no confirmed message is
 missing.
 
 Not here: the queues and their clients (`mirrored`), storms over queues that one node holds (`storm`), how long it goes
@@ -15,7 +15,7 @@ import time
 from tests.cluster.mirrored import Scene, await_in_sync, mirror_everything, standing
 from tests.cluster.namespace_trio import HOSTS, NamespaceTrio
 from tests.cluster.promises import Load
-from tests.cluster.trio import eventually
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 HOLD_S = (0.0, 1.0, 4.0, 10.0, 30.0)
@@ -34,7 +34,7 @@ class MirroredStorm:
         trio.hang_up()
 
     def round(self) -> str:
-        """What was done."""
+        """The faults of the storm."""
         kinds = (self._kill, self._kill_with_etcd, self._freeze, self._restart, self._cut_off, self._part, self._deafen)
         victim = self._victim()
         done = self._chance.choice(kinds)(victim)

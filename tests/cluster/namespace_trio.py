@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.trio import Trio, eventually, knows
+from tests.cluster.trio import Trio, knows
+from tests.support.deadlines import eventually
 from tests.support.link_proxy import LinkProxy
 from tests.support.machine import need
 from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
@@ -23,7 +24,7 @@ PEER_PORTS = (25672, 26672, 27672)
 
 
 class NamespaceTrio(Trio):
-    """`choices` is what is configured on each host, beside what all have; there are as many nodes as that."""
+    """`choices` has the configuration of each host beside the common one; it has as many nodes as hosts."""
 
     def __init__(self, directory: Path, world: NamespaceWorld, choices: Mapping[str, str]) -> None:
         self.world = world
@@ -41,7 +42,7 @@ class NamespaceTrio(Trio):
         )
 
     def mend(self) -> None:
-        """Everybody is there again, and reaches everybody."""
+        """All nodes run again, and reach one another."""
         self.world.heal()
         self.hang_up()
         self.start(*[node for node in self.nodes if not node.alive])

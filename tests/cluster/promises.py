@@ -1,18 +1,18 @@
-"""Clients of a cluster that remember what they were promised, each a thread with a connection of its own.
+"""Clients of a cluster that remember the promises they were given, each a thread with a connection of its own.
 
-    confirmed     a persistent message that was confirmed is delivered until somebody acks it
+    confirmed     a persistent message that was confirmed is delivered until a consumer acks it
     refused       nacked: nothing is promised
     acked         an ack was sent; it may be lost with a node or a link, and the message comes back, marked
     sealed        acked, and something that its home did later was confirmed: it never comes back
-    marked        all deliveries of a message but the first say that it was delivered before; another consumer may be
-                  quicker to read the second than somebody else the first
-    in order      what the only consumer of a queue gets of one channel, and is not marked, came in that order; beside
-                  others, who may leave and give back what they have not seen, nobody is promised that
+    marked        all deliveries of a message but the first say that it was delivered before; another consumer may
+                  read the second sooner than the first consumer the first
+    in order      the only consumer of a queue gets unmarked messages of one channel in their order; with other
+                  consumers, which may leave and return unread messages, there is no such promise
 
 A publisher goes on while the home of its queue is away and is nacked; a consumer that is cancelled asks for the queue
-again until it gets it. Both end if their connection does, and complain, unless they were told that it may.
+again until it gets it. Both end if their connection does, and complain, unless they may lose it.
 
-Not here: what is done to the nodes (`trio`).
+Not here: disturbing the nodes (`trio`).
 """
 
 import contextlib
@@ -23,8 +23,9 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
 
-from tests.cluster.trio import DEADLINE_S, eventually, hung_up_if_told_so
+from tests.cluster.trio import closed_by_node_as_hang_up
 from tests.support.amqp_client import Channel, Connection, Received, ServerHungUp
+from tests.support.deadlines import DEADLINE_S, eventually
 from tests.support.node_process import NodeProcess
 
 WINDOW = 40
@@ -35,7 +36,7 @@ PERSISTENT = {"delivery_mode": 2}
 
 
 class Ledger:
-    """What all clients remember."""
+    """The memory of all clients."""
 
     def __init__(self) -> None:
         self.complaints: list[str] = []
@@ -46,7 +47,7 @@ class Ledger:
         # how many in each queue are confirmed and not acked
         self.waiting: Counter[str] = Counter()
         self._published: set[bytes] = set()
-        # who got a message last, and which ones somebody got unmarked
+        # the consumer that got a message last, and the messages that were delivered unmarked
         self._seen: dict[bytes, str] = {}
         self._unmarked: set[bytes] = set()
         self._consumers: Counter[str] = Counter()
@@ -59,7 +60,7 @@ class Ledger:
         self.complaints.append(sentence)
 
     def owed(self) -> set[bytes]:
-        """Confirmed, and not acked by anybody."""
+        """Confirmed, and not acked by a consumer."""
         with self._lock:
             return self.confirmed - self.acked
 
@@ -106,7 +107,7 @@ class Ledger:
             self.acked.add(body)
 
     def seal(self) -> None:
-        """What was acked up to now stays so."""
+        """Messages acked up to now do not come back."""
         with self._lock:
             self._sealed |= self.acked
 
@@ -143,14 +144,14 @@ class Client(ABC, threading.Thread):
     def _meet(self) -> None:
         self._connection = connection = Connection(self._node.amqp, DEADLINE_S)
         try:
-            with hung_up_if_told_so(connection):
+            with closed_by_node_as_hang_up(connection):
                 connection.shake_hands("/")
                 self.work(connection.channel())
         finally:
             connection.socket.close()
 
     def dismiss(self) -> None:
-        """What was sent is still read at the other end."""
+        """The other end still reads the bytes that were sent."""
         self.over.set()
         if self._connection is not None:
             with contextlib.suppress(OSError):
@@ -201,7 +202,7 @@ class Publisher(Client):
 
 
 class Consumer(Client):
-    """Acks what it gets, one by one."""
+    """Acks its deliveries one by one."""
 
     def __init__(self, ledger: Ledger, node: NodeProcess, queue: str, may_be_cut: bool = False) -> None:
         self.cancelled = threading.Event()
@@ -301,7 +302,7 @@ class Load:
 
 
 def take_for_certain(ledger: Ledger, channel: Channel, queue: str, count: int) -> None:
-    """Publish and ack so many; what is published to the same home later on makes certain of it."""
+    """Publish and ack so many messages; a later confirm of the same home makes the acks certain."""
     bodies = [f"{number} of the certain ones in {queue}".encode() for number in range(count)]
     channel.confirm()
     for body in bodies:
@@ -315,6 +316,6 @@ def take_for_certain(ledger: Ledger, channel: Channel, queue: str, count: int) -
         ledger.acking(queue, delivery.body)
         channel.ack(delivery.delivery_tag)
     channel.call("channel.close", reply_code=200, reply_text="done")
-    # until its home knows that this consumer is gone, it may lend it what others publish, and get that back later
+    # until the home knows that this consumer is gone, it may deliver other messages to it, which come back later
     channel.connection.channel().await_counts(queue, 0)
     ledger.seal()

@@ -1,10 +1,10 @@
 """A cluster whose network fails again and again, in ways that a seed chooses, under clients that remember everything.
 
 A round is one disturbance, held for a while, and calm after it: all nodes reach one another, every client is served.
-When the storm is over nothing that was confirmed is missing, and every node knows of every queue that was declared, and
+When the storm is over no confirmed message is missing, and every node knows of every queue that was declared, and
 of none that was deleted.
 
-Not here: the hosts (`namespace_trio`), messages and what is promised of them (`promises`), how long it goes on.
+Not here: the hosts (`namespace_trio`), messages and promises (`promises`), how long it goes on.
 """
 
 import itertools
@@ -13,8 +13,9 @@ import time
 
 from tests.cluster.namespace_trio import HOSTS, NamespaceTrio
 from tests.cluster.promises import PAUSE_S, Client, Ledger, Load
-from tests.cluster.trio import DEADLINE_S, declare, eventually, knows, refusal
+from tests.cluster.trio import declare, knows, refusal
 from tests.support.amqp_client import Channel
+from tests.support.deadlines import DEADLINE_S, eventually
 from tests.support.node_process import NodeProcess
 
 HANDLINGS = ("ignore", "pause_minority", "autoheal")
@@ -47,7 +48,7 @@ class Declarer(Client):
             channel = channel.connection.channel()
 
     def _told(self, channel: Channel, method: str, **fields: object) -> bool:
-        """Whether it was done; what was refused may come about later."""
+        """Whether it was done; a refused change may be made later."""
         channel.send(method, **fields)
         answer = channel.next(DEADLINE_S)
         if answer.name == f"{method}-ok":
@@ -75,7 +76,7 @@ class Storm:
         self.declarers = [Declarer(self.load.ledger, node) for node in trio.nodes]
 
     def round(self) -> str:
-        """What was done."""
+        """The disturbances of the storm."""
         kinds = (self._cut_off, self._part, self._deafen, self._shatter, self._hush, self._slow)
         done = self._chance.choice(kinds)()
         hold_s = self._chance.choice(HOLD_S)

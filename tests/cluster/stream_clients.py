@@ -1,8 +1,8 @@
-"""Clients of a stream that real nodes hold: those who publish, those who read, and what all of them have seen.
+"""Clients of a stream that real nodes hold: writers, readers, and the messages that all of them have seen.
 
-Each is a thread with a connection, to whichever node it reaches; one that loses its connection takes another and goes
-on. A writer that has lost one does not know what became of what it had published last, and says it again under another
-number.
+Each is a thread with a connection to a node that it reaches; one that loses its connection opens another and goes on. A
+writer that has lost one does not know whether its last messages were stored, and publishes them again under other
+numbers.
 
 Not here: the nodes (`tests.cluster.trio`).
 """
@@ -21,7 +21,7 @@ BODY_BYTES = 4_000
 
 
 class Register:
-    """Which message has which offset, by all that anybody has read; and what was confirmed."""
+    """The message at each offset, as all readers have read it; and the confirmed messages."""
 
     def __init__(self) -> None:
         self.by_offset: dict[int, bytes] = {}
@@ -44,7 +44,7 @@ class Register:
 
 
 class StreamClient:
-    """A thread that goes on until it is told to end."""
+    """A thread that goes on until `end`."""
 
     def __init__(self, name: str, nodes: Sequence[NodeProcess], stream: str, register: Register) -> None:
         """Of the nodes the first one that is there serves it."""

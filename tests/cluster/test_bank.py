@@ -59,12 +59,12 @@ def processes_with(mark: str) -> list[str]:
 def figure(said: str, name: str, pattern: str = r"(\S+)") -> int:
     """The number that the table at the end has for this."""
     found = re.search(rf"^{re.escape(name)} +{pattern}", said, re.MULTILINE)
-    assert found is not None, f"{name} is not told of:\n{said}"
+    assert found is not None, f"{name} is not in the table:\n{said}"
     return int(found[1].replace(",", ""))
 
 
 @pytest.mark.timeout(900 + 120 * MINUTES)
-def test_both_ledgers_balance_to_the_cent_whatever_is_killed(tmp_path: Path) -> None:
+def test_both_ledgers_balance_to_the_cent_although_processes_are_killed(tmp_path: Path) -> None:
     directory = tmp_path / "bank"
     mark = uuid.uuid4().hex
     run = subprocess.run(
@@ -86,5 +86,5 @@ def test_both_ledgers_balance_to_the_cent_whatever_is_killed(tmp_path: Path) -> 
     for effect in EFFECTS:
         assert figure(said, *effect) > 0, said
     assert processes_with(mark) == []
-    # what was reconciled is what customers did, and not two empty ledgers
+    # the ledgers have the customers' operations, and are not empty
     assert len((directory / "accepted.txt").read_text().split()) > 200 * MINUTES

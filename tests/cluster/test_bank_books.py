@@ -107,7 +107,7 @@ def test_books_that_balance_have_nothing_wrong(bank: SimpleNamespace) -> None:
     assert bank.books.wrongs(bank.told) == []
 
 
-def test_what_is_asked_again_is_one_operation(bank: SimpleNamespace) -> None:
+def test_a_repeated_request_is_one_operation(bank: SimpleNamespace) -> None:
     teller = importlib.import_module("teller")
     engine = create_engine(bank.teller.url)
     with engine.begin() as transaction:

@@ -1,14 +1,13 @@
 """A shovel of a cluster: one node runs it, another one when that is killed or stopped, and nothing is lost by it."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from tests.cluster.mirrored import await_in_sync, mirror_everything
-from tests.cluster.test_client_failover import run, url_of
-from tests.cluster.trio import Trio, declare, eventually
+from tests.cluster.trio import Trio, declare, url_of
+from tests.support.deadlines import eventually, run, until
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 from warren.client import ClientError, Message, Properties, connect
@@ -18,23 +17,8 @@ pytestmark = pytest.mark.timeout(240)
 SOURCE, GOAL = "far work", "mirrored work"
 
 
-@pytest.fixture
-def trio(tmp_path: Path) -> Iterator[Trio]:
-    made = Trio(tmp_path)
-    mirror_everything(made)
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def far(tmp_path: Path) -> Iterator[NodeProcess]:
-    node = NodeProcess(tmp_path / "far", "--name", "far@localhost")
-    yield node
-    node.stop()
-
-
 def runners(trio: Trio) -> list[NodeProcess]:
-    """The nodes on which the shovel runs, by what they say of themselves."""
+    """The nodes on which the shovel runs, as they report it."""
     asked = next(node for node in trio.nodes if node.alive)
     rows = Operator(asked.addresses["http"]).read("shovels")
     names = [row["node"] for row in rows if row["state"] == "running"]
@@ -50,7 +34,8 @@ def consumers(far: NodeProcess) -> int:
 
 
 def begin(trio: Trio, far: NodeProcess) -> NodeProcess:
-    """The node that runs it."""
+    """Define a shovel into a mirrored queue; the node that runs it."""
+    mirror_everything(trio)
     declare(trio.channel(trio.nodes[0]), GOAL, durable=True)
     await_in_sync(trio, [GOAL])
     assert consumers(far) == 0
@@ -84,7 +69,7 @@ async def publish_until(far: NodeProcess, enough: asyncio.Event) -> int:
 
 
 async def collect(trio: Trio, wanted: asyncio.Future[int]) -> set[bytes]:
-    """What arrives, from whichever node is there, until everything has."""
+    """Consume, from a node that runs, until all messages have arrived; their bodies."""
     found: set[bytes] = set()
     while not wanted.done() or len(found) < wanted.result():
         try:
@@ -99,42 +84,29 @@ async def collect(trio: Trio, wanted: asyncio.Future[int]) -> set[bytes]:
     return found
 
 
+async def carry_all_while(trio: Trio, far: NodeProcess, runner: NodeProcess, end: Callable[[], object]) -> None:
+    """Publish while the node that runs the shovel ends and another one runs it: all confirmed messages arrive."""
+    enough = asyncio.Event()
+    publishing = asyncio.ensure_future(publish_until(far, enough))
+    collecting = asyncio.ensure_future(collect(trio, publishing))
+    await until(lambda: asyncio.to_thread(lambda: consumers(far) == 1))
+    await asyncio.to_thread(trio.hang_up)
+    await asyncio.to_thread(end)
+    await until(lambda: asyncio.to_thread(lambda: runners(trio) not in ([], [runner])))
+    enough.set()
+    count = await publishing
+    assert await collecting == {b"%d" % at for at in range(count)}
+
+
 def test_a_shovel_goes_on_on_another_node_when_its_own_is_killed_and_nothing_is_lost(
-    trio: Trio, far: NodeProcess
+    fresh_trio: Trio, far: NodeProcess
 ) -> None:
-    runner = begin(trio, far)
+    runner = begin(fresh_trio, far)
     assert consumers(far) == 1
-
-    async def scenario() -> None:
-        enough = asyncio.Event()
-        publishing = asyncio.ensure_future(publish_until(far, enough))
-        collecting = asyncio.ensure_future(collect(trio, publishing))
-        await asyncio.to_thread(eventually, lambda: consumers(far) == 1, "it carries")
-        runner.kill()
-        await asyncio.to_thread(
-            eventually, lambda: [node.name for node in runners(trio)] not in ([], [runner.name]), "another node runs it"
-        )
-        enough.set()
-        count = await publishing
-        assert await collecting == {b"%d" % at for at in range(count)}
-
-    run(scenario())
+    run(carry_all_while(fresh_trio, far, runner, runner.kill))
 
 
-def test_a_node_that_stops_hands_its_shovel_over_with_nothing_in_doubt(trio: Trio, far: NodeProcess) -> None:
-    runner = begin(trio, far)
-
-    async def scenario() -> None:
-        enough = asyncio.Event()
-        publishing = asyncio.ensure_future(publish_until(far, enough))
-        collecting = asyncio.ensure_future(collect(trio, publishing))
-        await asyncio.to_thread(eventually, lambda: consumers(far) == 1, "it carries")
-        await asyncio.to_thread(trio.hang_up)
-        await asyncio.to_thread(runner.stop)
-        await asyncio.to_thread(eventually, lambda: len(runners(trio)) == 1, "another node runs it")
-        enough.set()
-        count = await publishing
-        assert await collecting == {b"%d" % at for at in range(count)}
-
-    run(scenario())
+def test_a_node_that_stops_hands_its_shovel_over_with_nothing_in_doubt(fresh_trio: Trio, far: NodeProcess) -> None:
+    runner = begin(fresh_trio, far)
+    run(carry_all_while(fresh_trio, far, runner, runner.stop))
     assert "bridge.doubted" not in runner.log()

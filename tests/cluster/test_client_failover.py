@@ -1,16 +1,16 @@
-"""Programs on the reliability kit while a master of three real nodes is killed: told of it, served on, and made whole.
+"""Programs on the reliability kit while a master of three real nodes is killed: notified, served on, without loss.
 
 A queue whose name begins with `mirrored` is held by all nodes.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator
 
 import pytest
 
 from tests.cluster.mirrored import await_another_master, await_in_sync, mirror_everything
-from tests.cluster.trio import Trio
+from tests.cluster.trio import Trio, url_of
+from tests.support.deadlines import in_event_loop, until
 from tests.support.node_process import NodeProcess
 from warren.client import ConsumerCancelled, Message, Properties, recovering
 from warren.client.listening import Arrival, Listener, Retries
@@ -27,30 +27,9 @@ CANCEL: Table = {"x-cancel-on-ha-failover": True}
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    made = Trio(tmp_path_factory.mktemp("failover"))
-    mirror_everything(made)
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def trio(nodes: Trio) -> Iterator[Trio]:
-    yield nodes
-    nodes.mend()
-
-
-def run(coroutine: Coroutine[None, None, None]) -> None:
-    async def within() -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            await coroutine
-
-    asyncio.run(within())
-
-
-def url_of(*nodes: NodeProcess) -> str:
-    hosts = ",".join(f"{host}:{port}" for host, port in (node.amqp for node in nodes))
-    return f"amqp://guest:guest@{hosts}/%2F"
+def file_trio(file_trio: Trio) -> Trio:
+    mirror_everything(file_trio)
+    return file_trio
 
 
 async def mirrored_queue(trio: Trio, master: NodeProcess, name: str) -> None:
@@ -66,75 +45,68 @@ async def publish(transport: Transport, queue: str, numbers: range) -> None:
     assert await transport.publish(messages, DEADLINE_S) == [None] * len(messages)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await asyncio.sleep(0.01)
-
-
-def test_who_wants_to_hear_of_a_failover_is_cancelled_and_taken_up_again_on_the_same_connection(trio: Trio) -> None:
+@in_event_loop
+async def test_a_consumer_that_asks_for_it_is_cancelled_at_a_failover_and_subscribed_again_on_the_same_connection(
+    trio: Trio,
+) -> None:
     n1, n2, n3 = trio.nodes
     queue = "mirrored for the curious"
     notices: list[Notice] = []
-
-    async def scenario() -> None:
-        await mirrored_queue(trio, n1, queue)
-        async with await recovering.open(url_of(n2, n3), observer=notices.append) as transport:
-            seen: list[bytes] = []
-
-            async def handle(arrival: Arrival[bytes]) -> None:
-                seen.append(arrival.body)
-
-            async with Listener(transport, queue, handle, arguments=CANCEL):
-                await publish(transport, queue, range(COUNT))
-                await until(lambda: len(set(seen)) == COUNT)
-                await asyncio.to_thread(n1.kill)
-                await asyncio.to_thread(await_another_master, trio, [queue], n1)
-                await publish(transport, queue, range(COUNT, 2 * COUNT))
-                await until(lambda: len(set(seen)) == 2 * COUNT)
-        told = [notice for notice in notices if isinstance(notice, SubscriptionDown | SubscriptionUp)]
-        assert [type(notice) for notice in told] == [SubscriptionDown, SubscriptionUp]
-        assert isinstance(told[0], SubscriptionDown)
-        assert isinstance(told[0].error, ConsumerCancelled)
-        assert not [notice for notice in notices if isinstance(notice, ConnectionDown)]
-
-    run(scenario())
-
-
-def test_a_message_that_waits_for_its_next_try_on_a_node_that_is_killed_comes_when_that_is_back(trio: Trio) -> None:
-    n1, n2, _ = trio.nodes
-    queue = "mirrored for retries"
-
-    async def scenario() -> None:
-        await mirrored_queue(trio, n1, queue)
-        seen: list[tuple[bytes, int]] = []
+    await mirrored_queue(trio, n1, queue)
+    async with await recovering.open(url_of(n2, n3), observer=notices.append) as transport:
+        seen: list[bytes] = []
 
         async def handle(arrival: Arrival[bytes]) -> None:
-            seen.append((arrival.body, arrival.retries))
-            if arrival.body == b"0" and not arrival.retries:
-                raise OSError
+            seen.append(arrival.body)
 
-        # the node that it is connected to is the one on which delayed messages wait
-        retries = Retries(2, (DELAY_S,), "delayed_exchange")
-        async with await recovering.open(url_of(n1)) as transport:
-            failing = Listener(transport, queue, handle, retries=retries)
-            async with failing:
-                await publish(transport, queue, range(1))
-                await until(lambda: seen)
-                failed_s = time.monotonic()
-                await until(lambda: _retried(failing) == 1)
-        await asyncio.to_thread(n1.kill)
-        assert time.monotonic() < failed_s + DELAY_S, "it was back in its queue before the node was killed"
-        async with (
-            await recovering.open(url_of(n2)) as transport,
-            Listener(transport, queue, handle, retries=retries),
-        ):
-            await publish(transport, queue, range(1, COUNT))
-            await until(lambda: len({body for body, _ in seen}) == COUNT)
-            assert (b"0", 1) not in seen
-            await asyncio.to_thread(n1.start)
-            await until(lambda: (b"0", 1) in seen)
+        async with Listener(transport, queue, handle, arguments=CANCEL):
+            await publish(transport, queue, range(COUNT))
+            await until(lambda: len(set(seen)) == COUNT)
+            await asyncio.to_thread(n1.kill)
+            await asyncio.to_thread(await_another_master, trio, [queue], n1)
+            await publish(transport, queue, range(COUNT, 2 * COUNT))
+            await until(lambda: len(set(seen)) == 2 * COUNT)
+    told = [notice for notice in notices if isinstance(notice, SubscriptionDown | SubscriptionUp)]
+    assert [type(notice) for notice in told] == [SubscriptionDown, SubscriptionUp]
+    assert isinstance(told[0], SubscriptionDown)
+    assert isinstance(told[0].error, ConsumerCancelled)
+    assert not [notice for notice in notices if isinstance(notice, ConnectionDown)]
 
-    run(scenario())
+
+@in_event_loop
+async def test_a_message_that_waits_for_its_next_try_on_a_node_that_is_killed_comes_when_that_is_back(
+    trio: Trio,
+) -> None:
+    n1, n2, _ = trio.nodes
+    queue = "mirrored for retries"
+    await mirrored_queue(trio, n1, queue)
+    seen: list[tuple[bytes, int]] = []
+
+    async def handle(arrival: Arrival[bytes]) -> None:
+        seen.append((arrival.body, arrival.retries))
+        if arrival.body == b"0" and not arrival.retries:
+            raise OSError
+
+    # the node that it is connected to is the one on which delayed messages wait
+    retries = Retries(2, (DELAY_S,), "delayed_exchange")
+    async with await recovering.open(url_of(n1)) as transport:
+        failing = Listener(transport, queue, handle, retries=retries)
+        async with failing:
+            await publish(transport, queue, range(1))
+            await until(lambda: seen)
+            failed_s = time.monotonic()
+            await until(lambda: _retried(failing) == 1)
+    await asyncio.to_thread(n1.kill)
+    assert time.monotonic() < failed_s + DELAY_S, "it was back in its queue before the node was killed"
+    async with (
+        await recovering.open(url_of(n2)) as transport,
+        Listener(transport, queue, handle, retries=retries),
+    ):
+        await publish(transport, queue, range(1, COUNT))
+        await until(lambda: len({body for body, _ in seen}) == COUNT)
+        assert (b"0", 1) not in seen
+        await asyncio.to_thread(n1.start)
+        await until(lambda: (b"0", 1) in seen)
 
 
 def _retried(listener: Listener[bytes]) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.promises import Load
-from tests.cluster.trio import Trio, declare, eventually, refusal
+from tests.cluster.trio import Trio, declare, refusal
+from tests.support.deadlines import eventually
 from tests.support.machine import need
 from tests.support.node_process import NodeProcess
 from tests.support.small_disk import SmallDisk, obstacle
@@ -50,13 +51,6 @@ def trio(tmp_path: Path) -> Iterator[CrampedTrio]:
     made = CrampedTrio(tmp_path)
     yield made
     made.destroy()
-
-
-@pytest.fixture
-def load() -> Iterator[Load]:
-    made = Load()
-    yield made
-    made.dismiss()
 
 
 def is_out_of_room(node: NodeProcess) -> bool:

@@ -6,23 +6,13 @@ Three nodes serve all tests; each test leaves them as it found them.
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.promises import PERSISTENT, Load, take_for_certain
-from tests.cluster.trio import (
-    DEADLINE_S,
-    REFUSED_S_MAX,
-    SUSPECTED_S_MAX,
-    Trio,
-    accepts,
-    declare,
-    eventually,
-    knows,
-    refusal,
-)
+from tests.cluster.trio import REFUSED_S_MAX, SUSPECTED_S_MAX, Trio, accepts, declare, knows, refusal
 from tests.support.amqp_client import Channel
+from tests.support.deadlines import DEADLINE_S, eventually
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
@@ -30,38 +20,18 @@ pytestmark = pytest.mark.timeout(240)
 BLOCKED_S_MAX = 30.0
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    made = Trio(tmp_path_factory.mktemp("trio"))
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def trio(nodes: Trio) -> Iterator[Trio]:
-    yield nodes
-    nodes.mend()
-
-
-@pytest.fixture
-def load() -> Iterator[Load]:
-    made = Load()
-    yield made
-    made.dismiss()
-
-
 def home_is_down(home: NodeProcess, queue: str) -> tuple[int, str]:
     return 404, f"NOT_FOUND - home node '{home.name}' of durable queue '{queue}' in vhost '/' is down or inaccessible"
 
 
 def see_queue_unavailable(channel: Channel, node: NodeProcess, home: NodeProcess, queue: str) -> None:
-    """What a node says of a queue whose home is away."""
+    """The refusal of a node for a queue whose home is away."""
     assert refusal(node, "queue.declare", queue=queue, durable=True, passive=True) == home_is_down(home, queue)
     assert refusal(node, "basic.consume", queue=queue) == home_is_down(home, queue)
     channel.confirm()
-    channel.publish("", queue, b"nobody there", PERSISTENT)
+    channel.publish("", queue, b"home is away", PERSISTENT)
     assert channel.outcomes([1]) == (set(), {1})
-    channel.publish("", queue, b"nobody there", PERSISTENT, mandatory=True)
+    channel.publish("", queue, b"home is away", PERSISTENT, mandatory=True)
     assert channel.next().name == "basic.return"
     assert channel.outcomes([2]) == (set(), {2})
 
@@ -90,7 +60,7 @@ def test_a_queue_whose_home_is_killed_is_unavailable_and_comes_back_with_all_it_
     load.settle()
 
 
-def test_what_ends_with_its_node_vanishes_everywhere_and_what_others_have_stays(trio: Trio) -> None:
+def test_transient_objects_of_a_lost_node_vanish_everywhere_and_those_of_other_nodes_stay(trio: Trio) -> None:
     n1, n2, n3 = trio.nodes
     passing = {"transient": {}, "exclusive": {"exclusive": True}, "auto-delete": {"auto_delete": True}}
     for node in (n1, n2):
@@ -152,7 +122,7 @@ def test_a_node_that_freezes_is_suspected_and_goes_on_as_if_nothing_had_happened
     dead = f"event=member.dead node={n1.name}"
     eventually(lambda: n2.log().count(dead) > before.count(dead), "n1 is taken for dead")
     see_queue_unavailable(trio.channel(n2), n2, n1, "frozen")
-    # n1 reads this before it knows what became of it
+    # n1 reads this before it knows the outcome
     client.send("queue.declare", queue="after the frost", durable=True)
     n1.process.send_signal(signal.SIGCONT)
     if with_etcd:
@@ -264,7 +234,7 @@ def test_without_a_majority_of_etcd_nothing_can_be_declared_and_messages_flow(tr
             lambda node=node: refusal(node, "queue.declare", queue="now", durable=True) == (0, ""),  # type: ignore[misc]
             f"{node.name} can change definitions again",
         )
-    # a member that goes on may carry out what it was asked before; then all nodes know of it
+    # a member that goes on may make a change it was asked for before; then all nodes know of it
     for queue in channels:
         eventually(
             lambda queue=queue: len({knows(node, queue) for node in trio.nodes}) == 1,  # type: ignore[misc]

@@ -1,14 +1,12 @@
 """Federation of a cluster: a link runs on one node, on another one when that is killed, and nothing is lost by it."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.mirrored import await_in_sync
-from tests.cluster.test_client_failover import run, url_of
-from tests.cluster.trio import Trio, declare, eventually
+from tests.cluster.trio import Trio, declare, url_of
+from tests.support.deadlines import eventually, in_event_loop
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 from warren.client import ClientError, Message, Properties, connect
@@ -18,20 +16,6 @@ pytestmark = pytest.mark.timeout(240)
 QUEUE = "mirrored work"
 EXCHANGE = "news"
 COUNT = 3000
-
-
-@pytest.fixture
-def trio(tmp_path: Path) -> Iterator[Trio]:
-    made = Trio(tmp_path)
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def far(tmp_path: Path) -> Iterator[NodeProcess]:
-    node = NodeProcess(tmp_path / "far", "--name", "far@localhost")
-    yield node
-    node.stop()
 
 
 def federate(trio: Trio, far: NodeProcess, *, exchange: bool) -> None:
@@ -51,7 +35,7 @@ def federate(trio: Trio, far: NodeProcess, *, exchange: bool) -> None:
 
 
 def runners(trio: Trio) -> list[str]:
-    """The nodes on which the link runs, as every node that lives tells it."""
+    """The nodes on which the link runs, as every running node reports it."""
     told = [
         sorted(
             row["node"]
@@ -73,7 +57,7 @@ async def publish(far: NodeProcess, exchange: str, key: str, numbers: range) -> 
 
 
 async def collect(trio: Trio, found: set[bytes]) -> None:
-    """What arrives, from whichever node is there, until everything has."""
+    """Consume, from a node that runs, until all messages have arrived."""
     while len(found) < COUNT:
         try:
             alive = [node for node in trio.nodes if node.alive]
@@ -89,30 +73,27 @@ async def collect(trio: Trio, found: set[bytes]) -> None:
 
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "queue"])
-def test_a_link_goes_on_on_another_node_when_its_own_is_killed_and_nothing_is_lost(
-    trio: Trio, far: NodeProcess, exchange: bool
+@in_event_loop
+async def test_a_link_goes_on_on_another_node_when_its_own_is_killed_and_nothing_is_lost(
+    fresh_trio: Trio, far: NodeProcess, exchange: bool
 ) -> None:
-    federate(trio, far, exchange=exchange)
-    eventually(lambda: len(runners(trio)) == 1, "one node runs it")
-    [name] = runners(trio)
-    runner = next(node for node in trio.nodes if node.name == name)
+    federate(fresh_trio, far, exchange=exchange)
+    eventually(lambda: len(runners(fresh_trio)) == 1, "one node runs it")
+    [name] = runners(fresh_trio)
+    runner = next(node for node in fresh_trio.nodes if node.name == name)
     if not exchange:
-        assert runner is trio.nodes[0], "the queue lives there"
-    trio.hang_up()
+        assert runner is fresh_trio.nodes[0], "the queue lives there"
+    fresh_trio.hang_up()
     to = (EXCHANGE, "") if exchange else ("", QUEUE)
-
-    async def scenario() -> None:
-        found: set[bytes] = set()
-        collecting = asyncio.ensure_future(collect(trio, found))
-        await publish(far, *to, range(COUNT // 2))
-        while not found:
-            await asyncio.sleep(0.01)
-        runner.kill()
-        await publish(far, *to, range(COUNT // 2, COUNT))
-        await asyncio.to_thread(
-            eventually, lambda: runners(trio) not in ([], [runner.name]), "another node runs the link"
-        )
-        await collecting
-        assert found == {b"%d" % at for at in range(COUNT)}
-
-    run(scenario())
+    found: set[bytes] = set()
+    collecting = asyncio.ensure_future(collect(fresh_trio, found))
+    await publish(far, *to, range(COUNT // 2))
+    while not found:
+        await asyncio.sleep(0.01)
+    runner.kill()
+    await publish(far, *to, range(COUNT // 2, COUNT))
+    await asyncio.to_thread(
+        eventually, lambda: runners(fresh_trio) not in ([], [runner.name]), "another node runs the link"
+    )
+    await collecting
+    assert found == {b"%d" % at for at in range(COUNT)}

@@ -1,4 +1,4 @@
-"""How clusters begin: nodes that find each other, a store that somebody else runs, and whatever interrupts it.
+"""How clusters begin: nodes that find each other, a store that is run separately, and interruptions of the formation.
 
 Interrupted means SIGKILL once the files of a node show how far it has come.
 """
@@ -12,23 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.etcd_world import Members, play
-from tests.cluster.member_nodes import MemberNodes, declare, etcd_pid, eventually, joining, queues_of, ready_in
-from tests.cluster.test_etcd_guarded import demand_passwords
+from tests.cluster.etcd_world import Members, demand_passwords
+from tests.cluster.member_nodes import MemberNodes, declare, etcd_pid, joining, queues_of, ready_in
 from tests.node.certificate_files import Authority
+from tests.support.deadlines import eventually, run
 from tests.support.node_process import NodeProcess
 from tests.support.ports import peer_port
 from warren.node.disk.file_names import CLUSTER, UNFINISHED_SUFFIX
 from warren.node.tls import TlsFiles
 
 Step = Callable[[NodeProcess], bool]
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
 
 
 # -- finding each other
@@ -42,9 +35,9 @@ def test_nodes_of_a_list_that_start_at_once_become_one_cluster(nodes: MemberNode
     started = [nodes.spawn(name, configuration=configuration, port=ports[name]) for name in ("cat", "bee", "ant")]
     for node in started:
         node.await_ready()
-    everybody = {f"{name}@localhost": ("disc", True) for name in ports}
+    all_members = {f"{name}@localhost": ("disc", True) for name in ports}
     for node in started:
-        eventually(lambda node=node: nodes.members(node) == everybody)  # type: ignore[misc]
+        eventually(lambda node=node: nodes.members(node) == all_members)  # type: ignore[misc]
     assert "event=cluster.founded" in started[2].log()
 
 
@@ -71,7 +64,7 @@ def test_a_node_that_is_not_the_first_of_its_list_waits_for_it(nodes: MemberNode
     eventually(lambda: ready_in(ant, "kept") == 1)
 
 
-# -- a store that somebody else runs
+# -- a store that is run separately
 
 
 @pytest.fixture
@@ -83,7 +76,7 @@ def guarded_store(tmp_path: Path) -> Iterator[str]:
     members = Members(tmp_path / "store", 1, files)
     members.make()
     endpoint = members.endpoints()[0]
-    play(demand_passwords(endpoint, files))
+    run(demand_passwords(endpoint, files))
     yield "\n".join(
         [
             f"cluster.etcd.endpoints.1 = {endpoint}",
@@ -98,7 +91,7 @@ def guarded_store(tmp_path: Path) -> Iterator[str]:
     members.destroy()
 
 
-def test_two_nodes_on_a_store_that_somebody_else_runs(nodes: MemberNodes, guarded_store: str) -> None:
+def test_two_nodes_on_a_store_that_is_run_separately(nodes: MemberNodes, guarded_store: str) -> None:
     cat = nodes.start("cat", configuration=guarded_store)
     declare(cat, "cats", b"one")
     dog = nodes.start("dog", *joining(cat), configuration=guarded_store)
@@ -113,7 +106,7 @@ def test_two_nodes_on_a_store_that_somebody_else_runs(nodes: MemberNodes, guarde
     assert queues_of(cat) == ["cats"]
     eventually(lambda: nodes.members(cat) == {"cat@localhost": ("disc", True)})
     nodes.done(dog, "reset")
-    # it was told to join, and does so again
+    # it has the order to join, and joins again
     nodes.done(dog, "start_app")
     eventually(lambda: len(nodes.members(cat)) == 2)
     assert queues_of(dog) == ["cats"]
@@ -209,17 +202,17 @@ def test_joining_that_is_killed_at_any_step_leaves_a_node_alone_or_a_member(node
     for number, step in enumerate((has_ports, has_data, has_an_id)):
         eventually(lambda step=step: step(dog))  # type: ignore[misc]
         dog.kill()
-        # whatever dog had begun, cat goes on
+        # cat goes on, at any step that dog had reached
         declare(cat, f"kept{number}", b"one")
         if not is_member(dog):
-            alone_without_being_told_to_join(nodes, dog)
+            alone_without_an_order_to_join(nodes, dog)
         dog.spawn()
     dog.await_ready()
     assert sorted(nodes.members(cat)) == sorted(nodes.members(dog)) == ["cat@localhost", "dog@localhost"]
     eventually(lambda: all(ready_in(dog, f"kept{number}") == 1 for number in range(3)))
 
 
-def alone_without_being_told_to_join(nodes: MemberNodes, node: NodeProcess) -> None:
+def alone_without_an_order_to_join(nodes: MemberNodes, node: NodeProcess) -> None:
     options = list(node._options)
     place = node._options.index("--join")
     del node._options[place : place + 2]
@@ -258,8 +251,8 @@ def test_a_node_that_is_killed_while_it_becomes_a_ram_node_is_one(nodes: MemberN
         assert ordered.result().code != 0
     dog.start()
     assert etcd_pid(dog) == 0
-    everybody = {"cat@localhost": ("disc", True), "dog@localhost": ("ram", True)}
-    eventually(lambda: nodes.members(cat) == everybody)
+    all_members = {"cat@localhost": ("disc", True), "dog@localhost": ("ram", True)}
+    eventually(lambda: nodes.members(cat) == all_members)
     eventually(lambda: ready_in(cat, "kept") == 1)
 
 

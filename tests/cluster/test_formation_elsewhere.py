@@ -1,33 +1,16 @@
-"""Clusters that begin in a store that somebody else runs: what an interrupted founding leaves there is the founder's
-own, to be taken back by it and by nobody else.
+"""Clusters that begin in a store that is run separately: the entries of an interrupted founding belong to the founder,
+and only the founder takes them back.
 """
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from tests.cluster.deadly_store import DeadlyStore
-from tests.cluster.etcd_world import Members
-from tests.cluster.member_nodes import MemberNodes, declare, ended, eventually, joining, ready_in
+from tests.cluster.member_nodes import MemberNodes, declare, ended, joining, ready_in
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from warren.node.disk.file_names import CLUSTER, FOUNDING, UNFINISHED_SUFFIX
 
 STEPS_MAX = 30
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def store(single: Members) -> Iterator[DeadlyStore]:
-    with DeadlyStore(single.endpoints()[0]) as made:
-        yield made
 
 
 def kept_in(store: DeadlyStore) -> str:

@@ -1,4 +1,4 @@
-"""`warren cluster`, with real processes: what it starts, what it says, whom it signals and whom it leaves alone.
+"""`warren cluster`, with real processes: the processes it starts, signals and leaves alone, and its output.
 
 Every cluster here listens on free ports, and is gone when its test is over.
 """
@@ -11,8 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,9 @@ import pytest
 
 from tests.docs.pages import DOCS, read_page
 from tests.support.amqp_client import Connection
+from tests.support.deadlines import eventually
 from tests.support.ports import free_port
+from tests.support.processes import processes_with
 
 COMMAND = [sys.executable, "-m", "warren.cli.main", "cluster"]
 DEADLINE_S = 120.0
@@ -81,16 +82,8 @@ def one(cluster: Cluster) -> Cluster:
 
 
 def processes_of(directory: Path) -> list[int]:
-    """Whoever runs with the directory on its command line."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_text(errors="replace").split("\0")
-        except OSError:
-            continue
-        if any(word.startswith(f"{directory}/") for word in words):
-            found.append(int(process.name))
-    return found
+    """The processes that have a path below the directory as an argument."""
+    return processes_with(lambda argument: argument.startswith(f"{directory}/"))
 
 
 def running(pid: int) -> bool:
@@ -100,15 +93,8 @@ def running(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
-
-
 def free_row_of_ports(count: int) -> int:
-    """The first of some consecutive ports that nobody listens on."""
+    """The first of some consecutive ports that are free."""
     return free_port(*range(1, count))
 
 
@@ -149,7 +135,7 @@ def test_the_last_node_may_be_a_witness(cluster: Cluster) -> None:
     assert ["--witness" in node["arguments"] for node in nodes] == [False, False, True]
 
 
-def test_a_node_that_cannot_start_is_told_with_its_last_words_and_nothing_is_left_running(cluster: Cluster) -> None:
+def test_a_node_that_cannot_start_is_reported_with_its_last_log_lines_and_leaves_no_process(cluster: Cluster) -> None:
     first = free_row_of_ports(3)
     with socket.create_server(("127.0.0.1", first)):
         said = cluster("up", "--nodes", "1", "--amqp", str(first), "--http", str(first + 1), "--peer", str(first + 2))
@@ -167,7 +153,7 @@ def test_an_interrupted_up_leaves_nothing_running(cluster: Cluster, tmp_path: Pa
     words = [*COMMAND, "up", "--nodes", "1", *FREE_PORTS, "--config", str(tmp_path / "nothing.conf")]
     words += ["--data", str(cluster.directory)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as starting:
-        wait_until((cluster.directory / "n1.pid").exists)
+        eventually((cluster.directory / "n1.pid").exists)
         pid = cluster.pid("n1")
         starting.send_signal(signal.SIGTERM)
         starting.communicate(timeout=DEADLINE_S)
@@ -269,7 +255,7 @@ def test_an_etcd_member_outlives_its_node_and_ends_with_the_cluster(one: Cluster
     advertised = "--advertise-client-urls=http://127.0.0.1:0"
     with subprocess.Popen(["etcd", *options, advertised], stderr=subprocess.DEVNULL) as member:
         try:
-            wait_until((data / "member").is_dir)
+            eventually((data / "member").is_dir)
             assert one.status()[0]["etcd"] == str(member.pid)
             one.done("stop", "n1")
             assert running(member.pid)
@@ -288,7 +274,7 @@ def test_an_etcd_member_outlives_its_node_and_ends_with_the_cluster(one: Cluster
         (["kill"], 2, r"Missing argument 'N\.\.\.'"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_sentence(one: Cluster, words: list[str], code: int, reason: str) -> None:
+def test_an_impossible_order_is_refused_with_a_sentence(one: Cluster, words: list[str], code: int, reason: str) -> None:
     said = one(*words)
     assert (said.code, said.out) == (code, "")
     assert re.match(f"warren: {reason}", said.err), said.err
@@ -317,7 +303,7 @@ def test_wrong_usage_leaves_no_cluster_behind(cluster: Cluster, words: list[str]
 def test_two_commands_do_not_start_nodes_at_once(one: Cluster) -> None:
     one.done("stop", "n1")
     with subprocess.Popen(["flock", str(one.directory / "lock"), "cat"], stdin=subprocess.PIPE) as holder:
-        wait_until(lambda: one("start", "n9").err.startswith("warren: another 'warren cluster' is starting"))
+        eventually(lambda: one("start", "n9").err.startswith("warren: another 'warren cluster' is starting"))
         assert one("start", "n1").code == 1
         holder.communicate()
     one.done("start", "n1")
@@ -338,7 +324,7 @@ def on_a_terminal(*words: str) -> str:
             while chunk := os.read(ours, 65_536):
                 shown += chunk
         except OSError:
-            # how a terminal says that nobody has it open any more
+            # a terminal that no process has open any more
             pass
         assert process.wait(DEADLINE_S) == 0
     os.close(ours)
@@ -369,7 +355,7 @@ def test_the_example_of_the_manual_does_what_it_shows(tmp_path: Path) -> None:
 
 
 def manual_commands() -> list[tuple[list[str], str]]:
-    """Each command of the page's example, without `warren cluster`, and what the page says it prints."""
+    """Each command of the page's example, without `warren cluster`, and its output on the page."""
     block = next(block for block in read_page(DOCS / "clustering.md").blocks if "$ warren cluster up" in block.text)
     parts = re.split(r"^\$ warren cluster (.*)\n", block.text, flags=re.MULTILINE)[1:]
     return [(words.split(), shown) for words, shown in zip(parts[::2], parts[1::2], strict=True)]

@@ -17,12 +17,12 @@ from tests.cluster.member_nodes import (
     declare,
     ended,
     etcd_pid,
-    eventually,
     joining,
     peer_of,
     queues_of,
     ready_in,
 )
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 BOTH = {"ant@localhost": ("disc", True), "bee@localhost": ("disc", True)}
@@ -75,13 +75,6 @@ def pair(shared_pair: Pair) -> Iterator[Pair]:
     eventually(shared_pair.whole)
 
 
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
-
-
 # -- stopped and started
 
 
@@ -104,7 +97,7 @@ def test_a_node_that_runs_keeps_its_membership(pair: Pair, words: list[str]) -> 
 @pytest.mark.parametrize(
     "words", [["rename_cluster_node", "bee@localhost", "cat@localhost"], ["forget_cluster_node", "x@y", "--offline"]]
 )
-def test_what_is_done_to_files_is_not_done_to_a_node_that_runs(pair: Pair, words: list[str]) -> None:
+def test_commands_for_stopped_nodes_are_refused_by_a_running_one(pair: Pair, words: list[str]) -> None:
     said = pair.ctl(pair.bee, *words)
     assert (said.code, said.out) == (64, "")
     assert said.err.startswith("Error: this command requires the target node to be stopped.\n")
@@ -133,7 +126,7 @@ def test_a_node_is_stopped_and_started_in_its_process(pair: Pair) -> None:
     pair.done(pair.bee, "start_app")
 
 
-def test_a_stopped_node_obeys_whoever_has_the_cookie(pair: Pair, tmp_path: Path) -> None:
+def test_a_stopped_node_obeys_commands_with_the_cookie(pair: Pair, tmp_path: Path) -> None:
     pair.done(pair.bee, "stop_app")
     said = pair.ctl(pair.bee, "start_app", "--cookie-file", str(tmp_path / "cookie"))
     assert (said.code, said.out) == (65, "Starting node bee@localhost ...\n")
@@ -172,9 +165,9 @@ def test_joining_twice_or_itself_or_nobody(pair: Pair) -> None:
     said_of_itself = pair.ctl(bee, "join_cluster", "bee@localhost")
     assert said_of_itself.code == 70
     assert said_of_itself.err == "Error:\nError: cannot cluster node with itself: bee@localhost\n"
-    nobody = pair.ctl(bee, "join_cluster", "nobody@localhost:1")
-    assert nobody.code == 69
-    assert nobody.err.startswith("Error: unable to perform an operation on node 'nobody@localhost:1'. Please see ")
+    missing = pair.ctl(bee, "join_cluster", "missing@localhost:1")
+    assert missing.code == 69
+    assert missing.err.startswith("Error: unable to perform an operation on node 'missing@localhost:1'. Please see ")
     assert pair.done(bee, "update_cluster_nodes", "ant@localhost").splitlines() == [
         "Will seed bee@localhost from ant@localhost on next start",
         "Nothing to do: the nodes of a cluster remember each other",

@@ -1,21 +1,14 @@
 """Members that are configured to listen elsewhere: the others learn it, and reach them there."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.member_nodes import MemberNodes, declare, etcd_pid, eventually, joining, ready_in
+from tests.cluster.member_nodes import MemberNodes, declare, etcd_pid, joining, ready_in
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_port, peer_port
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
 
 
 def arguments_of(pid: int) -> list[str]:
@@ -29,7 +22,7 @@ def listens_at(node: NodeProcess, host: str, client_port: int, peer_port: int) -
 
 
 def begin_anew(nodes: MemberNodes, *ended: NodeProcess) -> None:
-    """Nodes and their parts of the store: they find one another by what they have on disk."""
+    """Nodes and their parts of the store: they find one another by their files."""
     for node in ended:
         part = etcd_pid(node)
         node.kill()
@@ -42,7 +35,7 @@ def begin_anew(nodes: MemberNodes, *ended: NodeProcess) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_member_with_another_peer_port_is_found_there(nodes: MemberNodes, count: int) -> None:
-    """Whether the others are the majority, or nobody is without it."""
+    """The other members are a majority, or there is none without this one."""
     cat = nodes.start("cat")
     started = [cat, *[nodes.start(name, *joining(cat)) for name in ("dog", "eel")[: max(count - 1, 1)]]]
     if count == 1:

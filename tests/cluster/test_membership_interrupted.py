@@ -1,6 +1,6 @@
 """Orders about a node's membership that are killed on their way: given again, they come to the same end.
 
-Between which steps a node dies is decided by the store that it asks, or by what its files show.
+Between which steps a node dies is decided by the store that it asks, or by its files.
 """
 
 import os
@@ -11,19 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.deadly_store import DeadlyStore
-from tests.cluster.etcd_world import Members
 from tests.cluster.member_nodes import (
     MemberNodes,
     declare,
     ended,
     etcd_pid,
-    eventually,
     joining,
     peer_of,
     processes_below,
     queues_of,
     ready_in,
 )
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 from warren.node.disk.file_names import CLUSTER, ETCD
@@ -34,19 +33,6 @@ STEPS_MAX = 30
 FIRST_STEP = 3
 # it has both names by then
 HALF_OF_A_RENAMING = 14
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def store(single: Members) -> Iterator[DeadlyStore]:
-    with DeadlyStore(single.endpoints()[0]) as made:
-        yield made
 
 
 def pair(nodes: MemberNodes, cats: str = "", dogs: str = "") -> tuple[NodeProcess, NodeProcess]:
@@ -70,7 +56,7 @@ def start_stopped(node: NodeProcess) -> None:
 
 
 def given_again(nodes: MemberNodes, node: NodeProcess, *words: str) -> None:
-    """The process is there again, and is told once more."""
+    """Start the process again, and give it the order again."""
     node.kill()
     start_stopped(node)
     eventually(lambda: nodes.ctl(node, *words).code == 0)
@@ -161,7 +147,7 @@ def test_a_node_that_was_removed_is_not_renamed_to_another_member(nodes: MemberN
 
 
 def known_to(node: NodeProcess) -> list[str]:
-    """Who is a member; asked without a command, for one is under way."""
+    """The members, read without a command, for one is under way."""
     return [str(one["name"]) for one in Operator(node.addresses["http"]).read("nodes")]
 
 

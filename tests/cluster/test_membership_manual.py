@@ -1,20 +1,10 @@
-"""What the manual shows of membership, command by command, on real nodes."""
+"""The commands of the manual about membership, one by one, on real nodes."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.cluster.member_nodes import MemberNodes, eventually, peer_of
+from tests.cluster.member_nodes import MemberNodes, peer_of
 from tests.docs.pages import DOCS, read_page
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
+from tests.support.deadlines import eventually
 
 
 def test_the_commands_of_the_manual_do_what_they_show(nodes: MemberNodes) -> None:
@@ -27,8 +17,8 @@ def test_the_commands_of_the_manual_do_what_they_show(nodes: MemberNodes) -> Non
         expected = shown.replace("with a@here", f"with {peer_of(first)}").replace("@here", "@localhost")
         said = nodes.done(second, *there)
         assert not shown or said == expected
-    everybody = {"a@localhost": ("disc", True), "c@localhost": ("ram", True)}
-    eventually(lambda: nodes.members(first) == everybody)
+    all_members = {"a@localhost": ("disc", True), "c@localhost": ("ram", True)}
+    eventually(lambda: nodes.members(first) == all_members)
 
 
 def manual_blocks() -> list[str]:
@@ -36,6 +26,6 @@ def manual_blocks() -> list[str]:
 
 
 def commands_of(block: str) -> list[tuple[list[str], str]]:
-    """Each command without `warren ctl`, and what the page says it prints."""
+    """Each command without `warren ctl`, and its output on the page."""
     parts = re.split(r"^\$ warren ctl (.*)\n", block, flags=re.MULTILINE)[1:]
     return [(words.split(), shown) for words, shown in zip(parts[::2], parts[1::2], strict=True)]

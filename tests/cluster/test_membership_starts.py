@@ -1,26 +1,15 @@
-"""Nodes that start after something has happened: what they find is cleared away before anybody is let in."""
-
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
+"""Nodes that start after a crash or a change: they remove leftovers before they accept clients."""
 
 from tests.cluster.deadly_store import DeadlyStore
-from tests.cluster.etcd_world import Members, member_of, play
-from tests.cluster.member_nodes import MemberNodes, channel_to, declare, eventually, joining, queues_of, ready_in
+from tests.cluster.etcd_world import member_of
+from tests.cluster.member_nodes import MemberNodes, channel_to, declare, joining, queues_of, ready_in
+from tests.support.deadlines import eventually, run
 from tests.support.node_process import NodeProcess
 
 LEFTOVERS = 700
 
 
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
-
-
-def test_clients_are_let_in_when_what_does_not_outlive_a_run_is_gone(nodes: MemberNodes) -> None:
+def test_after_a_crash_clients_are_accepted_when_transient_queues_are_gone(nodes: MemberNodes) -> None:
     cat = nodes.start("cat")
     dog = nodes.start("dog", *joining(cat))
     declare(cat, "kept", b"one")
@@ -41,7 +30,7 @@ def test_clients_are_let_in_when_what_does_not_outlive_a_run_is_gone(nodes: Memb
     eventually(lambda: ready_in(dog, "kept") == 1)
 
 
-def test_clients_are_let_in_when_what_does_not_outlive_all_nodes_is_gone(nodes: MemberNodes) -> None:
+def test_after_a_stop_of_all_nodes_clients_are_accepted_when_transient_exchanges_are_gone(nodes: MemberNodes) -> None:
     cat = nodes.start("cat")
     dog = nodes.start("dog", *joining(cat))
     with channel_to(cat) as channel:
@@ -56,14 +45,8 @@ def test_clients_are_let_in_when_what_does_not_outlive_all_nodes_is_gone(nodes: 
         assert channel.next().reply_code == 404
 
 
-@pytest.fixture
-def store(single: Members) -> Iterator[DeadlyStore]:
-    with DeadlyStore(single.endpoints()[0]) as made:
-        yield made
-
-
 def unable_to_clear_up(nodes: MemberNodes, store: DeadlyStore) -> NodeProcess:
-    """A node that is about to start: it will find a queue `brief`, and nobody agrees to its removal."""
+    """A node that is about to start: it will find a queue `brief`, and its removal is not agreed to."""
     cat = nodes.start("cat", configuration=f"cluster.etcd.endpoints.1 = {store.endpoint}\n")
     # it would clear up
     nodes.start("dog", *joining(cat), configuration=f"cluster.etcd.endpoints.1 = {store.far}\n").stop()
@@ -90,7 +73,7 @@ def test_a_node_that_cannot_clear_up_stops_when_it_is_told(nodes: MemberNodes, s
     assert cat.log().count("event=node.started") == 1
 
 
-def test_a_node_alone_starts_without_an_etcd_whatever_it_had_begun(nodes: MemberNodes) -> None:
+def test_a_lone_node_starts_without_an_etcd_after_an_interrupted_founding(nodes: MemberNodes) -> None:
     cat = nodes.start("cat", configuration="cluster.etcd.binary = /nowhere/etcd\n")
     declare(cat, "kept", b"one")
     cat.stop()
@@ -101,7 +84,7 @@ def test_a_node_alone_starts_without_an_etcd_whatever_it_had_begun(nodes: Member
         await member.found()
         await member.stop()
 
-    play(begin())
+    run(begin())
     assert (leftovers / "data").exists()
     cat.start()
     assert not leftovers.exists()

@@ -1,4 +1,4 @@
-"""The disk of a mirror is filled, for real, under load: what is confirmed is kept, and all goes on when there is room.
+"""The disk of a mirror is really filled, under load: confirmed messages are kept, and all goes on when there is room.
 
 Of three nodes one has a small disk for its journal.
 """
@@ -10,7 +10,8 @@ import pytest
 
 from tests.cluster.mirrored import Scene, mirror_everything
 from tests.cluster.promises import Load
-from tests.cluster.trio import Trio, eventually
+from tests.cluster.trio import Trio
+from tests.support.deadlines import eventually
 from tests.support.machine import need
 from tests.support.node_process import NodeProcess
 from tests.support.small_disk import SmallDisk, obstacle
@@ -47,13 +48,6 @@ def trio(tmp_path: Path) -> Iterator[CrampedTrio]:
     mirror_everything(made)
     yield made
     made.destroy()
-
-
-@pytest.fixture
-def load() -> Iterator[Load]:
-    made = Load()
-    yield made
-    made.dismiss()
 
 
 def test_a_full_disk_of_a_mirror_delays_confirms_and_loses_nothing(trio: CrampedTrio, load: Load) -> None:

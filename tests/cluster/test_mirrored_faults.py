@@ -1,18 +1,18 @@
 """Real nodes that hold mirrored queues are killed, frozen and restarted under load, and no client's promise is broken.
 
 Three nodes serve all tests; each test leaves them as it found them. Clients of nodes that live on notice a pause, and
-nothing else: nobody is refused, cancelled or cut off.
+nothing else: no client is refused, cancelled or cut off.
 """
 
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.mirrored import Scene, await_another_master, await_in_sync, mirror_everything, standing
 from tests.cluster.promises import Load
-from tests.cluster.trio import Trio, eventually, knows
+from tests.cluster.trio import Trio, knows
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
@@ -23,32 +23,17 @@ machine adds to it."""
 
 FROZEN_S = 6.0
 FROZEN_S_MAX = 40.0
-"""Three seconds of silence, what a new master waits before it hands out, and what a busy machine adds."""
+"""Three seconds of silence, the wait of a new master before its first delivery, and the delay of a busy machine."""
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    made = Trio(tmp_path_factory.mktemp("mirrored"))
-    mirror_everything(made)
-    yield made
-    made.destroy()
+def file_trio(file_trio: Trio) -> Trio:
+    mirror_everything(file_trio)
+    return file_trio
 
 
-@pytest.fixture
-def trio(nodes: Trio) -> Iterator[Trio]:
-    yield nodes
-    nodes.mend()
-
-
-@pytest.fixture
-def load() -> Iterator[Load]:
-    made = Load()
-    yield made
-    made.dismiss()
-
-
-def see_nobody_turned_away(load: Load, *cut: NodeProcess) -> None:
-    """No publish was refused; those who consume over nodes that were there all the while were not cancelled."""
+def see_no_client_turned_away(load: Load, *cut: NodeProcess) -> None:
+    """No publish was refused; consumers at nodes that ran all the while were not cancelled."""
     assert not load.ledger.refused
     spared = [
         consumer for consumer in load.consumers if not consumer.name.endswith(tuple(f" at {n.name}" for n in cut))
@@ -69,7 +54,7 @@ def test_a_master_that_is_killed_is_replaced_and_clients_elsewhere_notice_a_paus
     load.await_progress()
     n1.start()
     await_in_sync(trio, scene.queues)
-    see_nobody_turned_away(load, n1)
+    see_no_client_turned_away(load, n1)
     scene.settle()
 
 
@@ -83,7 +68,7 @@ def test_a_mirror_that_is_killed_is_done_without_and_catches_up(trio: Trio, load
     n3.start()
     await_in_sync(trio, scene.queues)
     assert standing(trio, scene.work).master == n1.name
-    see_nobody_turned_away(load, n3)
+    see_no_client_turned_away(load, n3)
     scene.settle()
 
 
@@ -108,7 +93,7 @@ def test_all_nodes_killed_at_once_come_back_with_everything_durable(trio: Trio, 
         scene.publish(scene.row, node)
     scene.consume(scene.work, n2)
     load.await_progress()
-    # nobody consumes from this one yet
+    # this queue has no consumer yet
     assert load.ledger.waiting[scene.row] > 0
     trio.hang_up()
     for node in trio.nodes:
@@ -136,7 +121,7 @@ def test_a_master_that_freezes_is_replaced_and_takes_its_place_as_a_mirror(trio:
     eventually(lambda: time.monotonic() > began + FROZEN_S, "it was frozen for long enough")
     frozen.process.send_signal(signal.SIGCONT)
     scene.settle()
-    see_nobody_turned_away(load, frozen)
+    see_no_client_turned_away(load, frozen)
 
 
 def test_a_rolling_restart_loses_nothing(trio: Trio, load: Load) -> None:
@@ -162,5 +147,5 @@ def test_a_master_is_replaced_although_the_leader_of_etcd_dies_with_it(trio: Tri
     await_another_master(trio, scene.queues, leading)
     leading.start()
     await_in_sync(trio, scene.queues)
-    see_nobody_turned_away(load, leading)
+    see_no_client_turned_away(load, leading)
     scene.settle()

@@ -1,7 +1,7 @@
 """Nodes that hold mirrored queues are cut from each other for ten seconds under load, and no promise is broken.
 
-Three nodes on hosts of their own go through several cuts, one after another. Whoever reaches the others goes on after a
-pause; the clients of whoever does not may be refused or cut off, and are served again after.
+Three nodes on hosts of their own go through several cuts, one after another. A node that reaches the others goes on
+after a pause; clients of a node that does not may be refused or cut off, and are served again afterwards.
 """
 
 import time
@@ -13,7 +13,7 @@ from tests.cluster.mirrored import Scene, await_another_master, mirror_everythin
 from tests.cluster.mirrored_cuts import CUTS, PARTED, parted_by
 from tests.cluster.namespace_trio import HOSTS, NamespaceTrio, namespace_trio
 from tests.cluster.promises import Load
-from tests.cluster.trio import eventually
+from tests.support.deadlines import eventually
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -25,7 +25,7 @@ TRIED = {
 
 HOLD_S = 10.0
 SERVED_S_MAX = 14.0
-"""Three seconds of silence, an election, what a new master waits before it hands out, and a busy machine."""
+"""Three seconds of silence, an election, the wait of a new master before its first delivery, and a busy machine."""
 
 
 @pytest.mark.parametrize("handling", TRIED)

@@ -1,4 +1,4 @@
-"""A mirror that was away catches up with what it missed: the master may die meanwhile, and publishers go on meanwhile.
+"""A mirror that was away gets the messages that it lacks: the master may die meanwhile, and publishers go on meanwhile.
 
 Three nodes serve all tests; each test leaves them as it found them. RabbitMQ 3.10.8 loses everything but the last
 message in the first of these, and lets publishers wait until the mirror has everything in the last.
@@ -7,15 +7,15 @@ message in the first of these, and lets publishers wait until the mirror has eve
 import re
 import signal
 import time
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
 
 from tests.cluster.mirrored import await_in_sync, mirror_everything, standing
 from tests.cluster.promises import PERSISTENT
-from tests.cluster.trio import Trio, declare, eventually
+from tests.cluster.trio import Trio, declare
 from tests.support.amqp_client import Channel
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
@@ -24,20 +24,7 @@ BACKLOG = 10_000
 SIZE_BYTES = 1024
 WINDOW = 500
 CONFIRMED_S_MAX = 2.0
-"""What a busy machine keeps; docs/reliability.md has what a quiet one does."""
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
-    made = Trio(tmp_path_factory.mktemp("syncing"))
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def trio(nodes: Trio) -> Iterator[Trio]:
-    yield nodes
-    nodes.mend()
+"""The limit on a busy machine; docs/reliability.md has the figure of a quiet one."""
 
 
 def body(number: int) -> bytes:
@@ -45,7 +32,7 @@ def body(number: int) -> bytes:
 
 
 class Writer:
-    """Numbers what it publishes, and hears of all of it; its channel is in confirm mode."""
+    """Publishes numbered messages and waits for their confirms."""
 
     def __init__(self, channel: Channel, queue: str, number: int = 0) -> None:
         self._channel = channel

@@ -1,4 +1,4 @@
-"""What nodes do about a partition is each operator's choice; whatever it is, a minority agrees on nothing.
+"""The operator chooses how a node handles a partition; with every choice, a minority agrees on nothing.
 
 Three nodes on hosts of their own serve all tests, each with another choice: n1 ignores partitions, n2 heals itself when
 it was taken for dead, n3 pauses when it does not reach n1.
@@ -10,8 +10,9 @@ import pytest
 
 from tests.cluster.namespace_trio import NamespaceTrio, namespace_trio
 from tests.cluster.promises import Load
-from tests.cluster.trio import REFUSED_S_MAX, SUSPECTED_S_MAX, accepts, declare, eventually, knows
+from tests.cluster.trio import REFUSED_S_MAX, SUSPECTED_S_MAX, accepts, declare, knows
 from tests.support.amqp_client import Channel
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
@@ -25,22 +26,9 @@ CHOICES = {
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceTrio]:
+def file_trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceTrio]:
     with namespace_trio(tmp_path_factory.mktemp("choices"), CHOICES) as made:
         yield made
-
-
-@pytest.fixture
-def trio(nodes: NamespaceTrio) -> Iterator[NamespaceTrio]:
-    yield nodes
-    nodes.mend()
-
-
-@pytest.fixture
-def load() -> Iterator[Load]:
-    made = Load()
-    yield made
-    made.dismiss()
 
 
 def put_under_load(trio: NamespaceTrio, load: Load, interrupted: NodeProcess) -> None:
@@ -56,7 +44,7 @@ def put_under_load(trio: NamespaceTrio, load: Load, interrupted: NodeProcess) ->
 
 
 def see_refused(channel: Channel) -> None:
-    """What a node says that was asked to change a definition and could not ask a majority."""
+    """The refusal of a node that was to change a definition and reached no majority."""
     close = channel.expect("channel.close", REFUSED_S_MAX, reply_code=406)
     assert close.reply_text.startswith("PRECONDITION_FAILED - the nodes of the cluster could not agree: ")
 
@@ -121,6 +109,6 @@ def test_a_node_that_ignores_partitions_goes_on_and_one_that_needs_it_pauses(tri
     see_all_served_again(trio, load)
     trio.await_known("of the majority")
     trio.await_unanimity("of the minority")
-    # what n1 had goes on
+    # the queues of n1 go on
     assert n1.log().count("event=node.started") == started
     declare(client, "of the majority", durable=True)

@@ -1,7 +1,7 @@
 """Nodes on hosts of their own are cut from each other, or badly connected, under load; a minority pauses.
 
-Three nodes serve all tests; each test leaves them as it found them. What is not stopped by a cut goes on without any
-client noticing; what is comes back, with every message that was confirmed.
+Three nodes serve all tests; each test leaves them as it found them. Clients that a cut
+does not stop notice nothing; the others are served again, with every confirmed message.
 """
 
 import itertools
@@ -11,33 +11,21 @@ import pytest
 
 from tests.cluster.namespace_trio import HOSTS, NamespaceTrio, namespace_trio
 from tests.cluster.promises import Load, take_for_certain
-from tests.cluster.trio import SUSPECTED_S_MAX, accepts, declare, eventually, knows
+from tests.cluster.trio import SUSPECTED_S_MAX, accepts, declare, knows
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(240)
 
 PARTED_S_MAX = 20.0
-"""Suspicion, ten seconds in which the other one still lives, and what a busy machine adds."""
+"""Suspicion, ten seconds in which the other one still lives, and the delay of a busy machine."""
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceTrio]:
+def file_trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceTrio]:
     choices = dict.fromkeys(HOSTS, "cluster_partition_handling = pause_minority\n")
     with namespace_trio(tmp_path_factory.mktemp("parted"), choices) as made:
         yield made
-
-
-@pytest.fixture
-def trio(nodes: NamespaceTrio) -> Iterator[NamespaceTrio]:
-    yield nodes
-    nodes.mend()
-
-
-@pytest.fixture
-def load() -> Iterator[Load]:
-    made = Load()
-    yield made
-    made.dismiss()
 
 
 def put_under_load(trio: NamespaceTrio, load: Load) -> None:
@@ -69,7 +57,7 @@ def row_at(home: NodeProcess) -> str:
 
 
 def see_all_served_again(trio: NamespaceTrio, load: Load) -> None:
-    """Everybody is let in again, and nothing that was promised is missing."""
+    """All clients are served again, and no promised message is missing."""
     eventually(trio.is_whole, "all nodes reach one another")
     load.await_everybody()
     load.settle()
@@ -102,7 +90,7 @@ def test_a_node_that_is_cut_off_pauses_and_resumes_by_itself(trio: NamespaceTrio
     trio.world.heal()
     see_all_served_again(trio, load)
     trio.await_known("of the majority")
-    # what n3 was asked for came about for all, or for nobody
+    # the change that n3 was asked for is known to all nodes, or to none
     trio.await_unanimity("of the minority")
 
 

@@ -1,4 +1,4 @@
-"""The hosts that other tests stand on: what is cut does not pass, all else does, and nothing is left behind."""
+"""The hosts that other tests stand on: datagrams pass unless their way is cut, and nothing is left behind."""
 
 import itertools
 import os
@@ -29,7 +29,7 @@ def world() -> Iterator[NamespaceWorld]:
 
 
 class Letters:
-    """Datagrams between all hosts. Most pass in the moment they are sent; what comes late counts in the next round."""
+    """Datagrams between all hosts. Most pass in the moment they are sent; late ones count in the next round."""
 
     def __init__(self, world: NamespaceWorld, stack: ExitStack) -> None:
         self._world = world
@@ -52,7 +52,7 @@ class Letters:
         deadline = time.monotonic() + PATIENCE_S
         seen: set[tuple[str, str]] = set()
         while seen != expected:
-            assert time.monotonic() < deadline, f"what passes is {seen}, and not {expected}"
+            assert time.monotonic() < deadline, f"these pass: {seen}, instead of {expected}"
             send()
             seen = {(sender, receiver) for receiver in self._world.hosts for sender in self._received(receiver)}
 
@@ -75,7 +75,7 @@ def letters(world: NamespaceWorld) -> Iterator[Letters]:
         yield Letters(world, stack)
 
 
-def test_what_is_cut_does_not_pass_and_all_else_does(world: NamespaceWorld, letters: Letters) -> None:
+def test_a_cut_stops_datagrams_in_its_direction_and_no_others(world: NamespaceWorld, letters: Letters) -> None:
     everything = set(itertools.permutations(("one", "two", CLIENTS), 2))
     letters.see_passing(*everything)
     world.cut_one_way("one", "two")

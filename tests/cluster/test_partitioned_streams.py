@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.mirrored import await_in_sync
-from tests.cluster.trio import DEADLINE_S, Trio, eventually
+from tests.cluster.trio import Trio
 from tests.support.amqp_client import Channel
+from tests.support.deadlines import DEADLINE_S, eventually
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 
@@ -69,7 +70,7 @@ class Member:
 
 
 class Scene:
-    """A trio with a partitioned stream, its members, and everything that was confirmed to whoever published it."""
+    """A trio with a partitioned stream, its members, and all confirmed messages."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -178,7 +179,7 @@ def test_a_group_of_three_nodes_deals_with_everything_in_order_while_members_die
     assert scene.members[3].said("acked")
 
 
-def test_members_go_on_with_what_a_lost_node_had_when_it_is_back(scene: Scene) -> None:
+def test_members_go_on_with_the_partitions_of_a_lost_node_when_it_is_back(scene: Scene) -> None:
     n1, n2, n3 = scene.trio.nodes
     scene.join(n1, "a")
     scene.join(n2, "b")
@@ -223,7 +224,7 @@ def test_more_partitions_than_are_agreed_upon_at_once_are_made_and_deleted_toget
     assert [name for name in names if name.startswith("many")] == []
 
 
-def test_any_node_tells_of_the_groups_of_all_partitions(scene: Scene) -> None:
+def test_any_node_shows_the_groups_of_all_partitions(scene: Scene) -> None:
     n1, n2, n3 = scene.trio.nodes
     scene.join(n1, "a")
     scene.join(n2, "b")
@@ -231,19 +232,19 @@ def test_any_node_tells_of_the_groups_of_all_partitions(scene: Scene) -> None:
     homes, members = {n1.name, n2.name, n3.name}, {("a", n1.name), ("b", n2.name)}
     partitions = [f"{STREAM}-{index}" for index in range(PARTITIONS)]
     for node in (n1, n2, n3):
-        # what a home does not tell in time is missing
-        eventually(lambda node=node: groups_told_by(node) == (served, homes, members), "all groups are told")  # type: ignore[misc]
-        eventually(lambda node=node: waiting_told_by(node) == partitions, "all who wait are told")  # type: ignore[misc]
+        # a partition whose home does not answer in time is missing
+        eventually(lambda node=node: groups_shown_by(node) == (served, homes, members), "all groups are shown")  # type: ignore[misc]
+        eventually(lambda node=node: waiting_shown_by(node) == partitions, "all waiting readers are shown")  # type: ignore[misc]
 
 
-def groups_told_by(node: NodeProcess) -> tuple[list[tuple[int, str]], set[str], set[tuple[str, str]]]:
-    """Whom each partition serves, which homes they have, and who is a member at which node."""
+def groups_shown_by(node: NodeProcess) -> tuple[list[tuple[int, str]], set[str], set[tuple[str, str]]]:
+    """The partitions and their members, the homes of partitions, and the members and their nodes."""
     rows = Operator(node.addresses["http"]).read("stream", "groups", "/", STREAM)
     members = {(member["name"], member["node"]) for row in rows for member in row["members"]}
     return [(row["partition"], row["active"]) for row in rows], {row["node"] for row in rows}, members
 
 
-def waiting_told_by(node: NodeProcess) -> list[str]:
+def waiting_shown_by(node: NodeProcess) -> list[str]:
     """The partitions of consumers that wait."""
     rows = Operator(node.addresses["http"]).read("consumers", "/")
     return sorted(row["queue"]["name"] for row in rows if not row["active"])

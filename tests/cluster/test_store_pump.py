@@ -1,15 +1,12 @@
-"""What the core hears of its store: how old an answer is, and what it means that the store declines to give one."""
+"""Events of the metadata store for the core: the age of an answer, and refusals of the store."""
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
-from tests.cluster.etcd_world import DEADLINE_S, Members, carry_out, connected, play, until
-from tests.cluster.test_etcd_guarded import as_user, demand_passwords
-from tests.node.certificate_files import Authority
+from tests.cluster.etcd_world import Members, as_user, carry_out, connected
+from tests.support.deadlines import DEADLINE_S, in_event_loop, until
 from warren.broker.model.effects import Effect, ProposeTransaction
 from warren.broker.model.events import DefinitionsChanged, DefinitionsCurrent, Event, TransactionDecided
 from warren.errors import StoreError
@@ -23,28 +20,13 @@ from warren.node.turn_loop import Clock, TurnLoop
 
 PASSWORD = "open sesame"
 FROZEN_S = 0.5
-"""Far shorter than what a question may take."""
+"""Far shorter than the deadline of a question."""
 
 AGE_MS_MIN = 400
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
-    authority = Authority(tmp_path_factory.mktemp("authority"))
-    return TlsFiles(authority.path, authority.server.certificate, authority.server.key)
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, files: TlsFiles) -> Iterator[Members]:
-    members = Members(tmp_path_factory.mktemp("guarded"), 1, files)
-    members.make()
-    play(demand_passwords(members.endpoints()[0], files))
-    yield members
-    members.destroy()
-
-
 class Listener:
-    """In the core's place: remembers when it heard what."""
+    """In the core's place: remembers each event and its time."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[int, Event]] = []
@@ -58,7 +40,7 @@ class Listener:
 
 
 class QuestionedStore(EtcdStore):
-    """Counts how often it was asked what is current."""
+    """Counts the questions for the current revision."""
 
     questions = 0
 
@@ -124,46 +106,42 @@ async def change_password(guarded: Members, files: TlsFiles, password: str) -> N
         await carry_out(connection, "/etcdserverpb.Auth/UserChangePassword", request)
 
 
-def test_a_store_that_declines_is_not_heard_of_until_it_accepts_this_node_again(
+@in_event_loop
+async def test_a_store_that_declines_is_not_heard_of_until_it_accepts_this_node_again(
     guarded: Members, files: TlsFiles
 ) -> None:
-    async def scenario() -> None:
-        async with pumped(guarded, files, "declining") as node:
-            await change_password(guarded, files, "another one")
-            await until(lambda: node.log_says("event=store.declined"))
-            silent_since = len(node.core.currents())
-            node.propose("vhosts/refused")
-            await until(lambda: any(isinstance(event, TransactionDecided) for _at_ms, event in node.core.heard))
-            decided = next(event for _at_ms, event in node.core.heard if isinstance(event, TransactionDecided))
-            sentence = "the metadata store does not know this user and password"
-            assert (decided.outcome, decided.reason) == ("failed", sentence)
-            assert len(node.core.currents()) == silent_since
-            assert node.log_says(sentence)
-            assert not node.log_says("event=store.accepted")
-            await change_password(guarded, files, PASSWORD)
-            await node.hear_current()
-            node.propose("vhosts/made")
-            await until(lambda: any(isinstance(event, DefinitionsChanged) for _at_ms, event in node.core.heard))
-            # which is said by the first answer after the watch has begun anew
-            await until(lambda: node.log_says("event=store.accepted"))
-            assert node.failures == []
-
-    play(scenario())
+    async with pumped(guarded, files, "declining") as node:
+        await change_password(guarded, files, "another one")
+        await until(lambda: node.log_says("event=store.declined"))
+        silent_since = len(node.core.currents())
+        node.propose("vhosts/refused")
+        await until(lambda: any(isinstance(event, TransactionDecided) for _at_ms, event in node.core.heard))
+        decided = next(event for _at_ms, event in node.core.heard if isinstance(event, TransactionDecided))
+        sentence = "the metadata store does not know this user and password"
+        assert (decided.outcome, decided.reason) == ("failed", sentence)
+        assert len(node.core.currents()) == silent_since
+        assert node.log_says(sentence)
+        assert not node.log_says("event=store.accepted")
+        await change_password(guarded, files, PASSWORD)
+        await node.hear_current()
+        node.propose("vhosts/made")
+        await until(lambda: any(isinstance(event, DefinitionsChanged) for _at_ms, event in node.core.heard))
+        # which is said by the first answer after the watch has begun anew
+        await until(lambda: node.log_says("event=store.accepted"))
+        assert node.failures == []
 
 
-def test_what_the_store_says_is_as_old_as_the_question(guarded: Members, files: TlsFiles) -> None:
-    async def scenario() -> None:
-        async with pumped(guarded, files, "slow") as node:
-            # once is enough, unless a question that was frozen for too long was given up
-            while max(node.ages_ms()) < AGE_MS_MIN:
-                await freeze_an_answer(guarded, node)
-            assert min(node.ages_ms()) >= 0
-
-    play(scenario())
+@in_event_loop
+async def test_an_answer_of_the_store_is_as_old_as_its_question(guarded: Members, files: TlsFiles) -> None:
+    async with pumped(guarded, files, "slow") as node:
+        # once is enough, unless a question that was frozen for too long was given up
+        while max(node.ages_ms()) < AGE_MS_MIN:
+            await freeze_an_answer(guarded, node)
+        assert min(node.ages_ms()) >= 0
 
 
 async def freeze_an_answer(guarded: Members, node: Pumped) -> None:
-    """What is asked meanwhile is answered afterwards."""
+    """Questions asked meanwhile are answered afterwards."""
     guarded.pause(0)
     try:
         await node.ask()

@@ -1,29 +1,19 @@
 """Two nodes that hold queues and a witness that does not: real processes, of which either of the two may be killed."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.cluster.member_nodes import MemberNodes, channel_to, ended, eventually, joining, ready_in
+from tests.cluster.member_nodes import MemberNodes, channel_to, ended, holders, joining, publish, ready_in
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 
-COUNT = 20
+MESSAGES = [b"x"] * 20
 QUEUE = "orders"
 
 
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[MemberNodes]:
-    made = MemberNodes(tmp_path)
-    yield made
-    made.destroy()
-
-
 def queue_at(node: NodeProcess) -> dict[str, Any]:
-    """What a node tells of it, once there is somebody who knows where it is."""
+    """The row of the queue at a node, once the node knows of a master."""
     found: dict[str, Any] = {}
 
     def is_somewhere() -> bool:
@@ -35,24 +25,9 @@ def queue_at(node: NodeProcess) -> dict[str, Any]:
     return found
 
 
-def holders(node: NodeProcess) -> list[str]:
-    """Who has all of the queue, as a node tells."""
-    told = queue_at(node)
-    return sorted([told["node"], *told.get("synchronised_slave_nodes", [])])
-
-
-def kinds_told_by(node: NodeProcess) -> dict[str, tuple[str, bool | None]]:
+def kinds_shown_by(node: NodeProcess) -> dict[str, tuple[str, bool | None]]:
     rows = Operator(node.addresses["http"]).read("nodes")
     return {row["name"]: (row["type"], row.get("witness")) for row in rows}
-
-
-def publish(node: NodeProcess, first: int) -> None:
-    """So many messages, all of them confirmed."""
-    with channel_to(node) as channel:
-        channel.confirm()
-        for number in range(first, first + COUNT):
-            channel.publish("", QUEUE, str(number).encode(), {"delivery_mode": 2})
-        channel.confirms(range(1, COUNT + 1))
 
 
 def test_a_queue_on_two_nodes_and_a_witness_outlives_the_loss_of_either(nodes: MemberNodes) -> None:
@@ -64,17 +39,17 @@ def test_a_queue_on_two_nodes_and_a_witness_outlives_the_loss_of_either(nodes: M
         channel.call("queue.declare", queue=QUEUE, durable=True, arguments={"x-ha-mode": "all"})
         channel.call("queue.declare", queue="mine", exclusive=True)
         assert Operator(owl.addresses["http"]).read("queues", "/", "mine")["node"] == owl.name
-    eventually(lambda: holders(owl) == [cat.name, dog.name])
-    publish(owl, 0)
-    for killed in range(2):
+    eventually(lambda: holders(owl, QUEUE) == [cat.name, dog.name])
+    publish(owl, QUEUE, MESSAGES)
+    for _ in range(2):
         master = by_name[queue_at(owl)["node"]]
         other = dog if master is cat else cat
         master.kill()
-        publish(owl, COUNT * (killed + 1))
+        publish(owl, QUEUE, MESSAGES)
         eventually(lambda other=other: queue_at(owl)["node"] == other.name)  # type: ignore[misc]
         master.start()
-        eventually(lambda: holders(owl) == [cat.name, dog.name])
-    assert ready_in(owl, QUEUE) == COUNT * 3
+        eventually(lambda: holders(owl, QUEUE) == [cat.name, dog.name])
+    assert ready_in(owl, QUEUE) == 3 * len(MESSAGES)
     assert sorted(queue_at(owl)["ring"]["members"]) == sorted(by_name)
 
 
@@ -82,7 +57,7 @@ def test_a_witness_is_shown_as_one_and_only_a_node_without_queues_becomes_one(no
     cat = nodes.start("cat")
     owl = nodes.start("owl", *joining(cat), "--witness")
     kinds = {cat.name: ("disc", None), owl.name: ("disc", True)}
-    eventually(lambda: kinds_told_by(cat) == kinds)
+    eventually(lambda: kinds_shown_by(cat) == kinds)
     told = nodes.done(cat, "-q", "cluster_status")
     assert "Witnesses\n\nowl@localhost\n" in told
     assert json.loads(nodes.done(cat, "-q", "cluster_status", "--formatter", "json"))["witness_nodes"] == [owl.name]

@@ -1,9 +1,9 @@
 """Three real nodes that are one cluster, each with an etcd member of its own, and ways to disturb them.
 
-The nodes are counted from 0 and called n1, n2 and n3. Each has a durable queue at home, named after it, by which others
-can tell whether they reach it. Nodes and members that a test left dead or frozen are made good by `mend`.
+The nodes are counted from 0 and called n1, n2 and n3. Each has a durable queue at home, named after it, by which other
+nodes are seen to reach it. Nodes and members that a test left dead or frozen are repaired by `mend`.
 
-Not here: clients and what they are owed (`promises`).
+Not here: clients and the promises they were given (`promises`).
 """
 
 import json
@@ -12,37 +12,26 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
+from tests.support.deadlines import DEADLINE_S, eventually
 from tests.support.node_process import NodeProcess
-
-DEADLINE_S = 60.0
-LOOK_EVERY_S = 0.05
+from tests.support.processes import processes_with
 
 SUSPECTED_S_MAX = 15.0
-"""Three seconds of silence, a look a second later, and what a busy machine adds."""
+"""Three seconds of silence, a look a second later, and the delay of a busy machine."""
 
 REFUSED_S_MAX = 40.0
 """A node tries for ten seconds; a busy machine adds to it."""
 
 
-def eventually(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> float:
-    """Wait for it; the seconds that took."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() < start + deadline_s, f"it never happened: {what}"
-        time.sleep(LOOK_EVERY_S)
-    return time.monotonic() - start
-
-
 @contextmanager
-def hung_up_if_told_so(connection: Connection) -> Iterator[None]:
-    """A node that pauses or stops says so first, in the midst of anything: to whoever waits it has hung up."""
+def closed_by_node_as_hang_up(connection: Connection) -> Iterator[None]:
+    """A node that pauses or stops may send connection.close at any moment: that counts as a hang-up."""
     try:
         yield
     except AssertionError as error:
@@ -57,7 +46,7 @@ def refusal(node: NodeProcess, method: str, **fields: object) -> tuple[int, str]
     """How a node refuses a method on a new channel; (0, "") if it does not."""
     connection = Connection(node.amqp, DEADLINE_S)
     try:
-        with hung_up_if_told_so(connection):
+        with closed_by_node_as_hang_up(connection):
             connection.shake_hands("/")
             channel = connection.channel()
             channel.send(method, **fields)
@@ -83,7 +72,7 @@ def accepts(node: NodeProcess) -> bool:
     except ConnectionError:
         return False
     try:
-        with hung_up_if_told_so(connection):
+        with closed_by_node_as_hang_up(connection):
             connection.shake_hands("/")
             connection.close()
     except (ConnectionError, ServerHungUp):
@@ -95,6 +84,11 @@ def accepts(node: NodeProcess) -> bool:
 
 def declare(channel: Channel, queue: str, **fields: object) -> None:
     channel.call("queue.declare", queue=queue, **fields)
+
+
+def url_of(*nodes: NodeProcess) -> str:
+    hosts = ",".join(f"{host}:{port}" for host, port in (node.amqp for node in nodes))
+    return f"amqp://guest:guest@{hosts}/%2F"
 
 
 class Trio:
@@ -145,7 +139,7 @@ class Trio:
         return all(knows(node, other.name) for node in self.nodes for other in self.nodes)
 
     def ctl(self, node: NodeProcess, *words: str) -> str:
-        """What `warren ctl` prints when it asks this node."""
+        """The output of `warren ctl` for this node."""
         host, port = node.addresses["http"]
         done = subprocess.run(
             [sys.executable, "-m", "warren.cli.main", "ctl", "--http", f"http://{host}:{port}", *words],
@@ -163,7 +157,7 @@ class Trio:
 
     def etcd_pid(self, node: NodeProcess) -> int:
         """0: it does not run."""
-        return next(iter(_processes_with(f"--data-dir={node.data.resolve()}/")), 0)
+        return next(iter(_etcd_processes(node.data.resolve())), 0)
 
     def signal_etcd(self, node: NodeProcess, order: signal.Signals) -> None:
         pid = self.etcd_pid(node)
@@ -171,7 +165,7 @@ class Trio:
         os.kill(pid, order)
 
     def leader_of_etcd(self) -> NodeProcess:
-        """Whose member says that it leads; nobody's does while they choose another."""
+        """The node whose etcd member leads; waits while the members elect one."""
         found: list[NodeProcess] = []
 
         def has_one() -> bool:
@@ -182,7 +176,7 @@ class Trio:
         return found[0]
 
     def _metrics_of_etcd(self, node: NodeProcess) -> str:
-        """Which it tells whoever has a certificate of the cluster."""
+        """The member's metrics, read with a certificate of the cluster."""
         identity = node.data / "etcd-identity"
         context = ssl.create_default_context(cafile=identity / "authority.pem")
         context.check_hostname = False
@@ -202,7 +196,7 @@ class Trio:
             node.await_ready()
 
     def mend(self) -> None:
-        """Everybody is there again, as configured at first."""
+        """All nodes run again, with their first configuration."""
         self.hang_up()
         for node in self.nodes:
             node.configure(self.configuration)
@@ -217,18 +211,10 @@ class Trio:
         self.hang_up()
         for node in self.nodes:
             node.kill()
-        for pid in _processes_with(f"--data-dir={self._directory}/"):
+        for pid in _etcd_processes(self._directory):
             os.kill(pid, signal.SIGKILL)
 
 
-def _processes_with(beginning: str) -> list[int]:
-    """Those with an argument that begins like this."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_text(errors="replace").split("\0")
-        except OSError:
-            continue
-        if any(word.startswith(beginning) for word in words):
-            found.append(int(process.name))
-    return found
+def _etcd_processes(directory: Path) -> list[int]:
+    """The etcd members with data below a directory."""
+    return processes_with(lambda argument: argument.startswith(f"--data-dir={directory}/"))
