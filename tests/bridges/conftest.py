@@ -42,7 +42,7 @@ def rabbitmq() -> Iterator[RabbitMQ]:
 
 @pytest.fixture
 def unique() -> Callable[[str], str]:
-    """Names that nobody else uses."""
+    """Names that no other test uses."""
 
     def name(purpose: str) -> str:
         return f"bridged-{purpose}-{uuid.uuid4().hex[:10]}"

@@ -1,4 +1,4 @@
-"""A host for bridges that are tested without a node around them: what it says is what the test writes into it.
+"""A host for bridges that are tested without a node: the test sets its answers.
 
 Not here: a node that is a host (`test_node_host`).
 """
@@ -28,7 +28,7 @@ class KeptLog:
         return [fields for each, fields in self.lines if each == event]
 
     def doubted_ids(self) -> set[str]:
-        """The message ids that were said to be in doubt."""
+        """The message ids that were logged as in doubt."""
         said = ",".join(str(fields["message_ids"]) for fields in self.of("bridge.doubted"))
         return {each for each in said.split(",") if each}
 

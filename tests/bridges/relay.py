@@ -1,4 +1,4 @@
-"""A bridge from queue to queue, with nothing of a shovel's or an upstream's definition around it."""
+"""A bridge from queue to queue, without the definition of a shovel or an upstream."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from warren.bridges.transfer_options import RewrittenMessage, TransferOptions, r
 from warren.client import Delivery
 
 RETIRED: list[str] = []
-"""Those that were told that they are wanted no more."""
+"""The names of bridges that have retired."""
 
 
 @dataclass(frozen=True)

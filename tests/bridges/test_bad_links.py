@@ -1,4 +1,4 @@
-"""Over links that delay, stall and cut, nothing is lost on-confirm, and what comes twice was said to be in doubt."""
+"""Over links that delay, stall and cut, no message is lost on-confirm, and one that comes twice was in doubt."""
 
 import asyncio
 from collections import Counter
@@ -8,8 +8,9 @@ import pytest
 
 from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost
+from tests.bridges.queue_pair import Unique, fill
 from tests.bridges.relay import Relay
-from tests.bridges.test_carrying import fill, run
+from tests.support.deadlines import in_event_loop, run
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.supervisor import BridgeWorker
@@ -17,7 +18,6 @@ from warren.bridges.transfer_options import TransferOptions
 from warren.client import Channel, Delivery, connect
 from warren.client.testing import FaultProxy
 
-Unique = Callable[[str], str]
 COUNT = 6000
 LOSSES = ("the connection is lost", "no answer", "cannot connect", "did not answer", "hung up")
 
@@ -104,7 +104,7 @@ async def a_destination_whose_confirms_are_lost(near: FaultProxy, far: FaultProx
     while keeper.stats.published < 1000:
         await asyncio.sleep(0.001)
     far.stall("to_client")
-    # heartbeats tell that nobody answers
+    # missing heartbeats show that the broker does not answer
     while keeper.state == "running":
         await asyncio.sleep(0.01)
     far.restore()
@@ -145,25 +145,23 @@ def test_the_same_holds_to_rabbitmq(near: NodeProcess, rabbitmq: RabbitMQ, uniqu
     run(carried_badly(url_of(near), rabbitmq.url, unique, faults))
 
 
-def test_an_end_that_nobody_answers_at_is_said_and_tried_again(near: NodeProcess, unique: Unique) -> None:
-    async def scenario() -> None:
-        host = LoneHost()
-        source = unique("source")
-        async with await connect(url_of(near)) as here, FaultProxy(url_of(near)) as far:
-            filling = await here.channel(confirms=True)
-            await filling.declare_queue(source)
-            far.cut(refuse=True)
-            relay = Relay("r", url_of(near), source, far.url, source + "-2", TransferOptions(limit=1))
-            keeper = BridgeWorker(host, relay, lambda keeper: None)
-            keeper.start()
-            while keeper.lives < 3:
-                await asyncio.sleep(0.01)
-            assert "cannot connect to 127.0.0.1" in str(host.log.of("bridge.broke")[0]["reason"])
-            far.restore()
-            await filling.declare_queue(source + "-2")
-            await filling.publish(b"x", routing_key=source)
-            while not keeper.is_done:
-                await asyncio.sleep(0.01)
-            await keeper.stop()
-
-    run(scenario())
+@in_event_loop
+async def test_an_end_that_cannot_be_reached_is_logged_and_tried_again(near: NodeProcess, unique: Unique) -> None:
+    host = LoneHost()
+    source = unique("source")
+    async with await connect(url_of(near)) as here, FaultProxy(url_of(near)) as far:
+        filling = await here.channel(confirms=True)
+        await filling.declare_queue(source)
+        far.cut(refuse=True)
+        relay = Relay("r", url_of(near), source, far.url, source + "-2", TransferOptions(limit=1))
+        keeper = BridgeWorker(host, relay, lambda keeper: None)
+        keeper.start()
+        while keeper.lives < 3:
+            await asyncio.sleep(0.01)
+        assert "cannot connect to 127.0.0.1" in str(host.log.of("bridge.broke")[0]["reason"])
+        far.restore()
+        await filling.declare_queue(source + "-2")
+        await filling.publish(b"x", routing_key=source)
+        while not keeper.is_done:
+            await asyncio.sleep(0.01)
+        await keeper.stop()

@@ -1,61 +1,25 @@
-"""Messages are carried from a queue of one broker to another broker, whichever it is, in order and whole."""
+"""Messages are transferred from a queue of one broker to another broker, Warren or RabbitMQ, whole and in order."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
 
 import pytest
 
 from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost, life_of
+from tests.bridges.queue_pair import Unique, fill, queue_pair, take, to_queue
+from tests.support.deadlines import in_event_loop, run, until
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.bridge import BridgeRun
 from warren.bridges.transfer import ConsumptionGate, transfer
-from warren.bridges.transfer_options import AckMode, Rewrite, RewrittenMessage, TransferOptions, raw_properties
-from warren.client import Channel, ChannelClosed, ClientError, ConsumerCancelled, Delivery, Message, Properties, connect
-
-Unique = Callable[[str], str]
-T = TypeVar("T")
-DEADLINE_S = 60.0
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    async def within() -> T:
-        async with asyncio.timeout(DEADLINE_S):
-            return await work
-
-    return asyncio.run(within())
-
-
-def to_queue(name: str) -> Rewrite:
-    def rewrite(delivery: Delivery) -> RewrittenMessage:
-        return RewrittenMessage("", name, raw_properties(delivery), delivery.body)
-
-    return rewrite
-
-
-async def fill(channel: Channel, queue: str, count: int) -> None:
-    """Messages with ids, in order."""
-    messages = [Message(b"%d" % at, Properties(message_id=f"m{at}", delivery_mode=2)) for at in range(count)]
-    await channel.send_many(messages, routing_key=queue)
-    await channel.wait_for_confirms()
-
-
-async def take(channel: Channel, queue: str, count: int) -> list[Delivery]:
-    """So many messages, which are all there are in the end."""
-    consumer = await channel.consume(queue, no_ack=True)
-    taken: list[Delivery] = []
-    while len(taken) < count:
-        taken += await consumer.batch()
-    await consumer.cancel()
-    return taken
+from warren.bridges.transfer_options import AckMode, RewrittenMessage, TransferOptions
+from warren.client import ChannelClosed, ClientError, ConsumerCancelled, Delivery, connect
 
 
 async def shovel(
     source: str, destination: str, unique: Unique, terms: TransferOptions, count: int
 ) -> tuple[list[Delivery], BridgeRun]:
-    """What arrives when as many as `terms` allow of so many are carried; and how many are left."""
+    """Transfer as many of `count` messages as `terms` allow; the messages that arrive, and the run."""
     life = life_of(LoneHost())
     async with await connect(source) as here, await connect(destination) as there:
         from_queue, goal = unique("source"), unique("destination")
@@ -96,185 +60,139 @@ def test_a_bridge_leads_from_rabbitmq_to_warren_and_back(near: NodeProcess, rabb
     assert [delivery.body for delivery in arrived] == [b"%d" % at for at in range(5000)]
 
 
-def test_what_a_rewrite_does_not_want_is_acked_and_goes_nowhere(
+@in_event_loop
+async def test_a_message_that_the_rewrite_drops_is_acked_and_not_published(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
-    async def scenario() -> tuple[list[bytes], int, int]:
-        life = life_of(LoneHost())
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source, goal = unique("source"), unique("destination")
-            filling, taking = await here.channel(confirms=True), await there.channel()
-            await filling.declare_queue(source)
-            await taking.declare_queue(goal)
-            await fill(filling, source, 100)
+    life = life_of(LoneHost())
+    async with queue_pair(url_of(near), url_of(far), unique) as pair:
+        await fill(pair.filling, pair.source, 100)
 
-            def odd_ones(delivery: Delivery) -> RewrittenMessage | None:
-                return to_queue(goal)(delivery) if int(delivery.body) % 2 else None
+        def odd_ones(delivery: Delivery) -> RewrittenMessage | None:
+            return to_queue(pair.goal)(delivery) if int(delivery.body) % 2 else None
 
-            await transfer(here, source, there, odd_ones, TransferOptions(limit=50), life)
-            arrived = [delivery.body for delivery in await take(taking, goal, 50)]
-            left = (await filling.declare_queue(source)).messages
-            return arrived, left, life.stats.dropped
-
-    arrived, left, dropped = run(scenario())
-    assert arrived == [b"%d" % at for at in range(1, 100, 2)]
-    # the last odd one ends it; all even ones before it were acked
-    assert (left, dropped) == (0, 50)
+        await transfer(pair.here, pair.source, pair.there, odd_ones, TransferOptions(limit=50), life)
+        arrived = [delivery.body for delivery in await take(pair.taking, pair.goal, 50)]
+        assert arrived == [b"%d" % at for at in range(1, 100, 2)]
+        # the last odd one ends the transfer; all even ones before it were acked
+        assert await pair.left() == 0
+        assert life.stats.dropped == 50
 
 
-def test_what_a_full_queue_refuses_stays_at_the_source_and_comes_later(
+@in_event_loop
+async def test_a_message_that_a_full_queue_refuses_stays_at_the_source_and_is_transferred_later(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
-    async def scenario() -> tuple[set[bytes], BridgeRun]:
-        life = life_of(LoneHost())
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source, goal = unique("source"), unique("destination")
-            filling, taking = await here.channel(confirms=True), await there.channel()
-            await filling.declare_queue(source)
-            await taking.declare_queue(goal, arguments={"x-max-length": 10, "x-overflow": "reject-publish"})
-            await fill(filling, source, 30)
-            carrying = asyncio.ensure_future(
-                transfer(here, source, there, to_queue(goal), TransferOptions(limit=30, prefetch=30), life)
-            )
-            # all it has no room for: who takes sooner makes room for some that are still on their way
-            while life.stats.refused < 20:
-                await asyncio.sleep(0.01)
-            arrived = await take(taking, goal, 30)
-            await carrying
-            return {delivery.body for delivery in arrived}, life
-
-    arrived, life = run(scenario())
-    assert arrived == {b"%d" % at for at in range(30)}
+    life = life_of(LoneHost())
+    full = {"x-max-length": 10, "x-overflow": "reject-publish"}
+    async with queue_pair(url_of(near), url_of(far), unique, full) as pair:
+        await fill(pair.filling, pair.source, 30)
+        options = TransferOptions(limit=30, prefetch=30)
+        carrying = asyncio.ensure_future(
+            transfer(pair.here, pair.source, pair.there, to_queue(pair.goal), options, life)
+        )
+        # 20 refusals are all: a consumer that takes sooner makes room for messages that are still under way
+        await until(lambda: life.stats.refused >= 20)
+        arrived = await take(pair.taking, pair.goal, 30)
+        await carrying
+    assert {delivery.body for delivery in arrived} == {b"%d" % at for at in range(30)}
     assert life.stats.confirmed == 30
 
 
-def test_what_no_queue_takes_ends_the_life_and_stays_at_the_source(
+@in_event_loop
+async def test_a_message_that_cannot_be_routed_ends_the_transfer_and_stays_at_the_source(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
-    async def scenario() -> tuple[str, int]:
-        life = life_of(LoneHost())
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source = unique("source")
-            filling = await here.channel(confirms=True)
-            await filling.declare_queue(source)
-            await fill(filling, source, 5)
-            with pytest.raises(ClientError) as raised:
-                await transfer(here, source, there, to_queue("nowhere"), TransferOptions(mandatory=True), life)
-            left = (await filling.declare_queue(source)).messages
-            return str(raised.value), left
-
-    sentence, left = run(scenario())
-    assert "no queue for messages published to exchange '' with routing key 'nowhere'" in sentence
-    assert left == 5
+    said = "no queue for messages published to exchange '' with routing key 'nowhere'"
+    async with queue_pair(url_of(near), url_of(far), unique) as pair:
+        await fill(pair.filling, pair.source, 5)
+        options, life = TransferOptions(mandatory=True), life_of(LoneHost())
+        with pytest.raises(ClientError, match=said):
+            await transfer(pair.here, pair.source, pair.there, to_queue("nowhere"), options, life)
+        assert await pair.left() == 5
 
 
-def test_an_exchange_that_is_missing_ends_the_life_in_the_brokers_words(
+@in_event_loop
+async def test_a_missing_exchange_ends_the_transfer_with_the_brokers_reason(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
-    async def scenario() -> None:
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source = unique("source")
-            filling = await here.channel(confirms=True)
-            await filling.declare_queue(source)
-            await fill(filling, source, 1)
-            rewrite = lambda delivery: RewrittenMessage("missing", "", b"\0\0", delivery.body)  # noqa: E731
-            with pytest.raises(ChannelClosed, match="NOT_FOUND - no exchange 'missing'"):
-                await transfer(here, source, there, rewrite, TransferOptions(), life_of(LoneHost()))
-            assert (await filling.declare_queue(source)).messages == 1
-
-    run(scenario())
+    async with queue_pair(url_of(near), url_of(far), unique) as pair:
+        await fill(pair.filling, pair.source, 1)
+        rewrite = lambda delivery: RewrittenMessage("missing", "", b"\0\0", delivery.body)  # noqa: E731
+        with pytest.raises(ChannelClosed, match="NOT_FOUND - no exchange 'missing'"):
+            await transfer(pair.here, pair.source, pair.there, rewrite, TransferOptions(), life_of(LoneHost()))
+        assert await pair.left() == 1
 
 
-def test_a_source_queue_that_is_deleted_ends_the_life_and_is_named(
+@in_event_loop
+async def test_a_source_queue_that_is_deleted_ends_the_transfer_and_is_named(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
-    async def scenario() -> None:
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source = unique("source")
-            deleting = await here.channel(confirms=True)
-            await deleting.declare_queue(source)
-            carrying = asyncio.ensure_future(
-                transfer(here, source, there, to_queue("goal"), TransferOptions(), life_of(LoneHost()))
-            )
-            while not (await deleting.declare_queue(source)).consumers:
-                await asyncio.sleep(0.01)
-            await deleting.delete_queue(source)
-            with pytest.raises(ConsumerCancelled, match=f"the consumer of queue '{source}': it was deleted"):
-                await carrying
-
-    run(scenario())
-
-
-def test_without_acks_everything_is_carried_while_nothing_is_lost(
-    near: NodeProcess, far: NodeProcess, unique: Unique
-) -> None:
-    async def scenario() -> list[bytes]:
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source, goal = unique("source"), unique("destination")
-            filling, taking = await here.channel(confirms=True), await there.channel()
-            await filling.declare_queue(source)
-            await taking.declare_queue(goal)
-            await fill(filling, source, 3000)
-            carrying = asyncio.ensure_future(
-                transfer(here, source, there, to_queue(goal), TransferOptions(ack_mode="no-ack"), life_of(LoneHost()))
-            )
-            arrived = [delivery.body for delivery in await take(taking, goal, 3000)]
-            carrying.cancel()
-            await asyncio.gather(carrying, return_exceptions=True)
-            return arrived
-
-    assert run(scenario()) == [b"%d" % at for at in range(3000)]
-
-
-def test_a_tap_that_is_shut_lets_nothing_through_until_it_is_opened(
-    near: NodeProcess, far: NodeProcess, unique: Unique
-) -> None:
-    async def scenario() -> None:
-        life, tap = life_of(LoneHost()), ConsumptionGate()
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source, goal = unique("source"), unique("destination")
-            filling, taking = await here.channel(confirms=True), await there.channel()
-            await filling.declare_queue(source)
-            await taking.declare_queue(goal)
-            carrying = asyncio.ensure_future(
-                transfer(here, source, there, to_queue(goal), TransferOptions(limit=20), life, tap)
-            )
-            await fill(filling, source, 10)
-            await take(taking, goal, 10)
-            tap.turn(False)
-            while (await filling.declare_queue(source)).consumers:
-                await asyncio.sleep(0.01)
-            await fill(filling, source, 10)
-            assert (await filling.declare_queue(source)).messages == 10
-            tap.turn(True)
-            await take(taking, goal, 10)
+    async with queue_pair(url_of(near), url_of(far), unique) as pair:
+        carrying = asyncio.ensure_future(
+            transfer(pair.here, pair.source, pair.there, to_queue("goal"), TransferOptions(), life_of(LoneHost()))
+        )
+        await pair.until_consumed()
+        await pair.filling.delete_queue(pair.source)
+        with pytest.raises(ConsumerCancelled, match=f"the consumer of queue '{pair.source}': it was deleted"):
             await carrying
 
-    run(scenario())
+
+@in_event_loop
+async def test_without_acks_all_messages_are_transferred_in_order(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
+    async with queue_pair(url_of(near), url_of(far), unique) as pair:
+        await fill(pair.filling, pair.source, 3000)
+        options, life = TransferOptions(ack_mode="no-ack"), life_of(LoneHost())
+        carrying = asyncio.ensure_future(
+            transfer(pair.here, pair.source, pair.there, to_queue(pair.goal), options, life)
+        )
+        arrived = [delivery.body for delivery in await take(pair.taking, pair.goal, 3000)]
+        carrying.cancel()
+        await asyncio.gather(carrying, return_exceptions=True)
+        assert arrived == [b"%d" % at for at in range(3000)]
 
 
-def test_one_that_is_stopped_leaves_nothing_in_doubt(near: NodeProcess, far: NodeProcess, unique: Unique) -> None:
-    async def scenario() -> None:
-        host = LoneHost()
-        life = life_of(host)
-        async with await connect(url_of(near)) as here, await connect(url_of(far)) as there:
-            source, goal = unique("source"), unique("destination")
-            filling, taking = await here.channel(confirms=True), await there.channel()
-            await filling.declare_queue(source)
-            await taking.declare_queue(goal)
-            await fill(filling, source, 20_000)
-            carrying = asyncio.ensure_future(
-                transfer(here, source, there, to_queue(goal), TransferOptions(prefetch=500), life)
-            )
-            while life.stats.published < 3000:
-                await asyncio.sleep(0.001)
-            carrying.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await carrying
-            arrived = (await taking.declare_queue(goal)).messages
-            left = (await filling.declare_queue(source)).messages
-            assert 3000 <= arrived < 20_000
-            assert arrived + left == 20_000
-            assert host.log.of("bridge.doubted") == []
+@in_event_loop
+async def test_a_closed_gate_lets_no_message_through_until_it_is_opened(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
+    life, gate = life_of(LoneHost()), ConsumptionGate()
+    async with queue_pair(url_of(near), url_of(far), unique) as pair:
+        options = TransferOptions(limit=20)
+        carrying = asyncio.ensure_future(
+            transfer(pair.here, pair.source, pair.there, to_queue(pair.goal), options, life, gate)
+        )
+        await fill(pair.filling, pair.source, 10)
+        await take(pair.taking, pair.goal, 10)
+        gate.turn(False)
+        while await pair.consumers():
+            await asyncio.sleep(0.01)
+        await fill(pair.filling, pair.source, 10)
+        assert await pair.left() == 10
+        gate.turn(True)
+        await take(pair.taking, pair.goal, 10)
+        await carrying
 
-    run(scenario())
+
+@in_event_loop
+async def test_a_transfer_that_is_stopped_leaves_no_message_in_doubt(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
+    host = LoneHost()
+    life = life_of(host)
+    async with queue_pair(url_of(near), url_of(far), unique) as pair:
+        await fill(pair.filling, pair.source, 20_000)
+        options = TransferOptions(prefetch=500)
+        carrying = asyncio.ensure_future(
+            transfer(pair.here, pair.source, pair.there, to_queue(pair.goal), options, life)
+        )
+        await until(lambda: life.stats.published >= 3000, pause_s=0.001)
+        carrying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await carrying
+        arrived, left = await pair.arrived(), await pair.left()
+        assert 3000 <= arrived < 20_000
+        assert arrived + left == 20_000
+        assert host.log.of("bridge.doubted") == []

@@ -1,14 +1,10 @@
 """Of several URIs the one that answers is known whole, and shown without its login."""
 
-from collections.abc import Callable
-
 from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost
-from tests.bridges.test_carrying import run
+from tests.support.deadlines import run
 from tests.support.node_process import NodeProcess
 from warren.bridges.connections import ReachedBroker, connect_first, connect_uri
-
-Unique = Callable[[str], str]
 
 
 def test_of_two_uris_that_differ_in_their_login_alone_the_one_that_led_there_is_remembered(near: NodeProcess) -> None:
@@ -18,7 +14,7 @@ def test_of_two_uris_that_differ_in_their_login_alone_the_one_that_led_there_is_
     async def scenario() -> ReachedBroker:
         host = LoneHost()
         reached = await connect_first(host, [wrong, right], "/", "test")
-        # whoever has to connect once more does it in the same way
+        # a bridge that connects once more does it in the same way
         async with reached.connection, await connect_uri(host, reached.whole_uri, "/", "test"):
             return reached
 

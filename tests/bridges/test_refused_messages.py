@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost
+from tests.bridges.queue_pair import Unique, fill, take
 from tests.bridges.relay import Relay
-from tests.bridges.test_carrying import fill, run, take
+from tests.support.deadlines import run
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.bridge import BridgeRun
@@ -26,8 +26,6 @@ from warren.client import (
     connect,
 )
 from warren.wire.properties import encode_header_payload
-
-Unique = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ async def poisoned(source_url: str, destination_url: str, unique: Unique) -> Non
         assert before == {f"m{at}" for at in range(300)}
         assert (await filling.declare_queue(source, durable=True)).messages <= 2
 
-        # somebody takes it out, and what waited behind it goes on
+        # an operator removes the message, and those behind it are transferred
         await keeper.stop()
         taken = await filling.get(source, no_ack=True)
         assert taken is not None
@@ -84,7 +82,7 @@ async def poisoned(source_url: str, destination_url: str, unique: Unique) -> Non
 
 
 async def everything(taking: Channel, goal: str, host: LoneHost) -> list[Delivery]:
-    """What has arrived: no message more than twice, and then it was named."""
+    """The messages that have arrived: none more than twice, and those that came twice were named."""
     arrived = await take(taking, goal, (await taking.declare_queue(goal, durable=True)).messages)
     times = Counter(delivery.properties.message_id for delivery in arrived)
     assert max(times.values()) <= 2
@@ -101,7 +99,7 @@ async def keeper_goes_on(
     await keeper.stop()
 
 
-def test_what_is_in_front_of_a_refused_message_is_not_carried_again_and_again(
+def test_messages_in_front_of_a_refused_one_are_not_transferred_again_and_again(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
     run(poisoned(url_of(near), url_of(far), unique))
@@ -143,7 +141,7 @@ def test_as_many_as_were_on_their_way_are_suspect_until_they_are_decided() -> No
     assert "which has no message id" in str(poison_guard.closed(closed, [delivery_of("")]))
 
 
-def test_nobody_is_suspect_because_a_line_is_lost() -> None:
+def test_no_message_is_suspected_because_a_connection_is_lost() -> None:
     poison_guard = PoisonMessageGuard()
     for error in (ConnectionLost("lost"), ConnectionClosed("it stops", 320, "CONNECTION_FORCED")):
         assert poison_guard.closed(error, [delivery_of("a")]) is error

@@ -1,4 +1,4 @@
-"""What a source is told when a destination confirms, refuses and sends back; events in, calls compared as lists."""
+"""Acks to the source when a destination confirms, refuses and returns messages; events in, calls compared as lists."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from warren.wire.properties import encode_header_payload
 
 
 class ToldSource:
-    """Writes down what it is told; a refused or acked delivery may not be settled again."""
+    """Records its calls; a refused or acked delivery may not be settled again."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -65,7 +65,7 @@ def test_a_run_from_the_oldest_on_is_acked_by_one_word() -> None:
     assert scene.stats.confirmed == 5
 
 
-def test_what_is_confirmed_out_of_turn_is_acked_singly() -> None:
+def test_messages_confirmed_out_of_order_are_acked_singly() -> None:
     scene = Scene()
     scene.publish(1, 2, 3, 4)
     scene.confirm(3, 3)
@@ -105,7 +105,7 @@ def test_one_that_came_back_is_refused_although_it_is_confirmed() -> None:
     assert (scene.stats.confirmed, scene.stats.refused) == (2, 1)
 
 
-def test_what_is_in_doubt_is_what_was_not_decided_and_what_the_source_may_not_have_heard_of() -> None:
+def test_in_doubt_are_unconfirmed_messages_and_those_whose_ack_may_be_lost() -> None:
     scene = Scene(prefetch=3)
     scene.publish(1, 2, 3)
     scene.confirm(1, 3)
@@ -113,7 +113,7 @@ def test_what_is_in_doubt_is_what_was_not_decided_and_what_the_source_may_not_ha
     scene.confirm(4, 4)
     scene.confirm(6, 6)
     assert message_ids(each.header_payload for each in scene.settling.undecided()) == ["m5"]
-    # the sixth was delivered, so the source has heard of the first three that it was told of
+    # the sixth was delivered, so the source has received the acks of the first three
     assert message_ids(scene.late.unheard()) == ["m4", "m6"]
 
 
@@ -130,7 +130,7 @@ def test_an_old_delivery_that_was_acked_late_is_in_doubt_as_any_other() -> None:
     assert scene.late.unheard() == []
 
 
-def test_what_is_given_back_counts_as_settled() -> None:
+def test_a_requeued_message_counts_as_settled() -> None:
     scene = Scene(prefetch=2)
     scene.publish(1, 2)
     scene.confirm(1, 1, acked=False)
@@ -148,7 +148,7 @@ def test_a_source_that_answers_has_heard_everything_and_a_second_consumer_has_a_
     asked_at = scene.late.settled
     scene.confirm(2, 2)
     scene.late.answered(asked_at)
-    # of the second it was told after it was asked
+    # the ack of the second was sent after the question
     assert message_ids(scene.late.unheard()) == ["m2"]
     # and may not know yet: one of before and two for the second consumer
     scene.publish(3, 4)
@@ -157,7 +157,7 @@ def test_a_source_that_answers_has_heard_everything_and_a_second_consumer_has_a_
     assert scene.late.unheard() == []
 
 
-def test_every_message_in_doubt_is_named_however_many_there_are() -> None:
+def test_every_message_in_doubt_is_named_even_if_they_are_many() -> None:
     log = KeptLog()
     headers = [encode_header_payload(Properties(message_id=f"m{at}"), 1) for at in range(65_535)]
     log_possible_duplicates(log, {"name": "test"}, headers)
@@ -165,7 +165,7 @@ def test_every_message_in_doubt_is_named_however_many_there_are() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.booleans(), st.booleans(), st.booleans()), max_size=60))
-def test_whatever_a_destination_says_every_delivery_is_settled_once_and_rightly(
+def test_after_any_answers_of_a_destination_every_delivery_is_settled_once_and_rightly(
     steps: list[tuple[int, bool, bool, bool]],
 ) -> None:
     scene, ledger = Scene(), ConfirmLedger()

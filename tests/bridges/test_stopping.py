@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.bridges.conftest import url_of
-from tests.bridges.test_carrying import fill, run
+from tests.bridges.queue_pair import fill
+from tests.support.deadlines import run
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 from warren.client import connect
@@ -96,7 +97,7 @@ def test_a_node_that_stops_carries_nothing_twice(patient: NodeProcess, far: Node
         async with await connect(url_of(patient)) as connection, await connection.channel() as channel:
             return (await channel.declare_queue("goal", durable=True)).messages
 
-    # begun again with the node, and what is there came once
+    # the shovel began again with the node, and each message came once
     assert run(all_there()) == count
 
 

@@ -1,4 +1,4 @@
-"""One message that cannot be written down for its destination: it is named, and what is in front of it is carried."""
+"""One message that cannot be encoded for its destination: it is named, and those in front of it are transferred."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,8 @@ import pytest
 
 from tests.bridges.conftest import url_of
 from tests.bridges.lone_host import LoneHost, life_of
-from tests.bridges.test_carrying import fill, run, take, to_queue
+from tests.bridges.queue_pair import Unique, fill, take, to_queue
+from tests.support.deadlines import run
 from tests.support.node_process import NodeProcess
 from warren.bridges.settlement import MessageRefused
 from warren.bridges.shovel_definition import parse_shovel
@@ -19,7 +20,6 @@ from warren.client import Channel, Message, Properties, connect
 from warren.wire.field_tables import Table
 from warren.wire.field_types import DEPTH_MAX
 
-Unique = Callable[[str], str]
 COUNT = 20
 SMALL_FRAMES = "?frame_max=4096"
 LONG: Table = {"long": "x" * 8000}
@@ -54,7 +54,7 @@ async def stopped_by(
     rewrite: Callable[[str], Rewrite],
     mode: AckMode,
 ) -> str:
-    """The sentence; meanwhile what is in front of it is carried, once, and nothing else is gone from the source."""
+    """The logged reason; the messages in front of the bad one are transferred, once, and no others leave the source."""
     source, goal = unique("source"), unique("destination")
     reasons: list[str] = []
     async with await connect(url_of(near)) as here, await connect(url_of(far) + SMALL_FRAMES) as there:

@@ -1,7 +1,7 @@
 """A queue that goes at Warren while its contents come: what RabbitMQ still has of it stays there, and comes later."""
 
-from tests.bridges.federation.broker_api import until
 from tests.migrating.moving import Moving, everything_in
+from tests.support.deadlines import eventually
 from warren.cli.migrate.queues import MARK
 
 FIRST, REST = 10, 500
@@ -42,14 +42,14 @@ def test_the_rest_of_a_queue_that_was_deleted_at_warren_waits_at_rabbitmq_until_
     leave_a_road_of_another_version(moving)
     command = moving.begin("--follow")
     command.await_line("step 1")
-    until(lambda: length_at_warren(moving) == FIRST)
+    eventually(lambda: length_at_warren(moving) == FIRST)
     channel = moving.at_warren()
     channel.delete_queue("orders")
     rest = [b"%d" % number for number in range(FIRST, FIRST + REST)]
     moving.fill("orders", rest)
-    until(lambda: "the destination has no queue" in reasons(moving), lambda: reasons(moving))
+    eventually(lambda: "the destination has no queue" in reasons(moving), lambda: reasons(moving))
     channel.declare_queue("orders", durable=True)
-    until(lambda: length_at_warren(moving) == REST, lambda: str(length_at_warren(moving)))
+    eventually(lambda: length_at_warren(moving) == REST, lambda: str(length_at_warren(moving)))
     command.press_enter()
     code, err = command.end()
     assert code == 0, (command.out, err)
@@ -62,12 +62,12 @@ def test_a_queue_that_is_gone_at_warren_holds_up_no_other_and_comes_with_the_nex
     moving.fill("orders", [b"first"])
     command = moving.begin("--follow")
     command.await_line("step 1")
-    until(lambda: length_at_warren(moving) == 1)
+    eventually(lambda: length_at_warren(moving) == 1)
     channel = moving.at_warren()
     channel.delete_queue("orders")
     rest = [b"%d" % number for number in range(REST)]
     moving.fill("orders", rest)
-    until(lambda: "the destination has no queue" in reasons(moving), lambda: reasons(moving))
+    eventually(lambda: "the destination has no queue" in reasons(moving), lambda: reasons(moving))
     command.press_enter()
     code, err = command.end()
     assert code == 1, (command.out, err)

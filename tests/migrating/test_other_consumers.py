@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.bridges.federation.broker_api import until
 from tests.migrating.moving import Moving
+from tests.support.deadlines import eventually
 from warren.cli.migrate.brokers import RabbitMQ
 from warren.cli.migrate.queues import MARK, QueueName
 
@@ -22,9 +22,9 @@ def test_the_consumers_of_shovels_are_nobody_else(moving: Moving) -> None:
     channel.consume("orders", arguments=dict(MARK))
     # RabbitMQ knows of the second one when it tells of it, and knew of the first before
     other = channel.consume("orders", arguments={"x-priority": 1})
-    until(lambda: counted() == (1, 1), lambda: str(counted()))
+    eventually(lambda: counted() == (1, 1), lambda: str(counted()))
     other.cancel()
-    until(lambda: counted() == (0, 0), lambda: str(counted()))
+    eventually(lambda: counted() == (0, 0), lambda: str(counted()))
     found = source.count(queue)
     assert found is not None
     assert found.consumers == 1
@@ -42,7 +42,7 @@ def test_what_was_acked_at_rabbitmq_and_did_not_come_is_never_a_match(is_shovel:
         held += consumer.batch(20.0)
     command = moving.begin()
     command.await_line("definitions imported")
-    until(lambda: length_at_warren(moving) == MANY - TAKEN, lambda: str(length_at_warren(moving)))
+    eventually(lambda: length_at_warren(moving) == MANY - TAKEN, lambda: str(length_at_warren(moving)))
     consumer.cancel()
     channel.ack(held[-1], multiple=True)
     code, err = command.end()

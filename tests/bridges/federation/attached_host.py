@@ -1,4 +1,4 @@
-"""A host whose broker is a node of its own, reached over a socket; what is bound and wanted there is what a test says.
+"""A host whose broker is a node of its own, reached over a socket; the test says which bindings and consumers it has.
 
 Not here: a node that is its own host.
 """

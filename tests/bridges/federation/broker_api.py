@@ -2,14 +2,13 @@
 
 import base64
 import json
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-PATIENCE_S = 90.0
+from tests.support.deadlines import eventually
+
 _LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
@@ -55,7 +54,7 @@ class BrokerApi:
             seen[:] = self.links(name)
             return [row["status"] for row in seen] == ["running"]
 
-        until(is_up, lambda: str(seen))
+        eventually(is_up, lambda: str(seen))
         return seen[0]
 
     def forget(self, name: str, *upstreams: str) -> None:
@@ -65,13 +64,6 @@ class BrokerApi:
 
     def queues(self) -> dict[str, dict[str, Any]]:
         return {row["name"]: row for row in self.call("GET", "queues", "/")[1]}
-
-
-def until(is_so: Callable[[], bool], story: Callable[[], str] = lambda: "") -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, story()
-        time.sleep(0.05)
 
 
 def _read(body: bytes) -> Any:

@@ -47,7 +47,7 @@ def rabbit(federating_rabbitmq: RabbitMQ) -> BrokerApi:
 
 @pytest.fixture(params=["warren to warren", "warren to rabbitmq", "rabbitmq to warren"])
 def pair(request: pytest.FixtureRequest) -> tuple[BrokerApi, BrokerApi]:
-    """Who takes, and from whom."""
+    """The downstream broker, and its upstream."""
     fixtures = {"warren to warren": ("there", "here"), "warren to rabbitmq": ("here", "rabbit")}
     upstream, downstream = fixtures.get(request.param, ("rabbit", "here"))
     return request.getfixturevalue(downstream), request.getfixturevalue(upstream)

@@ -1,14 +1,13 @@
 """Brokers federated by parameters and policies, as operators do it: Warren and RabbitMQ, either way round."""
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.bridges.federation.broker_api import PATIENCE_S, BrokerApi, until
+from tests.bridges.federation.broker_api import BrokerApi
+from tests.bridges.queue_pair import Unique
+from tests.support.deadlines import PATIENCE_S, eventually
 from tests.support.node_process import NodeProcess
 from warren.client import Message, Properties, PublishFailed, blocking
 
-Unique = Callable[[str], str]
 Pair = tuple[BrokerApi, BrokerApi]
 
 
@@ -21,11 +20,11 @@ def bodies(channel: blocking.Channel, queue: str, count: int) -> list[bytes]:
             found.append(delivery.body)
         return len(found) >= count
 
-    until(more, lambda: f"only {found}")
+    eventually(more, lambda: f"only {found}")
     return found
 
 
-def test_what_is_published_upstream_comes_to_those_who_want_it(pair: Pair, unique: Unique) -> None:
+def test_messages_published_upstream_reach_the_bound_queues_downstream(pair: Pair, unique: Unique) -> None:
     down, up = pair
     name = unique("fx")
     with blocking.connect(down.amqp) as here, blocking.connect(up.amqp) as there:
@@ -43,13 +42,13 @@ def test_what_is_published_upstream_comes_to_those_who_want_it(pair: Pair, uniqu
             far.publish(b"no", name, "unwanted")
         assert bodies(own, name, 100) == [b"%d" % at for at in range(100)]
         own.bind_queue(name, name, "later")
-        until(lambda: is_routed(far, name, "later"))
+        eventually(lambda: is_routed(far, name, "later"))
         assert bodies(own, name, 1) == [b"later"]
         own.unbind_queue(name, name, "later")
-        until(lambda: not is_routed(far, name, "later"))
+        eventually(lambda: not is_routed(far, name, "later"))
         [queue] = [each for each in up.queues() if each.startswith(f"federation: {name} -> ")]
         down.forget(name, name)
-        until(lambda: queue not in up.queues())
+        eventually(lambda: queue not in up.queues())
         own.delete_queue(name)
         own.delete_exchange(name)
         far.delete_exchange(name)
@@ -83,11 +82,11 @@ def test_a_queue_takes_from_upstream_while_it_has_consumers(pair: Pair, unique: 
             own.ack(batch[-1], multiple=True)
         assert taken == [b"%d" % at for at in range(20)]
         consumer.cancel()
-        until(lambda: far.declare_queue(name, durable=True).consumers == 0)
+        eventually(lambda: far.declare_queue(name, durable=True).consumers == 0)
         far.publish(b"stays", routing_key=name)
         assert far.declare_queue(name, durable=True).messages == 1
         down.forget(name, name)
-        until(lambda: down.links(name) == [])
+        eventually(lambda: down.links(name) == [])
         own.delete_queue(name)
         far.delete_queue(name)
 
@@ -106,12 +105,12 @@ def test_brokers_that_federate_from_each_other_have_every_message_once(
             api.federate(name, name)
         for api in (here, there):
             api.until_linked(name)
-        until(lambda: is_everywhere(channels, name))
+        eventually(lambda: is_everywhere(channels, name))
         channels[0].publish(b"first", name)
         channels[1].publish(b"second", name)
         for channel in channels:
             assert sorted(words(channel, name, 2)) == [b"first", b"second"]
-        # what would come round again would have come by the time that this has
+        # a message that came round again would have arrived before this one
         channels[0].publish(b"last", name)
         for channel in channels:
             assert words(channel, name, 1) == [b"last"]
@@ -147,7 +146,7 @@ def test_an_upstream_that_does_not_exist_is_told(near: NodeProcess, here: Broker
     name, gone = unique("fx"), unique("gone")
     here.call("PUT", "exchanges", "/", name, body={"type": "topic"})
     here.federate(name, gone)
-    until(lambda: len(here.links(name)) == 1)
+    eventually(lambda: len(here.links(name)) == 1)
     [row] = here.links(name)
     said = f"the policy names the upstream '{gone}', which virtual host '/' does not have"
     assert (row["status"], row["upstream"]) == ("error", gone)
@@ -157,7 +156,7 @@ def test_an_upstream_that_does_not_exist_is_told(near: NodeProcess, here: Broker
     assert row["id"] in [each["id"] for each in down]
     assert status == 200
     here.forget(name)
-    until(lambda: here.links(name) == [])
+    eventually(lambda: here.links(name) == [])
     here.call("DELETE", "exchanges", "/", name)
 
 
@@ -169,29 +168,31 @@ def test_a_link_that_cannot_connect_says_why_and_runs_when_it_can(
     wrong = there.amqp.replace("guest:guest", "guest:wrong")
     here.upstream(name, wrong)
     here.federate(name, name)
-    until(lambda: any("error" in row for row in here.links(name)))
+    eventually(lambda: any("error" in row for row in here.links(name)))
     [row] = here.links(name)
     assert "wrong" not in str(row)
     here.upstream(name, there.amqp.replace("%2F", "nowhere"))
-    until(lambda: any("nowhere" in str(row.get("error")) for row in here.links(name)), lambda: str(here.links(name)))
+    eventually(
+        lambda: any("nowhere" in str(row.get("error")) for row in here.links(name)), lambda: str(here.links(name))
+    )
     here.upstream(name, there.amqp)
     here.until_linked(name)
     here.forget(name, name)
-    until(lambda: here.links(name) == [])
+    eventually(lambda: here.links(name) == [])
     here.call("DELETE", "exchanges", "/", name)
     there.call("DELETE", "exchanges", "/", name)
 
 
 @pytest.mark.parametrize("kind", ["exchange", "queue"])
 @pytest.mark.parametrize("names_host", [False, True])
-def test_nothing_can_be_its_own_upstream_whatever_the_uri_says(
+def test_an_exchange_or_queue_cannot_be_its_own_upstream_by_any_uri(
     here: BrokerApi, unique: Unique, kind: str, names_host: bool
 ) -> None:
     name = unique("own")
     here.call("PUT", f"{kind}s", "/", name, body={"type": "topic"} if kind == "exchange" else {})
     here.upstream(name, here.amqp if names_host else "amqp:///%2F")
     here.federate(name, name, f"{kind}s")
-    until(lambda: any("is its own upstream" in str(row.get("error")) for row in here.links(name)))
+    eventually(lambda: any("is its own upstream" in str(row.get("error")) for row in here.links(name)))
     # nothing was made for it
     assert not [queue for queue in here.queues() if queue.startswith(f"federation: {name}")]
     here.forget(name, name)
@@ -225,7 +226,7 @@ def test_a_link_is_restarted(here: BrokerApi, there: BrokerApi, unique: Unique) 
         assert here.call("DELETE", *wrong, "restart")[0] == 404
     assert here.call("GET", "federation-links", "nope")[0] == 404
     here.forget(name, name)
-    until(lambda: here.links(name) == [])
+    eventually(lambda: here.links(name) == [])
     here.call("DELETE", "queues", "/", name)
     there.call("DELETE", "queues", "/", name)
 
@@ -261,7 +262,7 @@ def test_nothing_is_lost_when_a_broker_is_killed(
             taken.update(drained(own, name))
             return len(taken) == 2000
 
-        until(all_there, lambda: f"{len(taken)} of 2000")
+        eventually(all_there, lambda: f"{len(taken)} of 2000")
         here.forget(name, name)
         own.delete_queue(name)
         own.delete_exchange(name)

@@ -1,14 +1,15 @@
 """How far messages and bindings travel through several brokers, which here are virtual hosts of one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 
-from tests.bridges.federation.broker_api import BrokerApi, until
+from tests.bridges.federation.broker_api import BrokerApi
+from tests.bridges.queue_pair import Unique
+from tests.support.deadlines import eventually
 from warren.client import blocking
 
-Unique = Callable[[str], str]
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
@@ -28,7 +29,7 @@ class Chain:
             api.call("PUT", "parameters", "federation-upstream", name, "up", body={"value": value})
             policy = {"pattern": "^fx$", "apply-to": "exchanges", "definition": {"federation-upstream": "up"}}
             api.call("PUT", "policies", name, "fed", body=policy)
-        until(lambda: self.running() == len(pairs), lambda: str(api.call("GET", "federation-links")))
+        eventually(lambda: self.running() == len(pairs), lambda: str(api.call("GET", "federation-links")))
 
     def running(self) -> int:
         rows = self.api.call("GET", "federation-links")[1]
@@ -58,11 +59,11 @@ def test_a_binding_goes_as_far_back_as_messages_may_come(
     here.call("PUT", "queues", made[-1], queue, body={"durable": True})
     here.call("POST", "bindings", made[-1], "e", "fx", "q", queue, body={"routing_key": "news"})
     furthest = made[-1 - reached]
-    until(lambda: chain.bound_at(furthest) == ["news"], lambda: str([chain.bound_at(name) for name in made]))
+    eventually(lambda: chain.bound_at(furthest) == ["news"], lambda: str([chain.bound_at(name) for name in made]))
     beyond = made[: -1 - reached]
     with blocking.connect(here.amqp.replace("%2F", furthest)) as connection:
         connection.channel(confirms=True).publish(b"from afar", "fx", "news", mandatory=True)
-    until(lambda: here.call("GET", "queues", made[-1], queue)[1].get("messages") == 1)
+    eventually(lambda: here.call("GET", "queues", made[-1], queue)[1].get("messages") == 1)
     got = here.call(
         "POST", "queues", made[-1], queue, "get", body={"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
     )[1]
@@ -78,7 +79,7 @@ def test_a_ring_ends_though_it_has_hops_left(here: BrokerApi, made: list[str], u
         here.call("PUT", "queues", name, "q", body={"durable": True})
         here.call("POST", "bindings", name, "e", "fx", "q", "q", body={"routing_key": "#"})
     # each binding goes round until it would come home
-    until(
+    eventually(
         lambda: [len(chain.bound_at(name)) for name in made] == [2, 2, 2], lambda: str(list(map(chain.bound_at, made)))
     )
     with blocking.connect(here.amqp.replace("%2F", made[0])) as connection:
@@ -89,7 +90,7 @@ def test_a_ring_ends_though_it_has_hops_left(here: BrokerApi, made: list[str], u
     def seen() -> list[object]:
         return [here.call("GET", "queues", name, "q")[1].get("messages") for name in made]
 
-    until(lambda: seen() == [50, 50, 50], lambda: str(seen()))
+    eventually(lambda: seen() == [50, 50, 50], lambda: str(seen()))
     with blocking.connect(here.amqp.replace("%2F", made[2])) as connection:
         connection.channel(confirms=True).publish(b"last", "fx", "key")
-    until(lambda: seen() == [51, 51, 51], lambda: str(seen()))
+    eventually(lambda: seen() == [51, 51, 51], lambda: str(seen()))

@@ -1,4 +1,4 @@
-"""Links of federation over lines that are slow and cut: nothing is lost, and what comes twice was in doubt."""
+"""Links of federation over slow and cut connections: no message is lost, and one that comes twice was in doubt."""
 
 import asyncio
 from collections import Counter
@@ -8,19 +8,20 @@ import pytest
 
 from tests.bridges.conftest import url_of
 from tests.bridges.federation.attached_host import AttachedHost, running
-from tests.bridges.federation.test_links_alone import HERE, exchange_link, queue_link, run
-from tests.bridges.test_carrying import fill
+from tests.bridges.federation.link_ends import HERE, exchange_link, queue_link
+from tests.bridges.queue_pair import Unique, fill
+from tests.support.deadlines import run, until
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.bridges.bridge import Bridge
-from warren.client import Channel, Delivery, Message, Properties, connect
+from warren.bridges.federation.links import QueueLink
+from warren.client import Channel, Delivery, connect
 from warren.client.testing import FaultProxy
 
-Unique = Callable[[str], str]
 COUNT = 4000
 CUTS = (100, 900, 1700, 2500, 3300)
 PREFETCH = 200
-"""Far fewer than there are between two cuts: however late somebody looks, most of them are still to come."""
+"""Far fewer than there are between two cuts, so that most messages are still to come at each cut."""
 
 Make = Callable[..., Bridge]
 
@@ -46,7 +47,10 @@ async def federated_badly(near: str, upstream: str, name: str, make: Make) -> No
         line.delay(0.01)
         async with running(host, link) as keeper:
             taking = asyncio.ensure_future(all_of(own, name))
-            await publish(far, name, link.describe())
+            if isinstance(link, QueueLink):
+                await fill(far, name, COUNT)
+            else:
+                await fill(far, "", COUNT, exchange=name)
             for cuts, goal in enumerate(CUTS, 1):
                 while keeper.stats.confirmed < goal:
                     await asyncio.sleep(0.001)
@@ -56,8 +60,7 @@ async def federated_badly(near: str, upstream: str, name: str, make: Make) -> No
                     await asyncio.sleep(0.001)
             taken = await taking
             line.restore()
-            while keeper.stats.confirmed < COUNT:
-                await asyncio.sleep(0.02)
+            await until(lambda: keeper.stats.confirmed >= COUNT)
         await link.retire(host, [])
         await own.delete_queue(name)
         await own.delete_exchange(name)
@@ -66,15 +69,6 @@ async def federated_badly(near: str, upstream: str, name: str, make: Make) -> No
     times = Counter(each.properties.message_id for each in taken)
     assert set(times) == {f"m{at}" for at in range(COUNT)}
     assert {each for each, count in times.items() if count > 1} <= host.log.doubted_ids()
-
-
-async def publish(channel: Channel, name: str, link: object) -> None:
-    if isinstance(link, dict) and "queue" in link:
-        await fill(channel, name, COUNT)
-        return
-    messages = [Message(b"%d" % at, Properties(message_id=f"m{at}", delivery_mode=2)) for at in range(COUNT)]
-    await channel.send_many(messages, name, "")
-    await channel.wait_for_confirms()
 
 
 @pytest.mark.parametrize("make", [exchange_link, queue_link], ids=["exchange", "queue"])

@@ -1,4 +1,4 @@
-"""Brokers that have shovels: what an operator does with them over HTTP, the same for Warren and for RabbitMQ."""
+"""Brokers that have shovels: the same HTTP calls for Warren and for RabbitMQ."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from tests.bridges.conftest import url_of
-from tests.bridges.federation.broker_api import PATIENCE_S, BrokerApi, until
+from tests.bridges.federation.broker_api import BrokerApi
+from tests.support.deadlines import PATIENCE_S, eventually
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import Delivery, Message, Properties, blocking
 
-Unique = Callable[[str], str]
-
 
 class Shoveller(BrokerApi):
-    """A broker with shovels, and one connection to it for whoever publishes and looks."""
+    """A broker with shovels, and the calls that tests make to it."""
 
     @contextmanager
     def shovel(self, name: str, **definition: object) -> Iterator[None]:
@@ -51,7 +50,7 @@ class Shoveller(BrokerApi):
             seen.update(self.row(name))
             return is_so(seen)
 
-        until(look, lambda: str(seen))
+        eventually(look, lambda: str(seen))
         return seen
 
     def is_defined(self, name: str) -> bool:

@@ -1,7 +1,8 @@
-"""What a shovel of a node does while it is defined: where it begins, where it ends, what becomes of changes."""
+"""A shovel while it is defined: its first and last message, and changes of its definition."""
 
-from tests.bridges.federation.broker_api import until
-from tests.bridges.shovels.conftest import Shoveller, Unique
+from tests.bridges.queue_pair import Unique
+from tests.bridges.shovels.conftest import Shoveller
+from tests.support.deadlines import eventually
 from warren.client import blocking
 
 
@@ -9,7 +10,7 @@ def test_it_ends_after_so_many_messages_and_forgets_itself(here: Shoveller, uniq
     name, copy = unique("from"), unique("to")
     here.fill(name, 10)
     with here.shovel(name, src_uri="amqp://", src_queue=name, dest_uri="amqp://", dest_queue=copy, src_delete_after=4):
-        until(lambda: not here.is_defined(name))
+        eventually(lambda: not here.is_defined(name))
         assert here.row(name) == {"state": "gone"}
         assert (here.length(name), here.length(copy)) == (6, 4)
     here.forget_queues(name, copy)
@@ -21,7 +22,7 @@ def test_it_ends_after_what_was_there_without_loss_in_any_mode(here: Shoveller, 
         here.fill(name, 1000)
         ends = {"src_uri": "amqp://", "src_queue": name, "dest_uri": "amqp://", "dest_queue": copy}
         with here.shovel(name, ack_mode=ack_mode, src_delete_after="queue-length", **ends):
-            until(lambda: not here.is_defined(name))
+            eventually(lambda: not here.is_defined(name))
         assert (here.length(name), here.length(copy)) == (0, 1000 * (at + 1))
     here.forget_queues(name, copy)
 
@@ -31,7 +32,7 @@ def test_an_empty_queue_is_done_with_at_once(here: Shoveller, unique: Unique) ->
     for after in ("queue-length", 0):
         ends = {"src_uri": "amqp://", "src_queue": name, "dest_uri": "amqp://", "dest_queue": copy}
         with here.shovel(name, src_delete_after=after, **ends):
-            until(lambda: not here.is_defined(name))
+            eventually(lambda: not here.is_defined(name))
     here.forget_queues(name, copy)
 
 
@@ -76,11 +77,11 @@ def test_a_change_of_its_definition_takes_effect(here: Shoveller, unique: Unique
     with here.shovel(name, src_uri="amqp://", src_queue=name, dest_uri="amqp://", dest_queue=first):
         here.take(first, 3)
         here.define(name, src_uri="amqp://", src_queue=name, dest_uri="amqp://", dest_queue=second)
-        until(lambda: here.row(name).get("dest_queue") == second)
+        eventually(lambda: here.row(name).get("dest_queue") == second)
         here.fill(name, 3)
         here.take(second, 3)
         # they are confirmed when they are on disk, which is no reason for a consumer to wait
-        until(lambda: here.row(name).get("forwarded") == 3, lambda: str(here.row(name)))
+        eventually(lambda: here.row(name).get("forwarded") == 3, lambda: str(here.row(name)))
         assert here.length(first) == 0
     here.forget_queues(name, first, second)
 
@@ -91,10 +92,10 @@ def test_a_restart_loses_and_doubles_nothing(here: Shoveller, there: Shoveller, 
     ends = {"src_uri": "amqp://", "src_queue": name, "dest_uri": there.amqp, "dest_queue": copy}
     with here.shovel(name, src_prefetch_count=50, **ends):
         for wanted in (1000, 2000, 3000):
-            until(lambda wanted=wanted: here.row(name).get("forwarded", 0) >= wanted)  # type: ignore[misc]
+            eventually(lambda wanted=wanted: here.row(name).get("forwarded", 0) >= wanted)  # type: ignore[misc]
             assert here.call("DELETE", "shovels", "vhost", "/", name, "restart")[0] == 204
-        until(lambda: here.length(name) == 0)
-        until(lambda: there.length(copy) >= 20_000)
+        eventually(lambda: here.length(name) == 0)
+        eventually(lambda: there.length(copy) >= 20_000)
         assert here.row(name)["uncertain"] == 0
     assert [delivery.body for delivery in there.take(copy, 20_000)] == [b"%d" % at for at in range(20_000)]
     here.forget_queues(name)
@@ -112,14 +113,14 @@ def test_a_destination_that_is_deleted_comes_back_and_nothing_is_lost(
         there.forget_queues(copy)
         here.fill(name, 500)
         # the shovel makes it again, when it knows that nothing has arrived
-        until(lambda: there.call("GET", "queues", "/", copy)[0] == 200)
+        eventually(lambda: there.call("GET", "queues", "/", copy)[0] == 200)
         assert [delivery.body for delivery in there.take(copy, 500)] == [b"%d" % at for at in range(500)]
-        until(lambda: here.length(name) == 0)
+        eventually(lambda: here.length(name) == 0)
     here.forget_queues(name)
     there.forget_queues(copy)
 
 
-def test_a_stream_is_carried_from_where_its_consumer_is_told_to_begin(
+def test_a_stream_is_transferred_from_the_offset_in_the_consumer_arguments(
     here: Shoveller, there: Shoveller, unique: Unique
 ) -> None:
     name, copy = unique("stream"), unique("to")

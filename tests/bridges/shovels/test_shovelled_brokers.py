@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.bridges.federation.broker_api import until
-from tests.bridges.shovels.conftest import Shoveller, Unique
+from tests.bridges.queue_pair import Unique
+from tests.bridges.shovels.conftest import Shoveller
+from tests.support.deadlines import eventually
 
 COUNT = 1000
 WAYS = {
@@ -18,7 +19,7 @@ WAYS = {
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest) -> tuple[Shoveller, Shoveller, Shoveller]:
-    """Who has the shovel, from whom, to whom."""
+    """The broker with the shovel, its source, and its destination."""
     who, source, destination = (request.getfixturevalue(name) for name in WAYS[request.param])
     return who, source, destination
 
@@ -43,12 +44,12 @@ def test_messages_arrive_whole_and_in_order(
         arrived = destination.take(copy, COUNT)
     assert [delivery.body for delivery in arrived] == [b"%d" % at for at in range(COUNT)]
     assert [delivery.properties.message_id for delivery in arrived] == [f"m{at}" for at in range(COUNT)]
-    until(lambda: source.length(name) == 0)
+    eventually(lambda: source.length(name) == 0)
     source.forget_queues(name)
     destination.forget_queues(copy)
 
 
-def test_the_way_is_told_as_rabbitmq_tells_it(here: Shoveller, rabbit: Shoveller, unique: Unique) -> None:
+def test_the_status_of_a_shovel_has_the_fields_of_rabbitmq(here: Shoveller, rabbit: Shoveller, unique: Unique) -> None:
     told = []
     name, copy = unique("from"), unique("to")
     for who in (here, rabbit):

@@ -5,9 +5,10 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.bridges.federation.broker_api import until
-from tests.bridges.shovels.conftest import Shoveller, Unique
+from tests.bridges.queue_pair import Unique
+from tests.bridges.shovels.conftest import Shoveller
 from tests.node.certificate_files import Authority
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_port
 from warren.client import blocking
@@ -52,7 +53,7 @@ def test_why_an_end_cannot_be_reached_is_told(here: Shoveller, there: Shoveller,
     for uri, sentence in troubles.items():
         assert reason(here, name, uri).startswith(sentence)
     assert reason(here, name, "amqp://", dest_uri=f"amqp://{nowhere}").startswith("destination: cannot connect to")
-    # nobody declared anything for a shovel of which one end is missing
+    # a shovel with an end that is missing declares nothing
     assert here.call("GET", "queues", "/", name)[0] == 404
 
 
@@ -77,7 +78,7 @@ def test_an_exchange_that_is_not_there_is_named_and_nothing_is_taken(here: Shove
     here.forget_queues(name, f"{name}.copy")
 
 
-def test_what_an_exchange_leads_nowhere_stays_at_the_source_if_it_is_mandatory(here: Shoveller, unique: Unique) -> None:
+def test_a_mandatory_message_that_cannot_be_routed_stays_at_the_source(here: Shoveller, unique: Unique) -> None:
     name, copy = unique("from"), unique("to")
     with blocking.connect(here.amqp) as connection:
         channel = connection.channel()
@@ -95,7 +96,7 @@ def test_what_an_exchange_leads_nowhere_stays_at_the_source_if_it_is_mandatory(h
     here.forget_queues(name, copy)
 
 
-def test_a_shovel_to_itself_is_found_out_whatever_its_uris_say(here: Shoveller, unique: Unique) -> None:
+def test_a_shovel_to_its_own_queue_is_recognised_by_any_uri(here: Shoveller, unique: Unique) -> None:
     name = unique("loop")
     here.fill(name, 5)
     for changes in (
@@ -114,7 +115,7 @@ def test_a_shovel_to_itself_is_found_out_whatever_its_uris_say(here: Shoveller, 
     here.forget_queues(name)
 
 
-def test_a_certificate_that_is_wrong_is_told_and_one_that_is_right_is_trusted(
+def test_a_wrong_certificate_is_reported_and_a_right_one_is_trusted(
     here: Shoveller, authority: Authority, secured: str, unique: Unique
 ) -> None:
     name = unique("secure")
@@ -158,5 +159,5 @@ def test_without_a_delay_it_is_tried_once(here: Shoveller, unique: Unique) -> No
         assert here.call("DELETE", "shovels", "vhost", "/", name, "restart")[0] == 204
         here.until_state(name, "running")
         channel.delete_exchange(exchange)
-    until(lambda: not here.is_defined(name))
+    eventually(lambda: not here.is_defined(name))
     here.forget_queues(name)
