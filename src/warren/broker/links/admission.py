@@ -49,7 +49,7 @@ class LinkAdmission:
         return lane.paused or lane.unsettled_bytes > LINK_BYTES_MAX or self.unsettled_bytes > NODE_BYTES_MAX
 
     def sent(self, lane: AdmissionLane, size_bytes: i64) -> bool:
-        """Whether a bound is exceeded."""
+        """Count a publish; whether a bound is exceeded, or the link is full."""
         lane.unsettled_bytes += size_bytes
         self.unsettled_bytes += size_bytes
         return lane.unsettled_bytes > LINK_BYTES_MAX or lane.paused or self.unsettled_bytes > NODE_BYTES_MAX
@@ -57,7 +57,7 @@ class LinkAdmission:
     def arrived(self, lane: AdmissionLane, size_bytes: i64) -> None:
         lane.unsettled_bytes -= size_bytes
         self.unsettled_bytes -= size_bytes
-        assert lane.unsettled_bytes >= 0, "what was settled was sent"
+        assert lane.unsettled_bytes >= 0, "only sent publishes are settled"
         self._eased = True
 
     def ease(self) -> None:

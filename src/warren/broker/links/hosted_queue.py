@@ -34,7 +34,7 @@ from warren.wire.field_tables import Table
 
 WINDOW_MESSAGES: Final[i64] = 4096
 WINDOW_BYTES: Final[i64] = 2 * 1024 * 1024
-"""Deliveries on their way to the client; the client's node reports when half of them are handed over."""
+"""The most deliveries on their way to a client; the client's node reports when half of them are handed over."""
 
 
 class HostPort:

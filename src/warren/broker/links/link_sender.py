@@ -130,7 +130,7 @@ class LinkSender:
         return 0 < entry.position - self.base < DELIVERIES_MAX
 
     def has_room(self) -> bool:
-        """Whether deliveries and publishes, which can wait, may be sent now."""
+        """Whether a record that can wait, such as a delivery, may be sent now."""
         return not self.lane.paused and self._outgoing.size_bytes() < TURN_BYTES_MAX
 
     def paused(self) -> None:

@@ -158,7 +158,7 @@ class PublishWindow:
         if self.size_bytes != sum([len(message.content) for message in kept if message is not None]):
             raise InvariantBroken(f"{self.size_bytes} bytes of publishes are counted, and others are kept")
         if self.ever_sent > self.last_no or self._told_no > self.last_no:
-            raise InvariantBroken(f"publish {self.last_no} is the last, and a later one was sent or told of")
+            raise InvariantBroken(f"publish {self.last_no} is the last, and a later one was sent or reported")
         self.waiters.check()
 
     def _sweep(self) -> None:
