@@ -109,7 +109,7 @@ class RemoteInternalPublish(OutputPort, PublishWaiter):
             self._await_home()
 
     def _await_home(self) -> None:
-        assert isinstance(self._queue, RemoteQueuePort), "one that lives here is always to be reached"
+        assert isinstance(self._queue, RemoteQueuePort), "only a queue on another node can be unreachable"
         self._queue.await_home(self)
 
     def _end(self) -> None:

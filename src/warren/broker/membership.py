@@ -295,7 +295,7 @@ def next_incarnation(
         # a cluster from before incarnations were counted: replica sets have those that matter
         return IncarnationDefinition(name, _latest_in_sync(name, known), 0, data).followed_by(run, data, asked), 0
     last = decode_definition(incarnation_key(name), kept[2])
-    assert isinstance(last, IncarnationDefinition), "its key says so"
+    assert isinstance(last, IncarnationDefinition), "the key is that of an incarnation"
     return last.followed_by(run, data, asked), kept[1]
 
 

@@ -339,7 +339,7 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
     # -- consumers
 
     def consumer_decided(self, consumer: ConsumerPort, joined: bool) -> None:
-        assert isinstance(consumer, DirectConsumer), "its client is at this node"
+        assert isinstance(consumer, DirectConsumer), "the client is on this node"
         consumer.request = None
         if not joined:
             self._consumers.pop(consumer.consumer, None)

@@ -309,7 +309,7 @@ class HostSession(HostPort):
             self._consumers[int(consumer.number)] = consumer
 
     def _drop_joining(self, consumer: HostedConsumer) -> None:
-        assert consumer.request is not None, "it waits"
+        assert consumer.request is not None, "a joining consumer has a request"
         consumer.request.dropped = True
         del self._joining[int(consumer.number)]
 

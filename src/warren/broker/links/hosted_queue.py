@@ -405,5 +405,5 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         self._host_session.answer_fault(ticket, fault)
 
     def consumer_decided(self, consumer: ConsumerPort, joined: bool) -> None:
-        assert isinstance(consumer, HostedConsumer), "its client is at the other node"
+        assert isinstance(consumer, HostedConsumer), "the client is on the other node"
         self._host_session.consumer_decided(consumer, joined)

@@ -107,7 +107,7 @@ class NodeLink(LinkSender):
     # -- numbers
 
     def define(self, queue: QueueProxy) -> i64:
-        assert isinstance(queue, RemoteQueue), "it lives at the other end"
+        assert isinstance(queue, RemoteQueue), "the queue is at the other end of the link"
         self._queue_no = _next(self._queue_no)
         while int(self._queue_no) in self._queues:
             self._queue_no = _next(self._queue_no)
@@ -396,12 +396,12 @@ class NodeLinks(LinkDirectory):
     # -- queues
 
     def add(self, queue: QueueProxy) -> None:
-        assert isinstance(queue, RemoteQueue), "it lives on another node"
+        assert isinstance(queue, RemoteQueue), "the queue is on another node"
         self._queues.setdefault(queue.node, {})[queue] = None
         link = self._links.get(queue.node)
         if link is not None:
             queue.linked(link)
 
     def remove(self, queue: QueueProxy) -> None:
-        assert isinstance(queue, RemoteQueue), "it lives on another node"
+        assert isinstance(queue, RemoteQueue), "the queue is on another node"
         self._queues[queue.node].pop(queue, None)

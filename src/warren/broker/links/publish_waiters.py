@@ -72,7 +72,7 @@ class PublishWaiters:
 
     def refuse(self, number: i64, doubted: bool = False) -> None:
         """The queue refused this publish; `doubted`: this node cannot tell whether the queue has it."""
-        assert number > self._settled, "it is not decided"
+        assert number > self._settled, "a settled publish is not refused"
         low: i64 = self._at
         high: i64 = len(self._ranges)
         while low < high:

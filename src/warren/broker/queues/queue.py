@@ -177,7 +177,7 @@ class Queue(LocalQueue):
 
     def mirror(self, log: QueueLog) -> None:
         """The queue becomes mirrored: use this log."""
-        assert self._paging is not None, "it has a log already"
+        assert self._paging is not None, "the queue has a log"
         self._paging.mirror(log)
 
     def log(self) -> QueueLog | None:

@@ -29,7 +29,7 @@ class Bindings:
         self._topology.bind(source, destination, definition.routing_key, definition.arguments)
         if definition.arguments:
             found = self._topology.binding(source, destination, definition.routing_key, definition.arguments)
-            assert found is not None, "it was just made"
+            assert found is not None, "the binding was just made"
             self._with_arguments[definition.key()] = found
         return True
 
@@ -61,7 +61,7 @@ class Bindings:
             key = keys.get(binding)
             if key is not None:
                 found = topology.binding(binding.source, successor, binding.routing_key, binding.arguments)
-                assert found is not None, "it was just made"
+                assert found is not None, "the binding was just made"
                 self._with_arguments[key] = found
 
     def _destination(self, name: str, is_queue: bool) -> QueuePort | Exchange | None:

@@ -87,6 +87,6 @@ class QueueCopies:
         copies: dict[QueuePort, None] = {}
         for binding in found:
             destination = binding.destination
-            assert not isinstance(destination, Exchange), "only queues hang here"
+            assert not isinstance(destination, Exchange), "only queues are bound here"
             copies[destination] = None
         return list(copies)

@@ -480,7 +480,7 @@ class Channel(FlushWaiter, ConfirmSender):
         self.node: NodePort = connection.node
         self.number: i64 = number
         self.vhost: VhostPort = vhost
-        assert connection.rights is not None, "it is in a virtual host"
+        assert connection.rights is not None, "the connection is in a virtual host"
         self.rights: Rights = connection.rights
         self.closing: bool = False
         self.closed: bool = False

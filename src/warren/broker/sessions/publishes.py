@@ -174,7 +174,7 @@ def _asks_direct_reply(data: bytes, scan: PropertyScan) -> bool:
 def _with_inbox(channel: Channel, payload: bytes) -> bytes:
     """The header payload with the name of the channel's inbox as reply-to."""
     inbox = channel.inbox
-    assert inbox is not None, "check_sender saw it"
+    assert inbox is not None, "check_sender found the inbox"
     scan = PropertyScan()
     scan.scan(payload, 0, len(payload))
     name = inbox.name.encode()
