@@ -36,7 +36,16 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from warren.client.errors import CannotConvert
 from warren.client.inbox.receipt_writer import ReceiptWriter, Refused
-from warren.client.inbox.rows import DriversTime, InboxTable, Subject, attempt_of, digest_of, subject_of, utc_time
+from warren.client.inbox.rows import (
+    DriversTime,
+    InboxTable,
+    RecordedFacts,
+    Subject,
+    attempt_of,
+    digest_of,
+    subject_of,
+    utc_time,
+)
 from warren.client.outbox.outbox import WRITTEN_HEADER
 from warren.client.tables import INBOX, Executor, database_time, insert_unless_there
 from warren.client.transport import Incoming
@@ -101,18 +110,9 @@ def check_same_message(executor: Executor, consumer: str, business_id: str, dige
         )
 
 
-def record_refused(
-    executor: Executor,
-    consumer: str,
-    business_id: str,
-    amount: Decimal | None,
-    currency: str | None,
-    attempt: int,
-    digest: str | None = None,
-) -> bool:
+def record_refused(executor: Executor, consumer: str, business_id: str, facts: RecordedFacts) -> bool:
     """Whether the row was written; if not, it existed."""
-    facts = {"amount": amount, "currency": currency, "attempt": attempt, "digest": digest}
-    return _record(executor, consumer, business_id, outcome=REFUSED, **facts)
+    return _record(executor, consumer, business_id, outcome=REFUSED, **facts._asdict())
 
 
 def outcome_of(executor: Executor, consumer: str, business_id: str) -> str:
@@ -135,8 +135,6 @@ def _this(consumer: str, business_id: str) -> ColumnElement[bool]:
 Money = tuple[Decimal, str]
 """An amount and its currency."""
 
-Said = tuple[Decimal | None, str | None, int, str]
-"""The stored facts of a message: amount, currency, attempt and digest."""
 
 Came = TypeVar("Came", bound=Incoming)
 log = logging.getLogger("warren.client.inbox")
@@ -173,10 +171,10 @@ class InboxHandler(Generic[Came]):
     def _do(self, message: Came, properties: Properties, subject: Subject, digest: str) -> bool:
         business_id = subject.business_id
         amount, currency = (None, None) if self.money is None else self.money(message)
-        attempt = attempt_of(properties)
+        facts = RecordedFacts(amount, currency, attempt_of(properties), digest)
         try:
             with self.engine.begin() as connection:
-                is_first = self._record(connection, properties, subject, (amount, currency, attempt, digest))
+                is_first = self._record(connection, properties, subject, facts)
                 if is_first:
                     _check_done(self.work(connection, message))
                 else:
@@ -184,18 +182,18 @@ class InboxHandler(Generic[Came]):
                 self._acknowledge(connection, message, business_id, is_first)
         except Refused as refusal:
             with self.engine.begin() as connection:
-                is_first = record_refused(connection, self.consumer, business_id, amount, currency, attempt, digest)
+                is_first = record_refused(connection, self.consumer, business_id, facts)
                 if not is_first:
                     check_same_message(connection, self.consumer, business_id, digest)
                 self._acknowledge(connection, message, business_id, is_first, refusal)
             self._log_refusal(business_id, refusal)
         return is_first
 
-    def _record(self, connection: Connection, properties: Properties, subject: Subject, said: Said) -> bool:
+    def _record(self, connection: Connection, properties: Properties, subject: Subject, facts: RecordedFacts) -> bool:
         """Whether the id is new. `Refused` if the message may have been handled and its row pruned."""
         if subject.written_at is None:
-            return self.recorder.record(connection, subject.business_id, *said)
-        came_at = self.recorder.recorded_at(connection, subject.business_id, *said)
+            return self.recorder.record(connection, subject.business_id, facts)
+        came_at = self.recorder.recorded_at(connection, subject.business_id, facts)
         if came_at is not None:
             self._check_remembered(subject.written_at, came_at, properties)
         return came_at is not None

@@ -29,7 +29,14 @@ from warren.client.inbox.handler import (
     take_back,
 )
 from warren.client.inbox.receipt_writer import ReceiptWriter
-from warren.client.inbox.rows import TEXT_CHARACTERS_MAX, InboxTable, checked_id, digest_of, is_kept_as_text
+from warren.client.inbox.rows import (
+    TEXT_CHARACTERS_MAX,
+    InboxTable,
+    RecordedFacts,
+    checked_id,
+    digest_of,
+    is_kept_as_text,
+)
 from warren.client.measures import CONSUMER, Measure
 from warren.client.outbox import Outbox
 from warren.client.tables import INBOX, Executor, database_time
@@ -87,7 +94,8 @@ class Inbox:
         consumer has under the id; without `message` this is not checked.
         """
         digest = _digest(message)
-        if self._recorder.record(executor, checked_id(business_id), amount, currency, attempt, digest):
+        facts = RecordedFacts(amount, currency, attempt, digest)
+        if self._recorder.record(executor, checked_id(business_id), facts):
             return True
         with _as_unreadable():
             check_same_message(executor, self.consumer, business_id, digest)

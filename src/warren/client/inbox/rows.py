@@ -55,6 +55,15 @@ INSERTS: Final[Mapping[str, Callable[..., postgresql.Insert | sqlite.Insert]]] =
 }
 
 
+class RecordedFacts(NamedTuple):
+    """The facts of a message that its row has, besides the business id."""
+
+    amount: Decimal | None
+    currency: str | None
+    attempt: int
+    digest: str | None
+
+
 class InboxTable:
     """Inserts the rows of one consumer."""
 
@@ -73,39 +82,22 @@ class InboxTable:
         kept: Any = INBOX.c.amount.type.dialect_impl(dialect)
         self._amount: Callable[[Decimal | None], object] = kept.bind_processor(dialect) or (lambda amount: amount)
 
-    def record(
-        self,
-        executor: Executor,
-        business_id: str,
-        amount: Decimal | None = None,
-        currency: str | None = None,
-        attempt: int = 1,
-        digest: str | None = None,
-    ) -> bool:
+    def record(self, executor: Executor, business_id: str, facts: RecordedFacts) -> bool:
         """Whether the row was written; if not, it existed. `CannotConvert` if the columns cannot hold the amount."""
-        values = self._values(business_id, amount, currency, attempt, digest)
+        values = self._values(business_id, facts)
         with _cursor(connection_of(executor), self._statement, values) as cursor:
             return bool(cursor.rowcount)
 
-    def recorded_at(
-        self,
-        executor: Executor,
-        business_id: str,
-        amount: Decimal | None = None,
-        currency: str | None = None,
-        attempt: int = 1,
-        digest: str | None = None,
-    ) -> DriversTime | None:
+    def recorded_at(self, executor: Executor, business_id: str, facts: RecordedFacts) -> DriversTime | None:
         """When the row was written, by the database's clock; None if it existed. Costs more than `record`."""
-        values = self._values(business_id, amount, currency, attempt, digest)
+        values = self._values(business_id, facts)
         with _cursor(connection_of(executor), self._insert_returning, values) as cursor:
             written: tuple[DriversTime] | None = cursor.fetchone()
             return None if written is None else written[0]
 
-    def _values(
-        self, business_id: str, amount: Decimal | None, currency: str | None, attempt: int, digest: str | None
-    ) -> Any:
+    def _values(self, business_id: str, facts: RecordedFacts) -> Any:
         """The values in the driver's form."""
+        amount, currency, attempt, digest = facts
         if amount is not None or currency is not None:
             _check_money(amount, currency)
         values = {
