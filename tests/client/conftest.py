@@ -6,12 +6,11 @@ RabbitMQ. `WARREN_TEST_AMQP=HOST:PORT` puts another broker in Warren's place. Te
 `test_warren_` start nodes of their own and kill them.
 """
 
-import asyncio
 import os
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -27,19 +26,6 @@ from warren.client import blocking, recovering
 from warren.client.tables import create_tables
 from warren.client.testing import FaultProxy, MemoryBroker
 from warren.client.transport import Transport
-
-Result = TypeVar("Result")
-DEADLINE_S = 200.0
-
-
-def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """What it comes to, within a deadline."""
-
-    async def within() -> Result:
-        async with asyncio.timeout(DEADLINE_S):
-            return await coroutine
-
-    return asyncio.run(within())
 
 
 def url_of(address: tuple[str, int], query: str = "") -> str:

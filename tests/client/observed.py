@@ -1,7 +1,5 @@
 """What OpenTelemetry's SDK got of spans and metrics, for tests to look at."""
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from opentelemetry.sdk.metrics import MeterProvider
@@ -47,9 +45,3 @@ class Observed:
                 key = str(attributes.get("warren.settlement") or attributes.get("warren.outcome") or "")
                 found[key] = found.get(key, 0) + (point.count if hasattr(point, "count") else point.value)
         return found
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.01)

@@ -1,7 +1,6 @@
 """Messages that tell themselves apart, and ways to look at what became of them."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from warren.client import ClientError, Message, Properties, connect
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Subscription, Transport
@@ -19,12 +18,6 @@ def numbered(queue: str, count: int, first: int = 0) -> list[Outgoing]:
 
 def only(queue: str) -> Layout:
     return Layout(queues=(QueueLayout(queue),))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """The test's deadline ends it."""
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 async def taken(subscription: Subscription, count: int) -> list[Incoming]:

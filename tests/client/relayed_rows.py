@@ -67,9 +67,3 @@ def nacking(*bodies: str) -> Callable[[Outgoing], ClientError | None]:
 
 def silent_for(*bodies: str) -> Callable[[Outgoing], ClientError | None]:
     return lambda message: CallTimeout("no confirm") if message.message.body.decode() in bodies else None
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not is_so():
-            await asyncio.sleep(0.01)

@@ -133,7 +133,7 @@ def test_a_call_in_the_thread_of_its_own_connection_is_refused(url: str) -> None
     raised: list[type[BaseException]] = []
 
     async def nothing() -> None:
-        raise AssertionError("nobody may run this")
+        raise AssertionError("this must not run")
 
     def calls_itself() -> None:
         for call in (lambda: thread.run(nothing()), lambda: thread.stop(nothing())):
@@ -317,7 +317,7 @@ def test_a_mistake_in_a_publish_is_raised_and_nothing_is_sent(url: str, queue: s
         assert channel.declare_queue(queue).messages == 1
 
 
-def test_a_process_that_was_forked_is_told_that_the_connection_is_not_its_own(url: str, queue: str) -> None:
+def test_a_forked_process_may_not_use_the_connection(url: str, queue: str) -> None:
     with connect(url) as connection:
         channel = connection.channel()
         channel.declare_queue(queue)

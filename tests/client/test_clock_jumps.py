@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from tests.client.awaited_rows import be_late, send
-from tests.client.conftest import run
 from tests.client.jumping_clock import JumpingClock, jumping_clock
-from tests.client.relayed_rows import add, statuses, until
+from tests.client.relayed_rows import add, statuses
 from tests.client.seam import to, with_queue
+from tests.support.deadlines import in_event_loop, run, until
 from warren.client import recovering
 from warren.client.outbox import Outbox, Relay, RelaySettings
 from warren.client.receipts import Chaser, ChasingSettings
@@ -125,7 +125,7 @@ def test_a_holder_whose_lease_the_clock_has_ended_writes_nothing_when_another_ha
         assert not renew_lease(connection, first, 30.0)
     clock.jump(-seconds)
     with engine.begin() as connection:
-        # the second still has it, whatever the clock says of its end
+        # the second still has it, although by the clock it has expired
         assert renew_lease(connection, second, 30.0)
         assert not renew_lease(connection, first, 30.0)
 
@@ -142,42 +142,38 @@ def test_a_holder_that_is_alone_keeps_its_lease_through_jumps(clock: JumpingCloc
             assert take_lease(connection, "job", "two", 30.0) is None
 
 
-def test_a_row_that_pauses_when_the_clock_is_set_back_does_not_pause_for_years(
+@in_event_loop
+async def test_a_row_that_pauses_when_the_clock_is_set_back_does_not_pause_for_years(
     database: Engine, clock: JumpingClock
 ) -> None:
     memory = MemoryBroker()
-
-    async def scenario() -> None:
-        transport = memory.transport()
-        await transport.declare(with_queue("orders"))
-        memory.faults.refuse(1)
-        add(database, "one", routing_key="orders")
-        relay = Relay(clock.engine(), transport, RelaySettings(backoff_s=30.0))
-        assert await relay.drain() == 0
-        clock.jump(-10 * YEAR)
-        assert await Relay(clock.engine(), transport).drain() == 1
-
-    run(scenario())
+    transport = memory.transport()
+    await transport.declare(with_queue("orders"))
+    memory.faults.refuse(1)
+    add(database, "one", routing_key="orders")
+    relay = Relay(clock.engine(), transport, RelaySettings(backoff_s=30.0))
+    assert await relay.drain() == 0
+    clock.jump(-10 * YEAR)
+    assert await Relay(clock.engine(), transport).drain() == 1
 
 
-def test_a_chaser_goes_on_after_jumps_and_sends_again_what_it_has_to(database: Engine, clock: JumpingClock) -> None:
+@in_event_loop
+async def test_a_chaser_goes_on_after_jumps_and_sends_again_what_it_has_to(
+    database: Engine, clock: JumpingClock
+) -> None:
     # by a clock that is ahead of the relay's, what was sent is late at once, again and again
     settings = ChasingSettings(resends=10_000, lease_s=0.6, poll_s=0.02, backoff_s=0.05)
-
-    async def scenario() -> None:
-        chasers = [Chaser(clock.engine(), settings) for _ in range(2)]
-        running = [asyncio.create_task(chaser.run()) for chaser in chasers]
-        for number, seconds in enumerate((-HOUR, 10 * YEAR, -20 * YEAR, HOUR)):
-            name = f"row {number}"
-            await asyncio.to_thread(send, database, name)
-            clock.jump(seconds)
-            await asyncio.to_thread(be_late, clock.engine())
-            await until(lambda: statuses(database)[name] == "pending")  # noqa: B023
-        for chaser in chasers:
-            chaser.stop()
-        await asyncio.gather(*running)
-
-    run(scenario())
+    chasers = [Chaser(clock.engine(), settings) for _ in range(2)]
+    running = [asyncio.create_task(chaser.run()) for chaser in chasers]
+    for number, seconds in enumerate((-HOUR, 10 * YEAR, -20 * YEAR, HOUR)):
+        name = f"row {number}"
+        await asyncio.to_thread(send, database, name)
+        clock.jump(seconds)
+        await asyncio.to_thread(be_late, clock.engine())
+        await until(lambda: statuses(database)[name] == "pending")  # noqa: B023
+    for chaser in chasers:
+        chaser.stop()
+    await asyncio.gather(*running)
 
 
 # the clock of a process

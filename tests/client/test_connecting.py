@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.client.conftest import run
+from tests.support.deadlines import in_event_loop, run
 from warren.client import CannotConnect, ClientError, ConnectionClosed, LoginRefused, UriError, connect
 from warren.client.uri import parse_uri
 
@@ -37,33 +37,28 @@ def failure(url: str, **options: float) -> ClientError:
     return run(attempt())
 
 
-def test_a_broker_says_what_it_is_and_what_was_agreed_upon(url: str) -> None:
-    async def talk() -> None:
-        async with await connect(f"{url}?heartbeat=7&frame_max=8192&channel_max=3", name="tests") as connection:
-            assert connection.server_properties["product"] in ("Warren", "RabbitMQ")
-            assert (connection.heartbeat_s, connection.frame_max, connection.channel_max) == (7, 8192, 3)
-            assert connection.is_open
-            for _ in range(3):
-                await connection.channel()
-            with pytest.raises(ValueError, match="all 3 channels"):
-                await connection.channel()
-        assert not connection.is_open
-        with pytest.raises(ConnectionClosed, match="was closed"):
+@in_event_loop
+async def test_a_broker_says_what_it_is_and_what_was_agreed_upon(url: str) -> None:
+    async with await connect(f"{url}?heartbeat=7&frame_max=8192&channel_max=3", name="tests") as connection:
+        assert connection.server_properties["product"] in ("Warren", "RabbitMQ")
+        assert (connection.heartbeat_s, connection.frame_max, connection.channel_max) == (7, 8192, 3)
+        assert connection.is_open
+        for _ in range(3):
             await connection.channel()
-        await connection.close()
+        with pytest.raises(ValueError, match="all 3 channels"):
+            await connection.channel()
+    assert not connection.is_open
+    with pytest.raises(ConnectionClosed, match="was closed"):
+        await connection.channel()
+    await connection.close()
 
-    run(talk())
 
-
-def test_hosts_are_tried_in_their_order(url: str, free_address: Callable[[], str]) -> None:
+@in_event_loop
+async def test_hosts_are_tried_in_their_order(url: str, free_address: Callable[[], str]) -> None:
     [address] = parse_uri(url).addresses
     several = url.replace(f"@{address}", f"@{free_address()},no-such-host.invalid,{address}")
-
-    async def talk() -> None:
-        async with await connect(several) as connection:
-            assert connection.address == address
-
-    run(talk())
+    async with await connect(several) as connection:
+        assert connection.address == address
 
 
 def test_when_no_host_answers_each_is_named_with_its_reason(free_address: Callable[[], str]) -> None:
@@ -89,19 +84,17 @@ def test_a_host_that_says_nothing_is_given_up_after_the_timeout() -> None:
     assert error.attempts[0][1] == "no answer within 0.2 s"
 
 
-def test_what_is_no_broker_is_not_taken_for_one() -> None:
-    async def attempt() -> None:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            writer.close()
+@in_event_loop
+async def test_a_server_that_is_no_broker_is_recognised() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
 
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server:
-            with pytest.raises(CannotConnect, match="broke the protocol"):
-                await connect(f"amqp://127.0.0.1:{port}")
-
-    run(attempt())
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        with pytest.raises(CannotConnect, match="broke the protocol"):
+            await connect(f"amqp://127.0.0.1:{port}")
 
 
 def test_a_wrong_password_is_refused_at_the_first_host(url: str, free_address: Callable[[], str]) -> None:

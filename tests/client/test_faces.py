@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from tests.client.awaited_rows import be_late, send
 from tests.client.relayed_rows import AT_ONCE, add, change, statuses
 from tests.client.seam import Brokers, to, with_queue
+from tests.support.deadlines import eventually
 from tests.support.ports import free_port
 from warren.client import CannotConnect, CannotConvert, ConnectionClosed, Message, PublishFailed
 from warren.client.errors import CallTimeout
@@ -42,13 +43,6 @@ def queue(broker: Brokers, transport: Transport) -> str:
     name = broker.name("queue")
     transport.declare(with_queue(name))
     return name
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def fetched(transport: Transport, queue: str) -> list[bytes]:
@@ -139,7 +133,7 @@ def left_in(transport: Transport, queue: str, count: int) -> set[bytes]:
     return set(left)
 
 
-def test_what_was_not_handed_out_goes_back(transport: Transport, queue: str) -> None:
+def test_messages_not_handed_out_go_back(transport: Transport, queue: str) -> None:
     transport.publish(to(queue, *(b"%d" % number for number in range(15))))
     with Puller(transport, queue, group_size=10) as puller:
         puller.take(DEADLINE_S).ack()
@@ -181,7 +175,7 @@ def test_a_relay_drains_and_runs_until_it_is_stopped(database: Engine, transport
     running = threading.Thread(target=relay.run)
     running.start()
     add(database, "three", routing_key=queue)
-    until(lambda: statuses(database)["three"] == "sent")
+    eventually(lambda: statuses(database)["three"] == "sent")
     relay.stop()
     running.join(DEADLINE_S)
     assert not running.is_alive()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.client.conftest import run
+from tests.support.deadlines import in_event_loop, run
 from warren.client import ConnectionLost, Message, blocking, connect, recovering
 from warren.client.testing import FaultProxy
 from warren.client.transport import Layout, Outgoing, QueueLayout
@@ -86,12 +86,12 @@ def test_a_cut_ends_connections_without_a_word(proxy: FaultProxy) -> None:
 def test_a_cut_may_last(proxy: FaultProxy) -> None:
     with blocking.connect(proxy.url):
         proxy.cut(refuse=True)
-        assert lets_nobody_in(proxy)
+        assert refuses_connections(proxy)
         proxy.restore()
         blocking.connect(proxy.url).close()
 
 
-def lets_nobody_in(proxy: FaultProxy) -> bool:
+def refuses_connections(proxy: FaultProxy) -> bool:
     try:
         with socket.create_connection(proxy.address, PATIENCE_S) as connection:
             return ended(connection)
@@ -184,7 +184,7 @@ def test_nothing_of_it_is_left_when_it_is_closed(echo: str) -> None:
 
 def test_a_broker_that_is_not_there_is_a_connection_that_ends() -> None:
     with FaultProxy("amqp://127.0.0.1:1") as proxy:
-        assert lets_nobody_in(proxy)
+        assert refuses_connections(proxy)
 
 
 def test_the_url_keeps_all_but_the_address() -> None:
@@ -216,12 +216,10 @@ def test_a_transport_recovers_from_cuts_at_any_byte(url: str, queue: str) -> Non
     assert list(dict.fromkeys(found)) == numbered
 
 
-def test_it_is_an_async_context_manager_too(url: str) -> None:
-    async def scenario() -> None:
-        async with FaultProxy(url) as proxy:
-            async with await connect(proxy.url) as connection:
-                assert connection is not None
-            proxy.cut()
-            await asyncio.sleep(0)
-
-    run(scenario())
+@in_event_loop
+async def test_it_is_an_async_context_manager_too(url: str) -> None:
+    async with FaultProxy(url) as proxy:
+        async with await connect(proxy.url) as connection:
+            assert connection is not None
+        proxy.cut()
+        await asyncio.sleep(0)

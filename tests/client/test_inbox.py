@@ -3,7 +3,6 @@
 import functools
 import gc
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -16,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.client.databases import opened, postgres_url, sqlite_url
+from tests.support.deadlines import eventually
 from tests.support.postgres import Postgres
 from tests.unit.client.listening.messages import HandMade
 from warren.client import CannotConvert, Properties, TablesRefused
@@ -43,13 +43,6 @@ def rows(engine: Engine, consumer: str = "payments") -> list[str]:
         return list(connection.execute(query).scalars())
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_an_id_is_new_once_for_each_consumer(engine: Engine, inbox: Inbox) -> None:
     with engine.begin() as connection:
         assert inbox.first_time(connection, "order-1")
@@ -61,7 +54,7 @@ def test_an_id_is_new_once_for_each_consumer(engine: Engine, inbox: Inbox) -> No
     assert rows(engine) == ["order-1", "order-2"]
 
 
-def test_what_is_rolled_back_was_never_there(engine: Engine, inbox: Inbox) -> None:
+def test_a_rolled_back_record_was_never_there(engine: Engine, inbox: Inbox) -> None:
     with engine.connect() as connection:
         assert inbox.first_time(connection, "order-1")
         connection.rollback()
@@ -81,7 +74,7 @@ def test_a_session_records_in_its_own_transaction(engine: Engine, inbox: Inbox) 
     shared.remove()
 
 
-def test_what_is_no_connection_is_refused_with_a_sentence(engine: Engine, inbox: Inbox) -> None:
+def test_an_object_that_is_no_connection_is_refused_with_a_sentence(engine: Engine, inbox: Inbox) -> None:
     with pytest.raises(TypeError, match="expected a Connection or a Session, not Engine; with an AsyncSession"):
         inbox.first_time(engine, "order-1")  # type: ignore[arg-type]
 
@@ -107,15 +100,15 @@ def test_a_handler_that_returns_a_coroutine_or_generator_is_refused(inbox: Inbox
 
 
 async def pay_later(connection: Connection, message: Incoming) -> None:
-    pytest.fail("nobody awaits it")
+    pytest.fail("it must not be awaited")
 
 
 def pay_in_steps(connection: Connection, message: Incoming) -> Iterator[None]:
-    yield pytest.fail("nobody asks for its steps")
+    yield pytest.fail("it must not be iterated")
 
 
 async def pay_in_later_steps(connection: Connection, message: Incoming) -> AsyncIterator[None]:
-    yield pytest.fail("nobody asks for its steps")
+    yield pytest.fail("it must not be iterated")
 
 
 @pytest.mark.parametrize("work", [pay_later, pay_in_steps, pay_in_later_steps])
@@ -148,7 +141,7 @@ def test_a_program_may_begin_the_transactions_of_sqlite_itself(tmp_path: Path) -
         assert rows(engine) == ["order-1"]
 
 
-def test_what_the_driver_raises_is_what_sqlalchemy_raises(engine: Engine, inbox: Inbox) -> None:
+def test_errors_of_the_driver_are_raised_as_sqlalchemy_raises_them(engine: Engine, inbox: Inbox) -> None:
     with engine.begin() as connection:
         connection.execute(text("ALTER TABLE warren_inbox ADD COLUMN more INTEGER DEFAULT 1 CHECK (more > 1)"))
     with engine.begin() as connection, pytest.raises(IntegrityError, match=r"INSERT INTO warren_inbox"):
@@ -190,11 +183,11 @@ def test_a_row_says_what_the_message_was_about_and_when_it_came(engine: Engine, 
         ("1", "E\0R", "no database keeps"),
     ],
 )
-def test_money_that_no_ledger_could_tell_is_refused_in_every_database(
+def test_amounts_that_no_ledger_could_hold_are_refused_in_every_database(
     engine: Engine, inbox: Inbox, amount: str, currency: str, said: str
 ) -> None:
     def pay(connection: Connection, message: Incoming) -> None:
-        pytest.fail("nobody could reconcile it")
+        pytest.fail("it could not be reconciled")
 
     handle = inbox.handler(pay, money=lambda message: (Decimal(amount), currency))
     with pytest.raises(CannotConvert, match=said):
@@ -236,7 +229,7 @@ class Duplicates:
         self.second: Future[bool] = pool.submit(self._second)
         assert self._asking.wait(DEADLINE_S)
         if engine.dialect.name == "postgresql":
-            until(self._is_waiting)
+            eventually(self._is_waiting)
         assert not self.second.done()
 
     def _second(self) -> bool:
@@ -306,11 +299,11 @@ def test_pruning_does_not_wait_for_recording(engine: Engine, inbox: Inbox) -> No
         assert pool.submit(inbox.prune).result(DEADLINE_S) == 1
 
 
-def test_what_was_pruned_is_new_again(engine: Engine) -> None:
+def test_a_pruned_id_is_new_again(engine: Engine) -> None:
     brief = Inbox(engine, "payments", keep=timedelta(milliseconds=1))
     with engine.begin() as connection:
         assert brief.first_time(connection, "order-1")
-    until(lambda: brief.prune() == 1)
+    eventually(lambda: brief.prune() == 1)
     with engine.begin() as connection:
         assert brief.first_time(connection, "order-1")
 

@@ -10,24 +10,16 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import Connection, Engine, func, select, text
 
-from tests.client.conftest import run
-from tests.support.rabbitmq import RabbitMQ
+from tests.support.deadlines import in_event_loop, run
 from warren.client import Message, Properties, blocking, recovering
 from warren.client.inbox import Inbox
 from warren.client.listening import Arrival, Listener, Retries, parking_queue, retry_queue
 from warren.client.tables import INBOX
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Transport
 
+ON_EITHER_BROKER = True
+
 DEADLINE_S = 20.0
-
-
-@pytest.fixture(scope="module", params=["warren", "rabbitmq"])
-def url(request: pytest.FixtureRequest, url: str) -> str:
-    """Of either broker."""
-    if request.param == "warren":
-        return url
-    server: RabbitMQ = request.getfixturevalue("rabbitmq")
-    return server.url
 
 
 @pytest.fixture
@@ -146,7 +138,7 @@ def test_work_that_always_fails_is_parked_and_nothing_of_it_is_kept(url: str, qu
 
 
 @pytest.mark.parametrize("message_id", [None, "a\0b"])
-def test_a_message_that_cannot_be_told_from_its_duplicates_is_parked_at_once(
+def test_a_message_without_a_usable_id_is_parked_at_once(
     url: str, queue: str, engine: Engine, message_id: str | None
 ) -> None:
     inbox, payments = Inbox(engine, "payments"), Payments()
@@ -241,7 +233,8 @@ def test_the_row_has_the_amount_and_the_attempt(url: str, queue: str, engine: En
     assert rows["none"].amount == Decimal("0.0100")
 
 
-def test_pruning_goes_on_after_the_database_was_away(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+@in_event_loop
+async def test_pruning_goes_on_after_the_database_was_away(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     inbox = Inbox(engine, "payments", keep=timedelta(milliseconds=1))
     caplog.set_level("INFO", "warren.client.inbox")
 
@@ -253,19 +246,16 @@ def test_pruning_goes_on_after_the_database_was_away(engine: Engine, caplog: pyt
         with engine.begin() as connection:
             assert inbox.first_time(connection, "p1")
 
-    async def scenario() -> None:
-        record()
-        pruning = asyncio.create_task(inbox.keep_pruned(every=timedelta(milliseconds=10)))
-        await until(lambda: recorded(engine) == 0)
-        change("ALTER TABLE warren_inbox RENAME TO elsewhere")
-        await until(lambda: "inbox.prune_failed" in caplog.messages)
-        change("ALTER TABLE elsewhere RENAME TO warren_inbox")
-        record()
-        await until(lambda: recorded(engine) == 0)
-        # told a moment later
-        await until(lambda: "inbox.pruned" in caplog.messages[caplog.messages.index("inbox.prune_failed") :])
-        pruning.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await pruning
-
-    run(scenario())
+    record()
+    pruning = asyncio.create_task(inbox.keep_pruned(every=timedelta(milliseconds=10)))
+    await until(lambda: recorded(engine) == 0)
+    change("ALTER TABLE warren_inbox RENAME TO elsewhere")
+    await until(lambda: "inbox.prune_failed" in caplog.messages)
+    change("ALTER TABLE elsewhere RENAME TO warren_inbox")
+    record()
+    await until(lambda: recorded(engine) == 0)
+    # told a moment later
+    await until(lambda: "inbox.pruned" in caplog.messages[caplog.messages.index("inbox.prune_failed") :])
+    pruning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pruning

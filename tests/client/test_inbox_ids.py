@@ -81,7 +81,7 @@ def test_another_senders_message_with_the_same_id_is_parked_and_its_sender_told(
     assert (said.levelno, vars(said)["consumer"], vars(said)["business_id"]) == (logging.WARNING, "bank", "7")
 
 
-def test_both_may_come_again_and_each_is_told_the_same(bank: Bank) -> None:
+def test_both_may_come_again_and_each_gets_the_same_answer(bank: Bank) -> None:
     bank.handle(deposit("till a"))
     for _ in range(2):
         relay(bank.engine)
@@ -94,7 +94,7 @@ def test_both_may_come_again_and_each_is_told_the_same(bank: Bank) -> None:
 
 
 @pytest.mark.parametrize("other", [{"body": b"101"}, {"app_id": "atm"}, {"type": "withdrawal"}])
-def test_one_sender_that_gives_an_id_twice_is_told_so(bank: Bank, other: dict[str, bytes]) -> None:
+def test_one_sender_that_uses_an_id_twice_is_refused(bank: Bank, other: dict[str, bytes]) -> None:
     bank.handle(deposit("till a"))
     with pytest.raises(CannotConvert, match=TAKEN):
         bank.handle(deposit("till a", **other))  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_a_reversal_or_confirmation_of_the_others_message_leaves_the_first_alone
     assert bank.did == ["book till a", "strike till a"]
 
 
-def test_a_message_is_told_from_one_that_was_refused_or_taken_back_before_it_came(bank: Bank) -> None:
+def test_a_message_is_distinguished_from_one_that_was_refused_or_reversed_before_it_came(bank: Bank) -> None:
     bank.refuses = True
     bank.handle(deposit("till a"))
     with pytest.raises(CannotConvert, match=TAKEN):
@@ -126,7 +126,7 @@ def test_a_message_is_told_from_one_that_was_refused_or_taken_back_before_it_cam
     assert bank.did == []
 
 
-def test_two_that_come_at_once_are_told_apart(bank: Bank) -> None:
+def test_two_messages_that_come_at_once_are_distinguished(bank: Bank) -> None:
     ready = Barrier(2)
     parked: list[str] = []
 
@@ -156,7 +156,7 @@ def test_rows_without_a_digest_are_taken_for_any_message_with_their_id(bank: Ban
     assert (bank.did, bank.inbox.duplicates) == (["book till a"], 1)
 
 
-def test_who_records_by_hand_is_told_if_he_shows_the_message(bank: Bank) -> None:
+def test_recording_by_hand_with_the_message_finds_a_reused_id(bank: Bank) -> None:
     inbox = bank.inbox
     with bank.engine.begin() as connection:
         assert inbox.first_time(connection, "7", message=deposit("till a"))
@@ -169,7 +169,7 @@ def test_who_records_by_hand_is_told_if_he_shows_the_message(bank: Bank) -> None
         assert inbox.take_back(connection, "7", message=settling("till a", "reversal"))
 
 
-def test_what_differs_from_one_delivery_to_the_next_makes_no_other_message() -> None:
+def test_properties_that_differ_between_deliveries_make_no_other_message() -> None:
     told = Properties(message_id="7", reply_to="till a", app_id="till", type="deposit")
     again = Properties(
         message_id="7/confirm",

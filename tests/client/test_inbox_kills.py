@@ -4,13 +4,13 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from sqlalchemy import Engine, select, text
 
 from tests.client import payments_program
+from tests.support.deadlines import eventually
 from warren.client import Message, Properties, blocking
 from warren.client.tables import INBOX
 
@@ -74,13 +74,6 @@ def paid_and_recorded(engine: Engine) -> tuple[list[str], list[str]]:
     return are_paid, are_recorded
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def tallies(process: "subprocess.Popen[str]") -> tuple[int, int]:
     """End it in good order: how many it has handled, and how many of them were duplicates."""
     process.send_signal(signal.SIGTERM)
@@ -116,10 +109,10 @@ def test_a_consumer_killed_at_the_commit_has_paid_once_in_the_end(
     assert are_paid == are_recorded
 
     successor = start()
-    until(lambda: len(recorded(engine)) == 10)
+    eventually(lambda: len(recorded(engine)) == 10)
     # what comes last is settled last, so that all duplicates have come by then
     publish(url, queue, ["last"])
-    until(lambda: "last" in recorded(engine))
+    eventually(lambda: "last" in recorded(engine))
     handled, duplicates = tallies(successor)
     assert paid(engine) == recorded(engine) == sorted([*references, "last"])
     assert left_in(url, queue) == 0
@@ -136,15 +129,15 @@ def test_consumers_killed_at_random_pay_everything_once(
     for _ in range(KILLS):
         consumer = start()
         goal = len(recorded(engine)) + chance.randrange(1, 60)
-        until(lambda goal=goal: len(recorded(engine)) >= min(goal, 400))
+        eventually(lambda goal=goal: len(recorded(engine)) >= min(goal, 400))
         consumer.kill()
         consumer.wait(DEADLINE_S)
         are_paid, are_recorded = paid_and_recorded(engine)
         assert are_paid == are_recorded
     successor = start()
-    until(lambda: len(recorded(engine)) == 400)
+    eventually(lambda: len(recorded(engine)) == 400)
     publish(url, queue, ["z-last"])
-    until(lambda: "z-last" in recorded(engine))
+    eventually(lambda: "z-last" in recorded(engine))
     tallies(successor)
     assert paid(engine) == [*references, "z-last"]
     assert left_in(url, queue) == 0

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import Engine, create_engine
 
 from tests.client.awaited_rows import be_late, relay, send
-from tests.client.conftest import run
 from tests.client.databases import sqlite_url
-from tests.client.relayed_rows import add, change, statuses, until
+from tests.client.relayed_rows import add, change, statuses
+from tests.support.deadlines import run, until
 from tests.support.ports import free_port
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import blocking
@@ -76,7 +76,7 @@ def broker_url(request: pytest.FixtureRequest, url: str) -> str:
 
 
 @pytest.mark.parametrize("broker_url", ["warren", "rabbitmq"], indirect=True)
-def test_rows_are_published_until_it_is_told_to_end(
+def test_rows_are_published_until_the_relay_is_stopped(
     database: Engine, broker_url: str, start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
     queue = f"relayed-{tmp_path.name}"
@@ -161,7 +161,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-def test_open_telemetry_is_told_if_it_is_to_be(database: Engine, url: str, queue: str) -> None:
+def test_open_telemetry_gets_metrics_if_it_is_configured(database: Engine, url: str, queue: str) -> None:
     with blocking.connect(url) as connection, connection.channel() as channel:
         channel.declare_queue(queue, durable=True)
     add(database, "one", routing_key=queue)
@@ -176,9 +176,9 @@ def test_open_telemetry_is_told_if_it_is_to_be(database: Engine, url: str, queue
 
 def test_a_broker_or_a_database_that_is_not_there_is_one_sentence(database: Engine, url: str) -> None:
     port = free_port()
-    nobody = f"amqp://guest:guest@127.0.0.1:{port}"
+    silent = f"amqp://guest:guest@127.0.0.1:{port}"
     for arguments, said in {
-        ("--database", whole(database), "--url", nobody): f"cannot connect to 127.0.0.1:{port}: connection refused",
+        ("--database", whole(database), "--url", silent): f"cannot connect to 127.0.0.1:{port}: connection refused",
         ("--database", f"postgresql://shop:moles@127.0.0.1:{port}/shop", "--url", url): "cannot connect to postgresql",
     }.items():
         done = ended("relay", *arguments)
@@ -188,7 +188,7 @@ def test_a_broker_or_a_database_that_is_not_there_is_one_sentence(database: Engi
         assert "moles" not in done.stderr + done.stdout
 
 
-def test_tables_that_are_missing_are_told_of_and_made(empty_database: Engine, url: str) -> None:
+def test_missing_tables_are_reported_and_created(empty_database: Engine, url: str) -> None:
     options = ("--database", whole(empty_database))
     # an SQLite file exists as soon as it was opened
     empty_database.connect().close()
@@ -218,7 +218,7 @@ def test_a_new_file_of_sqlite_is_made_by_who_makes_tables_alone(tmp_path: Path) 
 # chasing
 
 
-def test_overdue_messages_are_chased_until_it_is_told_to_end(
+def test_overdue_messages_are_chased_until_the_chaser_is_stopped(
     database: Engine, start: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
     send(database, "one")

@@ -11,7 +11,8 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 
 from tests.client.awaited_rows import be_late, send
 from tests.client.databases import opened, postgres_url
-from tests.client.relayed_rows import DEADLINE_S, add, statuses, until
+from tests.client.relayed_rows import DEADLINE_S, add, statuses
+from tests.support.deadlines import until
 from tests.support.postgres import Postgres
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.outbox import Relay, RelaySettings

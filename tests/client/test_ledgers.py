@@ -41,7 +41,7 @@ def outbox(database: Engine) -> Engine:
     return database
 
 
-def test_what_is_not_through_with_is_listed_by_who_has_to_look_first(outbox: Engine) -> None:
+def test_open_rows_are_listed_in_the_order_of_their_urgency(outbox: Engine) -> None:
     assert [(item.status, item.business_id) for item in open_items(outbox)] == [
         ("failed", "lost"),
         ("refused", "bad"),
@@ -91,7 +91,7 @@ def test_a_row_that_was_written_by_hand_has_no_age(database: Engine) -> None:
     assert (item.business_id, item.age_s, item.created_at) == ("by hand", None, None)
 
 
-def test_it_is_told_whether_a_relay_is_active(database: Engine) -> None:
+def test_the_ledger_shows_whether_a_relay_is_active(database: Engine) -> None:
     with database.begin() as connection:
         take_lease(connection, "outbox", "somebody", 30.0)
     found = standing(database)
@@ -185,7 +185,7 @@ def test_tables_that_are_missing_or_later_are_refused_with_a_sentence(empty_data
         standing(database)
 
 
-def test_a_database_that_is_not_there_is_told_without_its_password() -> None:
+def test_a_missing_database_is_reported_without_its_password() -> None:
     engine = create_engine(f"postgresql+psycopg://warren:secret@127.0.0.1:{free_port()}/postgres")
     with pytest.raises(CannotConnect, match=r"warren:\*\*\*@127.0.0.1") as found:
         standing(engine)

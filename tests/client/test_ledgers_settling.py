@@ -68,7 +68,7 @@ def steps(engine: Engine, findings: Iterable[ReconciliationFinding]) -> dict[str
     return {each.business_id: str(step) for each, step in zip(chosen, shown, strict=True)}
 
 
-def test_what_is_missing_is_sent_again_under_its_id(outbox: Engine) -> None:
+def test_a_missing_message_is_sent_again_under_its_id(outbox: Engine) -> None:
     before = rows(outbox)
     assert steps(outbox, [finding(name) for name in [*before, "elsewhere"] if "/" not in name]) == {
         "pending": "on_its_way",
@@ -85,7 +85,7 @@ def test_what_is_missing_is_sent_again_under_its_id(outbox: Engine) -> None:
     assert rows(outbox) == before | sent_again
 
 
-def test_what_is_unexpected_is_taken_back_by_its_one_reversal(outbox: Engine) -> None:
+def test_an_unexpected_message_is_reversed_once(outbox: Engine) -> None:
     before = rows(outbox)
     names = [name for name in before if "/" not in name]
     found = steps(outbox, [finding(name, "reverse", is_unexpected=True) for name in names])
@@ -119,7 +119,7 @@ def test_the_same_findings_again_make_no_second_row(outbox: Engine) -> None:
     assert after["strange-digest-1"] == ("correction", "pending", None)
 
 
-def test_what_the_outbox_has_not_is_a_message_more_with_its_own_body(outbox: Engine) -> None:
+def test_a_message_that_the_outbox_lacks_is_added_with_its_own_body(outbox: Engine) -> None:
     assert steps(outbox, [finding("sent", "correct", route="corrections")]) == {"sent": "added"}
     with outbox.connect() as connection:
         row = connection.execute(select(OUTBOX).where(OUTBOX.c.business_id == "sent-digest-1")).one()
@@ -157,7 +157,7 @@ def test_many_findings_are_settled(database: Engine) -> None:
 
 
 @pytest.mark.parametrize("status", ["sent", "done", "failed"])
-def test_what_the_receiver_may_have_forgotten_is_not_sent_again(outbox: Engine, status: str) -> None:
+def test_a_message_that_the_receiver_may_have_forgotten_is_not_sent_again(outbox: Engine, status: str) -> None:
     written = OUTBOX.update().where(OUTBOX.c.business_id == status)
     for days, step in ((5.9, "resent"), (6.1, "too_old"), (8, "too_old")):
         with outbox.begin() as connection:
@@ -176,7 +176,7 @@ def test_a_row_without_a_time_is_too_old(outbox: Engine) -> None:
         assert steps(outbox, [finding("sent")]) == {"sent": step}
 
 
-def test_what_the_outbox_may_have_forgotten_is_not_taken_back(outbox: Engine) -> None:
+def test_a_message_that_the_outbox_may_have_forgotten_is_not_reversed(outbox: Engine) -> None:
     strange = finding("strange", "reverse", is_unexpected=True, route="corrections")
     long_ago = datetime.now(UTC) - timedelta(days=6, hours=1)
     assert steps(outbox, [replace(strange, at=long_ago)]) == {"strange": "too_old"}
@@ -184,7 +184,7 @@ def test_what_the_outbox_may_have_forgotten_is_not_taken_back(outbox: Engine) ->
     assert steps(outbox, [replace(strange, at=datetime.now(UTC))]) == {"strange": "added"}
 
 
-def test_a_row_is_known_whatever_its_kind_is(outbox: Engine) -> None:
+def test_a_row_of_any_kind_is_known(outbox: Engine) -> None:
     with outbox.begin() as connection:
         connection.execute(OUTBOX.update().where(OUTBOX.c.business_id.in_(["done", "sent"])).values(kind="payment"))
         Outbox(routing_key="receipts").add(connection, b"", business_id="a receipt", kind="receipt")
@@ -232,7 +232,7 @@ def test_a_correction_that_went_out_with_another_body_is_not_sent_again_in_its_o
     assert steps(outbox, [first]) == {"sent": "resent"}
 
 
-def test_a_database_that_is_not_there_is_told_without_its_password() -> None:
+def test_a_missing_database_is_reported_without_its_password() -> None:
     engine = create_engine(f"postgresql+psycopg://warren:secret@127.0.0.1:{free_port()}/postgres")
     with pytest.raises(CannotConnect, match="cannot connect to") as found:
         apply_corrections(engine, [finding("a")])

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from tests.client.awaited_rows import FEW, be_late, send
-from tests.client.conftest import run
-from tests.client.observed import Observed, until
+from tests.client.observed import Observed
 from tests.client.relayed_rows import AT_ONCE, add, change, nacking, refusing, silent_for
+from tests.support.deadlines import in_event_loop, run, until
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client import Message, Properties
 from warren.client.inbox import Inbox
@@ -49,7 +49,7 @@ def points(observed: Observed, name: str, *keys: str) -> dict[tuple[str, ...], f
 # the outbox
 
 
-def test_rows_that_are_open_are_told_by_status(database: Engine, observed: Observed) -> None:
+def test_open_rows_are_counted_by_status(database: Engine, observed: Observed) -> None:
     observe(OpenRows(database), meter_provider=observed.meters)
     add(database, "one", "two", "three", wants_receipt=True)
     change(database, "three", status="failed")
@@ -62,7 +62,7 @@ def test_rows_that_are_open_are_told_by_status(database: Engine, observed: Obser
     assert points(observed, "warren.client.outbox.relayed") == {(): 0}
 
 
-def test_two_databases_are_told_apart(database: Engine, observed: Observed, tmp_path: Path) -> None:
+def test_two_databases_are_counted_separately(database: Engine, observed: Observed, tmp_path: Path) -> None:
     other = create_engine(f"sqlite:///{tmp_path / 'other.db'}")
     create_tables(other)
     add(other, "one")
@@ -79,7 +79,7 @@ def test_two_databases_are_told_apart(database: Engine, observed: Observed, tmp_
     other.dispose()
 
 
-def test_what_is_asked_together_is_one_look(database: Engine, observed: Observed) -> None:
+def test_metrics_read_together_need_one_query(database: Engine, observed: Observed) -> None:
     looks: list[int] = []
     event.listen(database, "begin", lambda connection: looks.append(1))
     observe(OpenRows(database), meter_provider=observed.meters)
@@ -98,7 +98,7 @@ def test_a_database_that_does_not_answer_has_no_points(
     assert told == ["outbox.not_measured"]
 
 
-def test_a_relay_tells_what_became_of_its_rows(database: Engine, observed: Observed) -> None:
+def test_a_relay_counts_the_outcomes_of_its_rows(database: Engine, observed: Observed) -> None:
     add(database, "fine", "refused", "nacked", "silent")
 
     def answer(message: Outgoing) -> object:
@@ -113,22 +113,20 @@ def test_a_relay_tells_what_became_of_its_rows(database: Engine, observed: Obser
     assert points(observed, "warren.client.relay.rows", "warren.verdict") == dict.fromkeys(none, 1)
 
 
-def test_which_relay_is_active_can_be_told(database: Engine, observed: Observed) -> None:
-    async def scenario() -> None:
-        relay = Relay(database, ScriptedTransport(), AT_ONCE)
-        observe(relay, OpenRows(database), meter_provider=observed.meters)
-        assert points(observed, "warren.client.relay.leads") == {(): 0}
-        running = asyncio.create_task(relay.run())
-        await until(lambda: points(observed, "warren.client.relay.leads") == {(): 1})
-        await until(lambda: points(observed, "warren.client.outbox.relayed") == {(): 1})
-        relay.stop()
-        await running
-        assert points(observed, "warren.client.relay.leads") == {(): 0}
-
-    run(scenario())
+@in_event_loop
+async def test_which_relay_is_active_can_be_told(database: Engine, observed: Observed) -> None:
+    relay = Relay(database, ScriptedTransport(), AT_ONCE)
+    observe(relay, OpenRows(database), meter_provider=observed.meters)
+    assert points(observed, "warren.client.relay.leads") == {(): 0}
+    running = asyncio.create_task(relay.run())
+    await until(lambda: points(observed, "warren.client.relay.leads") == {(): 1})
+    await until(lambda: points(observed, "warren.client.outbox.relayed") == {(): 1})
+    relay.stop()
+    await running
+    assert points(observed, "warren.client.relay.leads") == {(): 0}
 
 
-def test_a_chaser_and_receipts_tell_what_came_of_them(database: Engine, observed: Observed) -> None:
+def test_a_chaser_and_receipts_count_their_outcomes(database: Engine, observed: Observed) -> None:
     send(database, "again", "gone", "fine")
     change(database, "gone", resends=9)
     receipts, chaser = Receipts(database), Chaser(database, FEW)
@@ -148,7 +146,7 @@ def test_a_chaser_and_receipts_tell_what_came_of_them(database: Engine, observed
 # consumers
 
 
-def test_inboxes_tell_what_they_had_and_had_not_each_for_itself(database: Engine, observed: Observed) -> None:
+def test_each_inbox_counts_its_new_and_duplicate_messages(database: Engine, observed: Observed) -> None:
     def work(connection: Connection, message: Incoming) -> None:
         pass
 
@@ -171,7 +169,7 @@ def test_inboxes_tell_what_they_had_and_had_not_each_for_itself(database: Engine
     assert points(observed, "warren.client.duplicate.messages", who) == {("payments",): 5, ("stock",): 2}
 
 
-def test_a_listener_tells_what_became_of_messages_that_failed(
+def test_a_listener_counts_the_outcomes_of_failed_messages(
     observed: Observed, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "warren.client.listening")

@@ -54,7 +54,9 @@ def test_open_rows_are_a_table_in_the_terminal(outbox: Engine, capsys: pytest.Ca
     assert " 12.50 EUR " in lines[7]
 
 
-def test_what_messages_say_cannot_command_the_terminal(outbox: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_messages_do_not_reach_the_terminal(
+    outbox: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(["client", "open", "--database", url_of(outbox)])
     assert "\x1b" not in capsys.readouterr().out
 
@@ -208,7 +210,7 @@ def test_the_page_can_only_be_read_and_only_from_here(served: str) -> None:
     assert ask(served, host=f"localhost:{urlsplit(served).port}")[0] == 200
 
 
-def test_a_database_that_is_in_trouble_is_told_and_asked_again(served: str, outbox: Engine) -> None:
+def test_a_failing_database_is_reported_and_asked_again(served: str, outbox: Engine) -> None:
     with outbox.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE warren_tables RENAME TO elsewhere")
     status, text = ask(served)

@@ -118,7 +118,7 @@ def test_text_that_no_database_keeps_is_refused_at_once(database: Engine, column
         Outbox().add(transaction, b"", **options)
 
 
-def test_what_no_broker_could_take_is_refused_at_once(database: Engine) -> None:
+def test_a_message_that_no_broker_could_accept_is_refused_at_once(database: Engine) -> None:
     with database.begin() as transaction:
         with pytest.raises(CannotConvert, match="the routing_key has 256 bytes, and 255 are the most"):
             Outbox().add(transaction, b"", routing_key="ö" * 128)
@@ -139,7 +139,7 @@ def test_what_no_broker_could_take_is_refused_at_once(database: Engine) -> None:
         ({"amount": Decimal("-Infinity")}, "the amount -Infinity"),
     ],
 )
-def test_what_does_not_fit_its_column_is_refused_in_every_database(
+def test_a_value_too_long_for_its_column_is_refused_in_every_database(
     database: Engine, wrong: dict[str, Any], said: str
 ) -> None:
     with database.begin() as transaction:
@@ -149,7 +149,7 @@ def test_what_does_not_fit_its_column_is_refused_in_every_database(
     assert [row.business_id for row in rows(database)] == ["a"]
 
 
-def test_what_just_fits_its_column_is_kept(database: Engine) -> None:
+def test_a_value_that_just_fits_its_column_is_kept(database: Engine) -> None:
     largest = Decimal("-9999999999999999.9999")
     with database.begin() as transaction:
         Outbox().add(transaction, b"", kind="k" * 20, currency="\N{EURO SIGN}" * 3, amount=largest)

@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import Engine, create_engine, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from tests.client.conftest import run, url_of
+from tests.client.conftest import url_of
 from tests.client.databases import opened, postgres_url
+from tests.support.deadlines import in_event_loop, run, until
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
@@ -65,13 +66,7 @@ def statuses(engine: Engine) -> dict[str, str]:
     return {name: row.status for name, row in rows(engine).items()}
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
-def test_what_was_written_arrives_with_all_that_belongs_to_it(database: Engine, broker: str, queue: str) -> None:
+def test_a_row_arrives_as_a_message_with_all_its_properties(database: Engine, broker: str, queue: str) -> None:
     message = Message(b"100", Properties(content_type="text/plain", headers={"branch": 4, "raw": b"\x00"}))
     with database.begin() as transaction:
         Outbox(routing_key=queue).add(transaction, message, business_id="deposit-1", ordering_key="account 1")
@@ -100,7 +95,8 @@ def test_what_was_written_arrives_with_all_that_belongs_to_it(database: Engine, 
     run(main())
 
 
-def test_rows_that_no_broker_takes_fail_with_the_reason_and_others_go_through(
+@in_event_loop
+async def test_rows_that_no_broker_takes_fail_with_the_reason_and_others_go_through(
     database: Engine, broker: str, queue: str, unique: Callable[[str], str]
 ) -> None:
     exchange = unique("exchange")
@@ -111,72 +107,62 @@ def test_rows_that_no_broker_takes_fail_with_the_reason_and_others_go_through(
             add(database, "behind it", routing_key=queue, ordering_key="a")
         if number == 30:
             add(database, "no exchange", exchange="missing", routing_key=queue)
-
-    async def main() -> None:
-        transport = await recovering.open(broker)
-        await transport.declare(Layout(exchanges=(ExchangeLayout(exchange),), queues=(QueueLayout(queue),)))
-        async with running(
-            Relay(database, transport, RelaySettings(tries=2, backoff_s=0.01, poll_s=0.01, listening_poll_s=600))
-        ):
-            await until(lambda: list(statuses(database).values()).count("failed") == 2)
-            found = statuses(database)
-            assert {name for name, status in found.items() if status == "failed"} == {"unroutable", "no exchange"}
-            assert {name for name, status in found.items() if status == "pending"} == {"behind it"}
-            assert "NO_ROUTE" in rows(database)["unroutable"].last_error
-            assert "no exchange 'missing'" in rows(database)["no exchange"].last_error
-            await transport.declare(Layout(bindings=(BindingLayout(exchange, queue, "nowhere"),)))
-            with database.begin() as transaction:
-                assert Outbox().resend(transaction, "unroutable")
-            await until(lambda: statuses(database)["behind it"] == "sent")
-            assert rows(database)["unroutable"].attempt == 3
-        await transport.close()
-
-    run(main())
+    transport = await recovering.open(broker)
+    await transport.declare(Layout(exchanges=(ExchangeLayout(exchange),), queues=(QueueLayout(queue),)))
+    async with running(
+        Relay(database, transport, RelaySettings(tries=2, backoff_s=0.01, poll_s=0.01, listening_poll_s=600))
+    ):
+        await until(lambda: list(statuses(database).values()).count("failed") == 2)
+        found = statuses(database)
+        assert {name for name, status in found.items() if status == "failed"} == {"unroutable", "no exchange"}
+        assert {name for name, status in found.items() if status == "pending"} == {"behind it"}
+        assert "NO_ROUTE" in rows(database)["unroutable"].last_error
+        assert "no exchange 'missing'" in rows(database)["no exchange"].last_error
+        await transport.declare(Layout(bindings=(BindingLayout(exchange, queue, "nowhere"),)))
+        with database.begin() as transaction:
+            assert Outbox().resend(transaction, "unroutable")
+        await until(lambda: statuses(database)["behind it"] == "sent")
+        assert rows(database)["unroutable"].attempt == 3
+    await transport.close()
 
 
-def test_a_queue_that_is_full_delays_its_rows_and_fails_none(database: Engine, broker: str, queue: str) -> None:
+@in_event_loop
+async def test_a_queue_that_is_full_delays_its_rows_and_fails_none(database: Engine, broker: str, queue: str) -> None:
     add(database, "first", routing_key=queue, ordering_key="a")
     add(database, "second", routing_key=queue, ordering_key="a")
-
-    async def main() -> None:
-        transport = await recovering.open(broker)
-        full = QueueLayout(queue, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
-        await transport.declare(Layout(queues=(full,)))
-        settings = RelaySettings(tries=1, backoff_s=0.01, poll_s=0.01, listening_poll_s=0.01)
-        async with running(Relay(database, transport, settings)):
-            await until(lambda: rows(database)["second"].attempt > 2)
-            assert statuses(database) == {"first": "sent", "second": "pending"}
-            assert await transport.get(queue, no_ack=True) is not None
-            await until(lambda: statuses(database)["second"] == "sent")
-        await transport.close()
-
-    run(main())
+    transport = await recovering.open(broker)
+    full = QueueLayout(queue, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    await transport.declare(Layout(queues=(full,)))
+    settings = RelaySettings(tries=1, backoff_s=0.01, poll_s=0.01, listening_poll_s=0.01)
+    async with running(Relay(database, transport, settings)):
+        await until(lambda: rows(database)["second"].attempt > 2)
+        assert statuses(database) == {"first": "sent", "second": "pending"}
+        assert await transport.get(queue, no_ack=True) is not None
+        await until(lambda: statuses(database)["second"] == "sent")
+    await transport.close()
 
 
-def test_a_broker_that_is_down_for_a_while_delays_and_loses_nothing(
+@in_event_loop
+async def test_a_broker_that_is_down_for_a_while_delays_and_loses_nothing(
     database: Engine, start: Callable[..., NodeProcess]
 ) -> None:
     node = start()
-
-    async def main() -> None:
-        transport = await recovering.open(url_of(node.amqp))
-        await transport.declare(Layout(queues=(QueueLayout("orders"),)))
-        settings = RelaySettings(publish_timeout_s=0.5, backoff_s=0.05, poll_s=0.01)
-        async with running(Relay(database, transport, settings)):
-            add(database, "before", routing_key="orders", ordering_key="a")
-            await until(lambda: statuses(database)["before"] == "sent")
-            await asyncio.to_thread(node.kill)
-            add(database, "meanwhile", routing_key="orders", ordering_key="a")
-            await asyncio.to_thread(node.start)
-            add(database, "after", routing_key="orders", ordering_key="a")
-            await until(lambda: statuses(database)["after"] == "sent")
-        bodies = []
-        while incoming := await transport.get("orders", no_ack=True):
-            bodies.append(incoming.body)
-        assert list(dict.fromkeys(bodies)) == [b"before", b"meanwhile", b"after"]
-        await transport.close()
-
-    run(main())
+    transport = await recovering.open(url_of(node.amqp))
+    await transport.declare(Layout(queues=(QueueLayout("orders"),)))
+    settings = RelaySettings(publish_timeout_s=0.5, backoff_s=0.05, poll_s=0.01)
+    async with running(Relay(database, transport, settings)):
+        add(database, "before", routing_key="orders", ordering_key="a")
+        await until(lambda: statuses(database)["before"] == "sent")
+        await asyncio.to_thread(node.kill)
+        add(database, "meanwhile", routing_key="orders", ordering_key="a")
+        await asyncio.to_thread(node.start)
+        add(database, "after", routing_key="orders", ordering_key="a")
+        await until(lambda: statuses(database)["after"] == "sent")
+    bodies = []
+    while incoming := await transport.get("orders", no_ack=True):
+        bodies.append(incoming.body)
+    assert list(dict.fromkeys(bodies)) == [b"before", b"meanwhile", b"after"]
+    await transport.close()
 
 
 def test_a_transport_that_was_closed_ends_the_relay(database: Engine, url: str) -> None:
@@ -193,32 +179,28 @@ def test_a_transport_that_was_closed_ends_the_relay(database: Engine, url: str) 
     assert statuses(database) == {"one": "pending"}
 
 
-def test_postgresql_wakes_the_relay_when_a_transaction_commits(postgres: Engine, url: str, queue: str) -> None:
-    async def main() -> None:
-        transport = await recovering.open(url)
-        await transport.declare(Layout(queues=(QueueLayout(queue),)))
-        async with running(Relay(postgres, transport, SLOW_POLL)):
-            for number in range(3):
-                add(postgres, f"{number}", routing_key=queue)
-                await until(lambda: statuses(postgres)[f"{number}"] == "sent")  # noqa: B023
-        await transport.close()
-
-    run(main())
+@in_event_loop
+async def test_postgresql_wakes_the_relay_when_a_transaction_commits(postgres: Engine, url: str, queue: str) -> None:
+    transport = await recovering.open(url)
+    await transport.declare(Layout(queues=(QueueLayout(queue),)))
+    async with running(Relay(postgres, transport, SLOW_POLL)):
+        for number in range(3):
+            add(postgres, f"{number}", routing_key=queue)
+            await until(lambda: statuses(postgres)[f"{number}"] == "sent")  # noqa: B023
+    await transport.close()
 
 
-def test_a_word_that_was_missed_is_made_up_for_by_looking(postgres: Engine, url: str, queue: str) -> None:
-    async def main() -> None:
-        transport = await recovering.open(url)
-        await transport.declare(Layout(queues=(QueueLayout(queue),)))
-        async with running(Relay(postgres, transport, RelaySettings(listening_poll_s=0.05))):
-            add(postgres, "told", routing_key=queue)
-            await until(lambda: statuses(postgres)["told"] == "sent")
-            with postgres.begin() as transaction:
-                transaction.execute(OUTBOX.insert().values(business_id="untold", routing_key=queue, body=b""))
-            await until(lambda: statuses(postgres)["untold"] == "sent")
-        await transport.close()
-
-    run(main())
+@in_event_loop
+async def test_a_word_that_was_missed_is_made_up_for_by_looking(postgres: Engine, url: str, queue: str) -> None:
+    transport = await recovering.open(url)
+    await transport.declare(Layout(queues=(QueueLayout(queue),)))
+    async with running(Relay(postgres, transport, RelaySettings(listening_poll_s=0.05))):
+        add(postgres, "told", routing_key=queue)
+        await until(lambda: statuses(postgres)["told"] == "sent")
+        with postgres.begin() as transaction:
+            transaction.execute(OUTBOX.insert().values(business_id="untold", routing_key=queue, body=b""))
+        await until(lambda: statuses(postgres)["untold"] == "sent")
+    await transport.close()
 
 
 def cut_all_connections(engine: Engine) -> None:
@@ -227,37 +209,33 @@ def cut_all_connections(engine: Engine) -> None:
         connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
 
 
-def test_a_database_that_cuts_every_connection_is_taken_up_again(postgres: Engine, url: str, queue: str) -> None:
-    async def main() -> None:
-        relays_engine = create_engine(postgres.url)
-        transport = await recovering.open(url)
-        await transport.declare(Layout(queues=(QueueLayout(queue),)))
-        settings = RelaySettings(listening_poll_s=600, backoff_s=0.05, lease_s=0.5)
-        async with running(Relay(relays_engine, transport, settings)):
-            for number in range(3):
-                add(postgres, f"{number}", routing_key=queue)
-                await until(lambda: statuses(postgres)[f"{number}"] == "sent")  # noqa: B023
-                cut_all_connections(postgres)
-        relays_engine.dispose()
-        await transport.close()
-
-    run(main())
+@in_event_loop
+async def test_a_database_that_cuts_every_connection_is_taken_up_again(postgres: Engine, url: str, queue: str) -> None:
+    relays_engine = create_engine(postgres.url)
+    transport = await recovering.open(url)
+    await transport.declare(Layout(queues=(QueueLayout(queue),)))
+    settings = RelaySettings(listening_poll_s=600, backoff_s=0.05, lease_s=0.5)
+    async with running(Relay(relays_engine, transport, settings)):
+        for number in range(3):
+            add(postgres, f"{number}", routing_key=queue)
+            await until(lambda: statuses(postgres)[f"{number}"] == "sent")  # noqa: B023
+            cut_all_connections(postgres)
+    relays_engine.dispose()
+    await transport.close()
 
 
-def test_a_lower_id_that_commits_later_is_not_skipped(postgres: Engine, url: str, queue: str) -> None:
-    async def main() -> None:
-        transport = await recovering.open(url)
-        await transport.declare(Layout(queues=(QueueLayout(queue),)))
-        async with running(Relay(postgres, transport, SLOW_POLL)):
-            with postgres.begin() as slow:
-                Outbox().add(slow, b"", business_id="slow", routing_key=queue)
-                add(postgres, "fast", routing_key=queue)
-                await until(lambda: statuses(postgres) == {"fast": "sent"})
-            await until(lambda: statuses(postgres) == {"slow": "sent", "fast": "sent"})
-        assert rows(postgres)["slow"].id < rows(postgres)["fast"].id
-        await transport.close()
-
-    run(main())
+@in_event_loop
+async def test_a_lower_id_that_commits_later_is_not_skipped(postgres: Engine, url: str, queue: str) -> None:
+    transport = await recovering.open(url)
+    await transport.declare(Layout(queues=(QueueLayout(queue),)))
+    async with running(Relay(postgres, transport, SLOW_POLL)):
+        with postgres.begin() as slow:
+            Outbox().add(slow, b"", business_id="slow", routing_key=queue)
+            add(postgres, "fast", routing_key=queue)
+            await until(lambda: statuses(postgres) == {"fast": "sent"})
+        await until(lambda: statuses(postgres) == {"slow": "sent", "fast": "sent"})
+    assert rows(postgres)["slow"].id < rows(postgres)["fast"].id
+    await transport.close()
 
 
 def test_a_batch_of_a_large_backlog_is_read_by_its_index(postgres: Engine) -> None:
@@ -318,14 +296,12 @@ def test_an_asynchronous_session_adds_by_run_sync(postgres: Engine) -> None:
     assert statuses(postgres) == {"a": "pending"}
 
 
-def test_a_server_that_does_not_answer_is_told_at_the_start(url: str) -> None:
-    async def main() -> None:
-        transport = await recovering.open(url)
-        nowhere = create_engine(f"postgresql+psycopg://warren:secret@127.0.0.1:{free_port()}/bank")
-        began = time.monotonic()
-        with pytest.raises(CannotConnect, match=r"cannot connect to postgresql\+psycopg://warren:\*\*\*@127.*refused"):
-            await Relay(nowhere, transport).run()
-        assert time.monotonic() - began < DEADLINE_S
-        await transport.close()
-
-    run(main())
+@in_event_loop
+async def test_a_server_that_does_not_answer_is_reported_at_the_start(url: str) -> None:
+    transport = await recovering.open(url)
+    nowhere = create_engine(f"postgresql+psycopg://warren:secret@127.0.0.1:{free_port()}/bank")
+    began = time.monotonic()
+    with pytest.raises(CannotConnect, match=r"cannot connect to postgresql\+psycopg://warren:\*\*\*@127.*refused"):
+        await Relay(nowhere, transport).run()
+    assert time.monotonic() - began < DEADLINE_S
+    await transport.close()

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, func, select
 
 from tests.client import relay_process
+from tests.support.deadlines import eventually
 from warren.client import blocking
 from warren.client.outbox import Outbox
 from warren.client.tables import OUTBOX
@@ -107,19 +108,12 @@ def sent_rows(engine: Engine) -> int:
         return connection.execute(select(func.count()).where(OUTBOX.c.status == "sent")).scalar_one()
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def until_all_are_sent(engine: Engine, count: int) -> None:
     """As long as it goes on: how many were written meanwhile depends on how long the relays took to start."""
     sent = -1
     while sent < count:
         before = sent
-        until(lambda: sent_rows(engine) > before)  # noqa: B023
+        eventually(lambda: sent_rows(engine) > before)  # noqa: B023
         sent = sent_rows(engine)
     assert sent == count
 
@@ -145,7 +139,7 @@ def test_relays_that_are_killed_lose_nothing_and_keep_the_order_of_a_key(
     relays = [start_relay() for _ in range(3)]
     for _ in range(KILLS):
         before = sent_rows(database)
-        until(lambda: sent_rows(database) > before)  # noqa: B023
+        eventually(lambda: sent_rows(database) > before)  # noqa: B023
         time.sleep(chance.uniform(0.0, 0.1))
         victim = chance.randrange(3)
         relays[victim].kill()
@@ -173,7 +167,7 @@ def test_a_relay_that_is_stopped_leaves_nothing_half_done(
     for _ in range(3):
         relay = start_relay()
         before = sent_rows(database)
-        until(lambda: sent_rows(database) > before)  # noqa: B023
+        eventually(lambda: sent_rows(database) > before)  # noqa: B023
         relay.stop()
     writer.end()
     assert len(arrived(url, queue)) == sent_rows(database) > 0

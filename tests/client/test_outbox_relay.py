@@ -9,18 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, text, update
 
-from tests.client.relayed_rows import (
-    AT_ONCE,
-    add,
-    change,
-    drain,
-    drain_until,
-    refusing,
-    rows,
-    silent_for,
-    statuses,
-    until,
-)
+from tests.client.relayed_rows import AT_ONCE, add, change, drain, drain_until, refusing, rows, silent_for, statuses
+from tests.support.deadlines import in_event_loop, until
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.errors import CallTimeout, CannotConnect, SettingsError, TablesRefused
 from warren.client.outbox import Relay, RelaySettings
@@ -119,7 +109,7 @@ def written_at(transport: ScriptedTransport) -> object:
     return (message.message.properties.headers or {}).get("x-written-at")
 
 
-def test_a_message_says_when_it_was_written_however_often_it_is_sent(database: Engine) -> None:
+def test_a_message_that_is_sent_again_keeps_the_time_it_was_written(database: Engine) -> None:
     add(database, "a")
     with database.begin() as connection:
         connection.execute(update(OUTBOX).values(created_at=datetime(2026, 1, 1, tzinfo=UTC)))
@@ -166,7 +156,7 @@ def test_an_undecided_row_is_sent_again_and_holds_back_its_key_meanwhile(databas
     assert transport.bodies == [[b"a1"], [b"a2"]]
 
 
-def test_silence_about_one_row_is_no_refusal_however_often(database: Engine) -> None:
+def test_repeated_silence_about_one_row_is_no_refusal(database: Engine) -> None:
     add(database, "one")
     for number in range(3):
         add(database, f"other {number}")
@@ -259,7 +249,7 @@ def age(engine: Engine, business_id: str, **values: Any) -> None:
     change(engine, business_id, sent_at=database_time(-100), created_at=database_time(-100), **values)
 
 
-def test_what_is_through_with_and_old_is_thrown_away(database: Engine) -> None:
+def test_old_finished_rows_are_deleted(database: Engine) -> None:
     add(database, "sent", "young", "failed", "pending", "reversed", "done lately")
     add(database, "done", "without receipt", wants_receipt=True)
     for name, status in [("sent", "sent"), ("failed", "failed"), ("done", "done"), ("reversed", "reversed")]:
@@ -311,28 +301,26 @@ def test_a_relay_that_is_stopped_finishes_what_is_in_hand_and_lets_go(database: 
     assert LeaseHolder(database, LEASE, 10).take()
 
 
-def test_a_second_relay_takes_over_from_one_that_stops(database: Engine) -> None:
-    async def main() -> None:
-        # long enough not to be lost between a publish and its mark, and asked for every two seconds
-        settings = RelaySettings(lease_s=6.0, poll_s=0.01)
-        transports = [ScriptedTransport(), ScriptedTransport()]
-        relays = [Relay(database, transport, settings) for transport in transports]
-        running = [asyncio.create_task(relay.run()) for relay in relays]
-        add(database, "one")
-        await until(lambda: statuses(database)["one"] == "sent")
-        active = 0 if transports[0].calls else 1
-        relays[active].stop()
-        await running[active]
-        add(database, "two")
-        await until(lambda: statuses(database)["two"] == "sent")
-        relays[1 - active].stop()
-        await running[1 - active]
-        assert [transports[active].bodies, transports[1 - active].bodies] == [[[b"one"]], [[b"two"]]]
-
-    asyncio.run(main())
+@in_event_loop
+async def test_a_second_relay_takes_over_from_one_that_stops(database: Engine) -> None:
+    # long enough not to be lost between a publish and its mark, and asked for every two seconds
+    settings = RelaySettings(lease_s=6.0, poll_s=0.01)
+    transports = [ScriptedTransport(), ScriptedTransport()]
+    relays = [Relay(database, transport, settings) for transport in transports]
+    running = [asyncio.create_task(relay.run()) for relay in relays]
+    add(database, "one")
+    await until(lambda: statuses(database)["one"] == "sent")
+    active = 0 if transports[0].calls else 1
+    relays[active].stop()
+    await running[active]
+    add(database, "two")
+    await until(lambda: statuses(database)["two"] == "sent")
+    relays[1 - active].stop()
+    await running[1 - active]
+    assert [transports[active].bodies, transports[1 - active].bodies] == [[[b"one"]], [[b"two"]]]
 
 
-def test_a_database_that_cannot_be_reached_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_reached_is_reported_at_the_start(tmp_path: Path) -> None:
     nowhere = create_engine(f"sqlite:///{tmp_path}/missing/outbox.db")
     with pytest.raises(CannotConnect, match=r"cannot connect to sqlite:///.*: unable to open database file"):
         asyncio.run(Relay(nowhere, ScriptedTransport()).run())
@@ -344,7 +332,7 @@ def test_a_relay_without_transactions_does_not_start(database: Engine) -> None:
         asyncio.run(Relay(at_once, ScriptedTransport()).run())
 
 
-def test_missing_tables_are_told_at_the_start() -> None:
+def test_missing_tables_are_reported_at_the_start() -> None:
     empty = create_engine("sqlite://")
     with pytest.raises(TablesRefused, match=r"call warren\.client\.tables\.create_tables\(engine\) once"):
         asyncio.run(Relay(empty, ScriptedTransport()).run())

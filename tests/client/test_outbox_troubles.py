@@ -84,7 +84,7 @@ def test_nacks_of_a_pass_are_logged_once(database: Engine, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("trouble", [refusing("one"), silent_for("one"), nacking("one")])
-def test_the_first_receipt_is_due_as_late_however_often_the_row_was_offered_before(
+def test_earlier_offers_of_a_row_do_not_change_when_its_first_receipt_is_due(
     database: Engine, trouble: Answering
 ) -> None:
     add(database, "one", wants_receipt=True)

@@ -68,15 +68,17 @@ def test_a_call_marks_in_the_callers_transaction(database: Engine) -> None:
     assert statuses(database) == {"one": "sent", "two": "done"}
 
 
-def test_a_receipt_for_nothing_is_told_and_forgotten(database: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_receipt_for_an_unknown_message_is_logged_and_dropped(
+    database: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     receipts = Receipts(database)
-    assert not receipts.done(None, "nobody knows it")
-    assert not receipts.refused(None, "nobody knows it")
-    receipts.handler(receipt("nobody knows it"))
+    assert not receipts.done(None, "unknown")
+    assert not receipts.refused(None, "unknown")
+    receipts.handler(receipt("unknown"))
     told = [record for record in caplog.records if record.name.startswith("warren.")]
     assert [record.message for record in told] == ["receipt.unknown"] * 3
-    assert vars(told[0])["business_id"] == "nobody knows it"
+    assert vars(told[0])["business_id"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,9 @@ def test_a_receipt_for_nothing_is_told_and_forgotten(database: Engine, caplog: p
         (Properties(type="warren.receipt", headers={"x-receipt-for": "a\0", "x-outcome": "done"}), "is not text"),
     ],
 )
-def test_what_is_no_receipt_is_refused_as_unreadable(database: Engine, properties: Properties, reason: str) -> None:
+def test_a_message_that_is_no_receipt_is_refused_as_unreadable(
+    database: Engine, properties: Properties, reason: str
+) -> None:
     send(database, "one")
     with pytest.raises(CannotConvert, match=reason):
         Receipts(database).handler(Came(Message(b"", properties)))
@@ -124,7 +128,7 @@ def test_a_refusal_is_compensated_for_without_resends(database: Engine) -> None:
     assert rows(database)["one"].resends == 0
 
 
-def test_a_refusal_without_compensation_fails_and_is_told_at_once(database: Engine) -> None:
+def test_a_refusal_without_compensation_fails_and_alerts_at_once(database: Engine) -> None:
     send(database, "one")
     assert Receipts(database).refused(None, "one", "no such account")
     alerts: list[Any] = []
@@ -186,7 +190,7 @@ def test_the_receipt_of_a_reversal_makes_the_message_reversed(database: Engine) 
     assert statuses(database) == {"one": "reversed", "one/reverse": "done"}
 
 
-def test_a_late_receipt_of_a_message_that_is_being_reversed_is_told_and_the_reversal_goes_on(
+def test_a_late_receipt_of_a_message_that_is_being_reversed_is_logged_and_the_reversal_goes_on(
     database: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     send(database, "one", compensation="reverse")
@@ -254,7 +258,7 @@ def books(database: Engine) -> Books:
     return Books()
 
 
-def test_the_senders_books_are_told_once_in_the_transaction_of_the_mark(database: Engine, books: Books) -> None:
+def test_the_senders_books_are_called_once_in_the_transaction_of_the_mark(database: Engine, books: Books) -> None:
     receipts = Receipts(database, books.note)
     send(database, "paid")
     send(database, "confirmed", compensation="confirm")
@@ -280,7 +284,7 @@ def test_a_mark_is_not_there_if_the_senders_books_are_not(database: Engine, book
     assert (statuses(database), books.of(database)) == ({"one": "done"}, [("one", "done")])
 
 
-def test_a_message_that_was_done_and_is_sent_again_is_told_to_the_books_no_more(database: Engine, books: Books) -> None:
+def test_the_books_are_not_called_again_for_a_done_message_that_is_sent_again(database: Engine, books: Books) -> None:
     send(database, "one")
     receipts = Receipts(database, books.note)
     receipts.done(None, "one")
@@ -292,7 +296,7 @@ def test_a_message_that_was_done_and_is_sent_again_is_told_to_the_books_no_more(
     assert (statuses(database), books.of(database)) == ({"one": "done"}, [("one", "done")])
 
 
-def test_receipts_that_come_at_once_are_told_to_the_books_once(database: Engine, books: Books) -> None:
+def test_receipts_that_come_at_once_call_the_books_once(database: Engine, books: Books) -> None:
     send(database, "one", compensation="reverse")
     be_late(database)
     chase(database, AT_ONCE)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 
-from tests.client.conftest import run
-from tests.client.relayed_rows import statuses, until
+from tests.client.relayed_rows import statuses
 from tests.client.seam import Brokers
+from tests.support.deadlines import run, until
 from warren.client import Message, Properties
 from warren.client.inbox import Inbox, Refused
 from warren.client.listening import Arrival, Listener, parking_queue

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Engine, create_engine, update
 
 from tests.client.awaited_rows import FEW, be_late, chase, chase_and_relay, relay, seconds_until_due, send, sent_ids
-from tests.client.relayed_rows import DEADLINE_S, add, change, drain_until, refusing, rows, statuses, until
+from tests.client.relayed_rows import DEADLINE_S, add, change, drain_until, refusing, rows, statuses
+from tests.support.deadlines import until
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client import Message, Properties
 from warren.client.errors import CannotConnect, SettingsError, TablesRefused
@@ -22,7 +23,7 @@ from warren.client.tables.leases import LeaseHolder
 from warren.wire.field_tables import Timestamp
 
 
-def test_what_is_not_overdue_is_left_alone(database: Engine) -> None:
+def test_messages_that_are_not_overdue_are_left_alone(database: Engine) -> None:
     send(database, "one")
     add(database, "two", "three", wants_receipt=True)
     change(database, "three", status="done")
@@ -55,7 +56,7 @@ def test_a_receipt_between_two_resends_ends_it(database: Engine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["confirm", "reverse"])
-def test_a_message_without_receipt_is_resent_then_compensated_for_then_told_of(database: Engine, kind: str) -> None:
+def test_a_message_without_receipt_is_resent_then_compensated_for_then_alerted(database: Engine, kind: str) -> None:
     alerts: list[Alert] = []
     send(database, "one", compensation=kind)
     sent = [chase_and_relay(database, alerts) for _ in range(7)]
@@ -67,7 +68,7 @@ def test_a_message_without_receipt_is_resent_then_compensated_for_then_told_of(d
     assert alerts == [Alert("one", "message", kind, "", "", 3, 2, f"{other}: {reason}")]
 
 
-def test_a_message_without_compensation_is_told_of_after_its_resends(database: Engine) -> None:
+def test_a_message_without_compensation_alerts_after_its_resends(database: Engine) -> None:
     alerts: list[Alert] = []
     send(database, "one", routing_key="orders")
     sent = [chase_and_relay(database, alerts) for _ in range(4)]
@@ -76,7 +77,7 @@ def test_a_message_without_compensation_is_told_of_after_its_resends(database: E
     assert alerts == [Alert("one", "message", "", "", "orders", 3, 2, "no receipt came after 2 resends")]
 
 
-def test_what_is_sent_unless_told_otherwise(database: Engine) -> None:
+def test_by_default_a_message_is_resent_and_then_reversed(database: Engine) -> None:
     send(database, "one", compensation="reverse")
     sent = []
     for _ in range(10):
@@ -130,7 +131,7 @@ def test_messages_with_long_ids_are_compensated_for_too(database: Engine, busine
     assert statuses(database) == {business_id: "reversed", own_id: "done"}
 
 
-def test_a_message_that_cannot_be_compensated_for_fails_and_is_told_of(database: Engine) -> None:
+def test_a_message_that_cannot_be_compensated_for_fails_and_alerts(database: Engine) -> None:
     alerts: list[Alert] = []
     send(database, "one", compensation="reverse")
     add(database, "one/reverse")
@@ -153,7 +154,7 @@ def test_a_reversal_that_cannot_be_routed_fails_with_its_message(database: Engin
     assert [(alert.business_id, "NO_ROUTE" in alert.reason) for alert in alerts] == [("one", True)]
 
 
-def test_a_row_that_wants_a_receipt_and_cannot_be_routed_is_told_of(database: Engine) -> None:
+def test_a_row_that_wants_a_receipt_and_cannot_be_routed_alerts(database: Engine) -> None:
     alerts: list[Alert] = []
     add(database, "one", "two", wants_receipt=True)
     add(database, "three")
@@ -164,7 +165,7 @@ def test_a_row_that_wants_a_receipt_and_cannot_be_routed_is_told_of(database: En
     assert [alert.business_id for alert in alerts] == ["one"]
 
 
-def test_a_row_that_fails_again_is_told_of_again(database: Engine) -> None:
+def test_a_row_that_fails_again_alerts_again(database: Engine) -> None:
     alerts: list[Alert] = []
     send(database, "one")
     for _ in range(2):
@@ -202,12 +203,12 @@ def test_compensating_in_ones_own_transaction_is_done_once(database: Engine) -> 
     assert statuses(database) == {"one": "reversing", "one/reverse": "pending"}
 
 
-def test_what_on_alert_raises_does_no_harm(database: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_of_on_alert_does_no_harm(database: Engine, caplog: pytest.LogCaptureFixture) -> None:
     send(database, "one", "two")
     be_late(database)
 
     def explode(alert: Alert) -> None:
-        raise RuntimeError(f"nobody is there for {alert.business_id}")
+        raise RuntimeError(f"the pager is off for {alert.business_id}")
 
     chaser = Chaser(database, ChasingSettings(resends=0), on_alert=explode)
     asyncio.run(chaser.once())

@@ -96,7 +96,7 @@ def standing_for(kind: str, age: timedelta) -> Came:
 
 
 @pytest.mark.parametrize("kind", ["reversal", "confirmation"])
-def test_what_may_have_been_done_and_forgotten_is_refused(counter: Counter, kind: str) -> None:
+def test_a_message_that_may_have_been_done_and_forgotten_is_refused(counter: Counter, kind: str) -> None:
     counter.handle(original())
     with counter.engine.begin() as connection:
         connection.execute(text("DELETE FROM warren_inbox"))
@@ -134,7 +134,7 @@ def test_a_resend_that_is_remembered_or_young_enough_is_a_duplicate_or_handled(c
     assert (counter.did, counter.inbox.duplicates) == (["do"], 1)
 
 
-def test_what_cannot_have_been_forgotten_is_reversed_or_confirmed_however_late(counter: Counter) -> None:
+def test_a_message_that_cannot_have_been_forgotten_is_reversed_or_confirmed_at_any_age(counter: Counter) -> None:
     counter.handle(standing_for("confirmation", 6 * DAY))
     assert counter.did == ["do"]
     counter.handle(standing_for("reversal", 6 * DAY))
@@ -142,7 +142,7 @@ def test_what_cannot_have_been_forgotten_is_reversed_or_confirmed_however_late(c
     assert counter.receipt("a/reversal")["x-outcome"] == "done"
 
 
-def test_what_is_remembered_is_reversed_however_old_it_is(counter: Counter) -> None:
+def test_a_remembered_message_is_reversed_at_any_age(counter: Counter) -> None:
     counter.handle(original())
     counter.handle(standing_for("reversal", 800 * DAY))
     assert counter.did == ["do", "undo"]
@@ -170,7 +170,7 @@ def test_a_reversal_of_what_never_came_is_no_duplicate(counter: Counter, caplog:
     assert caplog.messages.count("message.duplicated") == 1
 
 
-def test_who_records_by_hand_finds_out_which_message_one_is_about() -> None:
+def test_a_program_that_records_by_hand_finds_the_message_of_a_compensation() -> None:
     assert subject_of(original().properties) == Subject("a")
     assert subject_of(old(DAY).properties).written_at is not None
     found = subject_of(standing_for("confirmation", DAY).properties)
@@ -228,7 +228,7 @@ def test_a_refused_message_is_not_confirmed_and_its_reason_is_kept(database: Eng
     assert [alert.reason for alert in alerts] == ["refused: no such account"]
 
 
-def test_a_refused_row_that_wanted_no_receipt_is_told_of(database: Engine) -> None:
+def test_a_refused_row_that_wanted_no_receipt_alerts(database: Engine) -> None:
     alerts: list[Alert] = []
     add(database, "one")
     relay(database)
@@ -268,7 +268,7 @@ def test_a_late_receipt_settles_the_confirmation_that_was_in_vain(database: Engi
     assert statuses(database) == {"one": "done", "one/confirm": "done"}
 
 
-def test_the_books_are_told_of_a_reversal_once_even_if_all_is_sent_again(database: Engine) -> None:
+def test_the_books_get_a_reversal_once_even_if_all_is_sent_again(database: Engine) -> None:
     told: list[tuple[str, str]] = []
 
     def settled(executor: Executor, business_id: str, status: str) -> None:
@@ -288,7 +288,7 @@ def test_the_books_are_told_of_a_reversal_once_even_if_all_is_sent_again(databas
     assert told == [("one", "reversed")]
 
 
-def test_what_stands_for_another_is_not_compensated_for_itself(database: Engine) -> None:
+def test_a_compensation_message_is_not_compensated_for_itself(database: Engine) -> None:
     send(database, "one")
     with database.begin() as transaction:
         compensate(transaction, "one", "reverse")

@@ -134,7 +134,7 @@ def test_a_message_that_is_handled_anew_has_its_receipt_sent_anew(kitchen: Kitch
     assert receipt_headers(kitchen.engine)["x-outcome"] == "done"
 
 
-def test_who_says_nowhere_gets_no_receipt_unless_there_is_a_fixed_place(kitchen: Kitchen) -> None:
+def test_a_sender_without_reply_to_gets_no_receipt_unless_there_is_a_fixed_address(kitchen: Kitchen) -> None:
     kitchen.handle(order(reply_to=None))
     assert rows(kitchen.engine) == {}
     fixed = Inbox(kitchen.engine, "bar").handler(kitchen.cook, receipts=Outbox(exchange="shop", routing_key="done"))
@@ -150,7 +150,7 @@ def test_consumers_of_one_database_have_receipts_of_their_own(kitchen: Kitchen) 
     assert sorted(rows(kitchen.engine)) == ["order-1/receipt/bar", RECEIPT]
 
 
-def test_work_that_is_refused_is_rolled_back_and_the_sender_is_told_why(kitchen: Kitchen) -> None:
+def test_refused_work_is_rolled_back_and_the_sender_gets_the_reason(kitchen: Kitchen) -> None:
     kitchen.refuses = "no soup today"
     kitchen.handle(order())
     assert (kitchen.dishes, kitchen.outcomes) == ([], {"order-1": "refused"})
@@ -161,7 +161,7 @@ def test_work_that_is_refused_is_rolled_back_and_the_sender_is_told_why(kitchen:
     }
 
 
-def test_what_was_refused_stays_so_and_the_same_receipt_goes_again(kitchen: Kitchen) -> None:
+def test_a_refused_message_stays_refused_and_the_same_receipt_is_sent_again(kitchen: Kitchen) -> None:
     kitchen.refuses = "no soup today"
     kitchen.handle(order())
     relay(kitchen.engine)
@@ -218,7 +218,7 @@ def test_a_message_that_comes_after_its_reversal_is_not_handled(kitchen: Kitchen
     assert receipt_headers(kitchen.engine, "order-1/reverse/receipt/kitchen")["x-outcome"] == "done"
 
 
-def test_a_duplicate_of_what_was_taken_back_is_told_so_and_not_that_it_was_done(kitchen: Kitchen) -> None:
+def test_a_duplicate_of_a_reversed_message_is_answered_as_reversed_and_not_as_done(kitchen: Kitchen) -> None:
     kitchen.handle(order())
     relay(kitchen.engine)
     assert receipt_headers(kitchen.engine)["x-outcome"] == "done"

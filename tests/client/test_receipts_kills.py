@@ -20,6 +20,7 @@ from sqlalchemy import Engine, func, select
 from tests.client import chaser_process
 from tests.client.chaser_process import COMPENSATIONS, RESENDS
 from tests.client.relayed_rows import add, drain, rows
+from tests.support.deadlines import eventually
 from tests.unit.client.outbox.scripted import ScriptedTransport
 from warren.client.outbox import RelaySettings
 from warren.client.receipts import Receipts, compensating_id
@@ -48,7 +49,7 @@ class ChaserProcess:
         self.process.wait(DEADLINE_S)
 
     def stop(self) -> None:
-        until(lambda: self.said.read_text().startswith("ready\n"))
+        eventually(lambda: self.said.read_text().startswith("ready\n"))
         self.process.terminate()
         assert self.process.wait(DEADLINE_S) == 0
 
@@ -91,13 +92,6 @@ class World:
             self._receipts.done(None, business_id)
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def open_rows(engine: Engine) -> int:
     with engine.connect() as connection:
         return connection.execute(select(func.count()).where(OUTBOX.c.status.not_in(ENDS))).scalar_one()
@@ -136,7 +130,7 @@ def write(engine: Engine, chance: random.Random, first: int) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_chasers_that_are_killed_leave_every_message_done_reversed_or_told_of(
+def test_chasers_that_are_killed_leave_every_message_done_reversed_or_alerted(
     database: Engine, start_chaser: Callable[[], ChaserProcess], tmp_path: Path
 ) -> None:
     chance = random.Random(9)
@@ -145,13 +139,13 @@ def test_chasers_that_are_killed_leave_every_message_done_reversed_or_told_of(
     for number in range(KILLS):
         before = chased(database)
         write(database, chance, number * MESSAGES)
-        until(lambda: chased(database) > before)  # noqa: B023
+        eventually(lambda: chased(database) > before)  # noqa: B023
         time.sleep(chance.uniform(0.0, 0.1))
         victim = chance.randrange(2)
         chasers[victim].kill()
         chasers[victim] = start_chaser()
-    until(lambda: open_rows(database) == 0)
-    until(lambda: all(row.status != "failed" or row.alerted_at for row in rows(database).values()))
+    eventually(lambda: open_rows(database) == 0)
+    eventually(lambda: all(row.status != "failed" or row.alerted_at for row in rows(database).values()))
     for chaser in chasers:
         chaser.stop()
     world.end()

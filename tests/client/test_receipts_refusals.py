@@ -20,7 +20,7 @@ def marked(engine: Engine) -> set[str]:
     return {name for name, row in rows(engine).items() if row.refused_at is not None}
 
 
-def test_rows_that_failed_tell_whether_they_were_refused(database: Engine) -> None:
+def test_failed_rows_record_whether_they_were_refused(database: Engine) -> None:
     send(database, "refused", "unanswered")
     Receipts(database).refused(None, "refused", "no such account")
     refused_at = rows(database)["refused"].refused_at
@@ -45,7 +45,7 @@ def test_a_message_whose_confirmation_is_refused_may_have_been_done_and_counts(d
     send(database, "one", compensation="confirm")
     fail_for_lack_of_a_receipt(database)
     relay(database)
-    Receipts(database).refused(None, "one/confirm", "nobody can tell any more whether it was done")
+    Receipts(database).refused(None, "one/confirm", "it is not known any more whether it was done")
     chase(database)
     assert statuses(database) == {"one": "failed", "one/confirm": "failed"}
     assert marked(database) == {"one/confirm"}
@@ -62,7 +62,7 @@ def test_a_message_whose_reversal_is_refused_was_not(database: Engine) -> None:
     assert marked(database) == {"one/reverse"}
 
 
-def test_what_is_done_or_sent_anew_is_refused_no_longer(database: Engine) -> None:
+def test_a_message_that_is_done_or_sent_anew_is_refused_no_longer(database: Engine) -> None:
     send(database, "done", "resent", "replaced", "still")
     receipts = Receipts(database)
     for name in rows(database):

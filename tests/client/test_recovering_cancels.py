@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.client.conftest import run
-from tests.client.recovery import numbered, only, taken, until
+from tests.client.recovery import numbered, only, taken
+from tests.support.deadlines import in_event_loop, until
 from warren.client import connect, recovering
 from warren.client.listening import Puller
 from warren.client.recovering import Notice
@@ -39,41 +39,39 @@ async def begun_while_messages_come(
     return begun
 
 
-def test_who_waits_while_it_is_cancelled_can_settle_what_still_comes(url: str, proxy: FaultProxy, queue: str) -> None:
-    async def talk() -> None:
-        async with await recovering.open(proxy.url) as transport:
-            await transport.declare(only(queue))
-            subscription = await transport.subscribe(queue)
-            reading = asyncio.create_task(subscription.batch())
-            await asyncio.sleep(0)
-            cancelling = await begun_while_messages_come(subscription.cancel(), proxy, url, queue, 3)
-            proxy.restore()
-            await cancelling
-            got = await reading
-            assert [message.is_ours for message in got] == [True] * 3
-            for message in got:
-                message.ack()
-            assert await subscription.batch() == []
-        assert await left(url, queue) == 0
+@in_event_loop
+async def test_a_reader_that_waits_during_a_cancel_can_settle_messages_that_still_come(
+    url: str, proxy: FaultProxy, queue: str
+) -> None:
+    async with await recovering.open(proxy.url) as transport:
+        await transport.declare(only(queue))
+        subscription = await transport.subscribe(queue)
+        reading = asyncio.create_task(subscription.batch())
+        await asyncio.sleep(0)
+        cancelling = await begun_while_messages_come(subscription.cancel(), proxy, url, queue, 3)
+        proxy.restore()
+        await cancelling
+        got = await reading
+        assert [message.is_ours for message in got] == [True] * 3
+        for message in got:
+            message.ack()
+        assert await subscription.batch() == []
+    assert await left(url, queue) == 0
 
-    run(talk())
 
-
-def test_what_comes_for_a_reader_that_gives_up_goes_back(url: str, proxy: FaultProxy, queue: str) -> None:
-    async def talk() -> None:
-        async with await recovering.open(proxy.url) as transport:
-            await transport.declare(only(queue))
-            subscription = await transport.subscribe(queue)
-            reading = asyncio.create_task(subscription.batch())
-            await asyncio.sleep(0)
-            cancelling = await begun_while_messages_come(subscription.cancel(), proxy, url, queue, 3)
-            reading.cancel()
-            await asyncio.wait([reading])
-            proxy.restore()
-            await cancelling
-            await until_it_is_back(transport, queue, 3)
-
-    run(talk())
+@in_event_loop
+async def test_messages_for_a_reader_that_gives_up_go_back(url: str, proxy: FaultProxy, queue: str) -> None:
+    async with await recovering.open(proxy.url) as transport:
+        await transport.declare(only(queue))
+        subscription = await transport.subscribe(queue)
+        reading = asyncio.create_task(subscription.batch())
+        await asyncio.sleep(0)
+        cancelling = await begun_while_messages_come(subscription.cancel(), proxy, url, queue, 3)
+        reading.cancel()
+        await asyncio.wait([reading])
+        proxy.restore()
+        await cancelling
+        await until_it_is_back(transport, queue, 3)
 
 
 def has_come(subscription: RecoveringSubscription) -> bool:
@@ -82,33 +80,30 @@ def has_come(subscription: RecoveringSubscription) -> bool:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_what_a_stream_gives_while_its_reader_goes_is_left_there_and_the_connection_holds(
+@in_event_loop
+async def test_messages_of_a_stream_whose_reader_leaves_stay_there_and_the_connection_holds(
     url: str, proxy: FaultProxy, queue: str, waits: bool
 ) -> None:
     notices: list[Notice] = []
-
-    async def talk() -> None:
-        async with await recovering.open(proxy.url, observer=notices.append) as transport:
-            stream = QueueLayout(queue, arguments={"x-queue-type": "stream"})
-            await transport.declare(Layout(queues=(stream,)))
-            subscription = await transport.subscribe(queue, arguments={"x-stream-offset": "first"})
-            assert isinstance(subscription, RecoveringSubscription)
-            reading = asyncio.create_task(subscription.batch(None if waits else 0.0))
-            await asyncio.sleep(0)
-            proxy.stall("to_broker")
-            cancelling = asyncio.create_task(subscription.cancel())
-            async with await recovering.open(url) as beside:
-                await beside.publish(numbered(queue, 3))
-            await until(lambda: has_come(subscription))
-            reading.cancel()
-            await asyncio.wait([reading])
-            proxy.restore()
-            await cancelling
-            again = await transport.subscribe(queue, arguments={"x-stream-offset": "first"})
-            assert [message.body for message in await taken(again, 3)] == [b"%06d" % number for number in range(3)]
-        assert notices == []
-
-    run(talk())
+    async with await recovering.open(proxy.url, observer=notices.append) as transport:
+        stream = QueueLayout(queue, arguments={"x-queue-type": "stream"})
+        await transport.declare(Layout(queues=(stream,)))
+        subscription = await transport.subscribe(queue, arguments={"x-stream-offset": "first"})
+        assert isinstance(subscription, RecoveringSubscription)
+        reading = asyncio.create_task(subscription.batch(None if waits else 0.0))
+        await asyncio.sleep(0)
+        proxy.stall("to_broker")
+        cancelling = asyncio.create_task(subscription.cancel())
+        async with await recovering.open(url) as beside:
+            await beside.publish(numbered(queue, 3))
+        await until(lambda: has_come(subscription))
+        reading.cancel()
+        await asyncio.wait([reading])
+        proxy.restore()
+        await cancelling
+        again = await transport.subscribe(queue, arguments={"x-stream-offset": "first"})
+        assert [message.body for message in await taken(again, 3)] == [b"%06d" % number for number in range(3)]
+    assert notices == []
 
 
 async def until_it_is_back(transport: RecoveringTransport, queue: str, count: int) -> None:
@@ -120,19 +115,17 @@ async def until_it_is_back(transport: RecoveringTransport, queue: str, count: in
                 back += 1
 
 
-def test_a_puller_that_is_closed_while_it_takes_keeps_nothing(url: str, proxy: FaultProxy, queue: str) -> None:
-    async def talk() -> None:
-        async with await recovering.open(proxy.url) as transport:
-            await transport.declare(only(queue))
-            puller = Puller(transport, queue, group_size=2)
-            taking = asyncio.create_task(puller.take(wait_s=30))
-            await until(lambda: puller._subscription is not None)
-            await asyncio.sleep(0)
-            closing = await begun_while_messages_come(puller.close(), proxy, url, queue, 4)
-            proxy.restore()
-            await closing
-            group = await taking
-            group.ack()
-            await until_it_is_back(transport, queue, 4 - len(group))
-
-    run(talk())
+@in_event_loop
+async def test_a_puller_that_is_closed_while_it_takes_keeps_nothing(url: str, proxy: FaultProxy, queue: str) -> None:
+    async with await recovering.open(proxy.url) as transport:
+        await transport.declare(only(queue))
+        puller = Puller(transport, queue, group_size=2)
+        taking = asyncio.create_task(puller.take(wait_s=30))
+        await until(lambda: puller._subscription is not None)
+        await asyncio.sleep(0)
+        closing = await begun_while_messages_come(puller.close(), proxy, url, queue, 4)
+        proxy.restore()
+        await closing
+        group = await taking
+        group.ack()
+        await until_it_is_back(transport, queue, 4 - len(group))

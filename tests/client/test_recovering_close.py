@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.client.conftest import run
-from tests.client.recovery import contents, kinds, numbered, only, taken, to, until
+from tests.client.recovery import contents, kinds, numbered, only, taken, to
+from tests.support.deadlines import in_event_loop, run, until
 from warren.client import ConnectionClosed, Message, recovering
 from warren.client.publisher import PublishBulk
 from warren.client.testing import FaultProxy
@@ -20,104 +20,95 @@ ON_EITHER_BROKER = True
 Unique = Callable[[str], str]
 
 
-def test_a_close_waits_for_publishes_and_for_what_is_in_hand(proxy: FaultProxy, queue: str) -> None:
-    async def talk() -> None:
-        transport = await recovering.open(proxy.url)
-        await transport.declare(only(queue))
-        await transport.publish(numbered(queue, 3))
-        subscription = await transport.subscribe(queue, prefetch=2)
-        in_hand = await taken(subscription, 2)
-        proxy.delay(0.1)
-        call = asyncio.ensure_future(transport.publish(to(queue, b"last")))
-        reader = asyncio.ensure_future(subscription.batch())
-        await asyncio.sleep(0)
-        closing = asyncio.ensure_future(transport.close(20.0))
-        assert await reader == []
-        assert await call == [None]
-        assert not closing.done()
-        for message in in_hand:
-            message.ack()
-        await closing
-        assert kinds(await transport.publish(to(queue, b"too late"))) == [("ConnectionClosed", "not_sent")]
-        with pytest.raises(ConnectionClosed, match="was closed") as refused:
-            await transport.send(to(queue, b"too late"))
-        assert refused.value.outcome == "not_sent"
-        with pytest.raises(ConnectionClosed, match="was closed"):
-            await transport.subscribe(queue)
-        proxy.restore()
-        async with await recovering.open(proxy.url) as other:
-            assert await contents(other, queue) == [b"000002", b"last"]
-
-    run(talk())
-
-
-def test_a_close_ends_within_its_deadline_and_tells_what_is_not_decided(proxy: FaultProxy, queue: str) -> None:
-    async def talk() -> None:
-        transport = await recovering.open(proxy.url)
-        await transport.declare(only(queue))
-        await transport.publish(to(queue, b"kept"))
-        subscription = await transport.subscribe(queue)
-        [message] = await subscription.batch()
-        proxy.stall("to_client")
-        written = asyncio.ensure_future(transport.publish(to(queue, b"written")))
-        while transport.undecided < 1:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.05)
-        begun_s = time.monotonic()
-        await transport.close(0.5)
-        assert time.monotonic() - begun_s < 20
-        assert kinds(await written) == [("ConnectionLost", "unknown")]
+@in_event_loop
+async def test_a_close_waits_for_publishes_and_for_what_is_in_hand(proxy: FaultProxy, queue: str) -> None:
+    transport = await recovering.open(proxy.url)
+    await transport.declare(only(queue))
+    await transport.publish(numbered(queue, 3))
+    subscription = await transport.subscribe(queue, prefetch=2)
+    in_hand = await taken(subscription, 2)
+    proxy.delay(0.1)
+    call = asyncio.ensure_future(transport.publish(to(queue, b"last")))
+    reader = asyncio.ensure_future(subscription.batch())
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(transport.close(20.0))
+    assert await reader == []
+    assert await call == [None]
+    assert not closing.done()
+    for message in in_hand:
         message.ack()
-        proxy.restore()
-        async with await recovering.open(proxy.url) as other:
-            found: list[bytes] = []
-            # the broker may not have done with the connection yet
-            while b"kept" not in found:
-                found += await contents(other, queue)
+    await closing
+    assert kinds(await transport.publish(to(queue, b"too late"))) == [("ConnectionClosed", "not_sent")]
+    with pytest.raises(ConnectionClosed, match="was closed") as refused:
+        await transport.send(to(queue, b"too late"))
+    assert refused.value.outcome == "not_sent"
+    with pytest.raises(ConnectionClosed, match="was closed"):
+        await transport.subscribe(queue)
+    proxy.restore()
+    async with await recovering.open(proxy.url) as other:
+        assert await contents(other, queue) == [b"000002", b"last"]
 
-    run(talk())
+
+@in_event_loop
+async def test_a_close_ends_within_its_deadline_and_reports_undecided_messages(proxy: FaultProxy, queue: str) -> None:
+    transport = await recovering.open(proxy.url)
+    await transport.declare(only(queue))
+    await transport.publish(to(queue, b"kept"))
+    subscription = await transport.subscribe(queue)
+    [message] = await subscription.batch()
+    proxy.stall("to_client")
+    written = asyncio.ensure_future(transport.publish(to(queue, b"written")))
+    while transport.undecided < 1:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    begun_s = time.monotonic()
+    await transport.close(0.5)
+    assert time.monotonic() - begun_s < 20
+    assert kinds(await written) == [("ConnectionLost", "unknown")]
+    message.ack()
+    proxy.restore()
+    async with await recovering.open(proxy.url) as other:
+        found: list[bytes] = []
+        # the broker may not have done with the connection yet
+        while b"kept" not in found:
+            found += await contents(other, queue)
 
 
-def test_a_close_amid_a_long_publish_tells_what_was_never_written(url: str, queue: str) -> None:
+@in_event_loop
+async def test_a_close_amid_a_long_publish_reports_messages_that_were_never_written(url: str, queue: str) -> None:
     """The broker takes no more after the first part, and has confirmed all that it got."""
-
-    async def talk() -> None:
-        transport = await recovering.open(url)
-        await transport.declare(only(queue))
-        publish = asyncio.ensure_future(transport.publish(to(queue, *[b"x" * 1024] * 3000)))
-        while not (bulks := sent_bulks(transport)):
-            await asyncio.sleep(0)
-        protocol = transport._publishing._connection._protocol  # type: ignore[union-attr]
-        protocol.blocked_reason = "low on memory"
-        await until(lambda: not bulks[0].undecided())
-        await transport.close(0.5)
-        outcomes = kinds(await publish)
-        async with await recovering.open(url) as other:
-            there = len(await contents(other, queue))
-        assert 0 < there < 3000
-        assert outcomes == [None] * there + [("ConnectionClosed", "not_sent")] * (3000 - there)
-
-    run(talk())
+    transport = await recovering.open(url)
+    await transport.declare(only(queue))
+    publish = asyncio.ensure_future(transport.publish(to(queue, *[b"x" * 1024] * 3000)))
+    while not (bulks := sent_bulks(transport)):
+        await asyncio.sleep(0)
+    protocol = transport._publishing._connection._protocol  # type: ignore[union-attr]
+    protocol.blocked_reason = "low on memory"
+    await until(lambda: not bulks[0].undecided())
+    await transport.close(0.5)
+    outcomes = kinds(await publish)
+    async with await recovering.open(url) as other:
+        there = len(await contents(other, queue))
+    assert 0 < there < 3000
+    assert outcomes == [None] * there + [("ConnectionClosed", "not_sent")] * (3000 - there)
 
 
 def sent_bulks(transport: recovering.RecoveringTransport) -> list[PublishBulk]:
     return [part.bulk for call in transport._sender._row for part in call._parts if part.bulk.sent]
 
 
-def test_a_close_without_a_connection_reports_not_sent(proxy: FaultProxy, queue: str) -> None:
-    async def talk() -> None:
-        transport = await recovering.open(proxy.url)
-        proxy.cut(refuse=True)
-        await until(lambda: not transport.is_connected)
-        call = asyncio.ensure_future(transport.publish(to(queue, b"never")))
-        await asyncio.sleep(0)
-        await transport.close(0.2)
-        assert kinds(await call) == [("CannotConnect", "not_sent")]
-
-    run(talk())
+@in_event_loop
+async def test_a_close_without_a_connection_reports_not_sent(proxy: FaultProxy, queue: str) -> None:
+    transport = await recovering.open(proxy.url)
+    proxy.cut(refuse=True)
+    await until(lambda: not transport.is_connected)
+    call = asyncio.ensure_future(transport.publish(to(queue, b"never")))
+    await asyncio.sleep(0)
+    await transport.close(0.2)
+    assert kinds(await call) == [("CannotConnect", "not_sent")]
 
 
-def test_what_happens_is_logged_and_told_to_the_observer(
+def test_events_are_logged_and_given_to_the_observer(
     proxy: FaultProxy, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     notices: list[recovering.Notice] = []

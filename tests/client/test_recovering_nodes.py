@@ -3,14 +3,15 @@
 import asyncio
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.client.conftest import url_of
-from tests.client.recovery import contents, first_seen, kinds, numbered, only, taken, to, until
+from tests.client.recovery import contents, first_seen, kinds, numbered, only, taken, to
+from tests.support.deadlines import in_event_loop, run, until
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import CallTimeout, LoginRefused, Message, Properties, recovering
@@ -19,22 +20,11 @@ from warren.client.testing import FaultProxy
 from warren.client.transport import BindingLayout, ExchangeLayout, Layout, Outgoing, QueueLayout
 
 Start = Callable[..., NodeProcess]
-DEADLINE_S = 400.0
 KILLS = 3
 PUBLISHERS = 4
 
 
 pytestmark = pytest.mark.timeout(480)
-
-
-def run(coroutine: Coroutine[None, None, None]) -> None:
-    """Nodes take their time to start."""
-
-    async def within() -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            await coroutine
-
-    asyncio.run(within())
 
 
 @dataclass
@@ -115,29 +105,27 @@ def test_nothing_that_was_confirmed_is_lost_while_the_broker_is_killed_again_and
     assert len(count.confirmed) >= 2000
 
 
-def test_what_did_not_survive_the_broker_is_there_again_before_anything_is_resent(victim: Victim) -> None:
+@in_event_loop
+async def test_objects_that_did_not_survive_the_broker_are_declared_before_messages_are_resent(victim: Victim) -> None:
     """Neither the exchange nor the queue is durable, so both are gone when the broker is."""
     layout = Layout(
         (ExchangeLayout("topic", "topic", durable=False),),
         (QueueLayout("passing", durable=False),),
         (BindingLayout("topic", "passing", "#"),),
     )
-
-    async def talk() -> None:
-        async with await recovering.open(victim.url) as transport:
-            await transport.declare(layout)
-            subscription = await transport.subscribe("passing")
-            await asyncio.to_thread(victim.kill)
-            call = asyncio.ensure_future(transport.publish([Outgoing(Message(b"x"), "topic", "a")] * 100))
-            await asyncio.to_thread(victim.start)
-            assert await call == [None] * 100
-            for message in await taken(subscription, 100):
-                message.ack()
-
-    run(talk())
+    async with await recovering.open(victim.url) as transport:
+        await transport.declare(layout)
+        subscription = await transport.subscribe("passing")
+        await asyncio.to_thread(victim.kill)
+        call = asyncio.ensure_future(transport.publish([Outgoing(Message(b"x"), "topic", "a")] * 100))
+        await asyncio.to_thread(victim.start)
+        assert await call == [None] * 100
+        for message in await taken(subscription, 100):
+            message.ack()
 
 
-def test_the_next_host_is_taken_when_one_is_lost_and_the_first_again_when_that_is(start: Start) -> None:
+@in_event_loop
+async def test_the_next_host_is_taken_when_one_is_lost_and_the_first_again_when_that_is(start: Start) -> None:
     first, second = start(), start()
     url = url_of(first.amqp).replace("/%2F", f",{second.amqp[0]}:{second.amqp[1]}/%2F")
     ups: list[str] = []
@@ -151,38 +139,32 @@ def test_the_next_host_is_taken_when_one_is_lost_and_the_first_again_when_that_i
         async with await recovering.open(url_of(at.amqp)) as beside:
             assert await contents(beside, "q") == [b"x"]
 
-    async def talk() -> None:
-        async with await recovering.open(url, observer=observer) as transport:
-            await transport.declare(only("q"))
-            await arrives(transport, first)
-            await asyncio.to_thread(first.kill)
-            await until(lambda: not transport.is_connected)
-            await arrives(transport, second)
-            await until(lambda: transport.is_connected)
-            await asyncio.to_thread(first.start)
-            await asyncio.to_thread(second.stop)
-            await until(lambda: not transport.is_connected)
-            await arrives(transport, first)
-            await until(lambda: transport.is_connected)
-        there, back = (f"{node.amqp[0]}:{node.amqp[1]}" for node in (second, first))
-        assert ups == [there, there, back, back]
-
-    run(talk())
+    async with await recovering.open(url, observer=observer) as transport:
+        await transport.declare(only("q"))
+        await arrives(transport, first)
+        await asyncio.to_thread(first.kill)
+        await until(lambda: not transport.is_connected)
+        await arrives(transport, second)
+        await until(lambda: transport.is_connected)
+        await asyncio.to_thread(first.start)
+        await asyncio.to_thread(second.stop)
+        await until(lambda: not transport.is_connected)
+        await arrives(transport, first)
+        await until(lambda: transport.is_connected)
+    there, back = (f"{node.amqp[0]}:{node.amqp[1]}" for node in (second, first))
+    assert ups == [there, there, back, back]
 
 
-def test_a_broker_that_stops_in_words_is_waited_for(start: Start) -> None:
+@in_event_loop
+async def test_a_broker_that_stops_in_words_is_waited_for(start: Start) -> None:
     node = start()
-
-    async def talk() -> None:
-        async with await recovering.open(url_of(node.amqp)) as transport:
-            await transport.declare(only("q"))
-            await asyncio.to_thread(node.stop)
-            call = asyncio.ensure_future(transport.publish(numbered("q", 10)))
-            await asyncio.to_thread(node.start)
-            assert await call == [None] * 10
-            assert first_seen(await contents(transport, "q")) == [b"%06d" % number for number in range(10)]
-
-    run(talk())
+    async with await recovering.open(url_of(node.amqp)) as transport:
+        await transport.declare(only("q"))
+        await asyncio.to_thread(node.stop)
+        call = asyncio.ensure_future(transport.publish(numbered("q", 10)))
+        await asyncio.to_thread(node.start)
+        assert await call == [None] * 10
+        assert first_seen(await contents(transport, "q")) == [b"%06d" % number for number in range(10)]
 
 
 async def control(node: NodeProcess, *words: str) -> None:
@@ -191,7 +173,8 @@ async def control(node: NodeProcess, *words: str) -> None:
     await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
 
 
-def test_a_login_that_is_refused_for_a_while_is_tried_again(start: Start) -> None:
+@in_event_loop
+async def test_a_login_that_is_refused_for_a_while_is_tried_again(start: Start) -> None:
     node = start()
     url = url_of(node.amqp).replace("guest:guest", "app:old")
     notices: list[recovering.Notice] = []
@@ -200,126 +183,111 @@ def test_a_login_that_is_refused_for_a_while_is_tried_again(start: Start) -> Non
         failed = [notice for notice in notices if isinstance(notice, recovering.ReconnectFailed)]
         return {notice.role for notice in failed if isinstance(notice.error, LoginRefused)}
 
-    async def talk() -> None:
-        await control(node, "add_user", "app", "old")
-        await control(node, "set_permissions", "app", ".*", ".*", ".*")
-        async with await recovering.open(url, observer=notices.append) as transport:
-            await transport.declare(only("q"))
-            await control(node, "change_password", "app", "new")
-            await asyncio.to_thread(node.kill)
-            call = asyncio.ensure_future(transport.publish(to("q", b"x")))
-            await asyncio.to_thread(node.start)
-            await until(lambda: refusals() == {"publishing", "consuming"})
-            assert kinds(await transport.publish(to("q", b"y"), 0.1)) == [("CannotConnect", "not_sent")]
-            await control(node, "change_password", "app", "old")
-            assert await call == [None]
-            assert await contents(transport, "q") == [b"x"]
-
-    run(talk())
+    await control(node, "add_user", "app", "old")
+    await control(node, "set_permissions", "app", ".*", ".*", ".*")
+    async with await recovering.open(url, observer=notices.append) as transport:
+        await transport.declare(only("q"))
+        await control(node, "change_password", "app", "new")
+        await asyncio.to_thread(node.kill)
+        call = asyncio.ensure_future(transport.publish(to("q", b"x")))
+        await asyncio.to_thread(node.start)
+        await until(lambda: refusals() == {"publishing", "consuming"})
+        assert kinds(await transport.publish(to("q", b"y"), 0.1)) == [("CannotConnect", "not_sent")]
+        await control(node, "change_password", "app", "old")
+        assert await call == [None]
+        assert await contents(transport, "q") == [b"x"]
 
 
-def test_a_login_that_is_refused_when_it_comes_back_is_final_in_the_end_and_told_to_everyone(
+@in_event_loop
+async def test_a_login_refused_while_reconnecting_becomes_final_and_reaches_all_callers(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warren.client.recovering.connection.LOGIN_PATIENCE_S", 1.0)
     node = start()
     url = url_of(node.amqp).replace("guest:guest", "app:old")
     notices: list[recovering.Notice] = []
-
-    async def talk() -> None:
-        await control(node, "add_user", "app", "old")
-        await control(node, "set_permissions", "app", ".*", ".*", ".*")
-        transport = await recovering.open(url, observer=notices.append)
-        await transport.declare(only("q"))
-        subscription = await transport.subscribe("q")
-        await control(node, "change_password", "app", "new")
-        await asyncio.to_thread(node.kill)
-        call = asyncio.ensure_future(transport.publish(to("q", b"x")))
-        await asyncio.to_thread(node.start)
-        assert kinds(await call) == [("LoginRefused", "not_sent")]
+    await control(node, "add_user", "app", "old")
+    await control(node, "set_permissions", "app", ".*", ".*", ".*")
+    transport = await recovering.open(url, observer=notices.append)
+    await transport.declare(only("q"))
+    subscription = await transport.subscribe("q")
+    await control(node, "change_password", "app", "new")
+    await asyncio.to_thread(node.kill)
+    call = asyncio.ensure_future(transport.publish(to("q", b"x")))
+    await asyncio.to_thread(node.start)
+    assert kinds(await call) == [("LoginRefused", "not_sent")]
+    with pytest.raises(LoginRefused):
+        await subscription.batch()
+    for attempt in (transport.subscribe("q"), transport.send(to("q", b"x")), transport.get("q")):
         with pytest.raises(LoginRefused):
-            await subscription.batch()
-        for attempt in (transport.subscribe("q"), transport.send(to("q", b"x")), transport.get("q")):
-            with pytest.raises(LoginRefused):
-                await attempt
-        assert kinds(await transport.publish(to("q", b"x"))) == [("LoginRefused", "not_sent")]
-        assert {notice.role for notice in notices if isinstance(notice, recovering.GivenUp)} == {
-            "publishing",
-            "consuming",
-        }
-        await transport.close()
-
-    run(talk())
+            await attempt
+    assert kinds(await transport.publish(to("q", b"x"))) == [("LoginRefused", "not_sent")]
+    assert {notice.role for notice in notices if isinstance(notice, recovering.GivenUp)} == {
+        "publishing",
+        "consuming",
+    }
+    await transport.close()
 
 
 @pytest.mark.parametrize("lacks", ["user", "virtual host"])
-def test_a_host_that_refuses_does_not_prevent_another_one(start: Start, lacks: str) -> None:
+@in_event_loop
+async def test_a_host_that_refuses_does_not_prevent_another_one(start: Start, lacks: str) -> None:
     one, two = start(), start()
-
-    async def talk() -> None:
-        await control(one, "add_vhost", "v")
-        await control(one, "add_user", "app", "secret")
-        await control(one, "set_permissions", "-p", "v", "app", ".*", ".*", ".*")
-        if lacks == "user":
-            await control(two, "add_vhost", "v")
-        else:
-            await control(two, "add_user", "app", "secret")
-        async with FaultProxy(url_of(one.amqp)) as proxy:
-            address = f"{two.amqp[0]}:{two.amqp[1]}"
-            url = proxy.url.replace("guest:guest", "app:secret").replace("/%2F", f",{address}/v")
-            async with await recovering.open(url) as transport:
-                await transport.declare(only("q"))
-                proxy.cut()
-                await until(lambda: not transport.is_connected)
-                assert await transport.publish(to("q", b"x"), 30) == [None]
-                assert await contents(transport, "q") == [b"x"]
-
-    run(talk())
-
-
-def test_while_the_broker_takes_no_publishes_they_wait_and_acks_go_on(start: Start) -> None:
-    node = start()
-
-    async def talk() -> None:
-        async with await recovering.open(url_of(node.amqp)) as transport:
+    await control(one, "add_vhost", "v")
+    await control(one, "add_user", "app", "secret")
+    await control(one, "set_permissions", "-p", "v", "app", ".*", ".*", ".*")
+    if lacks == "user":
+        await control(two, "add_vhost", "v")
+    else:
+        await control(two, "add_user", "app", "secret")
+    async with FaultProxy(url_of(one.amqp)) as proxy:
+        address = f"{two.amqp[0]}:{two.amqp[1]}"
+        url = proxy.url.replace("guest:guest", "app:secret").replace("/%2F", f",{address}/v")
+        async with await recovering.open(url) as transport:
             await transport.declare(only("q"))
-            await transport.publish(numbered("q", 10))
-            subscription = await transport.subscribe("q", prefetch=1)
-            await control(node, "set_disk_free_limit", "900000GB")
-            # a broker that has noticed tells those who publish
-            while transport.blocked_reason is None:
-                await transport.send([Outgoing(Message(b"x"), "", "elsewhere", mandatory=False)])
-                await asyncio.sleep(0.02)
-            assert "disk" in transport.blocked_reason
-            [refused] = await transport.publish(to("q", b"given up"), 0.2)
-            assert isinstance(refused, CallTimeout)
-            assert refused.outcome == "not_sent"
-            assert "disk" in str(refused)
-            waiting = asyncio.ensure_future(transport.publish(to("q", b"patient")))
-            for _ in range(10):
-                [message] = await taken(subscription, 1)
-                message.ack()
-            assert not waiting.done()
-            await control(node, "set_disk_free_limit", "1MB")
-            assert await waiting == [None]
-            [message] = await taken(subscription, 1)
-            assert message.body == b"patient"
-            message.ack()
-            assert transport.blocked_reason is None
-
-    run(talk())
+            proxy.cut()
+            await until(lambda: not transport.is_connected)
+            assert await transport.publish(to("q", b"x"), 30) == [None]
+            assert await contents(transport, "q") == [b"x"]
 
 
-def test_a_close_of_a_blocked_transport_does_not_hang(start: Start) -> None:
+@in_event_loop
+async def test_while_the_broker_takes_no_publishes_they_wait_and_acks_go_on(start: Start) -> None:
     node = start()
-
-    async def talk() -> None:
-        transport = await recovering.open(url_of(node.amqp))
+    async with await recovering.open(url_of(node.amqp)) as transport:
+        await transport.declare(only("q"))
+        await transport.publish(numbered("q", 10))
+        subscription = await transport.subscribe("q", prefetch=1)
         await control(node, "set_disk_free_limit", "900000GB")
+        # a broker that has noticed tells those who publish
         while transport.blocked_reason is None:
-            await transport.send([Outgoing(Message(b"x", Properties()), "", "elsewhere", mandatory=False)])
+            await transport.send([Outgoing(Message(b"x"), "", "elsewhere", mandatory=False)])
             await asyncio.sleep(0.02)
-        async with asyncio.timeout(30):
-            await transport.close(2.0)
+        assert "disk" in transport.blocked_reason
+        [refused] = await transport.publish(to("q", b"given up"), 0.2)
+        assert isinstance(refused, CallTimeout)
+        assert refused.outcome == "not_sent"
+        assert "disk" in str(refused)
+        waiting = asyncio.ensure_future(transport.publish(to("q", b"patient")))
+        for _ in range(10):
+            [message] = await taken(subscription, 1)
+            message.ack()
+        assert not waiting.done()
+        await control(node, "set_disk_free_limit", "1MB")
+        assert await waiting == [None]
+        [message] = await taken(subscription, 1)
+        assert message.body == b"patient"
+        message.ack()
+        assert transport.blocked_reason is None
 
-    run(talk())
+
+@in_event_loop
+async def test_a_close_of_a_blocked_transport_does_not_hang(start: Start) -> None:
+    node = start()
+    transport = await recovering.open(url_of(node.amqp))
+    await control(node, "set_disk_free_limit", "900000GB")
+    while transport.blocked_reason is None:
+        await transport.send([Outgoing(Message(b"x", Properties()), "", "elsewhere", mandatory=False)])
+        await asyncio.sleep(0.02)
+    async with asyncio.timeout(30):
+        await transport.close(2.0)

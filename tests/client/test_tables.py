@@ -111,7 +111,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was(database: Engine) -> None
     assert versions_of(database)["inbox"] == 3
 
 
-def test_tables_that_are_missing_or_older_are_told_before_they_are_used(empty_database: Engine) -> None:
+def test_missing_or_older_tables_are_reported_before_they_are_used(empty_database: Engine) -> None:
     with (
         empty_database.connect() as connection,
         pytest.raises(TablesRefused, match="the outbox tables are missing or of an"),

@@ -200,7 +200,7 @@ def test_a_handler_that_is_at_work_is_waited_for_when_tables_are_brought_up(firs
     assert rows(first_version)["receipt"].resends == 0
 
 
-def test_tables_of_the_first_version_are_told_before_they_are_used(first_version: Engine) -> None:
+def test_tables_of_the_first_version_are_reported_before_they_are_used(first_version: Engine) -> None:
     with (
         first_version.connect() as connection,
         pytest.raises(TablesRefused, match=r"the outbox tables are missing or of an older version; call"),

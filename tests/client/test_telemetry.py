@@ -10,10 +10,9 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, TraceState
 from sqlalchemy import Connection
 
-from tests.client.conftest import run
 from tests.client.databases import opened, sqlite_url
-from tests.client.observed import DEADLINE_S, Observed, until
-from tests.support.rabbitmq import RabbitMQ
+from tests.client.observed import DEADLINE_S, Observed
+from tests.support.deadlines import in_event_loop, run, until
 from warren.client import ConnectionClosed, Message, Properties, PublishFailed, recovering
 from warren.client.inbox import Inbox
 from warren.client.listening import Arrival, Listener
@@ -22,14 +21,7 @@ from warren.client.telemetry import Traced, in_span, observe, stamped
 from warren.client.testing import MemoryBroker
 from warren.client.transport import BindingLayout, ExchangeLayout, Incoming, Layout, Outgoing, QueueLayout, Transport
 
-
-@pytest.fixture(scope="module", params=["warren", "rabbitmq"])
-def url(request: pytest.FixtureRequest, url: str) -> str:
-    """Of either broker."""
-    if request.param == "warren":
-        return url
-    server: RabbitMQ = request.getfixturevalue("rabbitmq")
-    return server.url
+ON_EITHER_BROKER = True
 
 
 @pytest.fixture
@@ -126,7 +118,7 @@ def test_the_headers_are_those_of_the_w3c(url: str, queue: str, observed: Observ
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-def test_what_a_handler_does_belongs_to_the_trace_of_its_message(
+def test_spans_of_a_handler_belong_to_the_trace_of_its_message(
     url: str, queue: str, observed: Observed, is_async: bool
 ) -> None:
     def handle(message: Arrival[bytes]) -> None:
@@ -173,7 +165,7 @@ def test_a_handler_that_raises_is_in_the_span_and_the_metrics(url: str, queue: s
     assert observed.counted("warren.client.handled.messages") == {"reject": 1}
 
 
-def test_what_comes_again_is_counted_and_marked(url: str, queue: str, observed: Observed) -> None:
+def test_redelivered_messages_are_counted_and_marked(url: str, queue: str, observed: Observed) -> None:
     async def scenario() -> None:
         async with connected(url, queue) as bare:
             transport = observed.traced(bare)
@@ -190,7 +182,7 @@ def test_what_comes_again_is_counted_and_marked(url: str, queue: str, observed: 
     assert observed.counted("messaging.process.duration") == {"": 2}
 
 
-def test_each_publish_is_told_what_became_of_it(
+def test_each_publish_span_has_its_outcome(
     url: str, queue: str, unique: Callable[[str], str], observed: Observed
 ) -> None:
     nowhere = unique("nowhere")
@@ -268,7 +260,7 @@ def test_headers_that_make_no_sense_are_as_if_they_were_not_there(
     assert handled.parent.span_id == published.context.span_id
 
 
-def test_what_is_not_acked_has_a_span_that_ends_when_it_comes(url: str, queue: str, observed: Observed) -> None:
+def test_a_message_without_acks_has_a_span_that_ends_at_its_delivery(url: str, queue: str, observed: Observed) -> None:
     async def scenario() -> None:
         async with connected(url, queue) as bare:
             transport = observed.traced(bare)
@@ -283,15 +275,13 @@ def test_what_is_not_acked_has_a_span_that_ends_when_it_comes(url: str, queue: s
     assert (observed.span(f"process {queue}").attributes or {})["warren.settlement"] == "none"
 
 
-def test_a_message_that_is_not_traced_is_handled_as_it_is(url: str, queue: str) -> None:
-    async def scenario() -> None:
-        async with connected(url, queue) as bare:
-            await bare.publish([Outgoing(Message(b"a"), routing_key=queue)])
-            message = await take(bare, queue)
-            assert in_span(lambda found: found.body)(message) == b"a"
-            message.ack()
-
-    run(scenario())
+@in_event_loop
+async def test_a_message_that_is_not_traced_is_handled_as_it_is(url: str, queue: str) -> None:
+    async with connected(url, queue) as bare:
+        await bare.publish([Outgoing(Message(b"a"), routing_key=queue)])
+        message = await take(bare, queue)
+        assert in_span(lambda found: found.body)(message) == b"a"
+        message.ack()
 
 
 def test_without_a_provider_messages_go_out_as_they_are(url: str, queue: str) -> None:
@@ -323,7 +313,7 @@ def test_the_duplicates_of_an_inbox_are_a_metric(url: str, queue: str, observed:
     assert observed.counted("warren.client.duplicate.messages") == {"": 2}
 
 
-def test_what_the_transport_raises_is_raised(url: str, queue: str, observed: Observed) -> None:
+def test_errors_of_the_transport_are_raised(url: str, queue: str, observed: Observed) -> None:
     async def scenario() -> None:
         async with connected(url, queue) as bare:
             await observed.traced(bare).close()

@@ -4,8 +4,8 @@ from typing import Literal
 
 import pytest
 
-from tests.client.conftest import run
-from tests.client.observed import Observed, until
+from tests.client.observed import Observed
+from tests.support.deadlines import run, until
 from warren.client import ChannelClosed, Message, Properties, PublishFailed
 from warren.client.listening import Arrival, Listener
 from warren.client.telemetry import in_span
@@ -51,17 +51,17 @@ def test_a_message_with_unreadable_properties_does_not_end_a_listener(
     assert len(spans) == 2
 
 
-def test_of_publishes_that_count_together_each_is_told_what_became_of_it() -> None:
+def test_each_message_of_a_joint_publish_has_its_outcome() -> None:
     observed = Observed()
 
     async def scenario() -> None:
         bare = MemoryBroker().transport()
         transport = observed.traced(bare)
         await transport.declare(Layout(queues=(QueueLayout("orders"),)))
-        to_orders, to_nobody = (Outgoing(Message(b"tea"), routing_key=key) for key in ("orders", "nobody"))
+        to_orders, to_missing = (Outgoing(Message(b"tea"), routing_key=key) for key in ("orders", "missing"))
         await transport.publish_together([to_orders])
         with pytest.raises(PublishFailed):
-            await transport.publish_together([to_orders, to_nobody])
+            await transport.publish_together([to_orders, to_missing])
         with pytest.raises(ChannelClosed):
             await transport.publish_together([to_orders, Outgoing(Message(b"tea"), "missing")])
         found = await bare.get("orders")
@@ -71,4 +71,4 @@ def test_of_publishes_that_count_together_each_is_told_what_became_of_it() -> No
     run(scenario())
     assert observed.counted("warren.client.confirmed.messages") == {"": 2}
     assert observed.counted("warren.client.failed.messages") == {"rejected": 3}
-    assert (observed.span("publish nobody").attributes or {})["error.type"] == "PublishFailed"
+    assert (observed.span("publish missing").attributes or {})["error.type"] == "PublishFailed"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.conftest import run
+from tests.support.deadlines import run
 from tests.support.ports import free_port
 from warren.cli.main import run as run_command
 from warren.client import (
@@ -104,7 +104,7 @@ def test_a_call_may_go_elsewhere_with_another_converter(settings: Settings, name
     assert taken(settings.url, names[1]) == ["Grüße"]
 
 
-def test_what_fails_in_a_batch_is_told_for_each_message(settings: Settings, names: tuple[str, str]) -> None:
+def test_failures_in_a_batch_are_reported_for_each_message(settings: Settings, names: tuple[str, str]) -> None:
     async def main() -> BatchFailed:
         async with open_template(settings) as template:
             batch = [
@@ -139,7 +139,7 @@ def test_futures_are_those_of_their_messages_under_load(settings: Settings) -> N
     assert [number for number, each in enumerate(outcomes) if isinstance(each, str)] == [0, 2, 4, 6, 8]
 
 
-def test_what_does_not_serialise_is_not_sent(settings: Settings, names: tuple[str, str]) -> None:
+def test_a_value_that_cannot_be_serialised_is_not_sent(settings: Settings, names: tuple[str, str]) -> None:
     async def main() -> None:
         async with open_template(settings) as template:
             with pytest.raises(CannotConvert):
@@ -230,7 +230,7 @@ def test_an_error_in_the_block_is_the_programs_own_and_the_thread_ends(
         kept[0].send("a")
 
 
-def test_what_was_submitted_is_decided_before_the_block_is_left(settings: Settings, names: tuple[str, str]) -> None:
+def test_submitted_messages_are_decided_before_the_block_is_left(settings: Settings, names: tuple[str, str]) -> None:
     async def main() -> list[bool]:
         async with open_template(settings) as template:
             futures = [await template.submit(number) for number in range(5)]
@@ -266,7 +266,7 @@ def test_a_broker_is_asked_what_it_lacks_and_given_nothing(settings: Settings, n
         assert run(absences(settings)) == []
 
 
-def test_a_queue_of_another_connection_is_told_with_the_brokers_words(broker: str) -> None:
+def test_an_exclusive_queue_of_another_connection_is_reported_in_the_brokers_words(broker: str) -> None:
     with blocking.connect(broker) as connection, connection.channel() as channel:
         queue = channel.declare_queue(exclusive=True).name
         [absence] = run(absences(SettingsBuilder().url(broker).queue(queue).build()))
@@ -296,7 +296,7 @@ def test_the_check_command_says_what_is_missing(
     assert capsys.readouterr().out == f"{file}: the broker has everything\n"
 
 
-def test_a_host_that_does_not_answer_is_told_by_its_address() -> None:
+def test_a_host_that_does_not_answer_is_named_by_its_address() -> None:
     port = free_port()
     settings = SettingsBuilder().hosts(f"127.0.0.1:{port}").build()
     with (

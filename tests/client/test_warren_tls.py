@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.conftest import run
 from tests.node.certificate_files import Authority, self_signed
 from tests.node.serving import Serving
+from tests.support.deadlines import in_event_loop, run
 from warren.client import CannotConnect, ClientError, Connection, connect
 
 Serve = Callable[[str], Serving]
@@ -53,17 +53,14 @@ def test_a_url_with_an_authority_is_enough(serve: Serve, authority: Authority) -
     assert node.stop() == 0
 
 
-def test_a_context_of_the_programs_own_takes_the_place_of_the_options(serve: Serve, authority: Authority) -> None:
+@in_event_loop
+async def test_a_context_of_the_programs_own_takes_the_place_of_the_options(serve: Serve, authority: Authority) -> None:
     node = serve(configuration(authority))
-
-    async def talk() -> None:
-        context = ssl.create_default_context(cafile=authority.path)
-        await talk_over(await connect(url_of(node), ssl_context=context))
-
-    run(talk())
+    context = ssl.create_default_context(cafile=authority.path)
+    await talk_over(await connect(url_of(node), ssl_context=context))
 
 
-def test_a_broker_that_cannot_be_trusted_is_not_told_the_password(serve: Serve, authority: Authority) -> None:
+def test_a_broker_that_cannot_be_trusted_does_not_get_the_password(serve: Serve, authority: Authority) -> None:
     node = serve(configuration(authority))
 
     async def talk() -> None:
@@ -79,7 +76,8 @@ def test_a_broker_that_cannot_be_trusted_is_not_told_the_password(serve: Serve, 
     assert "connection.opened" in node.log()
 
 
-def test_a_certificate_logs_in(serve: Serve, authority: Authority, tmp_path: Path) -> None:
+@in_event_loop
+async def test_a_certificate_logs_in(serve: Serve, authority: Authority, tmp_path: Path) -> None:
     node = serve(
         configuration(
             authority,
@@ -91,14 +89,10 @@ def test_a_certificate_logs_in(serve: Serve, authority: Authority, tmp_path: Pat
     )
     alice, stranger = authority.client("alice", "Example"), self_signed(tmp_path, "mallory")
     options = (f"cacertfile={authority.path}", "auth_mechanism=external")
-
-    async def talk() -> None:
-        files = (f"certfile={alice.certificate}", f"keyfile={alice.key}")
-        await talk_over(await connect(url_of(node, *options, *files)))
-        with pytest.raises(ClientError):
-            await connect(url_of(node, *options))
-        files = (f"certfile={stranger.certificate}", f"keyfile={stranger.key}")
-        with pytest.raises(ClientError):
-            await connect(url_of(node, *options, *files))
-
-    run(talk())
+    files = (f"certfile={alice.certificate}", f"keyfile={alice.key}")
+    await talk_over(await connect(url_of(node, *options, *files)))
+    with pytest.raises(ClientError):
+        await connect(url_of(node, *options))
+    files = (f"certfile={stranger.certificate}", f"keyfile={stranger.key}")
+    with pytest.raises(ClientError):
+        await connect(url_of(node, *options, *files))

@@ -6,43 +6,41 @@ import time
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from tests.client.conftest import run
 from tests.client.databases import postgres_url
-from tests.client.listening.worlds import World, is_empty, keyed, queue_of, until
+from tests.client.listening.worlds import World, is_empty, keyed, queue_of
+from tests.support.deadlines import in_event_loop, run, until
 from tests.support.postgres import DATABASE, Postgres
 from warren.client.listening import Arrival, Listener
 
 AWAY_S = 1.5
 
 
-def test_an_outage_costs_no_message_its_order_nor_a_place_in_the_parking_queue(world: World) -> None:
-    async def scenario() -> None:
-        transport = await world.open()
-        bodies = [b"%s%d" % (key, number) for number in range(5) for key in (b"a", b"b")]
-        queue = await queue_of(world, transport, [keyed(body) for body in bodies])
-        handled: list[bytes] = []
-        tries = 0
-        back_at_s = 0.0
+@in_event_loop
+async def test_an_outage_costs_no_message_its_order_nor_a_place_in_the_parking_queue(world: World) -> None:
+    transport = await world.open()
+    bodies = [b"%s%d" % (key, number) for number in range(5) for key in (b"a", b"b")]
+    queue = await queue_of(world, transport, [keyed(body) for body in bodies])
+    handled: list[bytes] = []
+    tries = 0
+    back_at_s = 0.0
 
-        async def handle(arrival: Arrival[bytes]) -> None:
-            nonlocal tries, back_at_s
-            if not tries:
-                back_at_s = time.monotonic() + AWAY_S
-            tries += 1
-            if time.monotonic() < back_at_s:
-                raise OSError("the database is away")
-            handled.append(arrival.body)
+    async def handle(arrival: Arrival[bytes]) -> None:
+        nonlocal tries, back_at_s
+        if not tries:
+            back_at_s = time.monotonic() + AWAY_S
+        tries += 1
+        if time.monotonic() < back_at_s:
+            raise OSError("the database is away")
+        handled.append(arrival.body)
 
-        async with Listener(transport, queue, handle):
-            await until(lambda: len(handled) == len(bodies))
-        for key in (b"a", b"b"):
-            assert [body for body in handled if body[:1] == key] == [body for body in bodies if body[:1] == key]
-        # the rest of a key waits behind its first, so the database is not asked over and over
-        assert len(bodies) < tries <= len(bodies) + 4
-        assert await is_empty(transport, f"{queue}.parked")
-        await transport.close()
-
-    run(scenario())
+    async with Listener(transport, queue, handle):
+        await until(lambda: len(handled) == len(bodies))
+    for key in (b"a", b"b"):
+        assert [body for body in handled if body[:1] == key] == [body for body in bodies if body[:1] == key]
+    # the rest of a key waits behind its first, so the database is not asked over and over
+    assert len(bodies) < tries <= len(bodies) + 4
+    assert await is_empty(transport, f"{queue}.parked")
+    await transport.close()
 
 
 @pytest.fixture

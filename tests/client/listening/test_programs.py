@@ -94,7 +94,7 @@ def test_a_program_that_was_stopped_before_it_ran_returns_at_once(world: World) 
     check_empty(world, queue)
 
 
-def test_what_comes_while_a_program_runs_is_handled(world: World) -> None:
+def test_messages_that_come_while_a_program_runs_are_handled(world: World) -> None:
     queue = filled_queue(world, [])
     seen = threading.Event()
     program = Program(world.open, lambda transport: Listener(transport, queue, lambda arrival: seen.set()))

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.client.conftest import run, url_of
-from tests.client.listening.worlds import World, queue_of, taken, until
+from tests.client.conftest import url_of
+from tests.client.listening.worlds import World, queue_of, taken
+from tests.support.deadlines import in_event_loop, run, until
 from tests.support.node_process import NodeProcess
 from warren.client import blocking
 from warren.client.blocking import Channel
@@ -25,30 +26,27 @@ def moved(listener: Listener[bytes]) -> int:
     return int(sum(value for value, _ in count.read()))
 
 
-def test_a_message_that_waits_at_a_delayed_exchange_outlives_the_kill_of_its_node(
+@in_event_loop
+async def test_a_message_that_waits_at_a_delayed_exchange_outlives_the_kill_of_its_node(
     start: Callable[..., NodeProcess],
 ) -> None:
     node = start()
     world = World(url_of(node.amqp))
+    transport = await world.open()
+    queue = await queue_of(world, transport, [b"late"])
+    tries: list[int] = []
 
-    async def scenario() -> None:
-        transport = await world.open()
-        queue = await queue_of(world, transport, [b"late"])
-        tries: list[int] = []
+    async def fail_once(arrival: Arrival[bytes]) -> None:
+        tries.append(arrival.retries)
+        if not arrival.retries:
+            raise OSError
 
-        async def fail_once(arrival: Arrival[bytes]) -> None:
-            tries.append(arrival.retries)
-            if not arrival.retries:
-                raise OSError
-
-        listener = Listener(transport, queue, fail_once, retries=LATER)
-        async with listener:
-            await until(lambda: moved(listener) == 1)
-            await asyncio.to_thread(node.crash)
-            await until(lambda: tries[:2] == [0, 1])
-        await transport.close()
-
-    run(scenario())
+    listener = Listener(transport, queue, fail_once, retries=LATER)
+    async with listener:
+        await until(lambda: moved(listener) == 1)
+        await asyncio.to_thread(node.crash)
+        await until(lambda: tries[:2] == [0, 1])
+    await transport.close()
 
 
 def unbind(channel: Channel, queue: str) -> None:

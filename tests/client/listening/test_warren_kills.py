@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.client.conftest import url_of
-from tests.client.listening.worlds import World, fill, queue_of, until
+from tests.client.listening.worlds import World, fill, queue_of
+from tests.support.deadlines import in_event_loop, until
 from tests.support.node_process import NodeProcess
 from tests.support.rabbitmq import RabbitMQ
 from warren.client import Message, Properties
@@ -43,37 +44,36 @@ def order(number: int) -> Message:
     return Message(b"order", properties)
 
 
-def test_every_message_is_handled_or_parked_whenever_the_broker_dies(killed: tuple[World, Callable[[], None]]) -> None:
+@in_event_loop
+async def test_every_message_is_handled_or_parked_whenever_the_broker_dies(
+    killed: tuple[World, Callable[[], None]],
+) -> None:
     world, crash = killed
+    transport = await world.open()
+    queue = await queue_of(world, transport, [order(number) for number in range(COUNT)])
+    handled: Counter[str] = Counter()
+    tries = 0
 
-    async def scenario() -> None:
-        transport = await world.open()
-        queue = await queue_of(world, transport, [order(number) for number in range(COUNT)])
-        handled: Counter[str] = Counter()
-        tries = 0
+    async def handle(arrival: Arrival[bytes]) -> None:
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(0.002)
+        number = int(arrival.properties.message_id or "")
+        if number % 10 == 0 or (number % 3 == 0 and arrival.retries == 0):
+            raise OSError("not this time")
+        handled[str(number)] += 1
 
-        async def handle(arrival: Arrival[bytes]) -> None:
-            nonlocal tries
-            tries += 1
-            await asyncio.sleep(0.002)
-            number = int(arrival.properties.message_id or "")
-            if number % 10 == 0 or (number % 3 == 0 and arrival.retries == 0):
-                raise OSError("not this time")
-            handled[str(number)] += 1
-
-        listener = Listener(transport, queue, handle, concurrency=4, prefetch=40, retries=Retries(TRIES, (0.05, 0.1)))
-        async with listener:
-            for threshold in (COUNT // 4, COUNT // 2):
-                await until(lambda least=threshold: tries >= least, DEADLINE_S)  # type: ignore[misc]
-                await asyncio.to_thread(crash)
-            poison = {str(number) for number in range(0, COUNT, 10)}
-            await until(lambda: len(handled) == COUNT - len(poison), DEADLINE_S)
-            parked = await all_parked(world, queue, poison)
-        assert set(handled) == {str(number) for number in range(COUNT)} - poison
-        assert parked.keys() == poison
-        await transport.close()
-
-    asyncio.run(scenario())
+    listener = Listener(transport, queue, handle, concurrency=4, prefetch=40, retries=Retries(TRIES, (0.05, 0.1)))
+    async with listener:
+        for threshold in (COUNT // 4, COUNT // 2):
+            await until(lambda least=threshold: tries >= least, DEADLINE_S)  # type: ignore[misc]
+            await asyncio.to_thread(crash)
+        poison = {str(number) for number in range(0, COUNT, 10)}
+        await until(lambda: len(handled) == COUNT - len(poison), DEADLINE_S)
+        parked = await all_parked(world, queue, poison)
+    assert set(handled) == {str(number) for number in range(COUNT)} - poison
+    assert parked.keys() == poison
+    await transport.close()
 
 
 async def all_parked(world: World, queue: str, expected: set[str]) -> Counter[str]:
@@ -93,22 +93,21 @@ async def all_parked(world: World, queue: str, expected: set[str]) -> Counter[st
     return found
 
 
-def test_a_listener_goes_on_where_it_was_when_its_broker_is_back(killed: tuple[World, Callable[[], None]]) -> None:
+@in_event_loop
+async def test_a_listener_goes_on_where_it_was_when_its_broker_is_back(
+    killed: tuple[World, Callable[[], None]],
+) -> None:
     world, crash = killed
+    transport = await world.open()
+    queue = await queue_of(world, transport, [order(number) for number in range(3)])
+    seen: list[str] = []
 
-    async def scenario() -> None:
-        transport = await world.open()
-        queue = await queue_of(world, transport, [order(number) for number in range(3)])
-        seen: list[str] = []
+    async def handle(arrival: Arrival[bytes]) -> None:
+        seen.append(arrival.properties.message_id or "")
 
-        async def handle(arrival: Arrival[bytes]) -> None:
-            seen.append(arrival.properties.message_id or "")
-
-        async with Listener(transport, queue, handle):
-            await until(lambda: len(seen) >= 3, DEADLINE_S)
-            await asyncio.to_thread(crash)
-            await fill(transport, queue, [order(3)])
-            await until(lambda: "3" in seen, DEADLINE_S)
-        await transport.close()
-
-    asyncio.run(scenario())
+    async with Listener(transport, queue, handle):
+        await until(lambda: len(seen) >= 3, DEADLINE_S)
+        await asyncio.to_thread(crash)
+        await fill(transport, queue, [order(3)])
+        await until(lambda: "3" in seen, DEADLINE_S)
+    await transport.close()

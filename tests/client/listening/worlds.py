@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from warren.client import Message, Properties, blocking, recovering
@@ -12,13 +12,6 @@ from warren.wire.field_tables import Table
 
 POLL_S = 0.005
 DEADLINE_S = 60.0
-
-
-async def until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
-    """Returns when it holds."""
-    async with asyncio.timeout(deadline_s):
-        while not condition():
-            await asyncio.sleep(POLL_S)
 
 
 @dataclass

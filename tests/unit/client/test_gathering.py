@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.support.deadlines import in_event_loop
 from warren.client.channel import Channel
 from warren.client.machine.settings import ClientSettings
 from warren.client.protocol import WRITE_BYTES, ClientProtocol
@@ -52,29 +53,25 @@ def opened() -> tuple[Channel, Socket]:
     return channel, socket
 
 
-def test_what_is_sent_in_one_step_leaves_in_one_write() -> None:
-    async def talk() -> None:
-        channel, socket = opened()
-        await asyncio.sleep(0)
-        publishes = [asyncio.create_task(channel.publish(b"x", routing_key="q")) for _ in range(100)]
-        numbers = [await channel.send(b"y", routing_key="q") for _ in range(100)]
-        assert numbers == list(range(1, 101))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert len(socket.written) <= 2
-        assert channel.unconfirmed == 200
-        for publish in publishes:
-            publish.cancel()
-
-    asyncio.run(talk())
+@in_event_loop
+async def test_what_is_sent_in_one_step_leaves_in_one_write() -> None:
+    channel, socket = opened()
+    await asyncio.sleep(0)
+    publishes = [asyncio.create_task(channel.publish(b"x", routing_key="q")) for _ in range(100)]
+    numbers = [await channel.send(b"y", routing_key="q") for _ in range(100)]
+    assert numbers == list(range(1, 101))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(socket.written) <= 2
+    assert channel.unconfirmed == 200
+    for publish in publishes:
+        publish.cancel()
 
 
-def test_a_sender_that_never_lets_go_of_the_loop_gathers_no_more_than_one_write() -> None:
-    async def talk() -> None:
-        channel, socket = opened()
-        for _ in range(1000):
-            await channel.send(b"x" * 1000, routing_key="q")
-        assert len(socket.written) >= 3
-        assert max(socket.written) < WRITE_BYTES + 2000
-
-    asyncio.run(talk())
+@in_event_loop
+async def test_a_sender_that_never_lets_go_of_the_loop_gathers_no_more_than_one_write() -> None:
+    channel, socket = opened()
+    for _ in range(1000):
+        await channel.send(b"x" * 1000, routing_key="q")
+    assert len(socket.written) >= 3
+    assert max(socket.written) < WRITE_BYTES + 2000

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+from tests.support.deadlines import in_event_loop
 from tests.unit.admin.listing.test_cluster_lists import Around, Thing, World, call_of
 from warren.admin.http.responses import ApiResponse
 from warren.admin.listing.lists import ObjectList, Row, full_rows
@@ -27,43 +28,36 @@ async def first_of(answer: ApiResponse, pieces: int) -> bytes:
     return b"".join([await anext(answer.chunks) for _ in range(pieces)])
 
 
-def test_an_unread_list_is_built_only_a_little_ahead() -> None:
-    async def look() -> None:
-        rows = Counting(10_000)
-        answer = await list_response(call_of("", None), rows.listed)
-        assert answer.body == b""
-        await first_of(answer, 2)
-        assert 0 < rows.built <= 200
-        assert json.loads(await whole_of(Counting(10_000), "sort=name")) == named(sorted(map(str, range(10_000))))
-
-    asyncio.run(look())
+@in_event_loop
+async def test_an_unread_list_is_built_only_a_little_ahead() -> None:
+    rows = Counting(10_000)
+    answer = await list_response(call_of("", None), rows.listed)
+    assert answer.body == b""
+    await first_of(answer, 2)
+    assert 0 < rows.built <= 200
+    assert json.loads(await whole_of(Counting(10_000), "sort=name")) == named(sorted(map(str, range(10_000))))
 
 
-def test_a_short_list_comes_in_one_piece() -> None:
-    async def look() -> None:
-        for count in (0, 1, LONG_ROWS):
-            answer = await list_response(call_of("", None), Counting(count).listed)
-            assert answer.chunks is None
-            assert json.loads(answer.body) == named([str(number) for number in range(count)])
-
-    asyncio.run(look())
+@in_event_loop
+async def test_a_short_list_comes_in_one_piece() -> None:
+    for count in (0, 1, LONG_ROWS):
+        answer = await list_response(call_of("", None), Counting(count).listed)
+        assert answer.chunks is None
+        assert json.loads(answer.body) == named([str(number) for number in range(count)])
 
 
-def test_of_a_cluster_s_long_list_other_nodes_are_asked_as_it_is_read() -> None:
+@in_event_loop
+async def test_of_a_cluster_s_long_list_other_nodes_are_asked_as_it_is_read() -> None:
     world = World([Thing(f"t{number:04d}", "ab"[number % 2], number) for number in range(3000)])
     listed = {node: world.shared(node) for node in "ab"}
     around = Around(listed, ())
-
-    async def look() -> None:
-        answer = await list_response(call_of("columns=name", around), listed["a"])
-        assert len(around.asked) == 1
-        begun = await first_of(answer, 2)
-        assert len(around.asked) == 1
-        rest = await answer.whole()
-        assert len(around.asked) == 6
-        assert json.loads(begun + rest) == named([thing.name for thing in world.things])
-
-    asyncio.run(look())
+    answer = await list_response(call_of("columns=name", around), listed["a"])
+    assert len(around.asked) == 1
+    begun = await first_of(answer, 2)
+    assert len(around.asked) == 1
+    rest = await answer.whole()
+    assert len(around.asked) == 6
+    assert json.loads(begun + rest) == named([thing.name for thing in world.things])
 
 
 def test_what_has_gone_leaves_no_gap() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import create_engine, text
 
+from tests.support.deadlines import in_event_loop
 from tests.unit.client.listening.messages import HandMade, Unreadable, with_headers
 from warren.client import ClientError
 from warren.client.listening import Arrival, Retries
@@ -65,29 +66,26 @@ def test_without_parking_it_is_rejected() -> None:
     assert message.answers == ["reject"]
 
 
-def test_a_stream_is_never_told_to_take_anything_back() -> None:
+@in_event_loop
+async def test_a_stream_is_never_told_to_take_anything_back() -> None:
     broker = MemoryBroker()
     broker.faults.refuse(1)
     message = HandMade(b"soup")
     retries = Retries(2, (0.5,), "in_hand")
     options: ListenerOptions[bytes] = ListenerOptions(fail, retries=retries, is_stream=True)
-
-    async def scenario() -> None:
-        transport = broker.transport()
-        await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
-        failure_counters = FailureCounters(["orders"])
-        handling, arrival = (
-            HandlerRunner(transport, options, HandlerThreads(1), failure_counters),
-            Arrival[bytes](message, "orders"),
-        )
-        first = await handling.deal_with(arrival)
-        refused_to_be_parked = await handling.deal_with(arrival)
-        assert (first, refused_to_be_parked, message.answers) == (0.5, 1.0, [])
-        assert await handling.deal_with(arrival) is None
-        assert message.answers == ["ack"]
-        assert [failure_counters.total(fate) for fate in ("retried", "stuck", "parked", "rejected")] == [1, 1, 1, 0]
-
-    asyncio.run(scenario())
+    transport = broker.transport()
+    await transport.declare(Layout(queues=(QueueLayout("orders.parked"),)))
+    failure_counters = FailureCounters(["orders"])
+    handling, arrival = (
+        HandlerRunner(transport, options, HandlerThreads(1), failure_counters),
+        Arrival[bytes](message, "orders"),
+    )
+    first = await handling.deal_with(arrival)
+    refused_to_be_parked = await handling.deal_with(arrival)
+    assert (first, refused_to_be_parked, message.answers) == (0.5, 1.0, [])
+    assert await handling.deal_with(arrival) is None
+    assert message.answers == ["ack"]
+    assert [failure_counters.total(fate) for fate in ("retried", "stuck", "parked", "rejected")] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize("fault", ["refused", "blocked"])

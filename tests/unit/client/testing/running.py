@@ -1,25 +1,12 @@
-"""Coroutines run to their end, within a deadline; and a clock that stands still."""
-
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+"""A broker in memory whose clock stands still, and layouts and messages for it."""
 
 from warren.client import Message, Properties
 from warren.client.testing import MemoryBroker
 from warren.client.transport import Layout, Outgoing, QueueLayout
 from warren.wire.field_tables import Table
 
-Result = TypeVar("Result")
 DEADLINE_S = 60.0
 MIDNIGHT = 1_700_006_400.0
-
-
-def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    async def within() -> Result:
-        async with asyncio.timeout(DEADLINE_S):
-            return await coroutine
-
-    return asyncio.run(within())
 
 
 def standing_broker() -> MemoryBroker:

@@ -1,12 +1,12 @@
 """A member says that it lives once, however often it has to ask for that, and not when it rests."""
 
-import asyncio
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import structlog
 
+from tests.support.deadlines import in_event_loop
 from warren.broker.metadata.cluster_definitions import LivenessDefinition
 from warren.node.cluster.metadata_store import ClusterMetadataStore
 from warren.node.config.cluster_settings import EtcdSettings
@@ -58,30 +58,28 @@ def alive(run: int) -> bytes:
     return LivenessDefinition(NAME, run).value()
 
 
-def test_a_node_that_rests_does_not_live_though_it_had_to_ask_often(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = PretendStore(failures=3)
-        shared = shared_with(store, tmp_path)
-        for _ in range(3):
-            with pytest.raises(ConnectionError):
-                await shared.live(7)
-        await shared.live(7)
-        assert store.held() == [alive(7)]
-        await shared.rest()
-        assert store.held() == []
-
-    asyncio.run(scenario())
+@in_event_loop
+async def test_a_node_that_rests_does_not_live_though_it_had_to_ask_often(tmp_path: Path) -> None:
+    store = PretendStore(failures=3)
+    shared = shared_with(store, tmp_path)
+    for _ in range(3):
+        with pytest.raises(ConnectionError):
+            await shared.live(7)
+    await shared.live(7)
+    assert store.held() == [alive(7)]
+    await shared.rest()
+    assert store.held() == []
 
 
-def test_a_node_that_has_rested_lives_again_and_another_run_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = PretendStore(failures=0)
-        shared = shared_with(store, tmp_path)
-        await shared.live(7)
-        await shared.rest()
-        await shared.live(7)
-        assert store.held() == [alive(7)]
-        await shared.live(8)
-        assert store.held() == [alive(8)]
-
-    asyncio.run(scenario())
+@in_event_loop
+async def test_a_node_that_has_rested_lives_again_and_another_run_takes_the_place_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    store = PretendStore(failures=0)
+    shared = shared_with(store, tmp_path)
+    await shared.live(7)
+    await shared.rest()
+    await shared.live(7)
+    assert store.held() == [alive(7)]
+    await shared.live(8)
+    assert store.held() == [alive(8)]
