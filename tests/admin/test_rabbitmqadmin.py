@@ -9,14 +9,14 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import pika
 import pytest
 
 from tests.admin.calling import Api, connected
+from tests.support.command_recordings import RecordedCommand, recorded_commands
 from tests.support.node_process import NodeProcess
 
 ROOT = Path(__file__).parents[2]
@@ -27,31 +27,7 @@ TIMEOUT_S = 30
 REASON = "CONNECTION_FORCED - Closed via management plugin"
 
 
-@dataclass
-class Exchange:
-    """One command and what came of it."""
-
-    command: str
-    out: list[str] = field(default_factory=list)
-    err: list[str] = field(default_factory=list)
-    code: int = 0
-
-
-Admin = Callable[..., Exchange]
-
-
-def exchanges(path: Path) -> Iterator[Exchange]:
-    found: list[Exchange] = []
-    for line in path.read_text().splitlines():
-        if line.startswith("$ "):
-            found.append(Exchange(line[2:]))
-        elif line.startswith("!"):
-            found[-1].err.append(line[2:])
-        elif line.startswith("= "):
-            found[-1].code = int(line[2:])
-        else:
-            found[-1].out.append(line)
-    yield from found
+Admin = Callable[..., RecordedCommand]
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +39,10 @@ def admin(api: Api) -> Admin:
     )
     options = ["--host", api.host, "--port", str(api.port), "--username", "guest", "--password", "guest"]
 
-    def run(command: str, typed: str = "") -> Exchange:
+    def run(command: str, typed: str = "") -> RecordedCommand:
         words = [sys.executable, str(script), *options, *shlex.split(command)]
         done = subprocess.run(words, input=typed, capture_output=True, text=True, timeout=TIMEOUT_S)
-        return Exchange(command, lines(done.stdout), lines(done.stderr), done.returncode)
+        return RecordedCommand(command, lines(done.stdout), lines(done.stderr), done.returncode)
 
     return run
 
@@ -77,7 +53,7 @@ def lines(text: str) -> list[str]:
 
 def test_a_conversation_goes_as_it_went_with_rabbitmq(admin: Admin, tmp_path: Path) -> None:
     differing = []
-    for recorded in exchanges(RECORDED / "conversation.txt"):
+    for recorded in recorded_commands(RECORDED / "conversation.txt"):
         said = admin(recorded.command.replace("FOLDER", str(tmp_path)))
         said.command = recorded.command
         said.out = [line.replace(str(tmp_path), "FOLDER") for line in said.out]
@@ -92,7 +68,7 @@ def test_every_list_has_the_columns_it_has_with_rabbitmq(node: NodeProcess, api:
     assert api.call("POST", "definitions", STAGE.read_bytes()).status == 204
     with connected(node) as connection:
         connection.channel().basic_consume("q.load", lambda *_: None)
-        for recorded in exchanges(RECORDED / "columns.txt"):
+        for recorded in recorded_commands(RECORDED / "columns.txt"):
             said = admin(recorded.command)
             assert said.code == 0, said
             header, rows = said.out[1], said.out[3:-1]
@@ -112,7 +88,7 @@ def test_lists_come_in_every_format(api: Api, admin: Admin, form: str) -> None:
     assert any("formatted" in line for line in said.out)
 
 
-def test_what_is_typed_is_published_and_got(api: Api, admin: Admin) -> None:
+def test_a_typed_message_is_published_and_got(api: Api, admin: Admin) -> None:
     api.call("PUT", "queues/%2F/typed", {})
     assert admin("publish routing_key=typed", typed="from standard input").out == ["Message published"]
     got = admin("-f raw_json get queue=typed ackmode=ack_requeue_false")

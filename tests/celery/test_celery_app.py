@@ -10,7 +10,8 @@ import pytest
 from celery import group
 
 from tests.celery.jobs import traces
-from tests.celery.worker_process import WorkerProcess, wait_until
+from tests.celery.worker_process import WorkerProcess
+from tests.support.deadlines import eventually
 
 RESULT_LIMIT_S = 60
 
@@ -71,14 +72,14 @@ def test_no_task_is_lost_with_a_worker_killed_in_the_middle_of_its_tasks(
     first = start_worker()
     for number in numbers:
         app.send_task("work_behind_gate", (number,), ignore_result=True)
-    wait_until(lambda: len(traces(tmp_path, "started")) == 2, "both children of the worker were at work")
+    eventually(lambda: len(traces(tmp_path, "started")) == 2, "both children of the worker were at work")
     interrupted = {int(line.split()[0]) for line in traces(tmp_path, "started")}
 
     first.kill()
     (tmp_path / "gate").touch()
     start_worker()
 
-    wait_until(lambda: {int(line) for line in traces(tmp_path, "done")} == numbers, "every task was done")
+    eventually(lambda: {int(line) for line in traces(tmp_path, "done")} == numbers, "every task was done")
     assert len(traces(tmp_path, "done")) == len(numbers), "nothing was finished twice: the gate held until the kill"
     started_again = {int(line.split()[0]) for line in traces(tmp_path, "started")[2:] if line.split()[1] == "True"}
     assert interrupted <= started_again, "what the killed worker had begun came back marked redelivered"
@@ -89,7 +90,7 @@ def test_a_task_that_waits_for_its_time_outlives_the_worker_that_held_it(
 ) -> None:
     first = start_worker()
     waiting = app.send_task("note_time", ("later",), countdown=6)
-    wait_until(lambda: first.has_received(waiting.id), "the worker held the task")
+    eventually(lambda: first.has_received(waiting.id), "the worker held the task")
 
     first.kill()
     assert traces(tmp_path, "times") == []

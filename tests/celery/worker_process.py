@@ -7,19 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+
+from tests.support.deadlines import eventually
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
-
-
-def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, f"within {deadline_s} s it did not happen that {what}"
-        time.sleep(0.02)
 
 
 class WorkerProcess:
@@ -40,7 +34,7 @@ class WorkerProcess:
             )
 
     def wait_until_ready(self) -> None:
-        wait_until(self._is_ready, f"{self.hostname} became ready")
+        eventually(self._is_ready, f"{self.hostname} became ready")
 
     def _is_ready(self) -> bool:
         assert self._process.poll() is None, f"the worker ended by itself\n{self.log()[-4000:]}"

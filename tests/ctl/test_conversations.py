@@ -8,7 +8,6 @@ kept. The order of the rows of a list is not compared: RabbitMQ has none.
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,32 +15,9 @@ import pytest
 from tests.ctl.conftest import Ctl, Said
 from tests.ctl.shop import VHOST, open_shop
 from tests.node.serving import Serving
+from tests.support.command_recordings import RecordedCommand, recorded_commands
 
 CONVERSATIONS = sorted((Path(__file__).parent / "conversations").glob("*.txt"))
-
-
-@dataclass
-class Exchange:
-    """One command and what came of it."""
-
-    command: str
-    out: list[str] = field(default_factory=list)
-    err: list[str] = field(default_factory=list)
-    code: int = 0
-
-
-def exchanges(path: Path) -> list[Exchange]:
-    found: list[Exchange] = []
-    for line in path.read_text().splitlines():
-        if line.startswith("$ "):
-            found.append(Exchange(line[2:]))
-        elif line.startswith("!"):
-            found[-1].err.append(line[2:])
-        elif line.startswith("= "):
-            found[-1].code = int(line[2:])
-        else:
-            found[-1].out.append(line)
-    return found
 
 
 @pytest.fixture
@@ -56,14 +32,14 @@ def _shop(node: Serving, ctl: Ctl) -> Iterator[None]:
 @pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
 def test_a_conversation_goes_as_it_went_with_rabbitmqctl(path: Path, ctl: Ctl) -> None:
     differing = []
-    for exchange in exchanges(path):
+    for exchange in recorded_commands(path):
         said = ctl(*shlex.split(exchange.command))
         if not agrees(said, exchange):
             differing.append((exchange, said))
     assert differing == []
 
 
-def agrees(said: Said, exchange: Exchange) -> bool:
+def agrees(said: Said, exchange: RecordedCommand) -> bool:
     return (
         said.code == exchange.code
         and rows(said.out) == rows("\n".join(exchange.out))

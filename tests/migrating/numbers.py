@@ -1,25 +1,24 @@
-"""One who publishes numbers and one who consumes them, each in a thread, at whichever broker it is sent to.
+"""A publisher and a consumer of numbers, each in a thread, at the broker that the test names.
 
 Not here: when they are switched over.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from typing import final
 
 from warren.client import Message, Properties, blocking
 
 PREFETCH = 200
 DIGITS = 12
-"""As many as a number may have; what follows them in a body makes it longer and means nothing."""
+"""The most digits of a number; padding may follow them in a body."""
 
 
-@final
-class Publisher:
-    """Sends numbers, each confirmed before it counts as sent; `sent` is the next one."""
+class Worker(ABC):
+    """A client of one broker at a time, in a thread."""
 
-    def __init__(self, queue: str, sent: int) -> None:
+    def __init__(self, queue: str) -> None:
         self._queue = queue
-        self.sent = sent
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -32,6 +31,19 @@ class Publisher:
         self._stop.set()
         assert self._thread is not None
         self._thread.join()
+
+    @abstractmethod
+    def _work(self, url: str) -> None:
+        """Use the broker until `_stop` is set."""
+
+
+@final
+class Publisher(Worker):
+    """Sends numbers, each confirmed before it counts as sent; `sent` is the next one."""
+
+    def __init__(self, queue: str, sent: int) -> None:
+        super().__init__(queue)
+        self.sent = sent
 
     def _work(self, url: str) -> None:
         with blocking.connect(url) as connection:
@@ -43,24 +55,12 @@ class Publisher:
 
 
 @final
-class Consumer:
+class Consumer(Worker):
     """Keeps the numbers it has acked, in order."""
 
     def __init__(self, queue: str) -> None:
-        self._queue = queue
+        super().__init__(queue)
         self.taken: list[int] = []
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, url: str) -> None:
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._work, args=(url,))
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        assert self._thread is not None
-        self._thread.join()
 
     def await_number(self, number: int) -> None:
         """Until it has come."""

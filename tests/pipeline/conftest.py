@@ -3,16 +3,25 @@
 Not here: jobs that are killed, or run elsewhere; those are processes of their own.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.conftest import broker, node, queue, spark, url
+from tests.support.postgres import Postgres
 from warren.pipeline import session
 from warren.pipeline.folder import Folder
 
 __all__ = ["broker", "lake", "node", "queue", "spark", "url"]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
     job = Jobs(folder, spark, node, url, broker).report()
     Command(log, *job.arguments(place)).finish(job.exit_code)
-    job.left(place)                 # the same list of lines whenever, wherever and however often it was run
+    job.left(place)                 # the same list of lines after every run
 
 What is left is the rows of tables, sorted, the bytes of pages, and for jobs that publish the messages in the broker,
 which are taken out by that. Names of data folders and of publishers are made up by each run, and are not in it.

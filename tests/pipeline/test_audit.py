@@ -120,7 +120,7 @@ def test_the_lost_messages_are_named(outcome: AuditOutcome) -> None:
     assert named == [f"id:purged {number}" for number in range(MESSAGES - HELD, MESSAGES)]
 
 
-def test_what_the_trace_saw_is_what_the_broker_counted(outcome: AuditOutcome) -> None:
+def test_the_trace_agrees_with_the_counters_of_the_broker(outcome: AuditOutcome) -> None:
     seen = _figures(outcome, "published", "delivered", "acked", "in_queue")
     assert seen["well"] == (MESSAGES, MESSAGES, MESSAGES, 0)
     assert seen["waiting"] == (MESSAGES, MESSAGES - HELD, MESSAGES - HELD, HELD)
@@ -129,12 +129,12 @@ def test_what_the_trace_saw_is_what_the_broker_counted(outcome: AuditOutcome) ->
     assert counted["well"] == (MESSAGES, MESSAGES, MESSAGES)
 
 
-def test_what_was_published_before_the_trace_began_is_told_apart(outcome: AuditOutcome) -> None:
+def test_messages_published_before_the_trace_began_are_listed_apart(outcome: AuditOutcome) -> None:
     early = _figures(outcome, "published", "untraced", "note")["early"]
     assert early == (0, MESSAGES, f"the trace lacks {MESSAGES} publishes that the broker counted")
 
 
-def test_the_outcome_is_told_as_a_table(outcome: AuditOutcome) -> None:
+def test_the_outcome_is_printed_as_a_table(outcome: AuditOutcome) -> None:
     text = outcome_text(outcome).splitlines()
     titles = "vhost queue published confirmed delivered acked in queue lost duplicated out of order excused"
     assert " ".join(text[0].split()) == titles

@@ -197,7 +197,7 @@ def test_publishes_that_came_to_no_queue_are_counted_apart(audited: tuple[dict[s
     assert audited[1] == 2
 
 
-def test_what_was_published_after_the_counters_were_taken_is_not_missed(spark: SparkSession) -> None:
+def test_messages_published_after_the_counters_were_taken_are_not_missed(spark: SparkSession) -> None:
     story = Story()
     story.published("in time", "orders")
     story.published("too late", "orders")
@@ -207,7 +207,7 @@ def test_what_was_published_after_the_counters_were_taken_is_not_missed(spark: S
     assert queue_stats(check_passages(ways, None), counted).collect()[0]["lost"] == 2
 
 
-def test_what_waited_then_and_was_delivered_since_hides_no_loss(spark: SparkSession) -> None:
+def test_messages_that_waited_then_and_were_delivered_since_hide_no_loss(spark: SparkSession) -> None:
     story = Story()
     story.published("lost", "orders")
     story.published("waiting", "orders")

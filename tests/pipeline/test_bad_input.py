@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.cluster.trio import eventually
 from tests.pipeline.command_process import WARREN
 from tests.pipeline.jobs import dumped, tree
 from tests.spark.streams import publish, until_expired
+from tests.support.deadlines import eventually
 from tests.support.ports import free_port
 from warren.cli.main import run as warren
 from warren.client import blocking
@@ -32,7 +32,7 @@ from warren.pipeline.trace.sources import FileSource
 from warren.wire.field_tables import Table
 
 JOB_DEADLINE_S = 120.0
-NOBODY = "amqp://guest:guest@127.0.0.1:1/%2F"
+NO_BROKER = "amqp://guest:guest@127.0.0.1:1/%2F"
 
 
 class Desk:
@@ -50,7 +50,7 @@ class Desk:
         self.out.mkdir()
 
     def command(self, job: str) -> list[str]:
-        here, lake, url = str(self.folder), str(self.lake), ["--url", NOBODY]
+        here, lake, url = str(self.folder), str(self.lake), ["--url", NO_BROKER]
         return {
             "trace": ["trace", "--lake", f"{self.out}/lake", "--files", f"{here}/traces"],
             "audit": ["audit", "--lake", lake, "--counters", f"{here}/counters.json", "--out", f"{self.out}/audit"],
@@ -112,7 +112,7 @@ def test_without_a_java_that_will_do_no_job_begins(
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_wrong_master_is_told_before_anything_is_done(job: str, desk: Desk, refused: Refused) -> None:
+def test_a_wrong_spark_master_is_reported_before_anything_is_done(job: str, desk: Desk, refused: Refused) -> None:
     assert refused([*desk.command(job), "--master", "lokal[*]"]).startswith("'lokal[*]' is no master of Spark: local")
     for kind in ("spark", "sc"):
         url = f"{kind}://127.0.0.1:{free_port()}"
@@ -184,10 +184,10 @@ def test_a_broker_that_cannot_be_reached_ends_every_job_that_needs_one(
     tables.replace(result, Folder(f"{desk.folder}/found"), KIND, VERSION, facts)
     (desk.folder / "books.toml").write_text(
         f'key = ["id"]\n[ledgers.orders]\nsource = "csv"\npath = "orders.csv"\n[ledgers.payments]\nsource = "stream"\n'
-        f'url = "{NOBODY}"\nstream = "payments"\nschema = "id string"\n'
+        f'url = "{NO_BROKER}"\nstream = "payments"\nschema = "id string"\n'
     )
     lines = [
-        ["trace", "--lake", f"{desk.out}/lake", "--stream", "trace", "--url", NOBODY],
+        ["trace", "--lake", f"{desk.out}/lake", "--stream", "trace", "--url", NO_BROKER],
         ["audit", "--lake", str(desk.lake), "--http", "http://127.0.0.1:1", "--out", f"{desk.out}/audit"],
         ["reconcile", f"{desk.folder}/books.toml", "--out", f"{desk.out}/found"],
         [*desk.command("load"), "--timeout", "1"],
@@ -226,7 +226,7 @@ def test_an_expired_stream_ends_the_trace_and_leaves_its_lake(
     assert dumped(trace_lake.quarantine(shared, lake)) == before
 
 
-def test_trace_lines_that_are_corrupt_are_counted_kept_and_told_once(
+def test_corrupt_trace_lines_are_counted_kept_and_reported_once(
     desk: Desk, shared: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake, traced = f"{desk.out}/lake", desk.folder / "traces" / "orders.log"

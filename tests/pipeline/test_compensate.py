@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from warren.client import Delivery, blocking
+from tests.support.queue_contents import taken
+from warren.client import blocking
 from warren.pipeline import publication, tables
 from warren.pipeline.compensate import attempts, job
 from warren.pipeline.compensate.attempts import exhausted_keys, plan_messages, wanted_actions
@@ -144,18 +145,6 @@ def write(rows: DataFrame, folder: Folder, day: str | None = DAY) -> None:
 def settings(out: Folder, url: str, queue: str, **changed: Any) -> CompensateSettings:
     state = Folder(out.uri.replace("/found", "/state"))
     return CompensateSettings(out, state, url, **({"routing_key": queue, "yes": True} | changed))
-
-
-def taken(broker: blocking.Channel, queue: str) -> list[Delivery]:
-    count = broker.declare_queue(queue, passive=True).messages
-    consumer = broker.consume(queue, no_ack=True)
-    found: list[Delivery] = []
-    while len(found) < count:
-        batch = consumer.batch(10.0)
-        assert batch
-        found += batch
-    consumer.cancel()
-    return found
 
 
 def sent(broker: blocking.Channel, queue: str) -> list[tuple[str, str, str, str]]:
@@ -325,7 +314,7 @@ def test_a_run_that_was_killed_is_finished_before_another_result_is_acted_on(
     assert sent(broker, queue) == first_attempts()
 
 
-def test_what_cannot_be_sent_is_one_sentence_and_opens_no_run(
+def test_a_failure_to_send_is_one_sentence_and_opens_no_run(
     spark: SparkSession, url: str, queue: str, out: Folder
 ) -> None:
     with pytest.raises(PipelineError, match=r"^cannot connect to 127\.0\.0\.1:1: connection refused"):

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from sqlalchemy import Connection, Engine, delete, select, text, update
 
 from tests.client.databases import opened, postgres_url
-from tests.support.postgres import Postgres
 from warren.cli.main import run
 from warren.client import Message, blocking, recovering
 from warren.client.inbox import Inbox
@@ -42,13 +41,6 @@ consumer = "deposits"
 """
 DAY = "2026-11-15"
 COUNT = 20
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    yield server
-    server.stop()
 
 
 class Desk:
@@ -135,7 +127,7 @@ def desk(
         yield found
 
 
-def test_what_was_found_comes_back_through_the_outbox_until_the_ledgers_balance(
+def test_differences_are_sent_through_the_outbox_until_the_ledgers_balance(
     shared: SparkSession, desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert desk.reconcile() == 1
@@ -160,7 +152,7 @@ STEPS = ("left", "resent", "reversed", "added", "on_its_way", "outdated")
 
 
 @pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
-def test_a_key_that_the_outbox_has_not_is_a_message_more_where_it_is_told_to_go(
+def test_a_key_that_the_outbox_lacks_is_a_new_message_to_the_configured_address(
     shared: SparkSession, desk: Desk, broker: blocking.Channel
 ) -> None:
     assert desk.reconcile() == 1
@@ -247,7 +239,7 @@ def test_a_key_is_tried_so_often_and_no_more(shared: SparkSession, desk: Desk) -
 
 
 @pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
-def test_what_a_side_may_have_forgotten_is_left_alone(shared: SparkSession, desk: Desk) -> None:
+def test_messages_that_a_side_may_have_forgotten_are_left_alone(shared: SparkSession, desk: Desk) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=8)
     with desk.bank.begin() as bank, desk.teller.begin() as teller:
         teller.execute(update(OUTBOX).where(OUTBOX.c.business_id == "d3").values(created_at=long_ago))
@@ -261,7 +253,7 @@ def test_what_a_side_may_have_forgotten_is_left_alone(shared: SparkSession, desk
 
 
 @pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
-def test_an_outbox_that_is_not_there_is_told_before_anything_is_written(shared: SparkSession, desk: Desk) -> None:
+def test_a_missing_outbox_is_reported_before_anything_is_written(shared: SparkSession, desk: Desk) -> None:
     assert desk.reconcile() == 1
     for outbox, said in (
         ("sqlite:///nowhere.db", "the outbox: the database names a file that is not there: nowhere.db"),

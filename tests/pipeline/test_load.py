@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sql
 
+from tests.support.queue_contents import taken
 from tests.support.spreadsheets import write_spreadsheet
 from warren.client import Delivery, blocking
 from warren.pipeline import publication, tables
@@ -35,19 +36,6 @@ def orders(tmp_path: Path) -> Path:
 def settings(path: Path, url: str, queue: str, **changed: Any) -> LoadSettings:
     shape = {"routing_key": queue, "schema": TYPES, "max_bytes": 10_000} | changed.pop("shape", {})
     return LoadSettings((str(path),), Folder(str(path.parent / "state")), url, Shape(**shape), **changed)
-
-
-def taken(broker: blocking.Channel, queue: str) -> list[Delivery]:
-    """Everything in the queue."""
-    count = broker.declare_queue(queue, passive=True).messages
-    consumer = broker.consume(queue, no_ack=True)
-    found: list[Delivery] = []
-    while len(found) < count:
-        batch = consumer.batch(10.0)
-        assert batch
-        found += batch
-    consumer.cancel()
-    return found
 
 
 def ids(deliveries: list[Delivery]) -> list[int]:
@@ -179,7 +167,7 @@ def test_a_load_that_has_begun_is_completed_before_anything_else_is_refused(
     assert ids(taken(broker, queue)) == list(range(5000))
 
 
-def test_what_cannot_be_published_is_one_sentence(
+def test_a_failure_to_publish_is_one_sentence(
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str, orders: Path
 ) -> None:
     with pytest.raises(PipelineError, match=r"^cannot connect to 127\.0\.0\.1:1: connection refused"):
@@ -209,7 +197,7 @@ def stream(broker: blocking.Channel, queue: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "xlsx"])
-def test_what_was_loaded_is_read_back_as_it_was(
+def test_loaded_records_are_read_back_unchanged(
     spark: SparkSession, url: str, stream: str, tmp_path: Path, kind: str
 ) -> None:
     rows = [(1, Decimal("12345678.90"), date(2026, 11, 15)), (2, None, None), (3, Decimal("0.10"), date(1999, 1, 1))]
@@ -230,7 +218,7 @@ def test_what_was_loaded_is_read_back_as_it_was(
     assert unsplit(messages, TYPES).collect() == []
 
 
-def test_what_is_no_record_is_apart(spark: SparkSession) -> None:
+def test_lines_that_are_no_records_are_set_apart(spark: SparkSession) -> None:
     bodies = {
         "sound": '[{"id": 1, "amount": 1.5},\r\n {"id": 2}]\n',
         "empty": " [ ] \n",

@@ -120,7 +120,7 @@ def test_a_message_from_before_the_trace_has_no_latencies(rows: list[Row]) -> No
     assert not life["unroutable"]
 
 
-def test_equal_messages_without_an_id_are_told_apart_by_count(rows: list[Row]) -> None:
+def test_equal_messages_without_an_id_are_distinguished_by_count(rows: list[Row]) -> None:
     copies = [_queue(_life(rows, "digest:a", n), "ticks") for n in (1, 2, 3)]
     assert [queue["publishes"] for queue in copies] == [1, 1, 1]
     assert [queue["first_deliveries"] for queue in copies] == [1, 1, 0]

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -32,14 +31,6 @@ insert into orders select n, n + 0.10, 'EUR', '2026-11-15 02:00', 'of ' || n fro
 update orders set amount = 0.01 where id = 7;
 insert into orders values (900, 1, 'EUR', '2026-11-14 23:00', 'of another day');
 """
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    server.execute(TABLE)
-    yield server
-    server.stop()
 
 
 def test_a_database_a_stream_and_a_file_are_compared(
@@ -87,9 +78,9 @@ def test_a_database_a_stream_and_a_file_are_compared(
 def test_a_database_or_a_broker_that_cannot_be_reached_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
     left = ReconcileLedger("left", LedgerSource("csv", path=str(tmp_path / "a.csv")))
-    nobody = free_port()
-    database = LedgerSource("jdbc", url=f"jdbc:postgresql://127.0.0.1:{nobody}/x", table="orders")
-    broker = LedgerSource("stream", url=f"amqp://127.0.0.1:{nobody}", stream="s", options={"timeout": "1"})
+    closed = free_port()
+    database = LedgerSource("jdbc", url=f"jdbc:postgresql://127.0.0.1:{closed}/x", table="orders")
+    broker = LedgerSource("stream", url=f"amqp://127.0.0.1:{closed}", stream="s", options={"timeout": "1"})
     out = tmp_path / "out"
     for source, sentence in ((database, "^ledger right cannot be read: No suitable driver$"), (broker, "127.0.0.1")):
         settings = ReconcileSettings(

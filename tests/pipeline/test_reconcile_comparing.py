@@ -99,7 +99,7 @@ def test_each_status_is_found_and_only_by_what_makes_it(spark: SparkSession) -> 
         assert unsuspected == len(PRECEDENCE) - len(kept)
 
 
-def test_what_comes_days_later_is_late_when_it_comes_and_balances_if_the_authority_does(spark: SparkSession) -> None:
+def test_a_row_that_comes_days_later_is_late_and_balances_if_the_authority_has_it(spark: SparkSession) -> None:
     day = OF_DAY.business_day
     assert day is not None
     today = Entry(0, "", day.begins + timedelta(hours=9), Decimal("10.00"), "EUR", True)
@@ -126,7 +126,7 @@ def test_nulls_that_change_places_are_not_taken_for_each_other(spark: SparkSessi
     assert comparison.suspects(frame, settings).count() == 1
 
 
-def test_what_a_ledger_has_of_a_key_is_in_the_result(spark: SparkSession) -> None:
+def test_the_result_has_each_ledgers_rows_of_a_key(spark: SparkSession) -> None:
     day = OF_DAY.business_day
     assert day is not None
     first = Entry(0, "k", day.begins, Decimal("10.00"), "EUR", True)

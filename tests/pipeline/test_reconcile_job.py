@@ -130,7 +130,7 @@ def test_every_planted_fault_is_found_and_nothing_else(
     assert out.read_json("summary.json")["rows"] == {"orders": 13, "payments": 13}
 
 
-def test_what_is_run_again_writes_the_same_bytes(
+def test_a_repeated_run_writes_the_same_bytes(
     spark: SparkSession, ledgers: Path, result: tuple[Folder, ReconcileOutcome]
 ) -> None:
     out, outcome = result
@@ -195,7 +195,7 @@ def test_a_time_is_of_the_zone_it_names_or_else_of_the_ledgers(
     assert found[0] == instant
 
 
-def test_a_path_without_a_scheme_is_of_the_file_system_whatever_spark_takes_it_for(
+def test_a_path_without_a_scheme_is_of_the_file_system_also_if_sparks_default_differs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     spark.range(2).write.parquet(str(tmp_path / "parquet"))

@@ -11,7 +11,6 @@ from sqlalchemy import Engine, create_engine, insert, text, update
 
 from tests.client.databases import opened, postgres_url
 from tests.support.ports import free_port
-from tests.support.postgres import Postgres
 from warren.cli.main import run
 from warren.client import Message
 from warren.client.inbox import Inbox
@@ -41,13 +40,6 @@ consumer = "deposits"
 """
 DAY = "2026-11-15"
 COUNT = 200
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    yield server
-    server.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -99,7 +91,7 @@ def test_two_sides_that_agree_are_in_balance(
     assert not (tmp_path / "out" / "unfinished").exists()
 
 
-def test_what_the_sides_do_not_share_is_found(
+def test_differences_of_the_sides_are_found(
     shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # in pieces, of which the last is not full
@@ -114,7 +106,7 @@ def test_what_the_sides_do_not_share_is_found(
     assert statuses(shared, tmp_path / "out") == {"d3": "missing", "d4": "differs", "d5": "differs", "d6": "unexpected"}
 
 
-def test_what_was_taken_back_is_in_neither_ledger(
+def test_reversed_messages_are_in_neither_ledger(
     shared: SparkSession, engines: tuple[Engine, Engine], tmp_path: Path
 ) -> None:
     teller, bank = engines
@@ -130,7 +122,7 @@ def test_what_was_taken_back_is_in_neither_ledger(
     assert statuses(shared, tmp_path / "out") == {"d2": "unexpected"}
 
 
-def test_what_is_on_its_way_while_the_ledgers_are_read_is_no_difference(
+def test_messages_under_way_while_the_ledgers_are_read_are_no_difference(
     shared: SparkSession,
     engines: tuple[Engine, Engine],
     tmp_path: Path,
@@ -224,7 +216,7 @@ def test_a_row_that_was_written_by_hand_has_the_time_at_which_it_was_sent(engine
         ("'deposits'", "'nobody'", "ledger teller is empty"),
     ],
 )
-def test_what_cannot_be_read_is_told_before_anything_is_written(
+def test_unreadable_input_is_reported_before_anything_is_written(
     shared: SparkSession, tmp_path: Path, old: str, new: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty.db").touch()

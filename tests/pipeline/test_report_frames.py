@@ -127,7 +127,7 @@ def test_a_delivery_before_its_publish_is_counted_and_left_out(spark: SparkSessi
     assert (row["messages"], row["p50"]) == (1, 7)
 
 
-def test_what_is_neither_delivered_nor_dead_waits(spark: SparkSession) -> None:
+def test_a_message_neither_delivered_nor_dead_lettered_waits(spark: SparkSession) -> None:
     rows = [
         passage("a", 0, exits=[after(65)]),
         passage("a", 1),
@@ -142,7 +142,7 @@ def test_what_is_neither_delivered_nor_dead_waits(spark: SparkSession) -> None:
     assert told(latencies.final_backlog(change)) == [("/", "a", 2)]
 
 
-def test_what_comes_to_a_queue_again_waits_there_again(spark: SparkSession) -> None:
+def test_a_message_that_comes_to_a_queue_again_waits_there_again(spark: SparkSession) -> None:
     def round_of_retries(seconds: float) -> list[dict[str, Any]]:
         return [
             event(seconds, "received", queue="work", redelivered=False),
@@ -155,7 +155,7 @@ def test_what_comes_to_a_queue_again_waits_there_again(spark: SparkSession) -> N
     assert waiting_in(spark, [each | key(1) for each in [*looping, *round_of_retries(21)[2:]]]) == {"work": 1}
 
 
-def test_what_was_in_a_queue_before_the_trace_began_does_not_count(spark: SparkSession) -> None:
+def test_messages_from_before_the_trace_do_not_count(spark: SparkSession) -> None:
     got = [event(number, "received", queue="a", redelivered=False) | key(number) for number in range(3)]
     come = [published(number, ["a"]) | key(number) for number in (2, 3)]
     assert waiting_in(spark, got + come) == {"a": 1}

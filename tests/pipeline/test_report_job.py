@@ -110,7 +110,7 @@ def test_without_events_nothing_is_written(spark: SparkSession, traffic: Folder,
         (["--lake", "/nowhere"], 1, "/nowhere is no lake of traces: there is no lake.json in it"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_spark_is_started(
+def test_an_impossible_order_is_reported_before_spark_is_started(
     options: list[str], exit_code: int, sentence: str, lake: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.put_json("lake.json", {"kind": "warren trace lake", "version": 1})

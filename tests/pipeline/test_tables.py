@@ -84,7 +84,7 @@ def test_data_is_on_the_disk_before_it_counts(
 
 
 @pytest.mark.parametrize("dies_at", ["table.json", "one.txt", "two.txt"])
-def test_what_stands_beside_a_table_is_of_that_table(
+def test_facts_beside_a_table_belong_to_that_table(
     spark: SparkSession, lake: Folder, monkeypatch: pytest.MonkeyPatch, dies_at: str
 ) -> None:
     put = Folder.put_text
@@ -121,7 +121,7 @@ def test_a_table_that_is_not_there_or_of_another_kind_or_version_is_refused(spar
     assert tables.read(spark, lake, "numbers", 1)[0].count() == 1
 
 
-def test_what_a_task_raises_is_found_in_what_spark_makes_of_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_error_of_a_task_is_found_in_sparks_error(spark: SparkSession, tmp_path: Path) -> None:
     def refuse(number: int) -> int:
         raise PipelineError(f"number {number} is planted")
 

@@ -185,7 +185,7 @@ def test_lines_that_cannot_be_understood_are_kept_with_the_reason(spark: SparkSe
     assert found[-1].line is None
 
 
-def test_what_is_no_copy_is_kept_with_the_reason(spark: SparkSession) -> None:
+def test_lines_that_are_no_copies_are_kept_with_the_reason(spark: SparkSession) -> None:
     found = of_copies(
         spark,
         ("order.new", HEADERS),
@@ -236,7 +236,7 @@ def test_a_message_is_known_by_its_id_then_by_its_publisher_then_by_what_it_says
     assert len(set(found)) == len(found)
 
 
-def test_what_a_broker_changes_on_the_way_does_not_change_the_key(spark: SparkSession) -> None:
+def test_headers_that_a_broker_changes_do_not_change_the_key(spark: SparkSession) -> None:
     died = {
         "x-death": [
             {"count": 1, "exchange": "dlx", "queue": "q2", "reason": "expired", "routing-keys": ["dead"]},

@@ -2,15 +2,15 @@
 
 import itertools
 import threading
-import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 from tests.support.ports import free_port
@@ -62,7 +62,7 @@ class Trace:
             taken += len(batch)
             self._broker.ack(batch[-1], multiple=True)
         consumer.cancel()
-        await_that(lambda: self.acked() >= first + count)
+        eventually(lambda: self.acked() >= first + count)
 
     def acked(self) -> int:
         """None if a piece is put aside, and so has another name, while they are looked at."""
@@ -82,13 +82,6 @@ class Trace:
 
     def end(self) -> None:
         self._operator._call("DELETE", ["traces", "/", self.name], None)
-
-
-def await_that(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -112,7 +105,7 @@ def types_in(spark: SparkSession, folder: Folder) -> Counter[str]:
     return Counter({row.type: row["count"] for row in rows})
 
 
-def test_trace_files_come_into_the_lake_once_whatever_is_in_them_until_some_are_gone(
+def test_trace_files_come_into_the_lake_once_with_all_their_lines_until_some_are_gone(
     spark: SparkSession, lake_folder: Folder, trace: Trace
 ) -> None:
     planted = [b"\x00\x00", b'{"schema_version":9}', b"\xff\xfe"]
@@ -187,7 +180,7 @@ def test_a_job_that_runs_on_sees_every_line_while_files_are_put_aside(
         try:
             for count in (70, 50, 80):
                 trace.pass_through(count)
-            await_that(lambda: lake_folder.exists(lake.LAKE) and lake.counts(spark, lake_folder)[0] >= 600)
+            eventually(lambda: lake_folder.exists(lake.LAKE) and lake.counts(spark, lake_folder)[0] >= 600)
         finally:
             enough.set()
 
@@ -232,10 +225,10 @@ def test_a_source_keeps_its_place_once_something_was_read_there(
 def test_a_broker_that_cannot_be_reached_and_a_stream_that_is_not_there_are_one_sentence(
     spark: SparkSession, lake_folder: Folder, url: str
 ) -> None:
-    nobody = f"amqp://guest:guest@127.0.0.1:{free_port()}/%2F"
+    silent = f"amqp://guest:guest@127.0.0.1:{free_port()}/%2F"
     for declare in (True, False):
         with pytest.raises(PipelineError, match=r"^cannot connect to 127\.0\.0\.1:\d+: [^\n]+$"):
-            job.run(spark, job.Settings(str(lake_folder), stream=StreamSource(nobody, "trace", declare)))
+            job.run(spark, job.Settings(str(lake_folder), stream=StreamSource(silent, "trace", declare)))
     with pytest.raises(PipelineError, match=r"^[^\n]*no queue 'nowhere' in vhost '/'[^\n]*$"):
         job.run(spark, job.Settings(str(lake_folder), stream=StreamSource(url, "nowhere")))
     assert not lake_folder.exists()

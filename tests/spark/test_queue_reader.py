@@ -58,7 +58,7 @@ def is_empty(broker: blocking.Channel, queue: str) -> bool:
     return broker.delete_queue(queue) == 0
 
 
-def test_what_was_staged_before_a_crash_is_read_and_not_staged_again(
+def test_messages_staged_before_a_crash_are_read_and_not_staged_again(
     options: QueueOptions, broker: blocking.Channel, queue: str
 ) -> None:
     fill(broker, queue, "a", "b")

@@ -9,7 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
-from warren.client import Delivery, blocking
+from tests.support.queue_contents import taken
+from warren.client import blocking
 
 
 def rows(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
@@ -18,19 +19,6 @@ def rows(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
 
 def write(frame: DataFrame, url: str, **options: object) -> None:
     frame.write.format("warren").mode("append").option("url", url).options(**options).save()
-
-
-def taken(broker: blocking.Channel, queue: str, count: int) -> list[Delivery]:
-    """Everything in the queue, which must be so many."""
-    assert broker.declare_queue(queue, passive=True).messages == count
-    consumer = broker.consume(queue, no_ack=True)
-    found: list[Delivery] = []
-    while len(found) < count:
-        batch = consumer.batch(10.0)
-        assert batch
-        found += batch
-    consumer.cancel()
-    return found
 
 
 def test_rows_are_written_as_persistent_messages_with_ids(
@@ -102,7 +90,7 @@ def small_batches(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_what_a_failed_task_had_written_is_not_there_twice(
+def test_messages_of_a_failed_task_are_not_there_twice(
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str
 ) -> None:
     write(failing_once(rows(spark, 2000), 900), url, routingKey=queue)

@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.cluster.mirrored import await_another_master, await_in_sync, standing
-from tests.cluster.trio import Trio, eventually
-from tests.spark.test_sink import taken
+from tests.cluster.trio import Trio
 from tests.spark.test_stream_failover import url_of
+from tests.support.deadlines import eventually
+from tests.support.queue_contents import taken
 from warren.client import blocking
 
 QUEUE = "orders"

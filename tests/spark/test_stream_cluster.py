@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from tests.spark.driver_process import Driver
 from tests.spark.standalone import StandaloneCluster
 from tests.spark.streams import declare, number_in, publish, until_more_batches
-from tests.spark.test_sink import taken
 from tests.spark.test_stream_source import numbers, read, read_stream, run_to_the_end, written
 from tests.support.node_process import NodeProcess
+from tests.support.queue_contents import taken
 from warren.client import blocking
 
 

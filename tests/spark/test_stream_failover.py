@@ -61,7 +61,7 @@ def test_a_read_goes_on_at_another_master(trio: Trio) -> None:
     places.close()
 
 
-def test_what_is_staged_is_known_when_another_master_delivers_it_again(trio: Trio, tmp_path: Path) -> None:
+def test_a_staged_message_is_known_when_another_master_delivers_it_again(trio: Trio, tmp_path: Path) -> None:
     url = url_of(list(trio.nodes))
     with blocking.connect(url) as connection:
         channel = connection.channel(confirms=True)

@@ -133,12 +133,12 @@ def test_no_connection_is_pickled(url: str, channel: blocking.Channel) -> None:
     places.close()
 
 
-def test_what_is_no_stream_is_told_in_a_sentence(url: str, channel: blocking.Channel) -> None:
+def test_a_queue_that_is_no_stream_is_reported_in_a_sentence(url: str, channel: blocking.Channel) -> None:
     with pytest.raises(ReadError, match="no queue 'missing' in vhost '/'"):
         StreamOffsetReader(BrokerOptions(url), "missing").queues()
 
 
-def test_a_broker_that_is_not_there_is_told_at_once() -> None:
+def test_a_missing_broker_is_reported_at_once() -> None:
     with pytest.raises(ReadError, match=r"cannot connect to 127\.0\.0\.1:1: connection refused"):
         StreamOffsetReader(BrokerOptions("amqp://127.0.0.1:1"), "any").queues()
 

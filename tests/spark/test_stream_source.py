@@ -142,7 +142,7 @@ def test_a_micro_batch_has_about_as_many_bytes_as_it_may(
     assert written(spark, folder) == list(range(4000))
 
 
-def test_what_arrives_after_the_start_of_available_now_is_left(
+def test_messages_that_arrive_after_the_start_of_available_now_are_left(
     spark: SparkSession, url: str, channel: blocking.Channel, folder: Path
 ) -> None:
     stream = declare(channel)
@@ -206,7 +206,7 @@ def _fails_once(message_id: str) -> str:
     return message_id
 
 
-def test_a_query_fails_on_lost_data_unless_told_otherwise(
+def test_a_query_fails_on_lost_data_by_default(
     spark: SparkSession, url: str, channel: blocking.Channel, folder: Path
 ) -> None:
     stream = declare(channel, {"x-max-length-bytes": 2_000_000, "x-stream-max-segment-size-bytes": 1_000_000})
@@ -225,9 +225,7 @@ def test_a_query_fails_on_lost_data_unless_told_otherwise(
     assert found == [*range(100), *range(found[100], end)]
 
 
-def test_a_batch_fails_on_lost_data_unless_told_otherwise(
-    spark: SparkSession, url: str, channel: blocking.Channel
-) -> None:
+def test_a_batch_fails_on_lost_data_by_default(spark: SparkSession, url: str, channel: blocking.Channel) -> None:
     stream = declare(channel, {"x-max-length-bytes": 2_000_000, "x-stream-max-segment-size-bytes": 1_000_000})
     published = count()
     first = until_expired(channel, stream, published, 1000)
@@ -262,7 +260,7 @@ def test_a_stream_that_was_made_anew_is_lost_data_too(
         ({"startingOffsets": '{"1": 5}'}, "option startingOffsets names partition 1, and the stream has 1"),
     ],
 )
-def test_a_mistake_is_told_in_a_sentence(
+def test_a_wrong_option_is_reported_in_a_sentence(
     spark: SparkSession, url: str, channel: blocking.Channel, options: dict[str, str], sentence: str
 ) -> None:
     stream = declare(channel)
